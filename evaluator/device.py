@@ -1,0 +1,41 @@
+"""A device profile: peak rates, memory, interconnect and how much of each is reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Link:
+    """One level of the interconnect grid."""
+
+    bandwidth_bytes_per_s: float
+    latency_s: float
+    efficiency: float
+    topology: Literal["clos", "full_mesh"] = "clos"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProfile:
+    """One device of a homogeneous cluster. `grid` lists extents outermost first; `links[i]` joins a group that starts at
+    dimension i. Peak rates are FLOP/s (or integer op/s) by dtype name: fp32, bf16, fp16, int8, fp8, fp4."""
+
+    name: str
+    vendor: str
+    family: Literal["theoretical", "calibrated"]
+    matrix_flops_per_s: tuple[tuple[str, float], ...]
+    vector_flops_per_s: tuple[tuple[str, float], ...]
+    memory_bytes: int
+    memory_bandwidth_bytes_per_s: float
+    grid: tuple[int, ...]
+    links: tuple[Link, ...]
+    compute_efficiency: float
+    memory_efficiency: float
+    matrix_static_s: float
+    vector_static_s: float
+    communication_static_s: float
+    compute_units: int | None = None
+    watts: float | None = None
+    source: str = ""
+    calibration: str | None = None  # canonical JSON of the calibrated coefficients (evaluator/calibration); None when theoretical

@@ -1,0 +1,83 @@
+"""A model as the evaluator sees it: normalised hyper-parameters, never the file they came from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedQueryAttention:
+    """Multi-head attention with grouped keys and values (MHA: as many KV heads as query heads)."""
+
+    query_heads: int
+    kv_heads: int
+    head_dim: int
+    qk_norm: Literal["none", "per_head", "per_layer"] = "none"
+    qkv_bias: bool = False
+    output_bias: bool = False
+    sinks: bool = False  # one learned logit a query head (gpt-oss)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek-V2/V3): one compressed KV vector a token."""
+
+    query_heads: int
+    query_lora_rank: int | None
+    kv_lora_rank: int
+    nope_head_dim: int
+    rope_head_dim: int
+    value_head_dim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DenseMlp:
+    """A feed-forward block; `gated` means SwiGLU-like (three matrices), otherwise two."""
+
+    intermediate_size: int
+    gated: bool = True
+    bias: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoeMlp:
+    """A routed mixture of experts, with optional shared experts that every token visits."""
+
+    experts: int
+    experts_per_token: int
+    intermediate_size: int
+    shared_intermediate_size: int = 0  # of all shared experts together; 0 means none
+    shared_gate: bool = False
+    expert_bias: bool = False
+    router_bias: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerGroup:
+    """`count` identical decoder layers."""
+
+    count: int
+    attention: GroupedQueryAttention | LatentAttention
+    mlp: DenseMlp | MoeMlp
+    window: int | None = None  # sliding attention window in tokens; None attends to everything
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSpec:
+    """Everything that determines a model's operators and weights."""
+
+    architecture: str  # the Hugging Face model_type, for display and errors
+    hidden_size: int
+    vocab_size: int
+    layers: tuple[LayerGroup, ...]  # groups of identical layers, in a fixed order
+    tie_word_embeddings: bool = False
+    norm: Literal["rms", "layer"] = "rms"
+    embedding_norm: bool = False  # BLOOM normalises the embedding
+    position: Literal["rope", "learned", "alibi"] = "rope"
+    rope_fraction: float = 1.0  # rotated share of the head dimension
+    learned_positions: int = 0  # rows of the position table (position == "learned")
+    mtp_layers: int = 0  # multi-token-prediction modules shipped with the weights
+    native_linear: str = "BF16"  # precision the published weights come in, for linears
+    native_experts: str = "BF16"  # the same, for experts
+    max_positions: int | None = None

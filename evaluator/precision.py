@@ -1,0 +1,32 @@
+"""Number formats: what linears, experts, attention and the KV cache are stored in and computed in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Format:
+    """One quantisation of a linear (or expert) by name.
+
+    `compute` is a dtype name of a device profile: bf16, fp16, int8, fp8, fp4. `weight_bits` includes no scales;
+    `scale_bits_per_weight` are the scales' share. `activation_bits` below 16 means activations are quantised before the
+    product; `dynamic` means their scales are computed on the fly."""
+
+    name: str
+    compute: str
+    weight_bits: float
+    activation_bits: int
+    scale_bits_per_weight: float = 0.0
+    dynamic: bool = False
+    dequantise_weight: bool = False  # weights are widened on the vector unit before the product
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Precision:
+    """What one scenario computes in. `linear`, `experts`: names of formats; `attention`: DISABLED, INT8 or FP8 KV cache."""
+
+    linear: str = "BF16"
+    experts: str | None = None  # None: as linear
+    attention: str = "DISABLED"
+    mxfp4_group_size: int = 32
