@@ -1,0 +1,236 @@
+"""What crosses the store's border: plain frozen records, no SQLAlchemy, no numpy.
+
+Keys are sha256 hex digests of canonical JSON, made by whoever builds the record; the store only compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Phase = Literal["prefill", "decode", "aggregated"]
+Convention = Literal["physical", "upstream"]
+Status = Literal["ok", "illegal", "unsupported", "error"]
+Family = Literal["theoretical", "calibrated", "empirical"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRecord:
+    """A model by its normalised hyper-parameters; `name` is the alias it was asked by."""
+
+    key: str
+    name: str
+    architecture: str
+    parameters: int
+    active_parameters: int
+    spec: str  # canonical JSON
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceRecord:
+    """The snapshot of a device profile that produced numbers. Rates are effective: peak times efficiency."""
+
+    key: str
+    name: str
+    vendor: str
+    family: Family
+    matrix_flops_per_s: float
+    vector_flops_per_s: float
+    memory_bytes: int
+    memory_bandwidth_bytes_per_s: float
+    grid: str  # "256 x 8", outermost first
+    link_bandwidths: str  # bytes/s of each grid level, "35e9 | 137.2e9", as the grid
+    spec: str  # canonical JSON
+    calibration_key: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionRecord:
+    """Number formats by name."""
+
+    key: str
+    linear_quantization: str
+    experts_quantization: str
+    attention_quantization: str
+    mxfp4_group_size: int
+    spec: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecord:
+    """Parallel sizes of one instance."""
+
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    moe_tp: int
+    moe_dp: int
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of one instance."""
+        return self.tp * self.pp * self.dp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadBinRecord:
+    """One bin of a length distribution."""
+
+    min_input_length: int
+    max_input_length: int
+    input_length: float  # representative
+    output_length: float  # representative
+    weight: float  # normalised
+    prefix_cache_hit_rate: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkloadRecord:
+    """Lengths and token budget. `label` is derived (`3500/1500`), `name` is the user's."""
+
+    key: str
+    label: str
+    name: str | None
+    input_length: int | None
+    input_length_mean: float
+    output_length: float
+    prefix_cache_hit_rate: float
+    max_batched_tokens: int
+    mtp_tokens: int
+    mtp_acceptance: str  # JSON list
+    spec: str
+    bins: tuple[WorkloadBinRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubjectRecord:
+    """What a row is about: what two sweeps have in common when they can be compared."""
+
+    key: str
+    model: ModelRecord
+    device_name: str
+    precision: PrecisionRecord
+    plan: PlanRecord
+    workload: WorkloadRecord
+    phase: Phase
+    convention: Convention
+    compile: bool
+    serving_model: str
+    serving_cost_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioRecord:
+    """What determines numbers: a subject, the device profile used and the formula version. Failures are scenarios too."""
+
+    key: str
+    subject: SubjectRecord
+    device: DeviceRecord
+    formula_version: int
+    status: Status = "ok"
+    reason: str | None = None
+    assumptions: str | None = None  # one sentence a line: dtypes widened, operators without a formula
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockRecord:
+    """The probes of one scenario over one batch interval, as arrays of equal length, batch sizes ascending and contiguous.
+
+    `columns` holds every name of store.columns.PROBE_COLUMNS; NaN (or a masked absence) means NULL. `composition` is
+    (batch_size, bin_index, samples) for distribution workloads, None otherwise."""
+
+    batch_sizes: np.ndarray
+    columns: Mapping[str, np.ndarray | None]
+    composition: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRecord:
+    """A request: who asked for what with which program, and how it ended."""
+
+    key: str
+    arguments: str  # JSON
+    program_version: str
+    started_at: datetime
+    label: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSetRecord:
+    """Captured operators by content key, so that torch is needed once."""
+
+    key: str
+    payload: str  # canonical JSON of the operators
+    torch_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideRecord:
+    """One side of a measured deployment: the only side when aggregated, prefill and decode when disaggregated."""
+
+    instances: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    ep: int | None = None
+    moe_tp: int | None = None
+    moe_dp: int | None = None
+    batch_size: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementRecord:
+    """One measured point with its configuration; what a source does not say stays None."""
+
+    key: str
+    source: str
+    source_format: str
+    model: str | None
+    device: str | None
+    engine: str | None
+    engine_version: str | None
+    mode: str | None  # aggregated, disaggregated, prefill, decode
+    precision: str | None
+    kv_precision: str | None
+    num_devices: int | None
+    input_length: float | None
+    output_length: float | None
+    concurrency: float | None
+    request_rate: float | None
+    prefill: SideRecord = field(default_factory=SideRecord)
+    decode: SideRecord = field(default_factory=SideRecord)
+    metrics: Mapping[str, float] = field(default_factory=dict)  # our names with units and statistic: ttft_ms_mean ...
+    definitions: Mapping[str, str] = field(
+        default_factory=dict
+    )  # metric -> how the source defines it, and what was converted
+    extra: str = "{}"  # JSON: every field we do not interpret, kept
+    measured_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibrationRecord:
+    """A fitted profile: coefficients, held-out errors and the kernel measurements they come from."""
+
+    key: str
+    device_name: str
+    version: int
+    spec: str  # canonical JSON of the coefficients
+    errors: str  # JSON: held-out error per kind
+    kernels: bytes | None = None  # the measured kernel table, zstd Parquet
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceRecord:
+    """What a device costs and draws from a date on."""
+
+    device_name: str
+    effective_from: str  # ISO date
+    usd_per_device_hour: float | None
+    watts_per_device: float | None
+    source: str = ""
