@@ -1,0 +1,46 @@
+"""The data-sheet figures a kernel form needs, taken from a device profile. Not the profile itself: no names, no memory sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evaluator.device import DeviceProfile
+
+# What a device computes in when it lacks a dtype: the next wider one it has.
+WIDER = {"fp4": "fp8", "fp8": "bf16", "int8": "bf16", "fp16": "bf16", "bf16": "fp16"}
+DEFAULT_COMPUTE_UNITS = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Peak rates of one device: FLOP/s by dtype, bytes/s of its memory and of its innermost link, number of compute units."""
+
+    matrix_flops_per_s: tuple[tuple[str, float], ...]
+    memory_bytes_per_s: float
+    link_bytes_per_s: float
+    compute_units: int
+
+    def peak(self, dtype: str) -> float:
+        """FLOP/s of a dtype, or of the next wider one the device has."""
+        return dict(self.matrix_flops_per_s)[self.native(dtype)]
+
+    def native(self, dtype: str) -> str:
+        """The dtype the device really computes in."""
+        have = {name for name, _ in self.matrix_flops_per_s}
+        seen = dtype
+        for _ in WIDER:
+            if seen in have:
+                return seen
+            seen = WIDER.get(seen, "bf16")
+        return next(iter(sorted(have)))
+
+
+def figures_of(profile: DeviceProfile) -> Figures:
+    """The figures of a profile; an unknown number of compute units becomes 128, which only moves wave boundaries."""
+    links = profile.links
+    return Figures(
+        matrix_flops_per_s=profile.matrix_flops_per_s,
+        memory_bytes_per_s=profile.memory_bandwidth_bytes_per_s,
+        link_bytes_per_s=links[-1].bandwidth_bytes_per_s if links else profile.memory_bandwidth_bytes_per_s / 10,
+        compute_units=profile.compute_units or DEFAULT_COMPUTE_UNITS,
+    )

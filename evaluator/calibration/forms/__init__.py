@@ -1,0 +1,19 @@
+"""Kernel forms: time of one kernel from a few physical numbers. Not the fit (see fit.py) and not the choice of form for an operator.
+
+Every form is t = overhead + body, the body a p-norm of compute and memory time with kind-specific work. Times are seconds."""
+
+from __future__ import annotations
+
+from evaluator.calibration.forms.attention import DECODE_ATTENTION, PREFILL_ATTENTION
+from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values
+from evaluator.calibration.forms.collective import COLLECTIVE, EXPERT_EXCHANGE
+from evaluator.calibration.forms.elementwise import ELEMENTWISE
+from evaluator.calibration.forms.experts import EXPERTS
+from evaluator.calibration.forms.matmul import MATMUL
+
+FORMS: dict[str, Form] = {
+    form.name: form
+    for form in (MATMUL, PREFILL_ATTENTION, DECODE_ATTENTION, EXPERTS, COLLECTIVE, EXPERT_EXCHANGE, ELEMENTWISE)
+}
+
+__all__ = ["FORMS", "Array", "Form", "Inputs", "Parameter", "Parts", "Values"]

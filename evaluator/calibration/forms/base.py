@@ -1,0 +1,84 @@
+"""What a kernel form is: named parameters with units and a function from shapes to seconds. No form of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from evaluator.calibration.figures import Figures
+
+Array = npt.NDArray[np.float64]
+Inputs = Mapping[str, Array | float]  # shapes by name; scalars are the same for every row
+Values = Mapping[str, float]  # parameters by name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One fitted number: its unit, where the fits start and how far it may go. `choices` are tried one by one instead."""
+
+    name: str
+    unit: str
+    starts: tuple[float, ...] = ()
+    low: float = 0.0
+    high: float = 0.0
+    choices: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """Seconds of one kernel by cause; `compute` is matrix or vector work, whichever the kernel does."""
+
+    overhead: Array
+    compute: Array
+    memory: Array
+
+    def total(self) -> Array:
+        """Seconds of the whole kernel."""
+        return self.overhead + self.compute + self.memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A kind of kernel: what it needs to know, what is fitted, and the time it takes."""
+
+    name: str
+    inputs: tuple[str, ...]
+    parameters: tuple[Parameter, ...]
+    parts: Callable[[Values, Inputs, Figures], Parts]
+
+    def seconds(self, values: Values, inputs: Inputs, figures: Figures) -> Array:
+        """Seconds of the kernel at each row."""
+        return self.parts(values, inputs, figures).total()
+
+
+def whole_power(base: Array, exponent: float) -> Array:
+    """base ** exponent; by squaring where the exponent is 1, 2, 4 or 8, which is several times faster than a power."""
+    if exponent in (1.0, 2.0, 4.0, 8.0):
+        for _ in range(int(exponent).bit_length() - 1):
+            base = base * base
+        return base
+    return np.asarray(base**exponent, dtype=np.float64)
+
+
+def root(base: Array, exponent: float) -> Array:
+    """base ** (1 / exponent), by square roots where possible."""
+    if exponent in (1.0, 2.0, 4.0, 8.0):
+        for _ in range(int(exponent).bit_length() - 1):
+            base = np.sqrt(base)
+        return base
+    return np.asarray(base ** (1.0 / exponent), dtype=np.float64)
+
+
+def p_norm(compute: Array, memory: Array, exponent: float) -> tuple[Array, Array]:
+    """(compute ** p + memory ** p) ** (1/p), split between the two by their share of the sum.
+
+    p = 1 is no overlap, p = infinity a perfect one (the roofline)."""
+    compute_power = whole_power(compute, exponent)
+    memory_power = whole_power(memory, exponent)
+    both = compute_power + memory_power
+    body = root(both, exponent)
+    share = compute_power / np.maximum(both, 1e-300)
+    return body * share, body * (1.0 - share)

@@ -1,0 +1,63 @@
+"""Routed experts: two grouped products padded per expert, the permutation of tokens, and a cost per local expert."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evaluator.calibration.figures import Figures
+from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm
+from evaluator.calibration.forms.matmul import tile_seconds
+
+TILES = ((16, 64), (16, 128), (32, 128), (64, 128), (128, 128), (128, 256))
+
+
+def _grouped(rows: Array, touched: Array, shape: tuple[Array, Array], values: Values, x: Inputs, figures: Figures) -> tuple[Array, Array]:
+    columns, inner = shape
+    unit_rate = np.asarray(x["peak_flops_per_s"], float) * values["compute_efficiency"] / figures.compute_units
+    compute: Array | None = None
+    for tile in TILES:
+        seconds = tile_seconds(
+            (rows / touched, columns, inner), count=touched, tile=tile, values=values, unit_rate=unit_rate, units=figures.compute_units
+        )
+        compute = seconds if compute is None else np.minimum(compute, seconds)
+    if compute is None:
+        raise AssertionError
+    memory = touched * columns * inner * x["weight_bytes"] / (figures.memory_bytes_per_s * values["memory_efficiency"])
+    return p_norm(compute, memory, values["overlap"])
+
+
+def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
+    imbalance = 1 + values["imbalance"] * np.log2(np.maximum(np.asarray(x["expert_ranks"], float), 1.0))
+    limit = np.maximum(np.asarray(x["most_rows"], float), 1.0)
+    rows = np.clip(np.asarray(x["rows"], float) * np.where(np.asarray(x["skewed"]) > 0, imbalance, 1.0), 1.0, limit)
+    touched = np.clip(np.asarray(x["touched"], float), 1.0, rows)
+    hidden, inner = np.asarray(x["hidden"], float), np.asarray(x["inner"], float)
+    up = inner * np.asarray(x["up_matrices"], float)
+    compute_up, memory_up = _grouped(rows, touched, (up, hidden), values, x, figures)
+    compute_down, memory_down = _grouped(rows, touched, (hidden, inner), values, x, figures)
+    # permute in, write and read the inner activations, un-permute: 16-bit numbers
+    activations = 2.0 * rows * (4 * hidden + up + 3 * inner) + 4.0 * np.asarray(x["tokens"], float) * hidden
+    shuffle = activations / (figures.memory_bytes_per_s * values["shuffle_efficiency"])
+    overhead = values["fixed_us"] + values["expert_us"] * np.asarray(x["local_experts"], float) + 0 * rows
+    return Parts(overhead=overhead * 1e-6, compute=compute_up + compute_down, memory=memory_up + memory_down + shuffle)
+
+
+EXPERTS = Form(
+    name="experts",
+    inputs=(
+        "tokens", "rows", "most_rows", "touched", "local_experts", "expert_ranks", "hidden", "inner", "up_matrices", "weight_bytes",
+        "peak_flops_per_s", "skewed",
+    ),
+    parameters=(
+        Parameter(name="fixed_us", unit="us", starts=(20.0, 15.0), low=1.0, high=120.0),
+        Parameter(name="compute_efficiency", unit="1", starts=(0.7, 0.5), low=0.05, high=1.0),
+        Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.9), low=0.05, high=1.0),
+        Parameter(name="overlap", unit="1", starts=(3.0, 2.0), low=0.7, high=12.0),
+        Parameter(name="tile_traffic", unit="1", starts=(0.3, 0.1), low=1e-3, high=5.0),
+        Parameter(name="prologue", unit="inner elements", starts=(100.0, 500.0), low=1.0, high=1e4),
+        Parameter(name="shuffle_efficiency", unit="1", starts=(0.4, 0.2), low=0.02, high=1.2),
+        Parameter(name="expert_us", unit="us a local expert", starts=(0.05, 0.01), low=1e-3, high=3.0),
+        Parameter(name="imbalance", unit="a doubling of expert ranks", starts=(0.3, 0.05), low=1e-3, high=10.0),
+    ),
+    parts=_parts,
+)  # fmt: skip

@@ -1,0 +1,79 @@
+"""Matrix products: tiles in waves over the compute units, split-K for few tiles, and the activations' quantisation where it is part of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evaluator.calibration.figures import Figures
+from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm
+
+TILES = ((64, 16), (64, 32), (64, 64), (64, 128), (128, 128), (128, 256))  # rows x columns of the output
+SPLITS = (1, 2, 4, 8, 16, 32)  # of the inner dimension
+
+
+def tile_seconds(
+    shape: tuple[Array, Array, Array], *, count: Array | float, tile: tuple[int, int], values: Values, unit_rate: Array, units: int
+) -> Array:
+    """Seconds of `count` products of (rows, columns, inner) in whole waves of one tile size.
+
+    A tile's time is its FLOPs at the unit's rate, raised by the traffic of its edges (proportional to 1/rows + 1/columns,
+    normalised to the largest tile) and by a prologue worth `prologue` inner elements."""
+    rows, columns, inner = shape
+    tile_rows, tile_columns = tile
+    traffic = values["tile_traffic"]
+    edge = (1 + traffic * (128 / tile_rows + 128 / tile_columns)) / (1 + 1.5 * traffic)
+    waves = np.ceil(count * np.ceil(rows / tile_rows) * np.ceil(columns / tile_columns) / units)
+    flops = 2.0 * tile_rows * tile_columns * (inner + values["prologue"])
+    return np.asarray(waves * flops * edge / unit_rate, dtype=np.float64)
+
+
+def _compute(values: Values, x: Inputs, figures: Figures, peak: Array) -> Array:
+    m, n, k = np.asarray(x["m"], float), np.asarray(x["n"], float), np.asarray(x["k"], float)
+    count = x.get("count", 1.0)
+    unit_rate = peak * values["compute_efficiency"] / figures.compute_units
+    best: Array | None = None
+    for split in SPLITS:
+        reduction: Array | float = 0.0
+        if split > 1:  # partial sums in float32, written and read again
+            sums = split * m * n * count * 4 / (figures.memory_bytes_per_s * values["split_bandwidth"])
+            reduction = values["split_us"] * 1e-6 + sums
+        for tile in TILES:
+            seconds = reduction + tile_seconds(
+                (m, n, np.ceil(k / split)), count=count * split, tile=tile, values=values, unit_rate=unit_rate, units=figures.compute_units
+            )
+            best = seconds if best is None else np.minimum(best, seconds)
+    if best is None:
+        raise AssertionError
+    return best
+
+
+def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
+    m, n, k = np.asarray(x["m"], float), np.asarray(x["n"], float), np.asarray(x["k"], float)
+    count = x.get("count", 1.0)
+    weight_bytes, activation_bytes = x["weight_bytes"], x["activation_bytes"]
+    peak = np.asarray(x["peak_flops_per_s"], float)
+    moved = count * (m * k * activation_bytes + n * k * weight_bytes + m * n * 2.0)
+    memory = moved / (figures.memory_bytes_per_s * values["memory_efficiency"])
+    compute, memory = p_norm(_compute(values, x, figures, peak), memory, values["overlap"])
+    # 16-bit activations read, narrow ones written, before the product
+    narrow = np.where(np.asarray(x["quantises"]) > 0, count * m * k * (2.0 + activation_bytes), 0.0)
+    quantise = narrow / (figures.memory_bytes_per_s * values["quantise_efficiency"])
+    return Parts(overhead=np.full(np.shape(memory), values["fixed_us"] * 1e-6), compute=compute, memory=memory + quantise)
+
+
+MATMUL = Form(
+    name="matmul",
+    inputs=("m", "n", "k", "weight_bytes", "activation_bytes", "peak_flops_per_s", "quantises"),
+    parameters=(
+        Parameter(name="fixed_us", unit="us", starts=(3.0, 3.0, 5.0), low=0.1, high=40.0),
+        Parameter(name="compute_efficiency", unit="1", starts=(0.8, 0.8, 0.7), low=0.05, high=1.0),
+        Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.8, 0.6), low=0.05, high=1.0),
+        Parameter(name="overlap", unit="1", starts=(3.0, 3.0, 2.0), low=1.0, high=12.0),
+        Parameter(name="tile_traffic", unit="1", starts=(0.1, 0.4, 0.3), low=1e-3, high=4.0),
+        Parameter(name="prologue", unit="inner elements", starts=(50.0, 10.0, 200.0), low=1.0, high=1e4),
+        Parameter(name="split_us", unit="us", starts=(1.0, 3.0, 3.0), low=0.05, high=30.0),
+        Parameter(name="split_bandwidth", unit="of memory bandwidth", starts=(1.0, 10.0, 1.0), low=0.02, high=50.0),
+        Parameter(name="quantise_efficiency", unit="1", starts=(0.3, 0.3, 0.3), low=0.02, high=1.0),
+    ),
+    parts=_parts,
+)

@@ -1,0 +1,114 @@
+"""A calibration: coefficients of every kernel of one device, with their held-out errors. Not how they are found (fit.py)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from store.errors import InputError
+
+VERSION = 1  # of the kernel forms: coefficients of another version mean something else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accuracy:
+    """Error of one fit on the half of the rows it did not see, in percent; `rows` counts that half, `fitted` the rows used to fit."""
+
+    rows: int
+    fitted: int
+    median_ape: float
+    mean_ape: float
+    p90_ape: float
+    bias: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Coefficients by kernel name, then by parameter name (units: evaluator.calibration.forms)."""
+
+    device: str
+    kernels: Mapping[str, Mapping[str, float]]
+    accuracy: Mapping[str, Accuracy]
+    seed: int = 0
+    version: int = VERSION
+    carried_from: str | None = None  # the device whose dimensionless parameters these are
+    assumed: tuple[str, ...] = ()  # kernels whose coefficients are stated, not fitted
+    source: str = ""
+
+    @property
+    def hash(self) -> str:
+        """Content hash of what decides a time: version and coefficients."""
+        content = json.dumps([self.version, {name: dict(values) for name, values in self.kernels.items()}], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def values(self, kernel: str) -> Mapping[str, float]:
+        """The coefficients of one kernel."""
+        try:
+            return self.kernels[kernel]
+        except KeyError:
+            known = ", ".join(sorted(self.kernels))
+            raise InputError(f"the calibration of {self.device} has no kernel {kernel}", hint=f"it has: {known}") from None
+
+
+def to_mapping(calibration: Calibration) -> dict[str, Any]:
+    """Plain mappings and numbers, for YAML or JSON."""
+    return {
+        "device": calibration.device,
+        "version": calibration.version,
+        "hash": calibration.hash,
+        "seed": calibration.seed,
+        "source": calibration.source,
+        "carried_from": calibration.carried_from,
+        "assumed": list(calibration.assumed),
+        "kernels": {name: dict(values) for name, values in sorted(calibration.kernels.items())},
+        "accuracy": {
+            name: {
+                "rows": entry.rows,
+                "fitted": entry.fitted,
+                "median_ape": entry.median_ape,
+                "mean_ape": entry.mean_ape,
+                "p90_ape": entry.p90_ape,
+                "bias": entry.bias,
+            }
+            for name, entry in sorted(calibration.accuracy.items())
+        },
+    }
+
+
+def from_mapping(data: Mapping[str, Any]) -> Calibration:
+    """The calibration that `to_mapping` wrote; its hash is checked."""
+    if data.get("version") != VERSION:
+        raise InputError(
+            f"calibration of {data.get('device')} has version {data.get('version')}, this program reads {VERSION}",
+            hint="fit it again: sweepdb calibrate",
+        )
+    calibration = Calibration(
+        device=str(data["device"]),
+        kernels={name: {key: float(value) for key, value in values.items()} for name, values in data["kernels"].items()},
+        accuracy={name: Accuracy(**entry) for name, entry in data.get("accuracy", {}).items()},
+        seed=int(data.get("seed", 0)),
+        carried_from=data.get("carried_from"),
+        assumed=tuple(data.get("assumed", ())),
+        source=str(data.get("source", "")),
+    )
+    if "hash" in data and data["hash"] != calibration.hash:
+        raise InputError(f"calibration of {calibration.device} was changed after it was fitted (hash {data['hash']}, content {calibration.hash})", hint="fit it again: sweepdb calibrate")
+    return calibration
+
+
+def to_json(calibration: Calibration) -> str:
+    """Canonical JSON, as DeviceProfile.calibration holds it."""
+    return json.dumps(to_mapping(calibration), sort_keys=True, separators=(",", ":"))
+
+
+def from_json(text: str) -> Calibration:
+    """The calibration of DeviceProfile.calibration."""
+    return from_mapping(cast("dict[str, Any]", json.loads(text)))
+
+
+def carried_to(calibration: Calibration, device: str) -> Calibration:
+    """The same dimensionless parameters for a device without kernel measurements; errors are not carried, nothing was measured."""
+    return replace(calibration, device=device, carried_from=calibration.device, accuracy={}, source=f"carried from {calibration.device}")

@@ -1,0 +1,155 @@
+"""Reading tables of measured kernels: which columns each kind has, and a reader for a folder or a file. No fitting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from store.errors import InputError
+
+# Kind -> column -> meaning. Every table also has `latency_us` (FLOAT, microseconds of one kernel). Other columns are ignored.
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "gemm": {
+        "m": "rows (tokens)",
+        "n": "columns (output features)",
+        "k": "inner dimension (input features)",
+        "dtype": "bfloat16, fp8, fp8_block, nvfp4, sq (int8 weights and activations), int8_wo, int4_wo",
+    },
+    "attn_prefill": {
+        "batch": "sequences of equal length",
+        "isl": "new tokens of a sequence",
+        "prefix": "cached tokens before them",
+        "heads": "query heads",
+        "kv_heads": "key/value heads",
+        "head_dim": "dimension of a head",
+        "window_size": "sliding window in tokens, 0 for none",
+        "dtype": "what it computes in",
+        "kv_dtype": "what keys and values are stored in",
+    },
+    "attn_decode": {
+        "batch": "sequences, one new token each",
+        "kv_len": "keys read by each",
+        "heads": "query heads",
+        "kv_heads": "key/value heads",
+        "head_dim": "dimension of a head",
+        "window_size": "sliding window in tokens, 0 for none",
+        "kv_dtype": "what keys and values are stored in",
+    },
+    "mla": {
+        "phase": "prefill (expanded keys) or decode (absorbed)",
+        "batch": "sequences",
+        "len": "tokens of a sequence: new ones in prefill, the context in decode",
+        "heads": "query heads",
+        "kv_dtype": "what the latent vectors are stored in",
+    },
+    "mla_bmm": {
+        "op_name": "mla_gen_pre (128 to 512) or mla_gen_post (512 to 128), batched over heads",
+        "tokens": "rows",
+        "heads": "query heads",
+        "dtype": "bfloat16 or fp8",
+    },
+    "moe": {
+        "tokens": "tokens over all ranks",
+        "hidden": "model dimension",
+        "inter": "inner dimension of one expert before tensor parallelism",
+        "topk": "experts a token",
+        "experts": "experts over all ranks",
+        "tp": "tensor-parallel ranks of an expert",
+        "ep": "expert-parallel ranks",
+        "dtype": "number format of the experts",
+        "kernel": "implementation; `nongated` in it means two matrices an expert, not three",
+        "distribution": "balanced or a power law of the routing",
+    },
+    "comm": {
+        "op": "custom_allreduce, nccl_all_reduce, nccl_all_gather, nccl_reduce_scatter, nccl_alltoall",
+        "ngpus": "devices",
+        "message_bytes": "bytes of the whole message",
+    },
+    "moe_a2a": {
+        "comm_backend": "implementation: ends in ht (high throughput) or ll (low latency)",
+        "phase": "dispatch or combine",
+        "dtype": "what is sent",
+        "ep_size": "devices",
+        "hidden": "model dimension",
+        "topk": "experts a token",
+        "tokens": "tokens of one device",
+    },
+    "elementwise": {"moved_bytes": "bytes read and written by one kernel"},
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelTable:
+    """One table of measured kernels. Numbers are float64, words are strings; `latency_s` in seconds."""
+
+    kind: str
+    numbers: Mapping[str, npt.NDArray[np.float64]]
+    words: Mapping[str, npt.NDArray[np.str_]]
+    latency_s: npt.NDArray[np.float64]
+    source: str
+
+
+def read_tables(path: Path) -> tuple[KernelTable, ...]:
+    """Every kernel table of a folder (parquet and CSV files, not its sub-folders) or of one file.
+
+    A file's kind is told by its columns; in a folder, files of no known kind are passed over."""
+    if not path.exists():
+        raise InputError(f"no kernel measurements at {path}", hint="give a folder of .parquet or .csv files, or one such file")
+    if path.is_file():
+        return (_read(path),)
+    files = sorted(file for file in path.iterdir() if file.suffix in {".parquet", ".csv"})
+    tables = tuple(_read(file) for file in files if _kind(_columns(file)) is not None)
+    if not tables:
+        raise InputError(f"no kernel table among the {len(files)} files of {path}", hint=_known())
+    return tables
+
+
+def _known() -> str:
+    return "a table has latency_us and the columns of one kind: " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in COLUMNS.items())
+
+
+def _kind(columns: set[str]) -> str | None:
+    fitting = [kind for kind, names in COLUMNS.items() if "latency_us" in columns and set(names) <= columns]
+    return max(fitting, key=lambda kind: len(COLUMNS[kind]), default=None)
+
+
+def _connection() -> Any:  # noqa: ANN401  (duckdb's type differs between the versions allowed)
+    import duckdb
+
+    return duckdb.connect()
+
+
+def _columns(path: Path) -> set[str]:
+    rows = _connection().execute(f"describe select * from {_scan(path)}", [str(path)]).fetchall()
+    return {str(row[0]) for row in rows}
+
+
+def _scan(path: Path) -> str:
+    return "read_parquet(?)" if path.suffix == ".parquet" else "read_csv(?)"
+
+
+def _read(path: Path) -> KernelTable:
+    kind = _kind(_columns(path))
+    if kind is None:
+        raise InputError(f"{path} is not a table of measured kernels", hint=_known())
+    names = [*COLUMNS[kind], "latency_us"]
+    listed = ", ".join(f'"{name}"' for name in names)
+    found = _connection().execute(f"select {listed} from {_scan(path)}", [str(path)]).fetchnumpy()  # noqa: S608  (names are ours)
+    numbers: dict[str, npt.NDArray[np.float64]] = {}
+    words: dict[str, npt.NDArray[np.str_]] = {}
+    for name in names:
+        column = np.ma.filled(found[name], np.nan) if np.ma.isMaskedArray(found[name]) else np.asarray(found[name])
+        if column.dtype.kind in "iufb":
+            numbers[name] = column.astype(np.float64)
+        else:
+            words[name] = column.astype(np.str_)
+    latency = numbers.pop("latency_us") * 1e-6
+    bad = ~np.isfinite(latency) | (latency <= 0)
+    if bad.any():
+        raise InputError(f"{path}: latency_us of row {int(np.flatnonzero(bad)[0]) + 1} is not a positive number", hint="remove or repair the row")
+    return KernelTable(kind=kind, numbers=numbers, words=words, latency_s=latency, source=str(path))
