@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.sums import BatchSums, FloatArray
+from evaluator.sums import BatchSums, FloatArray, composed, repeated
 
 Integers = NDArray[np.int64]
 
@@ -113,8 +113,6 @@ def completion(stages: Sequence[Waves], batches: int, wave_time: Callable[[Waves
 
 def wave_sums(stage: Waves, prompt_sums: BatchSums) -> BatchSums:
     """The four sums of one wave of a stage, from the sums of one prompt of each bin."""
-    from evaluator.sums import composed, repeated
-
     if stage.bins is not None:
         return composed(stage.bins, prompt_sums)
     kind = stage.uniform_bin if stage.uniform_bin is not None else 0
