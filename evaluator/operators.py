@@ -41,6 +41,7 @@ COLLECTIVE_KINDS: frozenset[str] = frozenset(
     {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive"}
 )
 Rational = int | Fraction
+ExpertRole = Literal["gate_up", "down", "exchange", ""]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +121,11 @@ class ExpertExtents:
     tokens: Affine
     experts: int
     local_experts: int
+    ranks: int  # devices that route their own share of `tokens` to this group of experts
     experts_per_token: int
     hidden_size: int
     intermediate_size: int
-    role: Literal["gate_up", "down", "both", "routing"] = "both"
+    role: ExpertRole = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,10 +160,11 @@ class Operator:
     vector_dtype: str = "bf16"
     bytes_read: Affine = ZERO
     bytes_written: Affine = ZERO
-    weight_bytes: int = 0
+    weight_bytes: Rational = 0
     weight_format: str = ""  # name of the quantisation of a linear or of experts; empty elsewhere
     activation_dtype: str = "bf16"  # what the operator reads its activations in
     expert_bytes: Rational = 0  # bytes of one expert's weights, read for each touched expert
+    expert_vector_flops: Rational = 0  # widening one expert's weights, for each touched expert
     per_expert: bool = False
     gemm: GemmExtents | None = None
     attention: AttentionExtents | None = None
@@ -201,6 +204,7 @@ class OperatorSet:
     operators: tuple[Operator, ...]
     draft_operators: tuple[Operator, ...] = ()
     windows: tuple[int, ...] = ()  # distinct sliding windows the sums must cover
+    alive_bytes: tuple[Affine, ...] = ()  # activations alive at one time; their maximum is the peak
     unmodelled: tuple[str, ...] = ()
 
 
@@ -219,6 +223,7 @@ def from_json(text: str) -> OperatorSet:
         operators=tuple(_operator(item) for item in data["operators"]),
         draft_operators=tuple(_operator(item) for item in data.get("draft_operators", [])),
         windows=tuple(data.get("windows", [])),
+        alive_bytes=tuple(_affine(item) for item in data.get("alive_bytes", [])),
         unmodelled=tuple(data.get("unmodelled", [])),
     )
 
@@ -253,8 +258,9 @@ def _operator(data: dict[str, Any]) -> Operator:
     for name in _AFFINE_FIELDS:
         if name in data:
             values[name] = _affine(data[name])
-    if "expert_bytes" in data:
-        values["expert_bytes"] = _rational(data["expert_bytes"])
+    for name in ("expert_bytes", "expert_vector_flops", "weight_bytes"):
+        if name in data:
+            values[name] = _rational(data[name])
     if "gemm" in data:
         values["gemm"] = GemmExtents(**{**data["gemm"], "m": _affine(data["gemm"]["m"])})
     if "attention" in data:
