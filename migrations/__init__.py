@@ -1,1 +1,1 @@
-"""TBD"""
+"""Alembic environment and revisions. Run by store.migrating from code; opening a store never runs them."""

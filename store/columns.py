@@ -1,4 +1,4 @@
-"""The measured columns of a probe: name, type, unit and meaning, once, for the schema, the snapshots and the dictionary.
+"""The measured columns of a probe: name, type, unit and meaning, once for schema, snapshots and dictionary.
 
 Not here: names that come from joins (model, plan ...), and measures derived from these (queries/views)."""
 

@@ -55,7 +55,7 @@ class EvaluationError(SweepdbError):
     exit_code = 4
 
 
-class NothingFits(SweepdbError):
+class NothingFits(SweepdbError):  # noqa: N818 - an answer rather than a fault
     """Nothing satisfies the limits, and the caller asked to fail on that."""
 
     exit_code = 5

@@ -126,7 +126,7 @@ class SubjectRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRecord:
-    """What determines numbers: a subject, the device profile used and the formula version. Failures are scenarios too."""
+    """What determines numbers: a subject, the device profile and the formula version. Failures are scenarios too."""
 
     key: str
     subject: SubjectRecord
@@ -138,8 +138,19 @@ class ScenarioRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioRef:
+    """A stored scenario: `known` are the batch intervals already there, `status` and `reason` what is stored of it."""
+
+    id: int
+    key: str
+    known: tuple[tuple[int, int], ...] = ()
+    status: Status = "ok"
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BlockRecord:
-    """The probes of one scenario over one batch interval, as arrays of equal length, batch sizes ascending and contiguous.
+    """The probes of one scenario over one batch interval: arrays of equal length, batch sizes ascending, contiguous.
 
     `columns` holds every name of store.columns.PROBE_COLUMNS; NaN (or a masked absence) means NULL. `composition` is
     (batch_size, bin_index, samples) for distribution workloads, None otherwise."""

@@ -1,0 +1,28 @@
+"""Alembic environment: runs revisions over the connection that store.migrating hands in.
+
+Not for the alembic command line: `sweepdb db upgrade` is the way to migrate."""
+
+from __future__ import annotations
+
+from alembic import context
+from sqlalchemy import Connection
+
+from store.schema import Base
+
+
+def run() -> None:
+    """Run the asked revisions inside the caller's transaction."""
+    connection = context.config.attributes.get("connection")
+    if not isinstance(connection, Connection):
+        raise TypeError("Revisions run over a connection that store.migrating hands in: use `sweepdb db upgrade`.")
+    context.configure(
+        connection=connection,
+        target_metadata=Base.metadata,
+        transactional_ddl=True,  # SQLite's tables too come and go with their transaction
+        render_as_batch=connection.dialect.name == "sqlite",  # SQLite changes a table by building it anew
+        compare_type=True,
+    )
+    context.run_migrations()
+
+
+run()

@@ -1,0 +1,1 @@
+"""Revisions, oldest first: one purpose each, its first line says why."""

@@ -1,0 +1,70 @@
+"""Where a store is: reads a URL or a path, the environment variable and the default into one small record.
+
+Not here: opening anything. Imports nothing heavy, so that reading and `--help` start fast."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from store.errors import InputError
+
+DEFAULT_URL = "sqlite:///sweepdb.sqlite"
+ENVIRONMENT_VARIABLE = "SWEEPDB_STORE"
+_EXAMPLES = "Write sqlite:///relative.sqlite, sqlite:////absolute/path.sqlite or postgresql://user@host/database."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreLocation:
+    """A store by address. `path` is the absolute file of a SQLite store, None for PostgreSQL."""
+
+    url: str  # what SQLAlchemy is given
+    kind: Literal["sqlite", "postgresql"]
+    path: Path | None
+    display: str  # for messages: no password
+
+    @property
+    def driver_url(self) -> str:
+        """The address as the plain driver takes it: libpq knows no `+psycopg`."""
+        return self.url.replace("postgresql+psycopg://", "postgresql://", 1)
+
+    @property
+    def argument(self) -> str:
+        """The `--store` option that names this store again, empty for the default one."""
+        return "" if self.path == Path("sweepdb.sqlite").absolute() else f" --store {self.display}"
+
+
+def parse_url(url: str | None = None) -> StoreLocation:
+    """Read a store address: the argument, else SWEEPDB_STORE, else sweepdb.sqlite in the working directory."""
+    text = url or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_URL
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return _sqlite(text, text)
+    match scheme.lower():
+        case "sqlite" | "sqlite+pysqlite":
+            return _sqlite(rest.removeprefix("/") if rest.startswith("/") else "", text)
+        case "postgres" | "postgresql" | "postgresql+psycopg":
+            return _postgresql(rest)
+    raise InputError(f"{text!r} is not a store this program knows: {scheme!r} is no kind of store.", hint=_EXAMPLES)
+
+
+def _sqlite(path_text: str, text: str) -> StoreLocation:
+    if path_text.strip() in {"", ":memory:"}:
+        raise InputError(f"{text!r} names no file; a store is kept, so it cannot live in memory.", hint=_EXAMPLES)
+    if "?" in path_text or "\0" in path_text:
+        raise InputError(f"{text!r}: a store's path takes no options.", hint=_EXAMPLES)
+    path = Path(path_text).expanduser().absolute()
+    return StoreLocation(url=f"sqlite:///{path}", kind="sqlite", path=path, display=f"sqlite:///{path_text}")
+
+
+def _postgresql(rest: str) -> StoreLocation:
+    parts = urlsplit(f"postgresql+psycopg://{rest}")
+    if not unquote(parts.path.strip("/")):
+        raise InputError("The PostgreSQL address names no database.", hint=_EXAMPLES)
+    user, _, host = parts.netloc.rpartition("@")
+    shown_user = f"{user.partition(':')[0]}@" if user else ""
+    display = urlunsplit(("postgresql", f"{shown_user}{host}", parts.path, "", ""))
+    return StoreLocation(url=parts.geturl(), kind="postgresql", path=None, display=display)

@@ -1,0 +1,218 @@
+"""Creates stores and moves them between schema revisions, driving Alembic from code.
+
+Not here: opening, which never migrates."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, inspect, text
+
+from store.errors import NotAStoreError, StoreError
+from store.faults import store_faults
+from store.location import StoreLocation, parse_url
+from store.opening import make_engine, sqlite_engine
+from store.reading import require_store_file
+from store.revision import HEAD_REVISION, REVISIONS, VERSION_TABLE, revision_error
+from store.schema import Base, StoreIdentity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeReport:
+    """What an upgrade did: revisions before and after, and where the backup of a file store lies."""
+
+    before: str
+    after: str
+    backup: Path | None
+
+
+def create_store(url: str | None) -> bool:
+    """Create an empty store; False when a store at the current revision is already there."""
+    location = parse_url(url)
+    if create_if_missing(location):
+        return True
+    found = current_revision(url)
+    if found != HEAD_REVISION:
+        raise revision_error(location, found)
+    return False
+
+
+def create_if_missing(location: StoreLocation) -> bool:
+    """Create the store unless something is there; say whether it was created. What is there is left alone."""
+    if location.path is not None:
+        return _create_file(location, location.path)
+    with store_faults(location):
+        engine = make_engine(location)
+        try:
+            with engine.begin() as connection:
+                # One creator at a time; the number is arbitrary and only has to be the same in every process.
+                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7277231)")
+                if inspect(connection).get_table_names():
+                    return False
+                _initialise(connection)
+        finally:
+            engine.dispose()
+    return True
+
+
+def upgrade_store(url: str | None) -> UpgradeReport:
+    """Bring a store to the current revision; a file store is backed up first."""
+    location = parse_url(url)
+    before = current_revision(url)
+    if before == HEAD_REVISION:
+        return UpgradeReport(before=before, after=before, backup=None)
+    if before not in REVISIONS:
+        raise revision_error(location, before)
+    backup = None if location.path is None else back_up(location, f"backup-{before}")
+    migrate(location, lambda config: command.upgrade(config, "head"))
+    return UpgradeReport(before=before, after=current_revision(url), backup=backup)
+
+
+def current_revision(url: str | None) -> str:
+    """Return the schema revision of an existing store, whatever it is."""
+    location = parse_url(url)
+    if location.kind == "sqlite":
+        require_store_file(location)
+    with store_faults(location):
+        engine = make_engine(location)
+        try:
+            with engine.connect() as connection:
+                reader = connection.execution_options(sweepdb_reading=True)
+                tables = set(inspect(reader).get_table_names())
+                if not {VERSION_TABLE, "store_identity"} <= tables:
+                    raise NotAStoreError(
+                        f"{location.display} is a database, but not a sweepdb store.",
+                        hint="Name another store with --store, or create one: sweepdb db init --store URL",
+                    )
+                return str(reader.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
+        finally:
+            engine.dispose()
+
+
+def migrate(location: StoreLocation, action: Callable[[Config], None]) -> None:
+    """Run an Alembic command over a store in one transaction, and check every foreign key afterwards."""
+    with store_faults(location):
+        # Building a table anew must not be taken for deleting what refers to it, hence no enforcement meanwhile.
+        engine = make_engine(location, foreign_keys=False)
+        try:
+            with engine.begin() as connection:
+                action(alembic_config(connection))
+                if location.kind == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+                    raise StoreError(f"The migration of {location.display} broke a reference; nothing was changed.")
+        finally:
+            engine.dispose()
+
+
+def schema_drift(connection: Connection) -> list[str]:
+    """Describe every difference between the models and the tables that are there."""
+    context = MigrationContext.configure(connection, opts={"compare_type": True, "target_metadata": Base.metadata})
+    return [repr(difference) for difference in compare_metadata(context, Base.metadata)]
+
+
+def revision_history() -> tuple[str, ...]:
+    """Return the revisions as the files say, oldest first."""
+    script = ScriptDirectory.from_config(alembic_config(None))
+    return tuple(item.revision for item in reversed(list(script.walk_revisions())))
+
+
+def alembic_config(connection: Connection | None) -> Config:
+    """Build Alembic's configuration from code: the revisions lie in the package `migrations`."""
+    found = importlib.util.find_spec("migrations")
+    if found is None or not found.submodule_search_locations:
+        raise StoreError("The package `migrations` is not installed.", hint="Install sweepdb again.")
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(found.submodule_search_locations[0]).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def back_up(location: StoreLocation, label: str) -> Path:
+    """Copy a file store, its log included, beside itself with SQLite's own backup, and return the copy."""
+    path = require_store_file(location)
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    target = path.with_name(f"{path.name}.{label}-{moment}")
+    temporary = _temporary_beside(target)
+    try:
+        with (
+            store_faults(location),
+            closing(sqlite3.connect(path)) as source,
+            closing(sqlite3.connect(temporary)) as copy,
+        ):
+            source.backup(copy)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return target
+
+
+def _create_file(location: StoreLocation, path: Path) -> bool:
+    if path.is_dir():
+        raise StoreError(f"{location.display} is a directory.", hint="Name a file in it.")
+    if path.exists() and path.stat().st_size > 0:
+        return False
+    if not path.parent.is_dir():
+        raise StoreError(
+            f"The directory {path.parent} does not exist.", hint="Create it, or name another with --store."
+        )
+    temporary = _temporary_beside(path)
+    try:
+        with store_faults(location):
+            _initialise_file(temporary)
+        return _publish(temporary, path)
+    except OSError as error:
+        raise StoreError(
+            f"The store {location.display} cannot be created: {error.strerror}.",
+            hint="Check the directory's permissions.",
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _initialise_file(path: Path) -> None:
+    engine = sqlite_engine(str(path), foreign_keys=False)
+    try:
+        with engine.begin() as connection:
+            _initialise(connection)
+    finally:
+        engine.dispose()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")  # kept in the file; the log goes away on closing
+
+
+def _publish(temporary: Path, path: Path) -> bool:
+    """Give a finished file its name without ever replacing a store that another process created meanwhile."""
+    if path.exists() and path.stat().st_size == 0:
+        temporary.replace(path)
+        return True
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    except OSError:  # a file system without hard links
+        if path.exists():
+            return False
+        temporary.replace(path)
+    return True
+
+
+def _temporary_beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+
+
+def _initialise(connection: Connection) -> None:
+    command.upgrade(alembic_config(connection), "head")
+    connection.execute(insert(StoreIdentity).values(id=1, store_id=secrets.token_hex(16), created_at=datetime.now(UTC)))

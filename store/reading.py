@@ -1,0 +1,155 @@
+"""Opens a store for reading with the plain driver, and makes the checks every opening makes.
+
+Not here: writing, and anything that imports SQLAlchemy."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from store.errors import NotAStoreError, StoreError
+from store.faults import store_faults
+from store.location import StoreLocation
+from store.revision import VERSION_TABLE, check_revision
+
+if TYPE_CHECKING:
+    import psycopg
+
+BUSY_TIMEOUT_S = 30.0
+_SQLITE_MAGIC = b"SQLite format 3\0"
+_KNOWN_MAGIC = ((b"PAR1", "a Parquet file"), (b"PK", "a zip archive"), (b"\x1f\x8b", "a gzip file"))
+
+
+def connect_sqlite(location: StoreLocation) -> sqlite3.Connection:
+    """Open a SQLite store read-only after checking that it is one, at the right revision."""
+    path = require_store_file(location)
+    with store_faults(location):
+        connection = _open_read_only(path)
+        try:
+            check_identity(location, *_sqlite_identity(connection))
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def connect_postgresql(location: StoreLocation) -> psycopg.Connection[tuple[object, ...]]:
+    """Open a PostgreSQL store read-only after checking that it is one, at the right revision."""
+    with store_faults(location):
+        connection = _connect_psycopg(location)
+        try:
+            connection.read_only = True
+            check_identity(location, *_postgresql_identity(connection))
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def read_store_id(location: StoreLocation) -> str:
+    """Return the identity of a store, checked."""
+    if location.kind == "sqlite":
+        with closing(connect_sqlite(location)) as connection:
+            return str(connection.execute("SELECT store_id FROM store_identity").fetchone()[0])
+    with closing(connect_postgresql(location)) as server:
+        row = server.execute("SELECT store_id FROM store_identity").fetchone()
+        return str(row[0]) if row else ""
+
+
+def _connect_psycopg(location: StoreLocation) -> psycopg.Connection[tuple[object, ...]]:
+    try:
+        import psycopg
+    except ImportError as error:
+        raise StoreError(
+            "A PostgreSQL store needs the psycopg driver.", hint="Run: pip install 'sweepdb[postgres]'"
+        ) from error
+    return psycopg.connect(location.driver_url)
+
+
+def require_store_file(location: StoreLocation) -> Path:
+    """Return the path of a SQLite store whose file exists and starts like a SQLite database."""
+    path = location.path
+    if path is None:
+        raise StoreError(f"{location.display} is not a file.")
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_SQLITE_MAGIC))
+    except FileNotFoundError:
+        raise StoreError(
+            f"There is no store at {location.display}.",
+            hint=f"Evaluate something, or create an empty store: sweepdb db init{location.argument}",
+        ) from None
+    except OSError as error:
+        raise StoreError(
+            f"The store {location.display} cannot be read: {error.strerror}.",
+            hint="Check the path and its permissions.",
+        ) from error
+    if magic != _SQLITE_MAGIC:
+        raise _not_sqlite(location, magic)
+    return path
+
+
+def _not_sqlite(location: StoreLocation, magic: bytes) -> NotAStoreError:
+    if not magic:
+        return NotAStoreError(
+            f"{location.display} is an empty file, not a sweepdb store.",
+            hint=f"Create the store in it: sweepdb db init{location.argument}",
+        )
+    kind = next((name for start, name in _KNOWN_MAGIC if magic.startswith(start)), "no SQLite database")
+    return NotAStoreError(
+        f"{location.display} is not a sweepdb store: it is {kind}, or it is damaged from its first byte on.",
+        hint="Name another file with --store.",
+    )
+
+
+def _open_read_only(path: Path) -> sqlite3.Connection:
+    uri = f"file:{quote(str(path))}?mode=ro"
+    connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        connection.close()
+        # Reading in WAL mode needs a -shm file beside the store. Where that cannot be made and no write-ahead log
+        # waits to be read with it, nobody is writing, so the file may be read as it lies.
+        if os.access(path.parent, os.W_OK) or _has_log(path):
+            raise
+        connection = sqlite3.connect(f"{uri}&immutable=1", uri=True, isolation_level=None, check_same_thread=False)
+    return connection
+
+
+def _has_log(path: Path) -> bool:
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def check_identity(location: StoreLocation, tables: frozenset[str], revision: str | None) -> None:
+    """Raise unless the database is a sweepdb store at this program's revision."""
+    if "store_identity" not in tables or revision is None:
+        what = "holds no tables" if not tables else f"holds other tables ({', '.join(sorted(tables)[:5])})"
+        raise NotAStoreError(
+            f"{location.display} is a database, but not a sweepdb store: it {what}.",
+            hint="Name another store with --store, or create one: sweepdb db init --store URL",
+        )
+    check_revision(location, revision)
+
+
+def _sqlite_identity(connection: sqlite3.Connection) -> tuple[frozenset[str], str | None]:
+    rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    tables = frozenset(str(row[0]) for row in rows)
+    if not {VERSION_TABLE, "store_identity"} <= tables:
+        return tables, None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return tables, None if row is None else str(row[0])
+
+
+def _postgresql_identity(connection: psycopg.Connection[tuple[object, ...]]) -> tuple[frozenset[str], str | None]:
+    rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
+    tables = frozenset(str(row[0]) for row in rows)
+    if not {VERSION_TABLE, "store_identity"} <= tables:
+        return tables, None
+    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    return tables, None if row is None else str(row[0])

@@ -1,0 +1,32 @@
+"""The schema revisions this program knows, and the check every opening makes. Light: no Alembic.
+
+A test compares REVISIONS with the revision files."""
+
+from __future__ import annotations
+
+from store.errors import RevisionError, StoreError
+from store.location import StoreLocation
+
+REVISIONS = ("0001",)  # oldest first; the last is the one this program reads and writes
+HEAD_REVISION = REVISIONS[-1]
+VERSION_TABLE = "alembic_version"
+
+
+def check_revision(location: StoreLocation, found: str) -> None:
+    """Raise unless the store has the revision this program reads and writes; never migrate."""
+    if found != HEAD_REVISION:
+        raise revision_error(location, found)
+
+
+def revision_error(location: StoreLocation, found: str) -> StoreError:
+    """Say which revision the store has, which is needed, and what to run."""
+    if found in REVISIONS:
+        return RevisionError(
+            f"The store {location.display} is at revision {found}; this program reads and writes {HEAD_REVISION}.",
+            hint=f"Run: sweepdb db upgrade{location.argument}   (a file store is backed up first)",
+        )
+    return RevisionError(
+        f"The store {location.display} is at revision {found}, which is newer than this program's {HEAD_REVISION}.",
+        hint="Upgrade the program (pip install --upgrade sweepdb), then run: "
+        f"sweepdb db upgrade{location.argument}   (it changes nothing when the revisions already agree)",
+    )
