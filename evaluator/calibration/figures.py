@@ -1,4 +1,5 @@
-"""The data-sheet figures a kernel form needs, taken from a device profile. Not the profile itself: no names, no memory sizes."""
+"""The data-sheet figures a kernel form needs, taken from a device profile. Not the profile itself: no names, no
+memory sizes."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ DEFAULT_COMPUTE_UNITS = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Peak rates of one device: FLOP/s by dtype, bytes/s of its memory and of its innermost link, number of compute units."""
+    """Peak rates of one device: FLOP/s by dtype, bytes/s of its memory and of its innermost link, number of compute
+    units."""
 
     matrix_flops_per_s: tuple[tuple[str, float], ...]
     memory_bytes_per_s: float

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evaluator.calibration.figures import Figures, figures_of
 from evaluator.calibration.forms import FORMS, Array, Form, Parameter
 from evaluator.calibration.kernels import KernelSet, kernel_sets
-from evaluator.calibration.least_squares import Solution, fit_log
+from evaluator.calibration.least_squares import fit_log
 from evaluator.calibration.record import Accuracy, Calibration
 from evaluator.calibration.tables import KernelTable
 from evaluator.device import DeviceProfile
@@ -21,17 +21,30 @@ FITTED_ROWS = 3000  # at most, drawn from the training half: more do not change 
 LEAST_ROWS = 8  # a kernel with fewer measurements is not fitted
 SEED = 20261121
 DIGITS = 4  # of a stored coefficient
-# Kernels that tables rarely hold, stated rather than fitted: fused norms, activations and additions at 80 % of the memory
+# Kernels that tables rarely hold, stated rather than fitted: fused norms, activations and additions at 80 % of the
+# memory
 # bandwidth and 2 us a launch (graph-launched kernels of NVIDIA GPUs; docs/explanation/calibration.md).
 ASSUMED = {"elementwise": {"fixed_us": 2.0, "memory_efficiency": 0.8}}
+# What kernels measured inside a serving engine do on the side: rotary embedding and the KV write in attention,
+# activation
+# quantisation in narrow products, gate softmax, top-k and the permutation of tokens in the experts' kernel.
+INCLUDED_IN_SERVING_KERNELS = ("kv_write", "moe_routing", "quantise", "rope")
 
 Mask = npt.NDArray[np.bool_]
 
 
 def fit_device(
-    tables: Iterable[KernelTable], device: DeviceProfile, *, seed: int = SEED, source: str = "", progress: Callable[[str], None] | None = None
+    tables: Iterable[KernelTable],
+    device: DeviceProfile,
+    *,
+    seed: int = SEED,
+    source: str = "",
+    includes: tuple[str, ...] = INCLUDED_IN_SERVING_KERNELS,
+    progress: Callable[[str], None] | None = None,
 ) -> Calibration:
-    """Coefficients for every kernel the tables hold at least eight rows of, with held-out errors."""
+    """Coefficients for every kernel the tables hold at least eight rows of, with held-out errors.
+
+    `includes` names the operator kinds that the measured kernels of other kinds do on the side."""
     figures = figures_of(device)
     kernels: dict[str, dict[str, float]] = {}
     accuracy: dict[str, Accuracy] = {}
@@ -43,7 +56,15 @@ def fit_device(
             progress(rows.name)
     assumed = tuple(sorted(set(ASSUMED) - set(kernels)))
     kernels.update({name: ASSUMED[name] for name in assumed})
-    return Calibration(device=device.name, kernels=kernels, accuracy=accuracy, seed=seed, assumed=assumed, source=source)
+    return Calibration(
+        device=device.name,
+        kernels=kernels,
+        accuracy=accuracy,
+        seed=seed,
+        includes=includes,
+        assumed=assumed,
+        source=source,
+    )
 
 
 def training_half(rows: int, seed: int) -> Mask:
@@ -60,7 +81,9 @@ def fit_kernel(rows: KernelSet, figures: Figures, *, seed: int = SEED) -> tuple[
     if training.size > FITTED_ROWS:
         training = np.sort(np.random.default_rng(seed + 1).choice(training, FITTED_ROWS, replace=False))
     form = FORMS[rows.form]
-    values = _best_values(form, {name: column[training] for name, column in rows.inputs.items()}, rows.latency_s[training], figures)
+    values = _best_values(
+        form, {name: column[training] for name, column in rows.inputs.items()}, rows.latency_s[training], figures
+    )
     values = {name: _rounded(value) for name, value in values.items()}
     predicted = form.seconds(values, rows.inputs, figures)
     return values, accuracy_of(predicted[~half], rows.latency_s[~half], fitted=int(training.size))
@@ -86,7 +109,10 @@ def _rounded(value: float) -> float:
 
 def _scalar_inputs(inputs: dict[str, Array]) -> dict[str, Array | float]:
     """Inputs that are the same in every row as scalars: the forms then work on fewer arrays."""
-    return {name: float(column[0]) if column.size and (column == column[0]).all() else column for name, column in inputs.items()}
+    return {
+        name: float(column[0]) if column.size and (column == column[0]).all() else column
+        for name, column in inputs.items()
+    }
 
 
 def _best_values(form: Form, inputs: dict[str, Array], measured: Array, figures: Figures) -> dict[str, float]:
@@ -94,19 +120,16 @@ def _best_values(form: Form, inputs: dict[str, Array], measured: Array, figures:
     fitted = [parameter for parameter in form.parameters if not parameter.choices]
     log_measured = np.log(measured)
     low, high = (np.log([getattr(parameter, edge) for parameter in fitted]) for edge in ("low", "high"))
-    best: tuple[float, dict[str, float]] | None = None
-    for fixed, start in _starts(form, fitted):
 
-        def residuals(point: Array, fixed: dict[str, float] = fixed) -> Array:
-            seconds = form.seconds(_named(fitted, point) | fixed, compact, figures)
-            return np.log(seconds) - log_measured
+    def solve(fixed: dict[str, float], start: Array) -> tuple[float, dict[str, float]]:
+        def residuals(point: Array) -> Array:
+            return np.asarray(np.log(form.seconds(_named(fitted, point) | fixed, compact, figures)) - log_measured)
 
-        solution: Solution = fit_log(residuals, start, low, high)
-        if best is None or solution.cost < best[0]:
-            best = (solution.cost, _named(fitted, solution.point) | fixed)
-    if best is None:
-        raise AssertionError
-    return {parameter.name: best[1][parameter.name] for parameter in form.parameters}
+        solution = fit_log(residuals, start, low, high)
+        return solution.cost, _named(fitted, solution.point) | fixed
+
+    _, best = min((solve(fixed, start) for fixed, start in _starts(form, fitted)), key=lambda found: found[0])
+    return {parameter.name: best[parameter.name] for parameter in form.parameters}
 
 
 def _starts(form: Form, fitted: list[Parameter]) -> Iterator[tuple[dict[str, float], Array]]:

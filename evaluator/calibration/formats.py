@@ -1,4 +1,5 @@
-"""Number formats of measured kernels: bytes of a weight and an activation, the dtype computed in, whether activations are quantised inside."""
+"""Number formats of measured kernels: bytes of a weight and an activation, the dtype computed in, whether activations
+are quantised inside."""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
-"""From tables of measured kernels to inputs of kernel forms, under the names their coefficients are stored by. No fitting.
+"""From tables of measured kernels to inputs of kernel forms, under the names their coefficients are stored by. No
+fitting.
 
-Names: gemm.<format>; prefill_attention.<dtype>.kv_<dtype>.d<head size>[.window]; decode_attention.<mha|gqa|wide>.kv_<dtype>.d<head size>[.window];
+Names: gemm.<format>; prefill_attention.<dtype>.kv_<dtype>.d<head size>[.window];
+decode_attention.<mha|gqa|gqa32|wide>.kv_<dtype>.d<head size>[.window];
 mla_prefill.kv_<dtype>; mla_decode.kv_<dtype>; mla_bmm.<format>; moe.<format>.<gated|plain>.<routing>[.low_latency];
 collective.<operation>; expert_exchange.<ht|ll>.<phase>.<format>; elementwise."""
 
@@ -17,7 +19,7 @@ from evaluator.calibration.formats import FORMATS, format_name
 from evaluator.calibration.forms import Array
 from evaluator.calibration.tables import KernelTable
 
-WIDE_GROUP = 16  # query heads per KV head beyond which decode attention is fitted apart
+NARROW_GROUP, WIDE_GROUP = 16, 32  # query heads per KV head; beyond the second, decode kernels share nothing
 LATENT_DIM, ROPE_DIM, NOPE_DIM, VALUE_DIM = 512, 64, 128, 128  # of the latent attention measured (DeepSeek-V2/V3)
 Words = npt.NDArray[np.str_]
 
@@ -36,9 +38,17 @@ class KernelSet:
 def kernel_sets(tables: Iterable[KernelTable], figures: Figures) -> tuple[KernelSet, ...]:
     """Every set of rows that can be fitted, by name; rows of the same name in several tables are joined."""
     readers = {
-        "gemm": _gemm, "attn_prefill": _prefill, "attn_decode": _decode, "mla": _latent, "mla_bmm": _latent_products, "moe": _experts,
-        "comm": _collectives, "moe_a2a": _exchange, "elementwise": _elementwise,
-    }  # fmt: skip
+        "gemm": _gemm,
+        "attn_prefill": _prefill,
+        "attn_decode": _decode,
+        "mla": _latent,
+        "mla_module": _none,
+        "mla_bmm": _latent_products,
+        "moe": _experts,
+        "comm": _collectives,
+        "moe_a2a": _exchange,
+        "elementwise": _elementwise,
+    }
     found: dict[str, list[KernelSet]] = {}
     for table in tables:
         for kernels in readers[table.kind](table, figures):
@@ -55,7 +65,8 @@ def _joined(parts: list[KernelSet]) -> KernelSet:
 
 
 def _ordered(kernels: KernelSet) -> KernelSet:
-    """Rows in an order that depends on their content only, so that a random half is the same whatever the file's order."""
+    """Rows in an order that depends on their content only, so that a random half is the same whatever the file's
+    order."""
     order = np.lexsort((kernels.latency_s, *(kernels.inputs[name] for name in sorted(kernels.inputs))))
     inputs = {name: column[order] for name, column in kernels.inputs.items()}
     return KernelSet(name=kernels.name, form=kernels.form, inputs=inputs, latency_s=kernels.latency_s[order])
@@ -63,8 +74,15 @@ def _ordered(kernels: KernelSet) -> KernelSet:
 
 def _subset(name: str, form: str, keep: npt.NDArray[np.bool_], latency: Array, **inputs: Array | float) -> KernelSet:
     rows = int(keep.sum())
-    picked = {key: np.broadcast_to(np.asarray(value, dtype=np.float64), keep.shape)[keep].copy() for key, value in inputs.items()}
-    return KernelSet(name=name, form=form, inputs=picked, latency_s=latency[keep]) if rows else KernelSet(name=name, form=form, inputs={}, latency_s=latency[:0])
+    picked = {
+        key: np.broadcast_to(np.asarray(value, dtype=np.float64), keep.shape)[keep].copy()
+        for key, value in inputs.items()
+    }
+    return (
+        KernelSet(name=name, form=form, inputs=picked, latency_s=latency[keep])
+        if rows
+        else KernelSet(name=name, form=form, inputs={}, latency_s=latency[:0])
+    )
 
 
 def _groups(*columns: Words) -> Iterator[tuple[tuple[str, ...], npt.NDArray[np.bool_]]]:
@@ -73,6 +91,10 @@ def _groups(*columns: Words) -> Iterator[tuple[tuple[str, ...], npt.NDArray[np.b
     keys = np.array(["\x1f".join(row) for row in rows])
     for key in np.unique(keys).tolist():
         yield tuple(key.split("\x1f")), keys == key
+
+
+def _none(_table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
+    yield from ()
 
 
 def _product_inputs(format_key: str, figures: Figures) -> dict[str, float]:
@@ -89,7 +111,16 @@ def _gemm(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
     x = table.numbers
     for (dtype,), keep in _groups(table.words["dtype"]):
         key = format_name(dtype)
-        yield _subset(f"gemm.{key}", "matmul", keep, table.latency_s, m=x["m"], n=x["n"], k=x["k"], **_product_inputs(key, figures))
+        yield _subset(
+            f"gemm.{key}",
+            "matmul",
+            keep,
+            table.latency_s,
+            m=x["m"],
+            n=x["n"],
+            k=x["k"],
+            **_product_inputs(key, figures),
+        )
 
 
 def _prefill(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
@@ -103,10 +134,21 @@ def _prefill(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
     for (dtype, kv, size), keep in _groups(table.words["dtype"], table.words["kv_dtype"], sizes):
         compute, stored = format_name(dtype), format_name(kv)
         yield _subset(
-            f"prefill_attention.{compute}.kv_{stored}.{size}", "prefill_attention", keep, table.latency_s, tokens=tokens, sequences=x["batch"],
-            pairs=pairs, keys=keys, heads=x["heads"], kv_heads=x["kv_heads"], key_dim=head, value_dim=head,
-            kv_bytes=FORMATS[stored].weight_bytes, peak_flops_per_s=figures.peak(FORMATS[compute].compute),
-        )  # fmt: skip
+            f"prefill_attention.{compute}.kv_{stored}.{size}",
+            "prefill_attention",
+            keep,
+            table.latency_s,
+            tokens=tokens,
+            sequences=x["batch"],
+            pairs=pairs,
+            keys=keys,
+            heads=x["heads"],
+            kv_heads=x["kv_heads"],
+            key_dim=head,
+            value_dim=head,
+            kv_bytes=FORMATS[stored].weight_bytes,
+            peak_flops_per_s=figures.peak(FORMATS[compute].compute),
+        )
 
 
 def _causal_pairs(new: Array, prefix: Array, window: Array) -> Array:
@@ -118,20 +160,39 @@ def _causal_pairs(new: Array, prefix: Array, window: Array) -> Array:
     return np.where(np.isinf(reach), full, seen + (new - below) * np.where(np.isinf(reach), 0, reach))
 
 
+def sharing_of(heads: float, kv_heads: float) -> str:
+    """How decode attention shares keys: mha (one query head a KV head), gqa (up to 16), gqa32 (up to 32), wide
+    (more)."""
+    if heads <= kv_heads:
+        return "mha"
+    if heads <= NARROW_GROUP * kv_heads:
+        return "gqa"
+    return "gqa32" if heads <= WIDE_GROUP * kv_heads else "wide"
+
+
 def _decode(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
     x = table.numbers
     window, head = x["window_size"], x["head_dim"]
     keys = x["batch"] * np.where(window > 0, np.minimum(x["kv_len"], window), x["kv_len"])
-    group = x["heads"] / x["kv_heads"]
-    shape = np.where(group <= 1, "mha", np.where(group <= WIDE_GROUP, "gqa", "wide"))
+    shape = np.array([sharing_of(heads, kv_heads) for heads, kv_heads in zip(x["heads"], x["kv_heads"], strict=True)])
     sizes = np.array([f"d{int(size)}{'.window' if wide else ''}" for size, wide in zip(head, window > 0, strict=True)])
     for (sharing, kv, size), keep in _groups(shape, table.words["kv_dtype"], sizes):
         stored = format_name(kv)
         yield _subset(
-            f"decode_attention.{sharing}.kv_{stored}.{size}", "decode_attention", keep, table.latency_s, sequences=x["batch"], keys=keys,
-            heads=x["heads"], kv_heads=x["kv_heads"], key_dim=head, value_dim=head, stored_dim=2 * head,
-            kv_bytes=FORMATS[stored].weight_bytes, peak_flops_per_s=figures.peak("bf16"),
-        )  # fmt: skip
+            f"decode_attention.{sharing}.kv_{stored}.{size}",
+            "decode_attention",
+            keep,
+            table.latency_s,
+            sequences=x["batch"],
+            keys=keys,
+            heads=x["heads"],
+            kv_heads=x["heads"] if sharing == "wide" else x["kv_heads"],
+            key_dim=head,
+            value_dim=head,
+            stored_dim=2 * head,
+            kv_bytes=FORMATS[stored].weight_bytes,
+            peak_flops_per_s=figures.peak("bf16"),
+        )
 
 
 def _latent(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
@@ -142,16 +203,37 @@ def _latent(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
         kv_bytes, peak = FORMATS[stored].weight_bytes, figures.peak("bf16")
         if phase == "prefill":
             yield _subset(
-                f"mla_prefill.kv_{stored}", "prefill_attention", keep, table.latency_s, tokens=tokens, sequences=x["batch"],
-                pairs=x["batch"] * x["len"] * (x["len"] + 1) / 2, keys=tokens, heads=x["heads"], kv_heads=x["heads"],
-                key_dim=float(NOPE_DIM + ROPE_DIM), value_dim=float(VALUE_DIM), kv_bytes=kv_bytes, peak_flops_per_s=peak,
-            )  # fmt: skip
+                f"mla_prefill.kv_{stored}",
+                "prefill_attention",
+                keep,
+                table.latency_s,
+                tokens=tokens,
+                sequences=x["batch"],
+                pairs=x["batch"] * x["len"] * (x["len"] + 1) / 2,
+                keys=tokens,
+                heads=x["heads"],
+                kv_heads=x["heads"],
+                key_dim=float(NOPE_DIM + ROPE_DIM),
+                value_dim=float(VALUE_DIM),
+                kv_bytes=kv_bytes,
+                peak_flops_per_s=peak,
+            )
         else:
             yield _subset(
-                f"mla_decode.kv_{stored}", "decode_attention", keep, table.latency_s, sequences=x["batch"], keys=tokens, heads=x["heads"],
-                kv_heads=1.0, key_dim=float(LATENT_DIM + ROPE_DIM), value_dim=float(LATENT_DIM), stored_dim=float(LATENT_DIM + ROPE_DIM),
-                kv_bytes=kv_bytes, peak_flops_per_s=peak,
-            )  # fmt: skip
+                f"mla_decode.kv_{stored}",
+                "decode_attention",
+                keep,
+                table.latency_s,
+                sequences=x["batch"],
+                keys=tokens,
+                heads=x["heads"],
+                kv_heads=1.0,
+                key_dim=float(LATENT_DIM + ROPE_DIM),
+                value_dim=float(LATENT_DIM),
+                stored_dim=float(LATENT_DIM + ROPE_DIM),
+                kv_bytes=kv_bytes,
+                peak_flops_per_s=peak,
+            )
 
 
 def _latent_products(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
@@ -160,9 +242,16 @@ def _latent_products(table: KernelTable, figures: Figures) -> Iterator[KernelSet
     for (dtype,), keep in _groups(table.words["dtype"]):
         key = format_name(dtype)
         yield _subset(
-            f"mla_bmm.{key}", "matmul", keep, table.latency_s, m=x["tokens"], n=np.where(pre, LATENT_DIM, VALUE_DIM),
-            k=np.where(pre, NOPE_DIM, LATENT_DIM), count=x["heads"], **_product_inputs(key, figures),
-        )  # fmt: skip
+            f"mla_bmm.{key}",
+            "matmul",
+            keep,
+            table.latency_s,
+            m=x["tokens"],
+            n=np.where(pre, LATENT_DIM, VALUE_DIM),
+            k=np.where(pre, NOPE_DIM, LATENT_DIM),
+            count=x["heads"],
+            **_product_inputs(key, figures),
+        )
 
 
 def _experts(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
@@ -178,11 +267,23 @@ def _experts(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
         key = format_name(dtype)
         product = _product_inputs(key, figures)
         yield _subset(
-            f"moe.{key}.{gate}.{routing}{fast}", "experts", keep, table.latency_s, tokens=x["tokens"], rows=rows,
-            most_rows=x["tokens"] * np.minimum(x["topk"], local), touched=touched, local_experts=local, expert_ranks=x["ep"], hidden=x["hidden"],
-            inner=x["inter"] / x["tp"], up_matrices=2.0 if gate == "gated" else 1.0, weight_bytes=product["weight_bytes"],
-            peak_flops_per_s=product["peak_flops_per_s"], skewed=float(routing != "balanced"),
-        )  # fmt: skip
+            f"moe.{key}.{gate}.{routing}{fast}",
+            "experts",
+            keep,
+            table.latency_s,
+            tokens=x["tokens"],
+            rows=rows,
+            most_rows=x["tokens"] * np.minimum(x["topk"], local),
+            touched=touched,
+            local_experts=local,
+            expert_ranks=x["ep"],
+            hidden=x["hidden"],
+            inner=x["inter"] / x["tp"],
+            up_matrices=2.0 if gate == "gated" else 1.0,
+            weight_bytes=product["weight_bytes"],
+            peak_flops_per_s=product["peak_flops_per_s"],
+            skewed=float(routing != "balanced"),
+        )
 
 
 OPERATIONS = {
@@ -199,13 +300,28 @@ def _collectives(table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
     for (operation,), keep in _groups(table.words["op"]):
         name = OPERATIONS.get(operation, operation)
         yield _subset(
-            f"collective.{name}", "collective", keep, table.latency_s, message_bytes=x["message_bytes"], group=x["ngpus"],
-            passes=2.0 if name.startswith("all_reduce") else 1.0, one_shot=float(name == "all_reduce_custom"),
-        )  # fmt: skip
+            f"collective.{name}",
+            "collective",
+            keep,
+            table.latency_s,
+            message_bytes=x["message_bytes"],
+            group=x["ngpus"],
+            passes=2.0 if name.startswith("all_reduce") else 1.0,
+            one_shot=float(name == "all_reduce_custom"),
+        )
 
 
-def sent_by_expert_exchange(tokens: Array, hidden: Array | float, bytes_each: float, topk: Array | float, ranks: Array | float, *, low_latency: bool) -> Array:
-    """Bytes one device sends to others: one copy a token and expert (low latency), or one a token and distinct rank (high throughput)."""
+def sent_by_expert_exchange(
+    tokens: Array,
+    hidden: Array | float,
+    bytes_each: float,
+    topk: Array | float,
+    ranks: Array | float,
+    *,
+    low_latency: bool,
+) -> Array:
+    """Bytes one device sends to others: one copy a token and expert (low latency), or one a token and distinct rank
+    (high throughput)."""
     peers = np.asarray(ranks, dtype=np.float64)
     copies = topk * (peers - 1) / peers if low_latency else (peers - 1) * (1 - (1 - 1 / peers) ** topk)
     return np.asarray(tokens * hidden * bytes_each * copies, dtype=np.float64)
@@ -213,12 +329,24 @@ def sent_by_expert_exchange(tokens: Array, hidden: Array | float, bytes_each: fl
 
 def _exchange(table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
     x = table.numbers
-    for (backend, phase, dtype), keep in _groups(table.words["comm_backend"], table.words["phase"], table.words["dtype"]):
+    for (backend, phase, dtype), keep in _groups(
+        table.words["comm_backend"], table.words["phase"], table.words["dtype"]
+    ):
         key, low = format_name(dtype), backend.endswith("ll")
-        sent = sent_by_expert_exchange(x["tokens"], x["hidden"], FORMATS[key].activation_bytes, x["topk"], x["ep_size"], low_latency=low)
-        yield _subset(f"expert_exchange.{'ll' if low else 'ht'}.{phase}.{key}", "expert_exchange", keep, table.latency_s, sent_bytes=sent)
+        sent = sent_by_expert_exchange(
+            x["tokens"], x["hidden"], FORMATS[key].activation_bytes, x["topk"], x["ep_size"], low_latency=low
+        )
+        yield _subset(
+            f"expert_exchange.{'ll' if low else 'ht'}.{phase}.{key}",
+            "expert_exchange",
+            keep,
+            table.latency_s,
+            sent_bytes=sent,
+        )
 
 
 def _elementwise(table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
     keep = np.ones(table.latency_s.shape, dtype=np.bool_)
-    yield _subset("elementwise", "elementwise", keep, table.latency_s, moved_bytes=table.numbers["moved_bytes"], launches=1.0)
+    yield _subset(
+        "elementwise", "elementwise", keep, table.latency_s, moved_bytes=table.numbers["moved_bytes"], launches=1.0
+    )

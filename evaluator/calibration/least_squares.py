@@ -1,4 +1,5 @@
-"""Robust fit of positive parameters to measured times: Levenberg-Marquardt on log parameters and log errors. Numpy only."""
+"""Robust fit of positive parameters to measured times: Levenberg-Marquardt on log parameters and log errors. Numpy
+only."""
 
 from __future__ import annotations
 

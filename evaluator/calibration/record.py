@@ -1,4 +1,5 @@
-"""A calibration: coefficients of every kernel of one device, with their held-out errors. Not how they are found (fit.py)."""
+"""A calibration: coefficients of every kernel of one device, with their held-out errors. Not how they are found
+(fit.py)."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ VERSION = 1  # of the kernel forms: coefficients of another version mean somethi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """Error of one fit on the half of the rows it did not see, in percent; `rows` counts that half, `fitted` the rows used to fit."""
+    """Error of one fit on the half of the rows it did not see, in percent; `rows` counts that half, `fitted` the rows
+    used to fit."""
 
     rows: int
     fitted: int
@@ -35,13 +37,17 @@ class Calibration:
     seed: int = 0
     version: int = VERSION
     carried_from: str | None = None  # the device whose dimensionless parameters these are
+    includes: tuple[str, ...] = ()  # operator kinds already inside the measured kernels of others
     assumed: tuple[str, ...] = ()  # kernels whose coefficients are stated, not fitted
     source: str = ""
 
     @property
     def hash(self) -> str:
-        """Content hash of what decides a time: version and coefficients."""
-        content = json.dumps([self.version, {name: dict(values) for name, values in self.kernels.items()}], sort_keys=True)
+        """Content hash of what decides a time: version, coefficients and what they include."""
+        content = json.dumps(
+            [self.version, sorted(self.includes), {name: dict(values) for name, values in self.kernels.items()}],
+            sort_keys=True,
+        )
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def values(self, kernel: str) -> Mapping[str, float]:
@@ -50,7 +56,9 @@ class Calibration:
             return self.kernels[kernel]
         except KeyError:
             known = ", ".join(sorted(self.kernels))
-            raise InputError(f"the calibration of {self.device} has no kernel {kernel}", hint=f"it has: {known}") from None
+            raise InputError(
+                f"the calibration of {self.device} has no kernel {kernel}", hint=f"it has: {known}"
+            ) from None
 
 
 def to_mapping(calibration: Calibration) -> dict[str, Any]:
@@ -62,6 +70,7 @@ def to_mapping(calibration: Calibration) -> dict[str, Any]:
         "seed": calibration.seed,
         "source": calibration.source,
         "carried_from": calibration.carried_from,
+        "includes": list(calibration.includes),
         "assumed": list(calibration.assumed),
         "kernels": {name: dict(values) for name, values in sorted(calibration.kernels.items())},
         "accuracy": {
@@ -87,15 +96,22 @@ def from_mapping(data: Mapping[str, Any]) -> Calibration:
         )
     calibration = Calibration(
         device=str(data["device"]),
-        kernels={name: {key: float(value) for key, value in values.items()} for name, values in data["kernels"].items()},
+        kernels={
+            name: {key: float(value) for key, value in values.items()} for name, values in data["kernels"].items()
+        },
         accuracy={name: Accuracy(**entry) for name, entry in data.get("accuracy", {}).items()},
         seed=int(data.get("seed", 0)),
         carried_from=data.get("carried_from"),
+        includes=tuple(data.get("includes", ())),
         assumed=tuple(data.get("assumed", ())),
         source=str(data.get("source", "")),
     )
     if "hash" in data and data["hash"] != calibration.hash:
-        raise InputError(f"calibration of {calibration.device} was changed after it was fitted (hash {data['hash']}, content {calibration.hash})", hint="fit it again: sweepdb calibrate")
+        raise InputError(
+            f"the calibration of {calibration.device} was changed after it was fitted:"
+            f" it says hash {data['hash']}, its content has {calibration.hash}",
+            hint="fit it again: sweepdb calibrate",
+        )
     return calibration
 
 
@@ -110,5 +126,12 @@ def from_json(text: str) -> Calibration:
 
 
 def carried_to(calibration: Calibration, device: str) -> Calibration:
-    """The same dimensionless parameters for a device without kernel measurements; errors are not carried, nothing was measured."""
-    return replace(calibration, device=device, carried_from=calibration.device, accuracy={}, source=f"carried from {calibration.device}")
+    """The same dimensionless parameters for a device without kernel measurements; errors are not carried, nothing was
+    measured."""
+    return replace(
+        calibration,
+        device=device,
+        carried_from=calibration.device,
+        accuracy={},
+        source=f"carried from {calibration.device}",
+    )

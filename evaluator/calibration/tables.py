@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from store.errors import InputError
 
-# Kind -> column -> meaning. Every table also has `latency_us` (FLOAT, microseconds of one kernel). Other columns are ignored.
+# Kind -> column -> meaning. Every table also has `latency_us` (FLOAT, microseconds of one kernel). Other columns are
+# ignored.
 COLUMNS: Mapping[str, Mapping[str, str]] = {
     "gemm": {
         "m": "rows (tokens)",
@@ -46,6 +47,11 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "len": "tokens of a sequence: new ones in prefill, the context in decode",
         "heads": "query heads",
         "kv_dtype": "what the latent vectors are stored in",
+    },
+    "mla_module": {
+        "phase": "prefill or decode",
+        "len": "tokens of a sequence",
+        "gemm_type": "format of its projections: a whole attention layer, not fitted since its parts are",
     },
     "mla_bmm": {
         "op_name": "mla_gen_pre (128 to 512) or mla_gen_post (512 to 128), batched over heads",
@@ -99,7 +105,9 @@ def read_tables(path: Path) -> tuple[KernelTable, ...]:
 
     A file's kind is told by its columns; in a folder, files of no known kind are passed over."""
     if not path.exists():
-        raise InputError(f"no kernel measurements at {path}", hint="give a folder of .parquet or .csv files, or one such file")
+        raise InputError(
+            f"no kernel measurements at {path}", hint="give a folder of .parquet or .csv files, or one such file"
+        )
     if path.is_file():
         return (_read(path),)
     files = sorted(file for file in path.iterdir() if file.suffix in {".parquet", ".csv"})
@@ -110,12 +118,21 @@ def read_tables(path: Path) -> tuple[KernelTable, ...]:
 
 
 def _known() -> str:
-    return "a table has latency_us and the columns of one kind: " + "; ".join(f"{kind}: {', '.join(names)}" for kind, names in COLUMNS.items())
+    return "a table has latency_us and the columns of one kind: " + "; ".join(
+        f"{kind}: {', '.join(names)}" for kind, names in COLUMNS.items()
+    )
 
 
 def _kind(columns: set[str]) -> str | None:
-    fitting = [kind for kind, names in COLUMNS.items() if "latency_us" in columns and set(names) <= columns]
+    if "latency_us" not in columns:
+        return None
+    if "gemm_type" in columns:  # has the columns of `mla`, too
+        return "mla_module"
+    fitting = [kind for kind, names in COLUMNS.items() if set(names) <= columns]
     return max(fitting, key=lambda kind: len(COLUMNS[kind]), default=None)
+
+
+_SCANS = {True: "select * from read_parquet(?)", False: "select * from read_csv(?)"}
 
 
 def _connection() -> Any:  # noqa: ANN401  (duckdb's type differs between the versions allowed)
@@ -125,12 +142,8 @@ def _connection() -> Any:  # noqa: ANN401  (duckdb's type differs between the ve
 
 
 def _columns(path: Path) -> set[str]:
-    rows = _connection().execute(f"describe select * from {_scan(path)}", [str(path)]).fetchall()
+    rows = _connection().execute("describe " + _SCANS[path.suffix == ".parquet"], [str(path)]).fetchall()
     return {str(row[0]) for row in rows}
-
-
-def _scan(path: Path) -> str:
-    return "read_parquet(?)" if path.suffix == ".parquet" else "read_csv(?)"
 
 
 def _read(path: Path) -> KernelTable:
@@ -138,8 +151,7 @@ def _read(path: Path) -> KernelTable:
     if kind is None:
         raise InputError(f"{path} is not a table of measured kernels", hint=_known())
     names = [*COLUMNS[kind], "latency_us"]
-    listed = ", ".join(f'"{name}"' for name in names)
-    found = _connection().execute(f"select {listed} from {_scan(path)}", [str(path)]).fetchnumpy()  # noqa: S608  (names are ours)
+    found = _connection().execute(_SCANS[path.suffix == ".parquet"], [str(path)]).fetchnumpy()
     numbers: dict[str, npt.NDArray[np.float64]] = {}
     words: dict[str, npt.NDArray[np.str_]] = {}
     for name in names:
@@ -151,5 +163,8 @@ def _read(path: Path) -> KernelTable:
     latency = numbers.pop("latency_us") * 1e-6
     bad = ~np.isfinite(latency) | (latency <= 0)
     if bad.any():
-        raise InputError(f"{path}: latency_us of row {int(np.flatnonzero(bad)[0]) + 1} is not a positive number", hint="remove or repair the row")
+        raise InputError(
+            f"{path}: latency_us of row {int(np.flatnonzero(bad)[0]) + 1} is not a positive number",
+            hint="remove or repair the row",
+        )
     return KernelTable(kind=kind, numbers=numbers, words=words, latency_s=latency, source=str(path))

@@ -1,6 +1,8 @@
-"""Kernel forms: time of one kernel from a few physical numbers. Not the fit (see fit.py) and not the choice of form for an operator.
+"""Kernel forms: time of one kernel from a few physical numbers. Not the fit (see fit.py) and not the choice of form
+for an operator.
 
-Every form is t = overhead + body, the body a p-norm of compute and memory time with kind-specific work. Times are seconds."""
+Every form is t = overhead + body, the body a p-norm of compute and memory time with kind-specific work. Times are
+seconds."""
 
 from __future__ import annotations
 

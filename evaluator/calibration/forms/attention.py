@@ -1,4 +1,5 @@
-"""Attention: prefill in blocks of 128 queries and keys, decode by the bytes of keys and values read. Latent attention uses both."""
+"""Attention: prefill in blocks of 128 queries and keys, decode by the bytes of keys and values read. Latent attention
+uses both."""
 
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ BLOCK = 128
 def padded_pairs(tokens: Array, sequences: Array, pairs: Array) -> Array:
     """Query-key pairs computed when both are taken in blocks of 128.
 
-    tokens = sum of new tokens, pairs = sum of attended pairs: a row block holds 128 rows, and the causal half of its last
-    key block is wasted. Exact for equal lengths that are multiples of 128: length 256: (1 + 2) blocks of 128 x 128 = 2 x 128 rows x 192."""
+    tokens = sum of new tokens, pairs = sum of attended pairs: a row block holds 128 rows, and the causal half of its
+    last
+    key block is wasted. Exact for equal lengths that are multiples of 128: length 256: (1 + 2) blocks of 128 x 128 =
+    2 x 128 rows x 192."""
     length = tokens / sequences
     rows = sequences * np.ceil(length / BLOCK) * BLOCK
     return np.asarray(rows * np.maximum(pairs / tokens + (BLOCK - 1) / 2, BLOCK), dtype=np.float64)
@@ -29,17 +32,36 @@ def _prefill(values: Values, x: Inputs, figures: Figures) -> Parts:
     longest = np.ceil(keys / sequences / BLOCK)  # key blocks of one row block: the tail of the last wave
     tail = 2.0 * BLOCK * BLOCK * width * longest * figures.compute_units / rate
     compute = 2.0 * heads * padded_pairs(tokens, sequences, pairs) * width / rate + values["tail_waves"] * tail
-    moved = tokens * width * heads * 2.0 + tokens * width * kv_heads * 2.0 + (keys - tokens) * width * kv_heads * x["kv_bytes"]
+    moved = (
+        tokens * width * heads * 2.0
+        + tokens * width * kv_heads * 2.0
+        + (keys - tokens) * width * kv_heads * x["kv_bytes"]
+    )
     memory = moved / (figures.memory_bytes_per_s * values["memory_efficiency"])
     compute, memory = p_norm(compute, memory, values["overlap"])
     blocks = sequences * np.ceil(tokens / sequences / BLOCK) * heads
-    overhead = values["fixed_us"] + values["block_us"] * blocks / figures.compute_units + values["depth_us"] * np.log2(1 + longest)
+    overhead = (
+        values["fixed_us"]
+        + values["block_us"] * blocks / figures.compute_units
+        + values["depth_us"] * np.log2(1 + longest)
+    )
     return Parts(overhead=overhead * 1e-6, compute=compute, memory=memory)
 
 
 PREFILL_ATTENTION = Form(
     name="prefill_attention",
-    inputs=("tokens", "sequences", "pairs", "keys", "heads", "kv_heads", "key_dim", "value_dim", "kv_bytes", "peak_flops_per_s"),
+    inputs=(
+        "tokens",
+        "sequences",
+        "pairs",
+        "keys",
+        "heads",
+        "kv_heads",
+        "key_dim",
+        "value_dim",
+        "kv_bytes",
+        "peak_flops_per_s",
+    ),
     parameters=(
         Parameter(name="fixed_us", unit="us", starts=(15.0, 8.0), low=1.0, high=60.0),
         Parameter(name="compute_efficiency", unit="1", starts=(0.6, 0.7), low=0.05, high=1.0),
@@ -57,8 +79,12 @@ def _decode(values: Values, x: Inputs, figures: Figures) -> Parts:
     sequences, keys = np.asarray(x["sequences"], float), np.asarray(x["keys"], float)
     heads, kv_heads = x["heads"], x["kv_heads"]
     width = np.asarray(x["key_dim"], float) + x["value_dim"]
-    stored = np.asarray(x["stored_dim"], float)  # numbers kept a key: key and value dimensions, or the latent vector once
-    moved = (keys + sequences * values["page_keys"]) * (kv_heads * stored * x["kv_bytes"]) + sequences * (heads * width * 2.0)
+    stored = np.asarray(
+        x["stored_dim"], float
+    )  # numbers kept a key: key and value dimensions, or the latent vector once
+    moved = (keys + sequences * values["page_keys"]) * (kv_heads * stored * x["kv_bytes"]) + sequences * (
+        heads * width * 2.0
+    )
     memory = moved / (figures.memory_bytes_per_s * values["memory_efficiency"])
     group = np.ceil(np.asarray(heads / kv_heads) / 16) * 16  # query heads padded to the rows of a matrix instruction
     flops = keys * (2.0 * kv_heads * group * width)
@@ -76,7 +102,17 @@ def _decode(values: Values, x: Inputs, figures: Figures) -> Parts:
 
 DECODE_ATTENTION = Form(
     name="decode_attention",
-    inputs=("sequences", "keys", "heads", "kv_heads", "key_dim", "value_dim", "stored_dim", "kv_bytes", "peak_flops_per_s"),
+    inputs=(
+        "sequences",
+        "keys",
+        "heads",
+        "kv_heads",
+        "key_dim",
+        "value_dim",
+        "stored_dim",
+        "kv_bytes",
+        "peak_flops_per_s",
+    ),
     parameters=(
         Parameter(name="fixed_us", unit="us", starts=(8.0, 5.0), low=0.5, high=40.0),
         Parameter(name="memory_efficiency", unit="1", starts=(0.9, 0.8), low=0.1, high=1.0),

@@ -1,4 +1,5 @@
-"""Collectives: the faster of three protocols (one-shot or low latency, intermediate, bandwidth), each a latency and a rate."""
+"""Collectives: the faster of three protocols (one-shot or low latency, intermediate, bandwidth), each a latency and a
+rate."""
 
 from __future__ import annotations
 
@@ -11,17 +12,24 @@ from evaluator.calibration.forms.base import Form, Inputs, Parameter, Parts, Val
 def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
     message, group = np.asarray(x["message_bytes"], float), np.asarray(x["group"], float)
     sent = np.asarray(x["passes"], float) * (group - 1) / group * message  # what one device sends
+    if values["multicast"]:  # an all-reduce in the switch sends the message once and a shard of the result: (g + 1) / g
+        bulk = np.where(np.asarray(x["passes"]) > 1, np.minimum(sent, message * (group + 1) / group), sent)
+    else:
+        bulk = sent
     first = np.where(np.asarray(x["one_shot"]) > 0, (group - 1) * message, sent)
     link = figures.link_bytes_per_s
     steps = (group - 1) * 1e-6
     low = values["low_step_us"] * steps, first / (link * values["low_efficiency"])
     middle = values["middle_us"] * 1e-6 + values["step_us"] * steps, sent / (link * values["middle_efficiency"])
-    high = values["high_us"] * 1e-6 + values["step_us"] * steps, sent / (link * values["high_efficiency"])
+    high = values["high_us"] * 1e-6 + values["step_us"] * steps, bulk / (link * values["high_efficiency"])
     sharp = values["sharpness"]
     weights = [np.maximum(latency + moving, 1e-12) ** -sharp for latency, moving in (low, middle, high)]
     total = sum(weights[1:], start=weights[0])
     body = total ** (-1 / sharp)  # a smooth minimum of the three
-    latency = sum(weight * np.minimum(pair[0] / np.maximum(pair[0] + pair[1], 1e-12), 1.0) for weight, pair in zip(weights, (low, middle, high), strict=True))
+    latency = sum(
+        weight * np.minimum(pair[0] / np.maximum(pair[0] + pair[1], 1e-12), 1.0)
+        for weight, pair in zip(weights, (low, middle, high), strict=True)
+    )
     waiting = body * latency / total
     return Parts(overhead=values["fixed_us"] * 1e-6 + waiting, compute=np.zeros(np.shape(body)), memory=body - waiting)
 
@@ -38,6 +46,7 @@ COLLECTIVE = Form(
         Parameter(name="high_us", unit="us", starts=(10.0, 30.0), low=0.1, high=150.0),
         Parameter(name="high_efficiency", unit="1", starts=(0.8, 0.7), low=0.1, high=1.0),
         Parameter(name="step_us", unit="us a step", starts=(0.5, 2.0), low=0.01, high=20.0),
+        Parameter(name="multicast", unit="0 or 1", choices=(0.0, 1.0)),
         Parameter(name="sharpness", unit="1", starts=(4.0, 2.0), low=0.7, high=20.0),
     ),
     parts=_parts,

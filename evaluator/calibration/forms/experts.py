@@ -11,19 +11,25 @@ from evaluator.calibration.forms.matmul import tile_seconds
 TILES = ((16, 64), (16, 128), (32, 128), (64, 128), (128, 128), (128, 256))
 
 
-def _grouped(rows: Array, touched: Array, shape: tuple[Array, Array], values: Values, x: Inputs, figures: Figures) -> tuple[Array, Array]:
-    columns, inner = shape
+def _grouped(
+    load: tuple[Array, Array], shape: tuple[Array, Array], values: Values, x: Inputs, figures: Figures
+) -> tuple[Array, Array]:
+    """Compute and memory seconds of a grouped product; load: rows, experts touched; shape: columns, inner."""
+    (rows, touched), (columns, inner) = load, shape
     unit_rate = np.asarray(x["peak_flops_per_s"], float) * values["compute_efficiency"] / figures.compute_units
-    compute: Array | None = None
-    for tile in TILES:
-        seconds = tile_seconds(
-            (rows / touched, columns, inner), count=touched, tile=tile, values=values, unit_rate=unit_rate, units=figures.compute_units
+    seconds = [
+        tile_seconds(
+            (rows / touched, columns, inner),
+            count=touched,
+            tile=tile,
+            values=values,
+            unit_rate=unit_rate,
+            units=figures.compute_units,
         )
-        compute = seconds if compute is None else np.minimum(compute, seconds)
-    if compute is None:
-        raise AssertionError
+        for tile in TILES
+    ]
     memory = touched * columns * inner * x["weight_bytes"] / (figures.memory_bytes_per_s * values["memory_efficiency"])
-    return p_norm(compute, memory, values["overlap"])
+    return p_norm(np.minimum.reduce(seconds), memory, values["overlap"])
 
 
 def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
@@ -33,8 +39,8 @@ def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
     touched = np.clip(np.asarray(x["touched"], float), 1.0, rows)
     hidden, inner = np.asarray(x["hidden"], float), np.asarray(x["inner"], float)
     up = inner * np.asarray(x["up_matrices"], float)
-    compute_up, memory_up = _grouped(rows, touched, (up, hidden), values, x, figures)
-    compute_down, memory_down = _grouped(rows, touched, (hidden, inner), values, x, figures)
+    compute_up, memory_up = _grouped((rows, touched), (up, hidden), values, x, figures)
+    compute_down, memory_down = _grouped((rows, touched), (hidden, inner), values, x, figures)
     # permute in, write and read the inner activations, un-permute: 16-bit numbers
     activations = 2.0 * rows * (4 * hidden + up + 3 * inner) + 4.0 * np.asarray(x["tokens"], float) * hidden
     shuffle = activations / (figures.memory_bytes_per_s * values["shuffle_efficiency"])
@@ -45,8 +51,18 @@ def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
 EXPERTS = Form(
     name="experts",
     inputs=(
-        "tokens", "rows", "most_rows", "touched", "local_experts", "expert_ranks", "hidden", "inner", "up_matrices", "weight_bytes",
-        "peak_flops_per_s", "skewed",
+        "tokens",
+        "rows",
+        "most_rows",
+        "touched",
+        "local_experts",
+        "expert_ranks",
+        "hidden",
+        "inner",
+        "up_matrices",
+        "weight_bytes",
+        "peak_flops_per_s",
+        "skewed",
     ),
     parameters=(
         Parameter(name="fixed_us", unit="us", starts=(20.0, 15.0), low=1.0, high=120.0),
@@ -60,4 +76,4 @@ EXPERTS = Form(
         Parameter(name="imbalance", unit="a doubling of expert ranks", starts=(0.3, 0.05), low=1e-3, high=10.0),
     ),
     parts=_parts,
-)  # fmt: skip
+)

@@ -1,4 +1,5 @@
-"""Matrix products: tiles in waves over the compute units, split-K for few tiles, and the activations' quantisation where it is part of it."""
+"""Matrix products: tiles in waves over the compute units, split-K for few tiles, and the activations' quantisation
+where it is part of it."""
 
 from __future__ import annotations
 
@@ -12,11 +13,18 @@ SPLITS = (1, 2, 4, 8, 16, 32)  # of the inner dimension
 
 
 def tile_seconds(
-    shape: tuple[Array, Array, Array], *, count: Array | float, tile: tuple[int, int], values: Values, unit_rate: Array, units: int
+    shape: tuple[Array, Array, Array],
+    *,
+    count: Array | float,
+    tile: tuple[int, int],
+    values: Values,
+    unit_rate: Array,
+    units: int,
 ) -> Array:
     """Seconds of `count` products of (rows, columns, inner) in whole waves of one tile size.
 
-    A tile's time is its FLOPs at the unit's rate, raised by the traffic of its edges (proportional to 1/rows + 1/columns,
+    A tile's time is its FLOPs at the unit's rate, raised by the traffic of its edges (proportional to 1/rows +
+    1/columns,
     normalised to the largest tile) and by a prologue worth `prologue` inner elements."""
     rows, columns, inner = shape
     tile_rows, tile_columns = tile
@@ -31,20 +39,19 @@ def _compute(values: Values, x: Inputs, figures: Figures, peak: Array) -> Array:
     m, n, k = np.asarray(x["m"], float), np.asarray(x["n"], float), np.asarray(x["k"], float)
     count = x.get("count", 1.0)
     unit_rate = peak * values["compute_efficiency"] / figures.compute_units
-    best: Array | None = None
+    seconds: list[Array] = []
     for split in SPLITS:
         reduction: Array | float = 0.0
         if split > 1:  # partial sums in float32, written and read again
             sums = split * m * n * count * 4 / (figures.memory_bytes_per_s * values["split_bandwidth"])
             reduction = values["split_us"] * 1e-6 + sums
+        part, parts = (m, n, np.ceil(k / split)), count * split
         for tile in TILES:
-            seconds = reduction + tile_seconds(
-                (m, n, np.ceil(k / split)), count=count * split, tile=tile, values=values, unit_rate=unit_rate, units=figures.compute_units
+            waves = tile_seconds(
+                part, count=parts, tile=tile, values=values, unit_rate=unit_rate, units=figures.compute_units
             )
-            best = seconds if best is None else np.minimum(best, seconds)
-    if best is None:
-        raise AssertionError
-    return best
+            seconds.append(reduction + waves)
+    return np.asarray(np.minimum.reduce(seconds), dtype=np.float64)
 
 
 def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
@@ -58,7 +65,9 @@ def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
     # 16-bit activations read, narrow ones written, before the product
     narrow = np.where(np.asarray(x["quantises"]) > 0, count * m * k * (2.0 + activation_bytes), 0.0)
     quantise = narrow / (figures.memory_bytes_per_s * values["quantise_efficiency"])
-    return Parts(overhead=np.full(np.shape(memory), values["fixed_us"] * 1e-6), compute=compute, memory=memory + quantise)
+    return Parts(
+        overhead=np.full(np.shape(memory), values["fixed_us"] * 1e-6), compute=compute, memory=memory + quantise
+    )
 
 
 MATMUL = Form(

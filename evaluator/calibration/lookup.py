@@ -1,0 +1,93 @@
+"""Which fitted kernel prices an operator: the one asked for, or the nearest a calibration has. No prices."""
+
+from __future__ import annotations
+
+from evaluator.calibration.formats import FORMATS, KernelFormat
+from evaluator.calibration.record import Calibration
+from store.errors import InputError
+
+# Our kernel format of a quantisation by name; its bytes and compute dtype decide, whatever coefficients are at hand.
+QUANTISATIONS = {
+    "": "bf16",
+    "DISABLED": "bf16",
+    "BF16": "bf16",
+    "FP16": "bf16",
+    "FP32": "fp32",
+    "FP8": "fp8",
+    "FP8_BLOCK": "fp8_block",
+    "NVFP4": "nvfp4",
+    "W8A8": "int8",
+    "W8A8_STATIC": "int8",
+    "W8A8_DYNAMIC": "int8",
+    "W8A16": "w8a16",
+    "W8A16_STATIC": "w8a16",
+    "W8A16_DYNAMIC": "w8a16",
+    "W4A16": "w4a16",
+    "W4A16_STATIC": "w4a16",
+    "W4A16_DYNAMIC": "w4a16",
+    "W4A8": "w4a8_mxfp4",
+    "W4A8_STATIC": "w4a8_mxfp4",
+    "W4A8_DYNAMIC": "w4a8_mxfp4",
+    "MXFP4": "w4a16_mxfp4",
+    "MXFP4_W4A8": "w4a8_mxfp4",
+}
+# Whose coefficients stand in where a device has none for a format: the nearest format by what it computes in.
+NEAREST = {
+    "fp8_block": ("fp8", "int8", "bf16"),
+    "fp8": ("fp8_block", "int8", "bf16"),
+    "int8": ("fp8", "fp8_block", "bf16"),
+    "nvfp4": ("w4a8_mxfp4", "fp8_block", "fp8", "w4a16_mxfp4", "int8", "bf16"),
+    "w4a8_mxfp4": ("nvfp4", "fp8_block", "fp8", "int8", "bf16"),
+    "w4a16_mxfp4": ("w4a16", "w8a16", "bf16"),
+    "w4a16": ("w4a16_mxfp4", "w8a16", "bf16"),
+    "w8a16": ("w4a16", "w4a16_mxfp4", "bf16"),
+    "bf16": ("fp32",),
+    "fp32": ("bf16",),
+}
+
+
+def kernel_format(quantisation: str) -> KernelFormat:
+    """The kernel format of a quantisation by name, lower or upper case."""
+    name = quantisation.lower() if quantisation.lower() in FORMATS else QUANTISATIONS.get(quantisation.upper())
+    if name is None:
+        raise InputError(
+            f"no calibrated kernel format for quantisation {quantisation}",
+            hint=f"known: {', '.join(sorted(filter(None, QUANTISATIONS)))}",
+        )
+    return FORMATS[name]
+
+
+def product_kernel(calibration: Calibration, family: str, wanted: str, suffixes: tuple[str, ...] = ("",)) -> str:
+    """`family`.`wanted` with the first suffix there is, or the nearest format's."""
+    for suffix in suffixes:
+        for candidate in (wanted, *NEAREST[wanted]):
+            if (name := f"{family}.{candidate}{suffix}") in calibration.kernels:
+                return name
+    raise InputError(
+        f"the calibration of {calibration.device} has no {family} kernels",
+        hint="calibrate with a table that holds them",
+    )
+
+
+def attention_kernel(calibration: Calibration, family: str, stored: str, head_dim: int, window: int | None) -> str:
+    """The fitted kernel nearest in what it computes in, head size, KV format, then window."""
+    candidates = [name for name in calibration.kernels if name.startswith(family.partition(".")[0] + ".")]
+    if not candidates:
+        raise InputError(
+            f"the calibration of {calibration.device} has no kernel {family}",
+            hint="calibrate with a table that holds it",
+        )
+
+    def distance(name: str) -> tuple[bool, int, bool, bool, str]:
+        words = name.split(".")
+        size = next((int(word[1:]) for word in words if word[0] == "d" and word[1:].isdigit()), head_dim)
+        other_window = ("window" in words) != (window is not None)
+        return (
+            not name.startswith(family + "."),
+            abs(size - head_dim),
+            f"kv_{stored}" not in words,
+            other_window,
+            name,
+        )
+
+    return min(candidates, key=distance)
