@@ -19,7 +19,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, insert, inspect, text
 
 from store.errors import NotAStoreError, StoreError
 from store.faults import store_faults
@@ -157,6 +157,11 @@ def back_up(location: StoreLocation, label: str) -> Path:
         temporary.unlink(missing_ok=True)
         raise
     return target
+
+
+def _copy_database(path: Path, target: Path) -> None:
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
+        source.backup(copy)
 
 
 def _create_file(location: StoreLocation, path: Path) -> bool:
