@@ -166,6 +166,7 @@ class Operator:
     expert_bytes: Rational = 0  # bytes of one expert's weights, read for each touched expert
     expert_vector_flops: Rational = 0  # widening one expert's weights, for each touched expert
     per_expert: bool = False
+    per_phase: bool = False  # runs apart for prefills and decodes of a mixed batch: attention, and MLA's two forms
     gemm: GemmExtents | None = None
     attention: AttentionExtents | None = None
     experts: ExpertExtents | None = None

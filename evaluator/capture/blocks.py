@@ -179,7 +179,7 @@ def grouped_query_attention(
         rotated(step, query[..., : tables[0].shape[1]], key[..., : tables[0].shape[1]], tables)
     with step.recorder.within("kv_write"):
         operators.write_cache([key, value], step.request.kv_bits)
-    with step.recorder.within("attention"):
+    with step.recorder.within("attention", per_phase=True):
         out = attended(
             step,
             query,

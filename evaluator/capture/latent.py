@@ -49,30 +49,30 @@ def _projections(step: Step, x: Tensor, attention: LatentAttention, heads: int) 
 
 def _absorbed(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
     heads, rank = query.shape[1], attention.kv_lora_rank
-    with step.recorder.within("query_absorb"):
+    with step.recorder.within("query_absorb", per_phase=True):
         absorbed = operators.heads_product(
             query[..., : attention.nope_head_dim], parameter(heads, attention.nope_head_dim, rank)
         )
     # The rope part is concatenated in place by the kernels that do this; no launch of its own is counted.
     wide = absorbed.new_empty((query.shape[0], heads, rank + attention.rope_head_dim))
-    with step.recorder.within("attention"):
+    with step.recorder.within("attention", per_phase=True):
         out = attended(
             step, wide, kv_heads=1, head_dim=rank + attention.rope_head_dim, value_head_dim=rank, kind="mla_decode"
         )
     del absorbed, wide
-    with step.recorder.within("value_absorb"):
+    with step.recorder.within("value_absorb", per_phase=True):
         return operators.heads_product(out, parameter(heads, rank, attention.value_head_dim))
 
 
 def _expanded(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
     heads, keys = query.shape[1], step.point.keys
-    with step.recorder.within("latent_read"):
+    with step.recorder.within("latent_read", per_phase=True):
         latent = operators.read_latent(keys, attention.kv_lora_rank, query, step.request.kv_bits)
     width = heads * (attention.nope_head_dim + attention.value_head_dim)
     # Not quantised: engines keep this projection in 16 bits because the absorbed form needs it so.
-    with step.recorder.within("kv_up_proj"):
+    with step.recorder.within("kv_up_proj", per_phase=True):
         operators.linear(latent, parameter(width, attention.kv_lora_rank), None, "BF16")
-    with step.recorder.within("attention"):
+    with step.recorder.within("attention", per_phase=True):
         return attended(
             step,
             query,

@@ -29,6 +29,7 @@ class Record:
     draft: bool
     experts: ExpertExtents | None
     per_expert: bool
+    per_phase: bool
     work: Work
     alive: int
 
@@ -42,6 +43,7 @@ class Scope:
     draft: bool = False
     experts: ExpertExtents | None = None
     per_expert: bool = False
+    per_phase: bool = False
 
 
 class Recorder(TorchDispatchMode):
@@ -64,6 +66,7 @@ class Recorder(TorchDispatchMode):
         draft: bool | None = None,
         experts: ExpertExtents | None = None,
         per_expert: bool = False,
+        per_phase: bool = False,
     ) -> Iterator[None]:
         """Calls inside carry this label (below the outer one), count, and belong to one expert if told."""
         outer = self.scope
@@ -73,6 +76,7 @@ class Recorder(TorchDispatchMode):
             draft=outer.draft if draft is None else draft,
             experts=outer.experts or experts,
             per_expert=outer.per_expert or per_expert,
+            per_phase=outer.per_phase or per_phase,
         )
         try:
             yield
@@ -104,6 +108,7 @@ class Recorder(TorchDispatchMode):
                 draft=scope.draft,
                 experts=scope.experts,
                 per_expert=scope.per_expert,
+                per_phase=scope.per_phase,
                 work=work,
                 alive=self._alive,
             )

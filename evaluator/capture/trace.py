@@ -79,6 +79,7 @@ def _operator(points: Sequence[Point], records: Sequence[Record]) -> Operator:
         expert_bytes=work.expert_bytes,
         expert_vector_flops=work.expert_vector_flops,
         per_expert=first.per_expert,
+        per_phase=first.per_phase,
         gemm=_gemm(records, fit),
         attention=work.attention,
         experts=experts if _needs_experts(first) else None,

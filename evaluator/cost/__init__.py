@@ -6,7 +6,7 @@ Families: evaluator.cost.theoretical, evaluator.cost.calibrated. Not here: which
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from evaluator.operators import Operator
 from evaluator.sums import BatchSums, FloatArray
@@ -39,6 +39,10 @@ class KindSeconds:
 
 class CostModel(Protocol):
     """A device's way of turning work into seconds. Implementations are pure and hold no state that calls change."""
+
+    @property
+    def convention(self) -> Literal["physical", "upstream"]:
+        """Decides routing of tokens to experts (evaluator.routing) and what a missing dtype costs."""
 
     @property
     def assumptions(self) -> tuple[str, ...]:
