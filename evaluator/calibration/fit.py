@@ -48,7 +48,7 @@ def fit_device(
     figures = figures_of(device)
     kernels: dict[str, dict[str, float]] = {}
     accuracy: dict[str, Accuracy] = {}
-    for rows in kernel_sets(tables, figures):
+    for rows in kernel_sets(tables, figures, quantising="quantise" in includes):
         if rows.latency_s.size < LEAST_ROWS:
             continue
         kernels[rows.name], accuracy[rows.name] = fit_kernel(rows, figures, seed=seed)

@@ -35,8 +35,10 @@ class KernelSet:
     excluded: Mapping[str, int] = field(default_factory=dict)
 
 
-def kernel_sets(tables: Iterable[KernelTable], figures: Figures) -> tuple[KernelSet, ...]:
-    """Every set of rows that can be fitted, by name; rows of the same name in several tables are joined."""
+def kernel_sets(tables: Iterable[KernelTable], figures: Figures, *, quantising: bool = True) -> tuple[KernelSet, ...]:
+    """Every set of rows that can be fitted, by name; rows of the same name in several tables are joined.
+
+    `quantising`: kernels of narrow formats were measured with the quantisation of their 16-bit activations."""
     readers = {
         "gemm": _gemm,
         "attn_prefill": _prefill,
@@ -52,6 +54,8 @@ def kernel_sets(tables: Iterable[KernelTable], figures: Figures) -> tuple[Kernel
     found: dict[str, list[KernelSet]] = {}
     for table in tables:
         for kernels in readers[table.kind](table, figures):
+            if not quantising and "quantises" in kernels.inputs:
+                kernels.inputs["quantises"][:] = 0.0
             found.setdefault(kernels.name, []).append(kernels)
     return tuple(_ordered(_joined(found[name])) for name in sorted(found))
 
@@ -346,7 +350,9 @@ def _exchange(table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
 
 
 def _elementwise(table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
-    keep = np.ones(table.latency_s.shape, dtype=np.bool_)
+    moved = table.numbers["moved_bytes"]
+    for (operation,), keep in _groups(table.words["operation"]):
+        yield _subset(f"elementwise.{operation}", "elementwise", keep, table.latency_s, moved_bytes=moved, launches=1.0)
     yield _subset(
-        "elementwise", "elementwise", keep, table.latency_s, moved_bytes=table.numbers["moved_bytes"], launches=1.0
+        "elementwise", "elementwise", np.ones(moved.shape, np.bool_), table.latency_s, moved_bytes=moved, launches=1.0
     )

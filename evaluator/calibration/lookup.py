@@ -91,3 +91,9 @@ def attention_kernel(calibration: Calibration, family: str, stored: str, head_di
         )
 
     return min(candidates, key=distance)
+
+
+def elementwise_kernel(calibration: Calibration, kind: str) -> str:
+    """The kernel of a memory-bound operator: its own where it was measured apart, the common one otherwise."""
+    own = f"elementwise.{kind}"
+    return own if own in calibration.kernels else "elementwise"

@@ -85,7 +85,10 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "topk": "experts a token",
         "tokens": "tokens of one device",
     },
-    "elementwise": {"moved_bytes": "bytes read and written by one kernel"},
+    "elementwise": {
+        "operation": "norm, activation, elementwise, embedding, kv_write, rope: the operator kind it stands for",
+        "moved_bytes": "bytes read and written by one kernel",
+    },
 }
 
 

@@ -4,6 +4,7 @@ not the step."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from evaluator.calibration.figures import Figures, figures_of
 from evaluator.calibration.formats import KernelFormat
 from evaluator.calibration.forms import FORMS, Inputs, Parts
 from evaluator.calibration.kernels import sharing_of
-from evaluator.calibration.lookup import attention_kernel, kernel_format, product_kernel
+from evaluator.calibration.lookup import attention_kernel, elementwise_kernel, kernel_format, product_kernel
 from evaluator.calibration.record import Calibration, from_json
 from evaluator.cost import KindSeconds
 from evaluator.cost.links import reach
@@ -37,6 +38,11 @@ class CalibratedCost:
     routing: str = "balanced"
 
     @property
+    def convention(self) -> Literal["physical", "upstream"]:
+        """Measured devices follow physical conventions."""
+        return "physical"
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """What a reader of these times should know."""
         calibration = self.calibration
@@ -53,7 +59,7 @@ class CalibratedCost:
 
     def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         """Seconds of one occurrence of `operator` for every batch of `sums`."""
-        if operator.kind in self.calibration.includes:
+        if operator.kind in self.calibration.includes or self._inside_experts(operator):
             return KindSeconds()
         if operator.kind in PLAIN_KINDS:
             return self._plain(operator, sums)
@@ -69,12 +75,23 @@ class CalibratedCost:
             "mla_decode": self._decode,
         }[operator.kind](operator, sums)
 
+    def _inside_experts(self, operator: Operator) -> bool:
+        """The activation between the experts' two products is inside the measured kernel, as the routing is."""
+        inside = "moe_routing" in self.calibration.includes and not operator.per_expert
+        return (
+            inside and operator.kind == "activation" and "experts" in operator.label and "shared" not in operator.label
+        )
+
     def _price(self, name: str, form: str, inputs: Inputs) -> Parts:
         return FORMS[form].parts(self.calibration.values(name), inputs, self.figures)
 
     def _plain(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         moved = operator.bytes_read.at(sums) + operator.bytes_written.at(sums)
-        parts = self._price("elementwise", "elementwise", {"moved_bytes": moved, "launches": float(operator.launches)})
+        parts = self._price(
+            elementwise_kernel(self.calibration, operator.kind),
+            "elementwise",
+            {"moved_bytes": moved, "launches": float(operator.launches)},
+        )
         return KindSeconds(memory=parts.memory, overhead=parts.overhead)
 
     def _product(self, operator: Operator, sums: BatchSums) -> KindSeconds:

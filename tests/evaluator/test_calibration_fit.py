@@ -201,7 +201,7 @@ def test_more_work_never_takes_less_time(keys, sequences, kv_heads):
 def copy_table(rows=40):
     moved = np.geomspace(1e3, 1e9, rows)
     latency = 3e-6 + moved / 0.7e12
-    return KernelTable(kind="elementwise", numbers={"moved_bytes": moved}, words={}, latency_s=latency, source="made")
+    return KernelTable(kind="elementwise", numbers={"moved_bytes": moved}, words={"operation": np.full(rows, "norm")}, latency_s=latency, source="made")
 
 
 def test_fit_device_keeps_errors_and_survives_json():
