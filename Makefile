@@ -1,0 +1,39 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`. Both are quick the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+DEMO_STORE := sqlite:///build/demo.sqlite
+
+.PHONY: demo test survival check bench docs clean
+
+demo: $(INSTALLED)
+	@mkdir -p build
+	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
+
+test: demo
+	$(BIN)/python -m pytest -q -m "not survival"
+
+survival: $(INSTALLED)
+	$(BIN)/python -m pytest -q -m survival
+
+check: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(INSTALLED)
+	@$(BIN)/python tests/benchmark/run.py
+
+docs: $(INSTALLED)
+	$(BIN)/python -m cli.reference
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@echo "setting up $(VENV); the first time takes a few minutes" >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep -i '^torch==' constraints.txt)" -c constraints.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[postgres,plot,test,dev]'
+	@touch $@
+
+clean:
+	rm -rf build .pytest_cache .mypy_cache .ruff_cache .hypothesis
