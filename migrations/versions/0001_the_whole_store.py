@@ -165,7 +165,7 @@ Table(
     identifier(),
     content_key("content key [sha256]"),
     required("label", String(200), "derived short form, such as 3500/1500 [tokens]"),
-    optional("name", String(200), "the user's name for it [none]", index=True),
+    optional("name", String(200), "the name it was first stored by [none]", index=True),
     optional("input_length", Integer, "prompt length; NULL for distributions [tokens]"),
     required("input_length_mean", Double, "mean prompt length [tokens]"),
     required("output_length", Double, "generated length, the mean for distributions [tokens]"),
@@ -188,6 +188,14 @@ Table(
     required("weight", Double, "probability, summing to 1 [ratio]"),
     required("prefix_cache_hit_rate", Double, "share of the prompt found in cache [ratio]"),
     comment="bins of length distributions",
+)
+Table(
+    "workload_name",
+    TABLES,
+    required("name", String(200), "the user's name [none]", primary_key=True),
+    reference("workload_id", "workload.id", "the workload [none]", index=True),
+    required("created_at", Time, "when it was named [UTC]"),
+    comment="names given to workloads",
 )
 Table(
     "subject",

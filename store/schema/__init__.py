@@ -15,6 +15,7 @@ from store.schema.dimensions import (
     StoreIdentity,
     Workload,
     WorkloadBin,
+    WorkloadName,
 )
 from store.schema.ledger import Measurement, Price, Tombstone, Validation
 from store.schema.probes import Block, Composition, OperatorSet, Probe, Scenario, Subject, Sweep, SweepInterval
@@ -42,4 +43,5 @@ __all__ = [
     "Validation",
     "Workload",
     "WorkloadBin",
+    "WorkloadName",
 ]

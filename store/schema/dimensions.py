@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from store.schema.base import Base, BigKey, Identifier, JsonText, Key, Name
+from store.schema.base import Base, BigKey, Identifier, JsonText, Key, Name, reference
 
 
 class StoreIdentity(Base):
@@ -139,7 +139,7 @@ class Workload(Base):
     id: Mapped[Identifier] = mapped_column(comment="integer key [none]")
     key: Mapped[Key] = mapped_column(unique=True, comment="content key [sha256]")
     label: Mapped[Name] = mapped_column(comment="derived short form, such as 3500/1500 [tokens]")
-    name: Mapped[str | None] = mapped_column(String(200), index=True, comment="the user's name for it [none]")
+    name: Mapped[str | None] = mapped_column(String(200), index=True, comment="the name it was first stored by [none]")
     input_length: Mapped[int | None] = mapped_column(Integer, comment="prompt length; NULL for distributions [tokens]")
     input_length_mean: Mapped[float] = mapped_column(Double, comment="mean prompt length [tokens]")
     output_length: Mapped[float] = mapped_column(
@@ -168,3 +168,14 @@ class WorkloadBin(Base):
     output_length: Mapped[float] = mapped_column(Double, comment="representative generated length [tokens]")
     weight: Mapped[float] = mapped_column(Double, comment="probability, summing to 1 [ratio]")
     prefix_cache_hit_rate: Mapped[float] = mapped_column(Double, comment="share of the prompt found in cache [ratio]")
+
+
+class WorkloadName(Base):
+    """The user's names of workloads; a name stays with its workload."""
+
+    __tablename__ = "workload_name"
+    __table_args__ = ({"comment": "names given to workloads"},)
+
+    name: Mapped[Name] = mapped_column(primary_key=True, comment="the user's name [none]")
+    workload_id: Mapped[int] = reference("workload.id", "the workload [none]")
+    created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), comment="when it was named [UTC]")

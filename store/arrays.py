@@ -1,0 +1,110 @@
+"""Moves a block's arrays into the database with the driver itself: executemany on SQLite, COPY on PostgreSQL.
+
+Not here: which part of a block is new (store.writing). The SQLAlchemy layer would cost four times the time here."""
+
+from __future__ import annotations
+
+import math
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection
+
+from store.columns import PROBE_COLUMNS, ProbeColumn
+from store.errors import InputError
+from store.records import BlockRecord
+
+
+def check_block(record: BlockRecord) -> tuple[int, int]:
+    """Return the batch interval of a block after checking that its arrays fit together."""
+    sizes = np.asarray(record.batch_sizes)
+    if (
+        sizes.ndim != 1
+        or len(sizes) == 0
+        or sizes[0] < 1
+        or not np.array_equal(np.diff(sizes), np.ones(len(sizes) - 1))
+    ):
+        raise InputError("A block needs at least one batch size, from 1 on, each the one before plus one.")
+    unknown = set(record.columns) - {column.name for column in PROBE_COLUMNS}
+    if unknown:
+        raise InputError(f"A block has columns that are not stored: {', '.join(sorted(unknown))}.")
+    for column in PROBE_COLUMNS:
+        _check_column(column, record.columns.get(column.name), len(sizes))
+    return int(sizes[0]), int(sizes[-1])
+
+
+def _check_column(column: ProbeColumn, values: np.ndarray | None, length: int) -> None:
+    if values is None:
+        if not column.nullable:
+            raise InputError(f"A block lacks the column {column.name}, which is never missing.")
+        return
+    if values.shape != (length,):
+        raise InputError(f"The column {column.name} has shape {values.shape} in a block of {length} batch sizes.")
+    if values.dtype.kind != "f":
+        return
+    if np.isinf(values).any():
+        raise InputError(f"The column {column.name} of a block holds an infinite number.")
+    if not column.nullable and np.isnan(values).any():
+        raise InputError(f"The column {column.name} of a block has gaps; it is never missing.")
+
+
+def insert_probes(connection: Connection, scenario_id: int, record: BlockRecord, rows: slice) -> None:
+    """Insert the probes of some rows of a block."""
+    columns = [column for column in PROBE_COLUMNS if record.columns.get(column.name) is not None]
+    values = [record.batch_sizes[rows].tolist(), *(_values(column, record, rows) for column in columns)]
+    names = ["scenario_id", "batch_size", *(column.name for column in columns)]
+    _insert(connection, "probe", names, zip(repeat(scenario_id, len(values[0])), *values, strict=True))
+
+
+def insert_composition(connection: Connection, scenario_id: int, record: BlockRecord, first: int, last: int) -> None:
+    """Insert how the batches from `first` to `last` are composed, for workloads with a length distribution."""
+    if record.composition is None:
+        return
+    sizes, bins, samples = (np.asarray(part) for part in record.composition)
+    chosen = (sizes >= first) & (sizes <= last) & (samples > 0)
+    values = [part[chosen].tolist() for part in (sizes, bins, samples)]
+    names = ["scenario_id", "batch_size", "bin_index", "samples"]
+    _insert(connection, "composition", names, zip(repeat(scenario_id, len(values[0])), *values, strict=True))
+
+
+def _values(column: ProbeColumn, record: BlockRecord, rows: slice) -> list[Any]:
+    """Return a column as Python values, None where it is missing."""
+    values = record.columns[column.name]
+    if values is None:  # the caller chose columns that are there
+        return []
+    part = values[rows]
+    listed: list[Any] = part.tolist()  # a masked array lists None for what is masked
+    if part.dtype.kind != "f":
+        return listed
+    if column.type == "integer":
+        return [None if value is None or math.isnan(value) else round(value) for value in listed]
+    if np.isnan(part).any():
+        return [None if value is None or math.isnan(value) else value for value in listed]
+    return listed
+
+
+def _insert(connection: Connection, table: str, names: list[str], rows: Any) -> None:  # noqa: ANN401 - any iterable
+    cursor = connection.connection.cursor()
+    listed = ", ".join(names)
+    try:
+        if connection.dialect.name == "postgresql":
+            _copy(cursor, table, listed, rows)
+        else:
+            marks = ", ".join("?" * len(names))
+            # No conflict clause: the missing intervals were found under the write lock this transaction holds.
+            cursor.executemany(f"INSERT INTO {table} ({listed}) VALUES ({marks})", rows)  # noqa: S608 - our own names
+    finally:
+        cursor.close()
+
+
+def _copy(cursor: Any, table: str, names: str, rows: Any) -> None:  # noqa: ANN401 - psycopg is optional
+    staging = f"{table}_staging"
+    cursor.execute(f"CREATE TEMP TABLE IF NOT EXISTS {staging} (LIKE {table}) ON COMMIT DELETE ROWS")
+    with cursor.copy(f"COPY {staging} ({names}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+    cursor.execute(
+        f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} ON CONFLICT DO NOTHING"  # noqa: S608 - our own names
+    )
+    cursor.execute(f"TRUNCATE {staging}")

@@ -1,0 +1,53 @@
+"""Small statements that SQLite and PostgreSQL write differently, and the moments rows are stamped with.
+
+Not here: anything about particular tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.dialects import postgresql, sqlite
+
+from store.schema import Base
+
+Item = TypeVar("Item")
+_PARAMETERS_A_STATEMENT = 500  # well below SQLite's oldest limit of 999 for one statement
+
+
+def utc_now() -> datetime:
+    """Return this moment."""
+    return datetime.now(UTC)
+
+
+def as_utc(moment: datetime) -> datetime:
+    """Bring a moment to UTC; SQLite keeps no zone, so what is stored must always be UTC. A bare moment is UTC."""
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def chunks(items: Iterable[Item], size: int = _PARAMETERS_A_STATEMENT) -> Iterator[list[Item]]:
+    """Cut a sequence into lists short enough for the parameters of one statement."""
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def insert_missing(connection: Connection, model: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
+    """Insert rows, leaving those alone whose key is already there."""
+    if not rows:
+        return
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    connection.execute(dialect.insert(model).on_conflict_do_nothing(), list(rows))
+
+
+def insert_or_update(
+    connection: Connection, model: type[Base], row: Mapping[str, Any], *, key: Sequence[str], update: Sequence[str]
+) -> None:
+    """Insert a row, or bring the named columns of the row with the same key up to date."""
+    dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
+    statement = dialect.insert(model).values(**row)
+    replaced = {name: statement.excluded[name] for name in update}
+    connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=replaced))

@@ -1,0 +1,156 @@
+"""Writes sweeps and blocks: one transaction each, acknowledged only once it has committed, and never changed after.
+
+Not here: what scenarios are made of (store.scenarios), and voiding (store.voiding)."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from sqlalchemy import Connection, delete, func, insert, select, update
+
+from store.arrays import check_block, insert_composition, insert_probes
+from store.errors import InputError
+from store.opening import Store
+from store.records import BlockRecord, SweepRecord
+from store.scenarios import merge_intervals, missing_intervals, put_scenarios
+from store.schema import Block, Scenario, Sweep, SweepInterval
+from store.statements import as_utc, utc_now
+
+SweepStatus = Literal["finished", "interrupted", "failed"]
+
+__all__ = [
+    "begin_sweep",
+    "finish_sweep",
+    "put_block",
+    "put_scenarios",
+    "record_interval",
+]
+
+
+def begin_sweep(store: Store, record: SweepRecord) -> int:
+    """Record a request as running and return its integer id."""
+    row = {
+        "key": record.key,
+        "label": record.label,
+        "arguments": record.arguments,
+        "program_version": record.program_version,
+        "started_at": as_utc(record.started_at),
+        "status": "running",
+        "probes_stored": 0,
+        "probes_known": 0,
+        "scenarios_failed": 0,
+    }
+    with store.writing() as connection:
+        return int(connection.execute(insert(Sweep).values(row).returning(Sweep.id)).scalar_one())
+
+
+def finish_sweep(store: Store, sweep_id: int, status: SweepStatus, *, finished_at: datetime | None = None) -> None:
+    """Record how a request ended, with what it added, found and could not evaluate, all counted from the store."""
+    with store.writing() as connection:
+        stored, asked, failed = sweep_counts(connection, sweep_id)
+        connection.execute(
+            update(Sweep)
+            .where(Sweep.id == sweep_id)
+            .values(
+                status=status,
+                finished_at=as_utc(finished_at or utc_now()),
+                probes_stored=stored,
+                probes_known=max(asked - stored, 0),
+                scenarios_failed=failed,
+            )
+        )
+    checkpoint(store)
+
+
+def checkpoint(store: Store) -> None:
+    """Move SQLite's log into the file and flush it, as far as readers allow: it then survives a power cut."""
+    if store.kind == "sqlite":
+        with store.engine.connect() as connection:
+            driver = connection.connection.dbapi_connection
+            if driver is not None:
+                driver.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")
+
+
+def sweep_counts(connection: Connection, sweep_id: int) -> tuple[int, int, int]:
+    """Count the probes a sweep added, the probes it asked for, and its scenarios that are not ok."""
+    stored = select(func.coalesce(func.sum(Block.probe_count), 0)).where(Block.sweep_id == sweep_id)
+    width = SweepInterval.last_batch_size - SweepInterval.first_batch_size + 1
+    mine = SweepInterval.sweep_id == sweep_id
+    asked = select(func.coalesce(func.sum(width), 0)).where(mine, SweepInterval.first_batch_size > 0)
+    failed = (
+        select(func.count(func.distinct(Scenario.id)))
+        .join(SweepInterval, SweepInterval.scenario_id == Scenario.id)
+        .where(mine, Scenario.status != "ok")
+    )
+    added, wanted, refused = (int(connection.execute(query).scalar_one()) for query in (stored, asked, failed))
+    return added, wanted, refused
+
+
+def put_block(store: Store, sweep_id: int, scenario_id: int, record: BlockRecord) -> int:
+    """Store the probes of a batch interval that are not there yet, and return how many were added.
+
+    One transaction: the blocks, their probes and compositions, and that the sweep asked for them."""
+    first, last = check_block(record)
+    with store.writing() as connection:
+        _claim(connection, scenario_id)
+        known = _known_intervals(connection, scenario_id)
+        added = 0
+        for start, stop in missing_intervals((first, last), known):
+            _insert_block(connection, sweep_id, scenario_id, start, stop)
+            rows = slice(start - first, stop - first + 1)
+            insert_probes(connection, scenario_id, record, rows)
+            insert_composition(connection, scenario_id, record, start, stop)
+            added += stop - start + 1
+        _record_interval(connection, sweep_id, scenario_id, first, last)
+    return added
+
+
+def record_interval(store: Store, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
+    """Record that a sweep asked for a batch interval that was there already."""
+    with store.writing() as connection:
+        covered = _known_intervals(connection, scenario_id)
+        if missing_intervals((first, last), covered):
+            raise InputError(f"Batch sizes {first} to {last} of scenario {scenario_id} are not all stored.")
+        _record_interval(connection, sweep_id, scenario_id, first, last)
+
+
+def _claim(connection: Connection, scenario_id: int) -> None:
+    """Hold the scenario until the end of the transaction, so that two writers cannot add the same interval."""
+    query = select(Scenario.status, Scenario.reason).where(Scenario.id == scenario_id).with_for_update()
+    outcome = connection.execute(query).one_or_none()
+    if outcome is None:
+        raise InputError(f"There is no scenario {scenario_id} in this store.")
+    if tuple(outcome) != ("ok", None):
+        cleared = update(Scenario).where(Scenario.id == scenario_id).values(status="ok", reason=None)
+        connection.execute(cleared)
+
+
+def _known_intervals(connection: Connection, scenario_id: int) -> list[tuple[int, int]]:
+    query = select(Block.first_batch_size, Block.last_batch_size).where(Block.scenario_id == scenario_id)
+    return [(row[0], row[1]) for row in connection.execute(query)]
+
+
+def _insert_block(connection: Connection, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
+    row = {
+        "scenario_id": scenario_id,
+        "first_batch_size": first,
+        "last_batch_size": last,
+        "probe_count": last - first + 1,
+        "sweep_id": sweep_id,
+        "created_at": utc_now(),
+    }
+    connection.execute(insert(Block).values(row))
+
+
+def _record_interval(connection: Connection, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
+    """Add an interval to what the sweep asked for, joined with those it touches so that nothing is counted twice."""
+    mine = (SweepInterval.sweep_id == sweep_id) & (SweepInterval.scenario_id == scenario_id)
+    query = select(SweepInterval.first_batch_size, SweepInterval.last_batch_size).where(mine)
+    rows = {(row[0], row[1]) for row in connection.execute(query.where(SweepInterval.first_batch_size > 0))}
+    joined = set(merge_intervals([*rows, (first, last)]))
+    for start, _ in rows - joined:
+        connection.execute(delete(SweepInterval).where(mine, SweepInterval.first_batch_size == start))
+    for start, stop in joined - rows:
+        row = {"sweep_id": sweep_id, "scenario_id": scenario_id, "first_batch_size": start, "last_batch_size": stop}
+        connection.execute(insert(SweepInterval).values(row))
