@@ -1,0 +1,151 @@
+"""Connects DuckDB to a store: snapshot parts and the rows no part holds yet, as one relation, names joined.
+
+Only what a statement needs is brought in, in one read transaction. Not here: limits for analysts (queries.sandbox)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+import duckdb
+
+from queries.parsing import parse_select
+from queries.raw import RAW_NAMES, RAW_TABLES, STORED_PROBE
+from queries.vocabulary import files_for, vocabulary
+from queries.voided import read_hidden
+from store.handover import create_table, insert_rows
+from store.hot import blocks_within, hot_select, load_hot
+from store.location import StoreLocation, parse_url
+from store.ranges import complement
+from store.readers import ReadTransaction, read_transaction
+from store.snapshots import Snapshot, load_snapshot
+from store.wide import WIDE_COLUMNS
+
+if TYPE_CHECKING:
+    from store.snapshots import Part
+
+Parameters = Sequence[object] | Mapping[str, object]
+
+_TABLES = {table.name: table for table in RAW_TABLES}
+_COLUMNS = ", ".join(column.name for column in WIDE_COLUMNS)
+_HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
+
+
+class StoreConnection:
+    """DuckDB over one store as it was at one moment; `refresh` moves to the present.
+
+    `execute` brings in the relations, views and macros a statement refers to, then runs it."""
+
+    def __init__(self, location: StoreLocation) -> None:
+        self.location = location
+        self.duckdb = duckdb.connect()
+        self.snapshot = Snapshot()
+        self.hot_probes = 0
+        self._raw: frozenset[str] = frozenset()
+        self._public: frozenset[str] = frozenset()
+        self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
+        self.duckdb.execute("CREATE SCHEMA raw")
+
+    def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
+        """Run one statement and return its cursor; a part that was replaced meanwhile is looked up once more."""
+        self.provide_for(sql)
+        try:
+            return self.duckdb.execute(sql, parameters)
+        except duckdb.IOException:
+            if all(part.path.exists() for part in self.snapshot.parts):
+                raise
+            self.refresh()
+            return self.duckdb.execute(sql, parameters)
+
+    def provide_for(self, sql: str) -> None:
+        """Bring in what a statement refers to; everything, where its parser cannot tell."""
+        parsed = parse_select(self.duckdb, sql)
+        if parsed is None or parsed.looks_at_catalog:
+            self.provide({*vocabulary(), *RAW_NAMES})
+        else:
+            self.provide(parsed.tables | parsed.functions)
+
+    def provide(self, names: Iterable[str]) -> None:
+        """Bring in public and raw names and what they are built on; other names are left to DuckDB."""
+        names = frozenset(names)
+        files = files_for(names)
+        public = frozenset(name for file in files for name in file.creates)
+        raw = (names & RAW_NAMES).union(*(file.raw for file in files))
+        # A name can be both: `scenario` is a public view over raw.scenario.
+        if not raw <= self._raw:
+            self._load(self._raw | raw)
+        for file in files:
+            if not self._public.issuperset(file.creates):
+                self.duckdb.execute(file.sql)
+        self._public |= public
+
+    def refresh(self) -> None:
+        """Read again everything brought in so far, as the store is now."""
+        self._load(self._raw)
+
+    def close(self) -> None:
+        """Release DuckDB; the store itself is only open while something is brought in."""
+        self.duckdb.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _load(self, names: frozenset[str]) -> None:
+        """Read the named relations in one transaction, so that they agree with each other."""
+        with read_transaction(self.location) as transaction:
+            self.duckdb.execute("BEGIN")
+            try:
+                for name in sorted(names):
+                    if name == STORED_PROBE:
+                        self._load_probes(transaction)
+                    else:
+                        self._load_table(transaction, name)
+            except BaseException:
+                self.duckdb.execute("ROLLBACK")
+                raise
+            self.duckdb.execute("COMMIT")
+        self._raw = names
+
+    def _load_table(self, transaction: ReadTransaction, name: str) -> None:
+        table = _TABLES[name]
+        self.duckdb.execute(f"DROP TABLE IF EXISTS raw.{name}")
+        create_table(self.duckdb, f"raw.{name}", table.typed_names)
+        insert_rows(self.duckdb, f"raw.{name}", table.typed_names, transaction.rows(table.statement))
+
+    def _load_probes(self, transaction: ReadTransaction) -> None:
+        for table in ("hot_block", "hot_probe", "hidden"):
+            self.duckdb.execute(f"DROP TABLE IF EXISTS raw.{table}")
+        store_id = str(next(iter(transaction.rows("SELECT store_id FROM store_identity")))[0])
+        self.snapshot = load_snapshot(self.duckdb, transaction, self.location, store_id)
+        uncovered = complement(self.snapshot.blocks)
+        self.hot_probes = sum(block.probe_count for block in blocks_within(transaction, uncovered))
+        sources = [_parts_select(self.snapshot.parts)] if self.snapshot.parts else []
+        if self.hot_probes or not sources:
+            load_hot(self.duckdb, transaction, uncovered, schema="raw")
+            sources.append(hot_select("raw"))
+        visible = self._visible(transaction, " UNION ALL ".join(sources))
+        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {visible}")
+
+    def _visible(self, transaction: ReadTransaction, stored: str) -> str:
+        hidden = read_hidden(transaction).rows
+        if not hidden:
+            return stored
+        create_table(self.duckdb, "raw.hidden", _HIDDEN)
+        insert_rows(self.duckdb, "raw.hidden", _HIDDEN, hidden)
+        return (
+            f"SELECT {_COLUMNS} FROM ({stored}) s WHERE NOT EXISTS (SELECT 1 FROM raw.hidden h"  # noqa: S608 - our text
+            " WHERE h.scenario_id = s.scenario_id AND s.batch_size BETWEEN h.first_batch_size AND h.last_batch_size)"
+        )
+
+
+def _parts_select(parts: Sequence[Part]) -> str:
+    files = ", ".join("'" + str(part.path).replace("'", "''") + "'" for part in parts)
+    return f"SELECT {_COLUMNS} FROM read_parquet([{files}])"  # noqa: S608 - paths of ours, quoted
+
+
+def connect(store: StoreLocation | str | None = None) -> StoreConnection:
+    """Connect to a store by address (default: SWEEPDB_STORE, else sweepdb.sqlite in the working directory)."""
+    return StoreConnection(store if isinstance(store, StoreLocation) else parse_url(store))

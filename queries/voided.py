@@ -1,0 +1,60 @@
+"""Works out which probes voiding hides: those whose scenario, or every sweep that asked for them, is voided.
+
+Not here: voiding itself, and removing the rows (queries.connect)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from store.ranges import LARGEST_KEY, Range, Ranges, complement, merged
+from store.readers import ReadTransaction
+
+_VOIDED = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hidden:
+    """Batch intervals that are hidden, by scenario; a scenario hidden whole has the interval of all batch sizes."""
+
+    intervals: dict[int, Ranges]
+
+    @property
+    def rows(self) -> list[tuple[int, int, int]]:
+        """Scenario id, first and last hidden batch size."""
+        return [(scenario, low, high) for scenario, ranges in self.intervals.items() for low, high in ranges]
+
+
+def read_hidden(transaction: ReadTransaction) -> Hidden:
+    """Read the active tombstones and the intervals of the sweeps they concern."""
+    voided = "SELECT scenario_id FROM tombstone WHERE lifted_at IS NULL AND scenario_id IS NOT NULL"
+    intervals = _without_askers(transaction)
+    for (scenario,) in transaction.rows(voided):
+        intervals[int(str(scenario))] = ((0, LARGEST_KEY),)
+    return Hidden(intervals=intervals)
+
+
+def _without_askers(transaction: ReadTransaction) -> dict[int, Ranges]:
+    """Return what only voided sweeps asked for."""
+    statement = (
+        f"SELECT i.scenario_id, i.first_batch_size, i.last_batch_size,"  # noqa: S608 - our text
+        f" CASE WHEN i.sweep_id IN ({_VOIDED}) THEN 1 ELSE 0 END FROM sweep_interval i WHERE i.scenario_id IN"
+        f" (SELECT scenario_id FROM sweep_interval WHERE sweep_id IN ({_VOIDED}))"
+    )
+    asked: dict[int, tuple[list[Range], list[Range]]] = defaultdict(lambda: ([], []))
+    for scenario, first, last, is_voided in transaction.rows(statement):
+        asked[int(str(scenario))][int(str(is_voided))].append((int(str(first)), int(str(last))))
+    hidden = {scenario: _difference(voided, visible) for scenario, (visible, voided) in asked.items()}
+    return {scenario: ranges for scenario, ranges in hidden.items() if ranges}
+
+
+def _difference(voided: list[Range], visible: list[Range]) -> Ranges:
+    if not visible:
+        return ((0, LARGEST_KEY),)
+    gaps = complement(visible)
+    return merged(
+        (max(low, gap_low), min(high, gap_high))
+        for low, high in voided
+        for gap_low, gap_high in gaps
+        if max(low, gap_low) <= min(high, gap_high)
+    )

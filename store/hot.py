@@ -1,0 +1,75 @@
+"""Brings blocks that no snapshot holds from the store into DuckDB, as the same wide rows a snapshot has.
+
+Not here: which blocks are covered (store.snapshots)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from store.handover import create_table, insert_rows
+from store.ranges import Ranges
+from store.readers import ReadTransaction
+from store.wide import BLOCK_TABLES, MEASURE_COLUMNS, NAMED_COLUMNS, WIDE_COLUMNS
+
+if TYPE_CHECKING:
+    import duckdb
+
+_NAMED = [(column.name, column.type) for column in NAMED_COLUMNS]
+_MEASURES = [("block_id", "BIGINT"), *((column.name, column.type) for column in MEASURE_COLUMNS)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HotBlock:
+    """A block by its id and size."""
+
+    id: int
+    probe_count: int
+
+
+def as_parameter(ranges: Ranges, part: int = 0) -> str:
+    """Write ranges as the JSON parameter of ReadTransaction.ranges."""
+    return json.dumps([[part, low, high] for low, high in ranges])
+
+
+def blocks_within(transaction: ReadTransaction, ranges: Ranges) -> list[HotBlock]:
+    """List the committed blocks whose ids lie within ranges, by id."""
+    statement = (
+        f"SELECT b.id, b.probe_count FROM {transaction.ranges} CROSS JOIN block b"  # noqa: S608 - our text
+        " WHERE b.id BETWEEN r.lo AND r.hi ORDER BY b.id"
+    )
+    return [
+        HotBlock(id=int(str(key)), probe_count=int(str(count)))
+        for key, count in transaction.rows(statement, (as_parameter(ranges),))
+    ]
+
+
+def load_hot(
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, *, schema: str = "main"
+) -> int:
+    """Create `hot_block` and `hot_probe` from the blocks within ranges; return the number of probes."""
+    named = ", ".join(f"{column.source} AS {column.name}" for column in NAMED_COLUMNS)
+    measures = ", ".join(column.source for column in MEASURE_COLUMNS)
+    within = "b.id BETWEEN r.lo AND r.hi"
+    parameter = (as_parameter(ranges),)
+    create_table(connection, f"{schema}.hot_block", _NAMED)
+    create_table(connection, f"{schema}.hot_probe", _MEASURES)
+    blocks = transaction.rows(
+        f"SELECT {named} FROM {transaction.ranges} CROSS JOIN {BLOCK_TABLES} WHERE {within}",  # noqa: S608 - our text
+        parameter,
+    )
+    insert_rows(connection, f"{schema}.hot_block", _NAMED, blocks)
+    probes = transaction.rows(
+        f"SELECT b.id, {measures} FROM {transaction.ranges} CROSS JOIN block b CROSS JOIN probe pb WHERE {within}"  # noqa: S608 - our text
+        " AND pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size",
+        parameter,
+    )
+    return insert_rows(connection, f"{schema}.hot_probe", _MEASURES, probes)
+
+
+def hot_select(schema: str = "main") -> str:
+    """Return the SELECT that joins `hot_block` and `hot_probe` to wide rows, with the columns of a snapshot."""
+    measures = {column.name for column in MEASURE_COLUMNS}
+    columns = ", ".join(f"{'p' if column.name in measures else 'b'}.{column.name}" for column in WIDE_COLUMNS)
+    return f"SELECT {columns} FROM {schema}.hot_probe p JOIN {schema}.hot_block b ON b.block_id = p.block_id"  # noqa: S608 - our names

@@ -1,0 +1,318 @@
+"""Lays committed blocks down as Parquet parts, merges small parts, and rebuilds what does not match the store.
+
+The database stays the only truth: deleting every part changes no answer. Not here: reading parts (store.snapshots)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from store.errors import StoreBusyError, StoreError
+from store.hot import HotBlock, blocks_within, hot_select, load_hot
+from store.location import StoreLocation
+from store.ranges import Ranges, complement, merged, ranges_of
+from store.readers import ReadTransaction, read_transaction
+from store.snapshots import (
+    FOOTER_KEY,
+    Contents,
+    Manifest,
+    Part,
+    RejectedPart,
+    describe_blocks,
+    hash_file,
+    load_snapshot,
+    read_manifest,
+    snapshot_directories,
+    sync_directory,
+    with_current_time,
+    write_manifest,
+)
+from store.wide import SORT_ORDER, WIDE_COLUMNS
+
+if TYPE_CHECKING:
+    import duckdb
+
+LARGEST_PART_ROWS = 1_500_000
+_ALWAYS_MERGED_ROWS = 50_000
+_ROW_GROUP_ROWS = 122_880
+_RETIRED_KEPT_S = 300.0  # a reader opens the parts it listed within this time; a slower one lists them again
+_LOCK_WAIT_S = 120.0
+_SEALING_MEMORY = "2GB"
+
+
+class Located(Protocol):
+    """Anything that knows where its store is: an opened Store, or what only reads."""
+
+    @property
+    def location(self) -> StoreLocation:
+        """Where the store is."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealReport:
+    """What sealing did. `rejected` lists the parts that did not match and were laid down again."""
+
+    directory: Path
+    probes_sealed: int
+    parts_written: int
+    parts: int
+    probes: int
+    bytes: int
+    rejected: tuple[RejectedPart, ...]
+
+
+def seal(store: Located) -> SealReport:
+    """Lay down every committed block that no valid part holds; nothing else changes, in the store or for readers."""
+    return seal_location(store.location)
+
+
+def seal_location(location: StoreLocation) -> SealReport:
+    """Seal the store at an address. Runs beside writers and readers; a second sealer waits for the first."""
+    import duckdb
+
+    with read_transaction(location) as transaction:
+        store_id = read_identity(transaction)
+    with (
+        _locked_directory(location, store_id) as directory,
+        _disk_faults(directory),
+        read_transaction(location) as transaction,  # begun inside the lock, to see what the sealer before left over
+        duckdb.connect() as connection,
+    ):
+        connection.execute("SET memory_limit = $limit", {"limit": _SEALING_MEMORY})
+        connection.execute("SET temp_directory = $directory", {"directory": str(directory / ".sorting")})
+        return _Sealing(connection, transaction, location, store_id, directory).run()
+
+
+def read_identity(transaction: ReadTransaction) -> str:
+    """Return the identity of the store."""
+    return str(next(iter(transaction.rows("SELECT store_id FROM store_identity")))[0])
+
+
+class _Sealing:
+    """One run of the sealer, inside the lock and one read transaction."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        transaction: ReadTransaction,
+        location: StoreLocation,
+        store_id: str,
+        directory: Path,
+    ) -> None:
+        self._connection = connection
+        self._transaction = transaction
+        self._location = location
+        self._store_id = store_id
+        self._directory = directory
+
+    def run(self) -> SealReport:
+        snapshot = load_snapshot(
+            self._connection, self._transaction, self._location, self._store_id, full_hash=_may_be_merged
+        )
+        hot = blocks_within(self._transaction, complement(snapshot.blocks))
+        parts = [with_current_time(part) for part in snapshot.parts if part.path.parent == self._directory]
+        steps = plan_steps(hot, parts)
+        for step in steps:
+            part = self._write(step)
+            parts = [kept for kept in parts if kept not in step.merged] + [part]
+        self._publish(tuple(parts))
+        return SealReport(
+            directory=self._directory,
+            probes_sealed=sum(block.probe_count for block in hot),
+            parts_written=len(steps),
+            parts=len(parts),
+            probes=sum(part.contents.rows for part in parts),
+            bytes=sum(part.size for part in parts),
+            rejected=snapshot.rejected,
+        )
+
+    def _write(self, step: SealStep) -> Part:
+        """Write one part under a temporary name, compare it with what went in, and give it its name."""
+        blocks = merged([*step.blocks, *(block for part in step.merged for block in part.contents.blocks)])
+        contents = describe_blocks(self._transaction, self._store_id, blocks)
+        self._connection.execute("CREATE SCHEMA sealing")
+        try:
+            load_hot(self._connection, self._transaction, step.blocks, schema="sealing")
+            self._connection.execute(f"CREATE VIEW sealing.wide AS {_source(step.merged)}")
+            return self._copy(contents)
+        finally:
+            self._connection.execute("DROP SCHEMA sealing CASCADE")
+
+    def _copy(self, contents: Contents) -> Part:
+        path = self._directory / f"part-{secrets.token_hex(6)}.parquet"
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        columns = ", ".join(column.name for column in WIDE_COLUMNS)
+        footer = contents.as_json().replace("'", "''")
+        try:
+            self._connection.execute(
+                f"COPY (SELECT {columns} FROM sealing.wide ORDER BY {SORT_ORDER}) TO {quoted(temporary)}"  # noqa: S608 - our text
+                f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP_ROWS},"
+                f" KV_METADATA {{{FOOTER_KEY}: '{footer}'}})"
+            )
+            _sync(temporary)
+            self._compare(temporary, contents)
+            status = temporary.stat()
+            sha256 = hash_file(temporary)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        sync_directory(self._directory)
+        return Part(path=path, size=status.st_size, mtime_ns=status.st_mtime_ns, sha256=sha256, contents=contents)
+
+    def _compare(self, written: Path, contents: Contents) -> None:
+        """Read the file back: it must hold every row that went in, and as many as the store's blocks promise."""
+        went_in = self._digest("sealing.wide")
+        came_back = self._digest(f"read_parquet({quoted(written)})")
+        if went_in != came_back:
+            raise StoreError(
+                f"The snapshot {written} does not hold what was written to it.",
+                hint="Check the disk; the store itself is not affected, and questions are answered from it.",
+            )
+        if went_in[0] != contents.rows:
+            raise StoreError(
+                f"The store {self._location.display} holds {went_in[0]} probes in blocks that promise {contents.rows}.",
+                hint=f"Run: sweepdb db check{self._location.argument}",
+            )
+
+    def _digest(self, relation: str) -> tuple[int, int | None]:
+        columns = ", ".join(column.name for column in WIDE_COLUMNS)
+        row = self._connection.execute(
+            f"SELECT COUNT(*), BIT_XOR(hash({columns})) FROM {relation}"  # noqa: S608 - our text
+        ).fetchone()
+        return row if row is not None else (0, None)
+
+    def _publish(self, parts: tuple[Part, ...]) -> None:
+        """Name the parts in the manifest, then delete files that no reader can be waiting for any more."""
+        manifest = read_manifest(self._directory)
+        moment = time.time()
+        names = {part.path.name for part in parts}
+        replaced = [(part.path.name, moment) for part in manifest.parts if part.path.name not in names]
+        retired = [(name, since) for name, since in manifest.retired if 0 <= moment - since < _RETIRED_KEPT_S]
+        published = Manifest(parts=parts, retired=(*retired, *replaced))
+        if published != manifest:
+            write_manifest(self._directory, published)
+        kept = names | {name for name, _ in published.retired}
+        for file in self._directory.glob("*part-*.parquet*"):
+            if file.name not in kept:
+                file.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealStep:
+    """One part to write: blocks that no part holds, and parts to merge with them."""
+
+    blocks: Ranges = ()
+    merged: tuple[Part, ...] = ()
+
+
+def plan_steps(hot: Sequence[HotBlock], parts: Sequence[Part]) -> list[SealStep]:
+    """Cut what is not laid down into parts of bounded size, and merge the last one with parts of its own size.
+
+    A part is rewritten only into one at least half as large again, so a probe is rewritten a logarithmic number of
+    times and few parts remain however often one seals."""
+    groups = list(_groups(hot))
+    steps = [SealStep(blocks=ranges_of(block.id for block in group)) for group in groups[:-1]]
+    last = groups[-1] if groups else []
+    rows = sum(block.probe_count for block in last)
+    merging: list[Part] = []
+    for part in sorted(parts, key=lambda part: part.contents.rows):
+        size = part.contents.rows
+        if size <= max(2 * rows, _ALWAYS_MERGED_ROWS) and rows + size <= LARGEST_PART_ROWS:
+            merging.append(part)
+            rows += size
+    if last or len(merging) > 1:
+        steps.append(SealStep(blocks=ranges_of(block.id for block in last), merged=tuple(merging)))
+    return steps
+
+
+def _groups(hot: Sequence[HotBlock]) -> Iterator[list[HotBlock]]:
+    group: list[HotBlock] = []
+    rows = 0
+    for block in hot:
+        if group and rows + block.probe_count > LARGEST_PART_ROWS:
+            yield group
+            group, rows = [], 0
+        group.append(block)
+        rows += block.probe_count
+    if group:
+        yield group
+
+
+def _may_be_merged(part: Part) -> bool:
+    return part.contents.rows < LARGEST_PART_ROWS
+
+
+def _source(parts: Sequence[Part]) -> str:
+    if not parts:
+        return hot_select("sealing")
+    columns = ", ".join(column.name for column in WIDE_COLUMNS)
+    files = ", ".join(quoted(part.path) for part in parts)
+    return f"{hot_select('sealing')} UNION ALL SELECT {columns} FROM read_parquet([{files}])"  # noqa: S608 - our text
+
+
+def quoted(path: Path) -> str:
+    """Write a path as an SQL string, for statements that take no parameters."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _locked_directory(location: StoreLocation, store_id: str) -> Iterator[Path]:
+    """Hold the sealers' lock of the first directory that can be written; the system frees it when a sealer dies."""
+    directory, lock = _open_lock(snapshot_directories(location, store_id))
+    with lock:
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        while True:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    raise StoreBusyError(
+                        f"Another process has been laying down snapshots in {directory} for {_LOCK_WAIT_S:.0f} s.",
+                        hint="Nothing is lost: run `sweepdb db seal` again when it has finished.",
+                    ) from None
+                time.sleep(0.05)
+        yield directory
+
+
+def _open_lock(directories: Sequence[Path]) -> tuple[Path, TextIOWrapper]:
+    for directory in directories:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            return directory, (directory / "lock").open("a", encoding="utf-8")
+        except OSError as error:
+            failure = error
+    raise StoreError(
+        f"No directory for snapshots can be written: {failure}.",
+        hint="Nothing is lost: questions are answered from the store itself, more slowly. Set XDG_CACHE_HOME to a "
+        "directory you may write.",
+    )
+
+
+@contextmanager
+def _disk_faults(directory: Path) -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except (OSError, duckdb.IOException) as error:
+        first_line = str(error).partition("\n")[0]
+        raise StoreError(
+            f"The snapshot in {directory} could not be written: {first_line}",
+            hint="Nothing is lost: the store holds every probe and questions are answered from it, more slowly. "
+            "Free some space, then run: sweepdb db seal",
+        ) from error

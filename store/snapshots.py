@@ -1,0 +1,368 @@
+"""Snapshots: Parquet parts beside the store that hold committed blocks column-wise, and the checks before one is read.
+
+A part is derived data. What does not match the store or its own manifest is left aside and read from the store.
+Not here: deciding what to lay down and when (store.sealing)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from store.hot import as_parameter
+from store.location import StoreLocation
+from store.ranges import Ranges, merged, overlap, ranges_of
+from store.readers import ReadTransaction
+from store.revision import HEAD_REVISION
+from store.wide import layout_digest
+
+if TYPE_CHECKING:
+    import duckdb
+
+MANIFEST = "manifest.json"
+FOOTER_KEY = "sweepdb"
+_MANIFEST_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a part holds; written into its Parquet footer and compared with the store whenever the store is opened."""
+
+    store_id: str
+    revision: str
+    layout: str  # names, order and types of the columns
+    blocks: Ranges
+    rows: int
+    block_count: int
+    scenario_sum: int  # sum of the scenario ids of the blocks
+    newest: str  # when the newest of the blocks was committed: tells a restored store from the one it was
+    models: Ranges  # ids of the models and workloads known when the part was written,
+    workloads: Ranges
+    names: str  # and a digest of their names, which are joined into the rows
+
+    def as_json(self) -> str:
+        """Write the canonical form that the footer holds."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, fields: dict[str, Any]) -> Contents:
+        """Read what `as_json` wrote; raises KeyError, TypeError or ValueError on anything else."""
+        known = {name: fields[name] for name in cls.__slots__}
+        for name in ("blocks", "models", "workloads"):
+            known[name] = tuple((int(low), int(high)) for low, high in known[name])
+        return cls(**known)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One Parquet file as the manifest describes it."""
+
+    path: Path
+    size: int
+    mtime_ns: int
+    sha256: str
+    contents: Contents
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RejectedPart:
+    """A part that is not read, and why."""
+
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The parts that may be read, the blocks they cover, and the parts that were left aside."""
+
+    parts: tuple[Part, ...] = ()
+    rejected: tuple[RejectedPart, ...] = ()
+
+    @property
+    def blocks(self) -> Ranges:
+        """Ids of the covered blocks."""
+        return merged(block for part in self.parts for block in part.contents.blocks)
+
+    @property
+    def rows(self) -> int:
+        """Probes in all parts."""
+        return sum(part.contents.rows for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """The parts of one directory, and files replaced by a compaction that a reader may still have open."""
+
+    parts: tuple[Part, ...] = ()
+    retired: tuple[tuple[str, float], ...] = ()  # file name, when it was replaced
+
+
+def snapshot_directories(location: StoreLocation, store_id: str) -> tuple[Path, ...]:
+    """Name where parts may lie: beside a file store, then in the user's cache directory."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweepdb"
+    if location.path is None:
+        return (cache / store_id,)
+    place = hashlib.sha256(str(location.path.resolve()).encode()).hexdigest()[:8]
+    return (location.path.with_name(f"{location.path.name}.snapshots"), cache / f"{store_id}-{place}")
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """Read the manifest of a directory; an absent or damaged one lists nothing."""
+    try:
+        document = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        if document["format"] != _MANIFEST_FORMAT:
+            return Manifest()
+        return Manifest(
+            parts=tuple(_part_of(directory, entry) for entry in document["parts"]),
+            retired=tuple((str(name), float(when)) for name, when in document["retired"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError):
+        return Manifest()
+
+
+def _part_of(directory: Path, entry: dict[str, Any]) -> Part:
+    if Path(entry["name"]).name != entry["name"]:
+        raise ValueError(entry["name"])
+    return Part(
+        path=directory / entry["name"],
+        size=int(entry["size"]),
+        mtime_ns=int(entry["mtime_ns"]),
+        sha256=str(entry["sha256"]),
+        contents=Contents.from_json(entry["contents"]),
+    )
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Replace the manifest of a directory in one step."""
+    document = {
+        "format": _MANIFEST_FORMAT,
+        "parts": [
+            {
+                "name": part.path.name,
+                "size": part.size,
+                "mtime_ns": part.mtime_ns,
+                "sha256": part.sha256,
+                "contents": asdict(part.contents),
+            }
+            for part in manifest.parts
+        ],
+        "retired": manifest.retired,
+    }
+    temporary = directory / f".{MANIFEST}.{os.getpid()}"
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump(document, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(directory / MANIFEST)
+    sync_directory(directory)
+
+
+def sync_directory(directory: Path) -> None:
+    """Make renames inside a directory durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def load_snapshot(
+    connection: duckdb.DuckDBPyConnection,
+    transaction: ReadTransaction,
+    location: StoreLocation,
+    store_id: str,
+    *,
+    full_hash: Callable[[Part], bool] = lambda _: False,
+) -> Snapshot:
+    """Return the parts that match the store as this transaction sees it; no block is in two of them.
+
+    `full_hash` tells for which parts the whole file is hashed even though its size and time of change are right."""
+    listed = [part for directory in snapshot_directories(location, store_id) for part in read_manifest(directory).parts]
+    if not listed:
+        return Snapshot()
+    store = _StoreState.read(transaction, listed, store_id)
+    footers = _footers(connection, [part.path for part in listed if part.path.is_file()])
+    accepted: list[Part] = []
+    rejected: list[RejectedPart] = []
+    for number, part in enumerate(listed):
+        reason = (
+            _file_fault(part, full_hash=full_hash(part))
+            or _footer_fault(part, footers.get(str(part.path)))
+            or store.fault(number, part.contents)
+        )
+        if reason is None and any(overlap(part.contents.blocks, other.contents.blocks) for other in accepted):
+            reason = "another part holds the same blocks"
+        if reason is None:
+            accepted.append(part)
+        else:
+            rejected.append(RejectedPart(path=part.path, reason=reason))
+    return Snapshot(parts=tuple(accepted), rejected=tuple(rejected))
+
+
+def _file_fault(part: Part, *, full_hash: bool) -> str | None:
+    """Compare size and time of change; where only the time differs, as after a copy, the full hash decides."""
+    try:
+        status = part.path.stat()
+    except OSError:
+        return "the file is missing"
+    if status.st_size != part.size:
+        return f"the file has {status.st_size} bytes, {part.size} were written"
+    if (full_hash or status.st_mtime_ns != part.mtime_ns) and hash_file(part.path) != part.sha256:
+        return "the file was changed after it was written"
+    return None
+
+
+def hash_file(path: Path) -> str:
+    """Return the sha256 of a file, empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    contents: str
+    rows: int
+
+
+def _footers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[str, _Footer]:
+    """Read the footers of several files at once, or one by one where a file among them has none."""
+    import duckdb
+
+    if not paths:
+        return {}
+    names = [str(path) for path in paths]
+    try:
+        rows = connection.execute(
+            "SELECT f.file_name, decode(k.value), f.num_rows FROM parquet_file_metadata($files) f"
+            " JOIN parquet_kv_metadata($files) k ON k.file_name = f.file_name WHERE k.key = $key::BLOB",
+            {"files": names, "key": FOOTER_KEY},
+        ).fetchall()
+    except duckdb.Error:
+        if len(paths) == 1:
+            return {}
+        return {name: footer for path in paths for name, footer in _footers(connection, [path]).items()}
+    return {name: _Footer(contents, count) for name, contents, count in rows}
+
+
+def _footer_fault(part: Part, footer: _Footer | None) -> str | None:
+    if footer is None:
+        return "the file has no footer of ours"
+    if footer.contents != part.contents.as_json():
+        return "the footer and the manifest name different stores, blocks or revisions"
+    if footer.rows != part.contents.rows:
+        return f"the file holds {footer.rows} rows, {part.contents.rows} were written"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockSums:
+    """What the store says about the blocks of one part."""
+
+    block_count: int
+    rows: int
+    scenario_sum: int
+    newest: str
+
+
+@dataclass(frozen=True, slots=True)
+class _StoreState:
+    store_id: str
+    blocks: dict[int, _BlockSums]
+    names: StoreNames
+
+    @classmethod
+    def read(cls, transaction: ReadTransaction, parts: Sequence[Part], store_id: str) -> _StoreState:
+        ranges = [[number, low, high] for number, part in enumerate(parts) for low, high in part.contents.blocks]
+        return cls(store_id, block_sums(transaction, json.dumps(ranges)), StoreNames.read(transaction))
+
+    def fault(self, number: int, contents: Contents) -> str | None:
+        if contents.store_id != self.store_id:
+            return "the part belongs to another store"
+        if contents.revision != HEAD_REVISION or contents.layout != layout_digest():
+            return f"the part was written for revision {contents.revision} or for other columns"
+        known = _BlockSums(contents.block_count, contents.rows, contents.scenario_sum, contents.newest)
+        if self.blocks.get(number) != known:
+            return "the store holds other blocks than the part"
+        if self.names.digest(contents.models, contents.workloads) != contents.names:
+            return "a model or workload has been renamed"
+        return None
+
+
+def block_sums(transaction: ReadTransaction, ranges: str) -> dict[int, _BlockSums]:
+    """Sum up the blocks of several lists of ranges in one pass over the store's blocks."""
+    statement = (
+        "SELECT r.part, COUNT(*), SUM(b.probe_count), SUM(b.scenario_id), MAX(b.created_at)"  # noqa: S608 - our text
+        f" FROM {transaction.ranges} CROSS JOIN block b WHERE b.id BETWEEN r.lo AND r.hi GROUP BY r.part"
+    )
+    return {
+        int(str(part)): _BlockSums(int(str(count)), int(str(rows)), int(str(scenarios)), _moment(newest))
+        for part, count, rows, scenarios, newest in transaction.rows(statement, (ranges,))
+    }
+
+
+def _moment(value: object) -> str:
+    """Write a time as the microseconds since 1970 where the driver gives a time, as its text where it gives text."""
+    from datetime import datetime
+
+    return str(round(value.timestamp() * 1e6)) if isinstance(value, datetime) else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreNames:
+    """Names that a part holds joined, by id."""
+
+    models: dict[int, str]
+    workloads: dict[int, str]
+
+    @classmethod
+    def read(cls, transaction: ReadTransaction) -> StoreNames:
+        """Read every model's and workload's name."""
+        return cls(
+            {int(str(key)): str(name) for key, name in transaction.rows("SELECT id, name FROM model ORDER BY id")},
+            {
+                int(str(key)): str(name)
+                for key, name in transaction.rows("SELECT id, COALESCE(name, label) FROM workload ORDER BY id")
+            },
+        )
+
+    def digest(self, models: Ranges, workloads: Ranges) -> str:
+        """Return a digest of the names within ranges of ids."""
+        text = json.dumps([_within(self.models, models), _within(self.workloads, workloads)])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _within(names: dict[int, str], ranges: Ranges) -> list[tuple[int, str]]:
+    return [(key, name) for key, name in names.items() if any(low <= key <= high for low, high in ranges)]
+
+
+def describe_blocks(transaction: ReadTransaction, store_id: str, blocks: Ranges) -> Contents:
+    """Describe the contents of a part that is to hold these blocks."""
+    sums = block_sums(transaction, as_parameter(blocks))[0]
+    names = StoreNames.read(transaction)
+    models, workloads = ranges_of(names.models), ranges_of(names.workloads)
+    return Contents(
+        store_id=store_id,
+        revision=HEAD_REVISION,
+        layout=layout_digest(),
+        blocks=blocks,
+        rows=sums.rows,
+        block_count=sums.block_count,
+        scenario_sum=sums.scenario_sum,
+        newest=sums.newest,
+        models=models,
+        workloads=workloads,
+        names=names.digest(models, workloads),
+    )
+
+
+def with_current_time(part: Part) -> Part:
+    """Return the part with the time of change its file has now; where that differs, the full hash was compared."""
+    return replace(part, mtime_ns=part.path.stat().st_mtime_ns)
