@@ -1,0 +1,130 @@
+"""Models by name: the shipped catalogue, a config.json by path, or one fetched by its id.
+
+Not here: what a config means (evaluator.model_config)."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import urllib.request
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from evaluator.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.model_config import spec_from_config
+from store.errors import InputError
+
+LARGEST_CONFIG_BYTES = 10_000_000
+FETCH_TIMEOUT_S = 5.0
+
+
+def load_model(name: str) -> tuple[str, ModelSpec]:
+    """(canonical name, hyper-parameters) of a catalogue id, a directory, a config.json, or a Hugging Face id."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return str(path), _from_file(path / "config.json")
+    if path.is_file():
+        return str(path), _from_file(path)
+    known = _names()
+    if name in known:
+        return name, _entry(name)
+    folded = {candidate.lower(): candidate for candidate in known}
+    short = {candidate.split("/")[-1].lower(): candidate for candidate in reversed(known)}
+    canonical = folded.get(name.lower()) or short.get(name.lower())
+    if canonical is not None:
+        return canonical, _entry(canonical)
+    if path.suffix == ".json" or name.startswith((".", "/", "~")):
+        raise InputError(f"{name}: no such file or directory")
+    return name, _fetched(name)
+
+
+def list_models() -> tuple[str, ...]:
+    """Every id of the catalogue."""
+    return tuple(_names())
+
+
+def _from_file(path: Path) -> ModelSpec:
+    try:
+        if path.stat().st_size > LARGEST_CONFIG_BYTES:
+            raise InputError(f"{path}: too large for a config.json")
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        hint = "a model directory holds a config.json"
+        raise InputError(f"{path}: cannot be read: {error.strerror}", hint=hint) from error
+    return _parsed(text, str(path))
+
+
+def _parsed(text: str, where: str) -> ModelSpec:
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: not a JSON file: {error}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{where}: expected a JSON object")
+    return spec_from_config(config, where)
+
+
+def _fetched(name: str) -> ModelSpec:
+    nearest = difflib.get_close_matches(name, list_models(), n=3, cutoff=0.3)
+    hint = f"nearest known: {', '.join(nearest)}" if nearest else "sweepdb models lists what is known"
+    if name.count("/") != 1:
+        raise InputError(f"unknown model {name!r}", hint=hint)
+    try:
+        from huggingface_hub import hf_hub_url
+        from huggingface_hub.utils._headers import build_hf_headers
+    except ImportError:
+        raise InputError(
+            f"unknown model {name!r}, and huggingface_hub is not installed to fetch it", hint=hint
+        ) from None
+    # One plain request: the hub's own downloader retries for half a minute when there is no network.
+    request = urllib.request.Request(hf_hub_url(name, "config.json"), headers=build_hf_headers())  # noqa: S310  https
+    try:
+        with urllib.request.urlopen(request, timeout=FETCH_TIMEOUT_S) as response:  # noqa: S310  the hub's address
+            text = response.read(LARGEST_CONFIG_BYTES)
+    except OSError as error:
+        raise InputError(
+            f"unknown model {name!r}, and its config.json could not be fetched: {error}", hint=hint
+        ) from error
+    return _parsed(text.decode("utf-8", "replace"), name)
+
+
+@functools.cache
+def _catalogue() -> Mapping[str, Mapping[str, Any]]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    entries: dict[str, Mapping[str, Any]] = {}
+    folder = resources.files("evaluator") / "catalogue"
+    for file in sorted(folder.iterdir(), key=lambda item: item.name):
+        if file.name.endswith(".yaml"):
+            entries |= yaml.load(file.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506  both are safe loaders
+    return entries
+
+
+@functools.cache
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(_catalogue(), key=str.lower))
+
+
+@functools.cache
+def _entry(name: str) -> ModelSpec:
+    entry = dict(_catalogue()[name])
+    if "same_as" in entry:
+        base = dict(_catalogue()[entry.pop("same_as")])
+        entry = {**base, **entry}
+    attention = entry.pop("attention")
+    layers = tuple(_group(group, attention) for group in entry.pop("layers"))
+    return ModelSpec(layers=layers, **entry)
+
+
+def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> LayerGroup:
+    mlp = group["mlp"]
+    return LayerGroup(
+        count=group["count"],
+        attention=LatentAttention(**attention) if "kv_lora_rank" in attention else GroupedQueryAttention(**attention),
+        mlp=MoeMlp(**mlp) if "experts" in mlp else DenseMlp(**mlp),
+        window=group.get("window"),
+    )

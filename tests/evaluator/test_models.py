@@ -1,0 +1,131 @@
+"""Models: published sizes, configs that agree with the catalogue, and the sentence for what is not covered."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from shared_data import shared_data
+
+from evaluator.models import list_models, load_model
+from evaluator.parameters import parameter_count
+from store.errors import InputError
+
+# (total, active) in billions, as the publishers print them in model cards and papers.
+PUBLISHED = {
+    "Qwen/Qwen3-0.6B": (0.596, None),
+    "Qwen/Qwen3-8B": (8.19, None),
+    "Qwen/Qwen3-32B": (32.76, None),
+    "Qwen/Qwen3-30B-A3B": (30.53, 3.34),
+    "Qwen/Qwen3-235B-A22B": (235.09, 22.19),
+    "Qwen/Qwen2.5-0.5B": (0.494, None),
+    "Qwen/Qwen2.5-7B": (7.616, None),
+    "Qwen/Qwen2.5-72B": (72.7, None),
+    "meta-llama/Llama-2-7b-hf": (6.738, None),
+    "meta-llama/Llama-2-70b-hf": (68.98, None),
+    "meta-llama/Llama-3.1-8B": (8.03, None),
+    "meta-llama/Llama-3.3-70B-Instruct": (70.55, None),
+    "meta-llama/Llama-3.1-405B": (405.85, None),
+    "mistralai/Mistral-7B-v0.1": (7.242, None),
+    "mistralai/Mixtral-8x7B-v0.1": (46.7, 12.9),
+    "mistralai/Mixtral-8x22B-v0.1": (140.6, 39.1),
+    "deepseek-ai/DeepSeek-V3": (671.03, 37.55),
+    "moonshotai/Kimi-K2-Instruct": (1026.4, 32.86),
+    "openai/gpt-oss-20b": (20.91, None),
+    "openai/gpt-oss-120b": (116.83, None),
+    "MiniMaxAI/MiniMax-M2": (228.7, None),
+    "zai-org/GLM-4.5": (355, None),
+    "zai-org/GLM-4.5-Air": (106.85, None),
+    "facebook/opt-175b": (174.6, None),
+    "bigscience/bloom": (176.247, None),
+    "bigscience/bloom-7b1": (7.069, None),
+}
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parameter_counts_agree_with_the_published_ones(name):
+    total, active = PUBLISHED[name]
+    count = parameter_count(load_model(name)[1])
+    assert count.total / 1e9 == pytest.approx(total, rel=0.01)
+    if active is not None:
+        assert count.active / 1e9 == pytest.approx(active, rel=0.01)
+
+
+def test_every_catalogue_entry_loads():
+    for name in list_models():
+        assert load_model(name)[0] == name
+
+
+@pytest.mark.parametrize(
+    "name", ["Qwen/Qwen3-32B", "deepseek-ai/DeepSeek-V3", "openai/gpt-oss-20b", "MiniMaxAI/MiniMax-M2"]
+)
+def test_a_config_file_and_the_catalogue_are_one_model(name, tmp_path):
+    config = shared_data("model_configs", name.replace("/", "--") + ".json")
+    (tmp_path / "config.json").write_text(config.read_text())
+    assert load_model(str(tmp_path))[1] == load_model(name)[1] == load_model(str(tmp_path / "config.json"))[1]
+
+
+def test_short_and_differently_cased_names_resolve():
+    assert load_model("qwen3-32b")[0] == "Qwen/Qwen3-32B"
+
+
+@pytest.mark.parametrize(
+    "file, part",
+    [
+        ("deepseek-ai--DeepSeek-V3.2", "sparse attention with a token indexer"),
+        ("Qwen--Qwen3.5-27B", "model_type 'qwen3_5'"),
+        ("nvidia--Nemotron-H-56B-Base-8K", "Mamba"),
+        ("Qwen--Qwen3-VL-8B-Instruct", "vision tower"),
+    ],
+)
+def test_an_uncovered_part_is_named_never_approximated(file, part):
+    with pytest.raises(InputError, match="never approximated silently") as caught:
+        load_model(str(shared_data("model_configs", f"{file}.json")))
+    assert part in str(caught.value)
+
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "vocab_size": 100,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 128,
+}
+
+
+@pytest.mark.parametrize(
+    "change, complaint",
+    [
+        ({"hidden_size": 0}, "hidden_size must be a whole number of at least 1, not 0"),
+        ({"num_hidden_layers": -3}, "num_hidden_layers must be a whole number of at least 1, not -3"),
+        ({"num_attention_heads": 5}, r"num_attention_heads \(5\) does not divide hidden_size \(64\)"),
+        ({"num_key_value_heads": 3}, r"num_key_value_heads \(3\) does not divide num_attention_heads \(4\)"),
+        ({"vocab_size": None}, "vocab_size is missing"),
+        ({"hidden_act": "relu2"}, "activation 'relu2' is not covered"),
+        ({"model_type": "perceiver"}, "model_type 'perceiver' is not covered"),
+        ({"model_type": None}, "model_type is missing"),
+    ],
+)
+def test_a_bad_config_is_one_sentence_with_the_key(tmp_path, change, complaint):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, **change}))
+    with pytest.raises(InputError, match=complaint) as caught:
+        load_model(str(path))
+    assert str(path) in caught.value.message
+
+
+def test_missing_and_malformed_files(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        load_model(str(tmp_path))
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InputError, match="not a JSON file"):
+        load_model(str(tmp_path))
+    with pytest.raises(InputError, match="no such file"):
+        load_model("./nowhere/config.json")
+
+
+def test_an_unknown_name_lists_the_nearest():
+    with pytest.raises(InputError, match="unknown model 'Qwen3-33B'") as caught:
+        load_model("Qwen3-33B")
+    assert "Qwen/Qwen3-32B" in caught.value.hint
