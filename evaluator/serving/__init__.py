@@ -1,1 +1,1 @@
-"""TBD"""
+"""Serving formulas: from step times to TTFT, TPOT, makespan. Not here: step times (evaluator.step), workload files."""

@@ -1,0 +1,296 @@
+"""One scenario, every batch size, in one vectorised call: pure, and free of torch once the operators are known.
+
+Not here: which scenarios there are, what is stored, and whether a probe fits or meets a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.cost import KINDS, CostModel
+from evaluator.cost.theoretical import TheoreticalCost
+from evaluator.device import DeviceProfile
+from evaluator.memory import activation_bytes, kv_bytes, transfer_bytes, weight_bytes
+from evaluator.operators import OperatorSet
+from evaluator.precision import Precision
+from evaluator.probe_block import ProbeBlock
+from evaluator.serving.batches import BatchSource, FixedLengths
+from evaluator.serving.formulas import PrefillCompletion, aggregated_times, tokens_per_step
+from evaluator.serving.phases import Convention, Integers, Phase, Run, Scenario, decode_period, prefilled, shared_steps
+from evaluator.step import StepTimes
+from evaluator.sums import FloatArray
+from store.errors import InputError
+
+Trace = Literal["prefill", "decode"]
+Columns = dict[str, NDArray[Any]]
+SERVING_MODELS = ("waves",)
+MS = 1000.0
+LARGEST_BATCH = 8192  # a replica (design decision 9)
+LARGEST_WAVES = 64
+_TRACES: Mapping[Phase, tuple[Trace, ...]] = {
+    "prefill": ("prefill",),
+    "decode": ("decode",),
+    "aggregated": ("prefill", "decode"),
+}
+
+
+def traces_of(phase: Phase) -> tuple[Trace, ...]:
+    """The operator sets that a phase needs."""
+    return _TRACES[phase]
+
+
+def kv_cache_bits(precision: Precision) -> int:
+    """Bits of one number in the KV cache."""
+    return 16 if precision.attention == "DISABLED" else 8
+
+
+def cost_model(device: DeviceProfile, convention: Convention) -> CostModel:
+    """The family of cost model that a device profile says it has."""
+    if device.family == "theoretical":
+        return TheoreticalCost(device=device, convention=convention)
+    from evaluator.cost.calibrated import calibrated_cost
+
+    return calibrated_cost(device)
+
+
+def batch_source(scenario: Scenario) -> BatchSource:
+    """What the workload puts into batches."""
+    workload = scenario.workload
+    if workload.input_length is None:
+        raise InputError("this workload has length bins", hint="give its batch source to evaluate_scenario")
+    return FixedLengths(
+        input_length=workload.input_length,
+        output_length=workload.output_length,
+        hit_rate=workload.prefix_cache_hit_rate,
+        token_budget=workload.max_batched_tokens,
+        convention=scenario.convention,
+        replicas=scenario.plan.dp,
+        windows=tuple(sorted({group.window for group in scenario.model.layers if group.window is not None})),
+        tokens_per_decode=1 + workload.mtp_tokens,
+    )
+
+
+def evaluate_scenario(
+    scenario: Scenario,
+    batch_sizes: Integers,
+    operators: Mapping[str, OperatorSet],
+    *,
+    source: BatchSource | None = None,
+    cost: CostModel | None = None,
+) -> ProbeBlock:
+    """The probes of a scenario. `operators` holds the sets of `traces_of(phase)` by trace."""
+    if scenario.serving_model not in SERVING_MODELS:
+        raise InputError(
+            f"unknown serving model {scenario.serving_model!r}", hint=f"known: {', '.join(SERVING_MODELS)}"
+        )
+    run = Run(
+        scenario=scenario,
+        operators=operators,
+        source=source or batch_source(scenario),
+        cost=cost or cost_model(scenario.device, scenario.convention),
+        batch_sizes=np.asarray(batch_sizes, dtype=np.int64),
+    )
+    return {"prefill": _prefill, "decode": _decode, "aggregated": _aggregated}[scenario.phase](run)
+
+
+def _prefill(run: Run) -> ProbeBlock:
+    completion, full = prefilled(run, run.scenario.serving_cost_ms / MS)
+    return replace(
+        _blank(run),
+        **_prefill_columns(run, completion, full),
+        ttft_ms=MS * completion.mean,
+        makespan_ms=MS * completion.makespan,
+    )
+
+
+def _decode(run: Run) -> ProbeBlock:
+    step = decode_period(run, run.scenario.serving_cost_ms / MS)
+    gained = _tokens_per_step(run)
+    tpot = MS * step.total / gained
+    return replace(_blank(run), **_decode_columns(run, step, gained), tpot_inclusive_ms=tpot, tpot_exclusive_ms=tpot)
+
+
+def _aggregated(run: Run) -> ProbeBlock:
+    completion, full = prefilled(run, 0.0)
+    step, gained = decode_period(run, 0.0), _tokens_per_step(run)
+    if run.source.chunks > 1 and isinstance(run.source, FixedLengths):
+        completion, times = shared_steps(run, run.source, gained)
+    else:
+        convention, output = run.scenario.convention, run.scenario.workload.output_length
+        times = aggregated_times(completion.mean, step.total / gained, output, convention)
+    return replace(
+        _blank(run),
+        **_prefill_columns(run, completion, full),
+        **_decode_columns(run, step, gained),
+        ttft_ms=MS * completion.mean,
+        makespan_ms=MS * completion.makespan,
+        e2e_ms=MS * times.e2e,
+        tpot_inclusive_ms=MS * times.tpot_inclusive,
+        tpot_exclusive_ms=MS * times.tpot_exclusive,
+    )
+
+
+def _tokens_per_step(run: Run) -> float:
+    workload = run.scenario.workload
+    return tokens_per_step(workload.mtp_tokens, workload.mtp_acceptance)
+
+
+def _prefill_columns(run: Run, completion: PrefillCompletion, full: StepTimes) -> Columns:
+    return {
+        "prefill_step_ms": MS * full.total,
+        "prefill_chunks": np.full(completion.mean.shape, float(run.source.chunks)),
+        **_split("prefill", full),
+    }
+
+
+def _decode_columns(run: Run, step: StepTimes, gained: float) -> Columns:
+    return {
+        "decode_step_ms": MS * step.total,
+        "tokens_per_step": np.full(run.batch_sizes.shape, gained),
+        **_split("decode", step),
+    }
+
+
+def _split(phase: str, step: StepTimes) -> Columns:
+    return {f"{phase}_step_{kind}_ms": MS * step.kinds[index] for index, kind in enumerate(KINDS)}
+
+
+def _blank(run: Run) -> ProbeBlock:
+    """Every column that all phases have; the others are absent."""
+    scenario, nothing = run.scenario, np.full(run.batch_sizes.shape, np.nan)
+    absent: Columns = dict.fromkeys(_ABSENT, nothing)
+    memory = memory_bytes(run)
+    prompt = scenario.workload.input_length
+    moved = 0.0 if prompt is None else transfer_bytes(scenario.model, kv_cache_bits(scenario.precision), float(prompt))
+    return ProbeBlock(
+        batch_size=run.batch_sizes,
+        concurrency=run.batch_sizes * scenario.plan.dp * scenario.plan.pp,
+        weight_bytes=np.full(run.batch_sizes.shape, memory.weights, dtype=np.int64),
+        kv_cache_bytes=_whole(memory.kv_full),
+        kv_cache_mean_bytes=_whole(memory.kv_mean),
+        activation_bytes=_whole(memory.activations),
+        kv_bytes_per_request=np.full(run.batch_sizes.shape, round(moved), dtype=np.int64),
+        **absent,
+    )
+
+
+_ABSENT = (
+    "ttft_ms",
+    "prefill_step_ms",
+    "prefill_chunks",
+    "makespan_ms",
+    "decode_step_ms",
+    "tokens_per_step",
+    "tpot_inclusive_ms",
+    "tpot_exclusive_ms",
+    "e2e_ms",
+    *(f"{phase}_step_{kind}_ms" for phase in ("prefill", "decode") for kind in KINDS),
+    "realised_input_length_mean",
+    "decode_step_p50_ms",
+    "decode_step_p90_ms",
+    "decode_step_p99_ms",
+)
+
+
+def _whole(values: FloatArray) -> Integers:
+    return np.rint(values).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryBytes:
+    """Bytes on the fullest device, by batch size."""
+
+    weights: int
+    kv_full: FloatArray
+    kv_mean: FloatArray
+    activations: FloatArray
+
+    def used(self, charge: Literal["full", "mean"]) -> FloatArray:
+        """Everything, with the KV cache at this charge."""
+        return np.asarray(self.weights + self.activations + (self.kv_full if charge == "full" else self.kv_mean))
+
+
+def memory_bytes(run: Run) -> MemoryBytes:
+    """Weights, KV and activations. A prefill instance holds the prompts of the waves in flight, the others every
+    request."""
+    scenario = run.scenario
+    sets = [run.operators[trace] for trace in traces_of(scenario.phase)]
+    if scenario.phase == "prefill":
+        in_flight = np.minimum(run.requests, run.source.wave_requests(run.requests) * scenario.plan.pp)
+        full = mean = _cache(run, "prompt", in_flight)
+    else:
+        requests = run.requests.astype(np.float64)
+        full, mean = _cache(run, "end", requests), _cache(run, "middle", requests)
+    return MemoryBytes(
+        weights=max(weight_bytes(operators, drafting=scenario.drafting) for operators in sets),
+        kv_full=full,
+        kv_mean=mean,
+        activations=_activations(run),
+    )
+
+
+def _cache(run: Run, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> FloatArray:
+    scenario = run.scenario
+    kinds = [
+        kv_bytes(
+            scenario.model,
+            scenario.plan,
+            kv_cache_bits(scenario.precision),
+            cached.tokens,
+            cached.requests,
+            paging="pooled" if scenario.convention == "upstream" else "per_request",
+            drafting=scenario.drafting,
+        )
+        for cached in run.source.cached_tokens(moment, requests)
+    ]
+    return np.asarray(np.broadcast_to(sum(kinds[1:], kinds[0]), run.batch_sizes.shape))
+
+
+def _activations(run: Run) -> FloatArray:
+    """The larger of the phases' steps: a prefill wave, a decode step of one micro-batch."""
+    peak = np.zeros(run.batch_sizes.shape)
+    if "prefill" in run.operators and run.scenario.phase != "decode":
+        for stage in run.source.waves(run.requests):
+            for sums in stage.steps:
+                peak[stage.batch] = np.maximum(peak[stage.batch], activation_bytes(run.operators["prefill"], sums))
+    if "decode" in run.operators and run.scenario.phase != "prefill":
+        sums = run.source.decodes(run.batch_sizes.astype(np.float64), 1 + run.scenario.workload.mtp_tokens)
+        peak = np.maximum(peak, activation_bytes(run.operators["decode"], sums))
+    return peak
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchRange:
+    """Batch sizes worth storing: 1 to `last`; `largest_fitting` (0: none) fits with no reserve at the mean charge."""
+
+    largest_fitting: int
+    last: int
+
+
+def batch_range(
+    scenario: Scenario, operators: Mapping[str, OperatorSet], *, source: BatchSource | None = None
+) -> BatchRange:
+    """Every integer up to the largest that fits, and an eighth beyond it; at most 8,192 a replica, prefill up to 64
+    waves.
+
+    One batch size at least, so that a question can say how far off it was."""
+    chosen = source or batch_source(scenario)
+    ceiling = LARGEST_BATCH
+    if scenario.phase == "prefill":
+        all_at_once = np.asarray([LARGEST_BATCH * scenario.plan.pp], dtype=np.int64)
+        waves = LARGEST_WAVES * int(chosen.wave_requests(all_at_once)[0])
+        ceiling = max(1, min(LARGEST_BATCH, -(-waves // scenario.plan.pp)))
+    run = Run(
+        scenario=scenario,
+        operators=operators,
+        source=chosen,
+        cost=cost_model(scenario.device, scenario.convention),
+        batch_sizes=np.arange(1, ceiling + 1, dtype=np.int64),
+    )
+    fits = memory_bytes(run).used("mean") <= scenario.device.memory_bytes
+    fitting = ceiling if fits.all() else int(np.argmin(fits))
+    return BatchRange(largest_fitting=fitting, last=min(ceiling, max(1, fitting + -(-fitting // 8))))

@@ -1,0 +1,55 @@
+"""The numbers of one scenario over many batch sizes: one array a stored column. NaN means that a phase has no such
+number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.sums import FloatArray
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeBlock:
+    """Arrays of equal length, batch sizes ascending; names, units and meanings are those of
+    store.columns.PROBE_COLUMNS."""
+
+    batch_size: Integers
+    concurrency: Integers
+    ttft_ms: FloatArray
+    prefill_step_ms: FloatArray
+    prefill_chunks: FloatArray
+    makespan_ms: FloatArray
+    decode_step_ms: FloatArray
+    tokens_per_step: FloatArray
+    tpot_inclusive_ms: FloatArray
+    tpot_exclusive_ms: FloatArray
+    e2e_ms: FloatArray
+    weight_bytes: Integers
+    kv_cache_bytes: Integers
+    kv_cache_mean_bytes: Integers
+    activation_bytes: Integers
+    kv_bytes_per_request: Integers
+    prefill_step_matrix_ms: FloatArray
+    prefill_step_vector_ms: FloatArray
+    prefill_step_memory_ms: FloatArray
+    prefill_step_communication_ms: FloatArray
+    prefill_step_overhead_ms: FloatArray
+    decode_step_matrix_ms: FloatArray
+    decode_step_vector_ms: FloatArray
+    decode_step_memory_ms: FloatArray
+    decode_step_communication_ms: FloatArray
+    decode_step_overhead_ms: FloatArray
+    realised_input_length_mean: FloatArray
+    decode_step_p50_ms: FloatArray
+    decode_step_p90_ms: FloatArray
+    decode_step_p99_ms: FloatArray
+
+    def columns(self) -> Mapping[str, FloatArray | Integers]:
+        """Every column but the batch size, by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "batch_size"}

@@ -1,0 +1,160 @@
+"""What a workload puts into batches: the four sums of its prefill waves and decode steps, and the tokens it caches.
+
+`BatchSource` is the seam between workloads and the serving formulas; `FixedLengths` is the source for one length.
+Length
+distributions are another source (evaluator.composition). Nothing here knows what a batch costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.sums import BatchSums, FloatArray, repeated, request_sums
+
+Integers = NDArray[np.int64]
+Convention = Literal["physical", "upstream"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveStage:
+    """`repeats[i]` equal prefill waves of `requests[i]` prompts each, for the batch at index `batch[i]`.
+
+    A wave takes the steps of `steps`, one after the other (one a chunk of its prompts); their arrays have the length of
+    `batch`, or 1 where every batch has the same wave. Stages follow each other in time. Prompts and repeats are
+    counted over
+    what is scheduled as one (a replica; all replicas under upstream's convention), sums over one replica."""
+
+    batch: Integers
+    requests: Integers
+    repeats: Integers
+    steps: tuple[BatchSums, ...]
+
+
+class BatchSource(Protocol):
+    """Sums and tokens of the batches of a workload. `requests` are requests in flight in one replica, one entry a
+    batch."""
+
+    @property
+    def chunks(self) -> int:
+        """Chunks a prompt is split into (the most, where lengths vary)."""
+
+    def waves(self, requests: Integers) -> Sequence[WaveStage]:
+        """Prefill of all requests, all there at the start, in waves under the token budget."""
+
+    def decodes(self, requests: FloatArray, new_tokens: int) -> BatchSums:
+        """One decode step over all requests half-way through their output, each adding `new_tokens`."""
+
+    def cached_tokens(self, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> Sequence[CachedTokens]:
+        """Tokens in the cache of requests at a moment of their life, by kind of request."""
+
+    def wave_requests(self, requests: Integers) -> FloatArray:
+        """Prompts of one replica in the largest wave of each batch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CachedTokens:
+    """`requests` requests of `tokens` cached tokens each, one entry a batch."""
+
+    requests: FloatArray
+    tokens: FloatArray
+
+
+def new_prompt_tokens(input_length: int, hit_rate: float) -> int:
+    """Tokens of a prompt that the prefix cache does not hold: seed 001, E = I - floor(I x hit)."""
+    # 3500 x 0.29 is 1014.9999999999999 in binary: a grain of 1e-9 keeps the floor what decimal arithmetic says.
+    return input_length - int(np.floor(input_length * hit_rate + 1e-9))
+
+
+def chunk_lengths(new_tokens: int, token_budget: int) -> tuple[int, ...]:
+    """As few chunks as fit the budget, as equal as can be: 20000 over 8192 gives 6667, 6667, 6666."""
+    chunks = -(-new_tokens // token_budget)
+    size = -(-new_tokens // chunks)
+    return (*(size for _ in range(chunks - 1)), new_tokens - (chunks - 1) * size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedLengths:
+    """Every request has the same lengths. `replicas` matter to upstream alone, which schedules them as one."""
+
+    input_length: int
+    output_length: float
+    hit_rate: float
+    token_budget: int
+    convention: Convention = "physical"
+    replicas: int = 1
+    windows: tuple[int, ...] = ()
+    tokens_per_decode: int = 1
+
+    @property
+    def new_tokens(self) -> int:
+        """Prompt tokens to prefill."""
+        return new_prompt_tokens(self.input_length, self.hit_rate)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks a prompt is split into."""
+        return len(chunk_lengths(self.new_tokens, self.token_budget))
+
+    @property
+    def scheduled_replicas(self) -> int:
+        """Replicas whose prompts share one queue."""
+        return self.replicas if self.convention == "upstream" else 1
+
+    @property
+    def prompts_a_wave(self) -> int:
+        """Prompts that the token budget admits at once, over what is scheduled as one."""
+        return self.token_budget * self.scheduled_replicas // chunk_lengths(self.new_tokens, self.token_budget)[0]
+
+    def waves(self, requests: Integers) -> Sequence[WaveStage]:
+        """Full waves, then the rest of the prompts."""
+        total = np.asarray(requests, dtype=np.int64) * self.scheduled_replicas
+        full, rest = np.divmod(total, self.prompts_a_wave)
+        first, last = np.flatnonzero(full), np.flatnonzero(rest)
+        alike = np.asarray([self.prompts_a_wave], dtype=np.int64)
+        stages = [
+            WaveStage(batch=first, requests=alike, repeats=full[first], steps=self._steps(alike)),
+            WaveStage(batch=last, requests=rest[last], repeats=np.ones_like(last), steps=self._steps(rest[last])),
+        ]
+        return [stage for stage in stages if stage.batch.size]
+
+    def wave_requests(self, requests: Integers) -> FloatArray:
+        """Prompts of one replica in a full wave, or all there are."""
+        a_replica = -(-self.prompts_a_wave // self.scheduled_replicas)
+        return np.minimum(requests, a_replica).astype(np.float64)
+
+    def chunk_sums(self) -> tuple[BatchSums, ...]:
+        """Sums of one prompt's chunks, one after the other. Upstream ignores what the prefix cache holds."""
+        cached = 0 if self.convention == "upstream" else self.input_length - self.new_tokens
+        sums = []
+        for size in chunk_lengths(self.new_tokens, self.token_budget):
+            sums.append(request_sums(size, cached, windows=self.windows, square=self.convention == "upstream"))
+            cached += size
+        return tuple(sums)
+
+    def _steps(self, prompts: Integers) -> tuple[BatchSums, ...]:
+        # Upstream deals a wave's prompts out to its replicas: the fullest one decides.
+        a_replica = -(-prompts // self.scheduled_replicas)
+        return tuple(repeated(one, a_replica) for one in self.chunk_sums())
+
+    def decodes(self, requests: FloatArray, new_tokens: int) -> BatchSums:
+        """Context I + O / 2 plus the tokens of the step (verified against upstream's probes)."""
+        one = request_sums(
+            float(new_tokens),
+            self.input_length + self.output_length / 2,
+            windows=self.windows,
+            square=self.convention == "upstream",
+            logits=float(new_tokens),
+        )
+        return repeated(one, requests)
+
+    def cached_tokens(self, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> Sequence[CachedTokens]:
+        """Prompt alone, with half of the output (and, in upstream, the tokens of the step), or with all of it."""
+        generated = {"prompt": 0.0, "middle": self.output_length / 2, "end": self.output_length}[moment]
+        if moment == "middle" and self.convention == "upstream":
+            generated += self.tokens_per_decode
+        tokens = np.asarray(self.input_length + generated)
+        return (CachedTokens(requests=np.asarray(requests, dtype=np.float64), tokens=tokens),)

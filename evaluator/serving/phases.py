@@ -1,0 +1,188 @@
+"""Times of the phases of a scenario for every batch size: prefill waves, decode steps, chunks beside decodes.
+
+Not here: memory, columns, and which batch sizes there are (evaluator.evaluate)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.cost import KINDS, CostModel
+from evaluator.device import DeviceProfile
+from evaluator.model import ModelSpec
+from evaluator.operators import OperatorSet
+from evaluator.plan import Plan
+from evaluator.precision import Precision
+from evaluator.serving.batches import BatchSource, FixedLengths, WaveStage
+from evaluator.serving.chunked import ChunkedWorkload, chunked_times
+from evaluator.serving.formulas import (
+    PrefillCompletion,
+    RequestTimes,
+    WaveTimes,
+    pipeline_period,
+    prefill_completion,
+    request_times,
+)
+from evaluator.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
+from evaluator.sums import BatchSums, FloatArray, repeated
+from evaluator.workload import Workload
+
+Integers = NDArray[np.int64]
+Phase = Literal["prefill", "decode", "aggregated"]
+Convention = Literal["physical", "upstream"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything that determines the numbers of a scenario, but the batch sizes."""
+
+    model: ModelSpec
+    device: DeviceProfile
+    precision: Precision
+    plan: Plan
+    workload: Workload
+    phase: Phase
+    convention: Convention = "physical"
+    serving_model: str = "waves"
+    serving_cost_ms: float = 0.0
+
+    @property
+    def drafting(self) -> bool:
+        """Whether MTP modules run."""
+        return self.workload.mtp_tokens > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A scenario with what prices it and the batch sizes asked for."""
+
+    scenario: Scenario
+    operators: Mapping[str, OperatorSet]
+    source: BatchSource
+    cost: CostModel
+    batch_sizes: Integers
+
+    @property
+    def requests(self) -> Integers:
+        """Requests in flight in one replica: a micro-batch for every pipeline stage."""
+        return self.batch_sizes * self.scenario.plan.pp
+
+
+def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
+    """Completion of all prompts, and the first (fullest) wave of each batch."""
+    stages = run.source.waves(run.requests)
+    waves = [wave_times(run, stage) for stage in stages]
+    completion = prefill_completion(stages, [_as_waves(run, wave) for wave in waves], run.batch_sizes.size)
+    completion = PrefillCompletion(mean=completion.mean + serving_cost_s, makespan=completion.makespan + serving_cost_s)
+    full = StepTimes(kinds=np.zeros((len(KINDS), run.batch_sizes.size)), slowest_stage=np.zeros(run.batch_sizes.size))
+    for stage, wave in zip(reversed(stages), reversed(waves), strict=True):
+        full.kinds[:, stage.batch] = wave.kinds
+        full.slowest_stage[stage.batch] = wave.slowest_stage
+    return completion, full
+
+
+def wave_times(run: Run, stage: WaveStage) -> StepTimes:
+    """One wave of a stage: its steps one after the other, with the MTP module's own pass over the prompts."""
+    operators = run.operators["prefill"]
+    steps = [step_seconds(operators, run.cost, sums) for sums in stage.steps]
+    if run.scenario.drafting:
+        steps += [draft_seconds(operators, run.cost, sums) for sums in stage.steps]
+    return sum(steps[1:], steps[0])
+
+
+def _as_waves(run: Run, wave: StepTimes) -> WaveTimes:
+    # Upstream does not let the next wave enter while one is in the pipeline.
+    slowest = wave.total if run.scenario.convention == "upstream" else wave.slowest_stage
+    return WaveTimes(total=wave.total, slowest_stage=slowest)
+
+
+def decode_period(run: Run, serving_cost_s: float) -> StepTimes:
+    """One engine step of a micro-batch, with its MTP drafts, the pipeline's bubble and the serving cost as overhead."""
+    step = decode_step_times(run, run.batch_sizes.astype(np.float64))
+    period = pipeline_period(step, run.scenario.plan.pp, run.scenario.convention)
+    overhead = np.zeros_like(step.kinds)
+    overhead[KINDS.index("overhead")] = period - step.total + serving_cost_s
+    return StepTimes(kinds=step.kinds + overhead, slowest_stage=step.slowest_stage)
+
+
+def decode_step_times(run: Run, requests: FloatArray) -> StepTimes:
+    """A decode step of `requests` requests in one micro-batch; MTP drafts follow, the first over all tokens of the
+    step."""
+    operators, drafts = run.operators["decode"], run.scenario.workload.mtp_tokens
+    sums = run.source.decodes(requests, 1 + drafts)
+    step = step_seconds(operators, run.cost, sums)
+    if drafts:
+        step = step + draft_seconds(operators, run.cost, sums)
+    if drafts > 1:
+        one = run.source.decodes(requests, 1)
+        step = step + draft_seconds(operators, run.cost, one).scaled(drafts - 1.0)
+    return step
+
+
+def shared_steps(run: Run, source: FixedLengths, gained: float) -> tuple[PrefillCompletion, RequestTimes]:
+    """Chunks and decodes in shared steps, played once for the largest batch."""
+    scenario, replicas = run.scenario, source.scheduled_replicas
+    upstream = scenario.convention == "upstream"
+    output = scenario.workload.output_length
+    chunk_sums = source.chunk_sums()
+    workload = ChunkedWorkload(
+        chunks=source.chunks,
+        chunk_tokens=int(chunk_sums[0].tokens),
+        token_budget=source.token_budget * replicas,
+        decode_steps=(output if upstream else max(output - 1.0, 0.0)) / gained,
+        tokens_per_decode=1 + scenario.workload.mtp_tokens,
+        rounds=1 if upstream else scenario.plan.pp,
+    )
+
+    def step_time(decodes: FloatArray, prefills: Integers, chunk: Integers) -> FloatArray:
+        # Upstream deals both out to its replicas: the fullest one decides.
+        mine = np.ceil(decodes / replicas) if upstream else decodes
+        return shared_step_seconds(run, source, mine, -(-prefills // replicas), chunk)
+
+    scheduled = run.requests * replicas
+    times = chunked_times(workload, int(scheduled.max()), step_time)
+    index = scheduled - 1
+    completion = PrefillCompletion(mean=times.ttft[index], makespan=times.makespan[index])
+    return completion, request_times(completion.mean, times.e2e[index], output)
+
+
+def shared_step_seconds(
+    run: Run, source: FixedLengths, decodes: FloatArray, prefills: Integers, chunk: Integers
+) -> FloatArray:
+    """Steps with decodes and the prefills of one chunk: the packed batch, or under upstream the longer of the two."""
+    rows, index = np.unique(np.column_stack((decodes, prefills, chunk)), axis=0, return_inverse=True)
+    distinct = np.asarray(rows, dtype=np.float64)
+    decoding, prefilling = distinct[:, 0], distinct[:, 1]
+    parts = source.chunk_sums()
+    prefill_sums = repeated(_stacked([parts[int(i)] for i in distinct[:, 2]]), prefilling)
+    decode_sums = source.decodes(decoding, 1 + run.scenario.workload.mtp_tokens)
+    if run.scenario.convention == "upstream":
+        alone = step_seconds(run.operators["prefill"], run.cost, prefill_sums).total * (prefilling > 0)
+        beside = decode_step_times(run, decoding).total * (decoding > 0)
+        return np.asarray(np.maximum(alone, beside)[index.ravel()])
+    step = mixed_step_seconds(run.operators["prefill"], run.operators["decode"], run.cost, prefill_sums, decode_sums)
+    if run.scenario.drafting:
+        drafts = draft_seconds(run.operators["decode"], run.cost, decode_sums)
+        step = step + drafts.scaled(run.scenario.workload.mtp_tokens * (decoding > 0).astype(np.float64))
+    return np.asarray(step.slowest_stage[index.ravel()])
+
+
+def _stacked(parts: Sequence[BatchSums]) -> BatchSums:
+    return BatchSums(
+        tokens=np.asarray([part.tokens for part in parts]),
+        sequences=np.asarray([part.sequences for part in parts]),
+        pairs=np.asarray([part.pairs for part in parts]),
+        keys=np.asarray([part.keys for part in parts]),
+        windows=tuple(
+            (
+                width,
+                np.asarray([part.within(width).pairs for part in parts]),
+                np.asarray([part.within(width).keys for part in parts]),
+            )
+            for width, _, _ in parts[0].windows
+        ),
+    )
