@@ -97,6 +97,7 @@ def sqlite_engine(path: str, *, foreign_keys: bool = True) -> Engine:
         # A commit survives the death of the process. A power cut may take the last commits, never the store; a
         # finished sweep is checkpointed, which makes it durable against that too.
         connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")  # pages: copying back every 16 MB instead of every 4
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
 from store.arrays import check_block, insert_composition, insert_probes
 from store.errors import InputError
@@ -18,6 +18,19 @@ from store.schema import Block, Scenario, Sweep, SweepInterval
 from store.statements import as_utc, utc_now
 
 SweepStatus = Literal["finished", "interrupted", "failed"]
+
+# Built once: building them for every block would cost as much as inserting its probes.
+_OUTCOME = select(Scenario.status, Scenario.reason).where(Scenario.id == bindparam("scenario_id")).with_for_update()
+_KNOWN_INTERVALS = select(Block.first_batch_size, Block.last_batch_size).where(
+    Block.scenario_id == bindparam("scenario_id")
+)
+_ASKED_INTERVALS = select(SweepInterval.first_batch_size, SweepInterval.last_batch_size).where(
+    SweepInterval.sweep_id == bindparam("sweep_id"),
+    SweepInterval.scenario_id == bindparam("scenario_id"),
+    SweepInterval.first_batch_size > 0,  # 0 marks a failure
+)
+_INSERT_BLOCK = insert(Block)
+_INSERT_INTERVAL = insert(SweepInterval)
 
 __all__ = [
     "begin_sweep",
@@ -117,8 +130,7 @@ def record_interval(store: Store, sweep_id: int, scenario_id: int, first: int, l
 
 def _claim(connection: Connection, scenario_id: int) -> None:
     """Hold the scenario until the end of the transaction, so that two writers cannot add the same interval."""
-    query = select(Scenario.status, Scenario.reason).where(Scenario.id == scenario_id).with_for_update()
-    outcome = connection.execute(query).one_or_none()
+    outcome = connection.execute(_OUTCOME, {"scenario_id": scenario_id}).one_or_none()
     if outcome is None:
         raise InputError(f"There is no scenario {scenario_id} in this store.")
     if tuple(outcome) != ("ok", None):
@@ -127,8 +139,7 @@ def _claim(connection: Connection, scenario_id: int) -> None:
 
 
 def _known_intervals(connection: Connection, scenario_id: int) -> list[tuple[int, int]]:
-    query = select(Block.first_batch_size, Block.last_batch_size).where(Block.scenario_id == scenario_id)
-    return [(row[0], row[1]) for row in connection.execute(query)]
+    return [(row[0], row[1]) for row in connection.execute(_KNOWN_INTERVALS, {"scenario_id": scenario_id})]
 
 
 def _insert_block(connection: Connection, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
@@ -140,17 +151,17 @@ def _insert_block(connection: Connection, sweep_id: int, scenario_id: int, first
         "sweep_id": sweep_id,
         "created_at": utc_now(),
     }
-    connection.execute(insert(Block).values(row))
+    connection.execute(_INSERT_BLOCK, row)
 
 
 def _record_interval(connection: Connection, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
     """Add an interval to what the sweep asked for, joined with those it touches so that nothing is counted twice."""
-    mine = (SweepInterval.sweep_id == sweep_id) & (SweepInterval.scenario_id == scenario_id)
-    query = select(SweepInterval.first_batch_size, SweepInterval.last_batch_size).where(mine)
-    rows = {(row[0], row[1]) for row in connection.execute(query.where(SweepInterval.first_batch_size > 0))}
+    of = {"sweep_id": sweep_id, "scenario_id": scenario_id}
+    rows = {(row[0], row[1]) for row in connection.execute(_ASKED_INTERVALS, of)}
     joined = set(merge_intervals([*rows, (first, last)]))
     for start, _ in rows - joined:
+        mine = (SweepInterval.sweep_id == sweep_id) & (SweepInterval.scenario_id == scenario_id)
         connection.execute(delete(SweepInterval).where(mine, SweepInterval.first_batch_size == start))
     for start, stop in joined - rows:
-        row = {"sweep_id": sweep_id, "scenario_id": scenario_id, "first_batch_size": start, "last_batch_size": stop}
-        connection.execute(insert(SweepInterval).values(row))
+        row = {**of, "first_batch_size": start, "last_batch_size": stop}
+        connection.execute(_INSERT_INTERVAL, row)

@@ -1,0 +1,172 @@
+"""Checks that a store is whole: the file, its references, its blocks, its schema and its snapshots.
+
+Finds faults and says what they mean; mends nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+from store.faults import store_faults
+from store.location import StoreLocation
+from store.readers import ReadTransaction, read_transaction
+from store.reading import connect_sqlite
+from store.revision import HEAD_REVISION
+
+_MOST_FAULTS = 20
+
+# Every statement counts what must not be there. `?` is not used: the same text runs on both databases.
+_RULES: tuple[tuple[str, str], ...] = (
+    (
+        "blocks whose number of probes is not what was committed",
+        """SELECT COUNT(*) FROM (
+             SELECT b.id FROM block b
+             LEFT JOIN probe p ON p.scenario_id = b.scenario_id
+                  AND p.batch_size BETWEEN b.first_batch_size AND b.last_batch_size
+             GROUP BY b.id, b.probe_count, b.first_batch_size, b.last_batch_size
+             HAVING COUNT(p.batch_size) <> b.probe_count
+                 OR b.probe_count <> b.last_batch_size - b.first_batch_size + 1) AS wrong""",
+    ),
+    (
+        "probes that belong to no block",
+        """SELECT COUNT(*) FROM probe p WHERE NOT EXISTS (
+             SELECT 1 FROM block b WHERE b.scenario_id = p.scenario_id
+                AND p.batch_size BETWEEN b.first_batch_size AND b.last_batch_size)""",
+    ),
+    (
+        "blocks that overlap another of the same scenario",
+        """SELECT COUNT(*) FROM (
+             SELECT first_batch_size, LAG(last_batch_size) OVER (
+               PARTITION BY scenario_id ORDER BY first_batch_size) AS previous FROM block) AS pairs
+           WHERE previous >= first_batch_size""",
+    ),
+    (
+        "failed scenarios that have probes",
+        """SELECT COUNT(*) FROM scenario s WHERE s.status <> 'ok'
+             AND EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = s.id)""",
+    ),
+    (
+        "probes whose batch composition does not add up to their batch size",
+        """SELECT COUNT(*) FROM (
+             SELECT scenario_id, batch_size FROM composition
+             GROUP BY scenario_id, batch_size HAVING SUM(samples) <> batch_size) AS wrong""",
+    ),
+    (
+        "compositions without a probe",
+        """SELECT COUNT(*) FROM composition c WHERE NOT EXISTS (
+             SELECT 1 FROM probe p WHERE p.scenario_id = c.scenario_id AND p.batch_size = c.batch_size)""",
+    ),
+    (
+        "blocks that no sweep asked for",
+        """SELECT COUNT(*) FROM block b WHERE NOT EXISTS (
+             SELECT 1 FROM sweep_interval i WHERE i.scenario_id = b.scenario_id
+                AND i.first_batch_size <= b.first_batch_size AND i.last_batch_size >= b.last_batch_size)""",
+    ),
+    (
+        "sweeps whose identity row is missing or doubled",
+        "SELECT CASE WHEN COUNT(*) = 1 THEN 0 ELSE 1 END FROM store_identity",
+    ),
+)
+_TRIGGERS = frozenset(
+    f"{table}_refuses_{change}" for table in ("block", "probe", "composition") for change in ("update", "delete")
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What a check found. Without faults the store is whole."""
+
+    store: str
+    revision: str
+    sweeps: int
+    scenarios: int
+    blocks: int
+    probes: int
+    snapshot_probes: int
+    faults: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing was found."""
+        return not self.faults
+
+
+def check_store(location: StoreLocation) -> CheckReport:
+    """Check a whole store, its snapshots included, and report every fault found."""
+    faults = list(_file_faults(location))
+    with read_transaction(location) as transaction:
+        faults.extend(_rule_faults(transaction))
+        faults.extend(_trigger_faults(transaction, location))
+        sweeps, scenarios, blocks, probes = (
+            _count(transaction, f"SELECT COUNT(*) FROM {table}")  # noqa: S608 - our own names
+            for table in ("sweep", "scenario", "block", "probe")
+        )
+    faults.extend(f"The schema differs from this program's: {drift}" for drift in _drift(location))
+    snapshot_probes, snapshot_faults = _snapshot_faults(location)
+    return CheckReport(
+        store=location.display,
+        revision=HEAD_REVISION,  # another one would not have been opened
+        sweeps=sweeps,
+        scenarios=scenarios,
+        blocks=blocks,
+        probes=probes,
+        snapshot_probes=snapshot_probes,
+        faults=(*faults, *snapshot_faults),
+    )
+
+
+def _file_faults(location: StoreLocation) -> Iterator[str]:
+    if location.kind != "sqlite":
+        return
+    with store_faults(location), closing(connect_sqlite(location)) as connection:
+        for (message,) in connection.execute(f"PRAGMA integrity_check({_MOST_FAULTS})"):
+            if message != "ok":
+                yield f"The file is damaged: {message}"
+        for table, _, referred, _ in connection.execute("PRAGMA foreign_key_check").fetchmany(_MOST_FAULTS):
+            yield f"A row of {table} refers to a row of {referred} that is not there."
+
+
+def _rule_faults(transaction: ReadTransaction) -> Iterator[str]:
+    for meaning, statement in _RULES:
+        if count := _count(transaction, statement):
+            yield f"There are {count:,} {meaning}."
+
+
+def _trigger_faults(transaction: ReadTransaction, location: StoreLocation) -> Iterator[str]:
+    statement = {
+        "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
+        "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
+    }[location.kind]
+    present = {str(row[0]) for row in transaction.rows(statement)}
+    for name in sorted(_TRIGGERS - present):
+        yield f"The trigger {name}, which keeps committed blocks as they are, is gone."
+
+
+def _count(transaction: ReadTransaction, statement: str) -> int:
+    return int(str(next(iter(transaction.rows(statement)))[0]))
+
+
+def _drift(location: StoreLocation) -> list[str]:
+    from store.migrating import schema_drift
+    from store.opening import make_engine
+
+    with store_faults(location):
+        engine = make_engine(location).execution_options(sweepdb_reading=True)
+        try:
+            with engine.connect() as connection:
+                return schema_drift(connection)
+        finally:
+            engine.dispose()
+
+
+def _snapshot_faults(location: StoreLocation) -> tuple[int, list[str]]:
+    import duckdb
+
+    from store.snapshots import load_snapshot
+
+    with read_transaction(location) as transaction, duckdb.connect() as connection:
+        store_id = str(next(iter(transaction.rows("SELECT store_id FROM store_identity")))[0])
+        snapshot = load_snapshot(connection, transaction, location, store_id, full_hash=lambda _: True)
+    advice = f"it is left aside and rebuilt by: sweepdb db seal{location.argument}"
+    return snapshot.rows, [f"The snapshot {part.path.name}: {part.reason}; {advice}" for part in snapshot.rejected]

@@ -1,0 +1,84 @@
+"""Voids sweeps and scenarios with a reason, and takes that back. Nothing is deleted.
+
+A probe is hidden when its scenario, or every sweep that asked for it, is voided; reading applies that rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy.orm import InstrumentedAttribute
+
+from store.errors import InputError
+from store.opening import Store
+from store.schema import Scenario, Sweep, Tombstone
+from store.statements import utc_now
+
+_SHORTEST_REFERENCE = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoidReport:
+    """What a reference turned out to name, and the reason given (for unvoid: the reason that was lifted)."""
+
+    kind: Literal["sweep", "scenario"]
+    key: str
+    reason: str
+
+
+def void(store: Store, reference: str, reason: str) -> VoidReport:
+    """Hide a sweep or a scenario, named by the start of its key, from every answer."""
+    if not reason.strip():
+        raise InputError("Voiding needs a reason, which every later reader will see.", hint='Add --reason "..."')
+    with store.writing() as connection:
+        kind, id_, key = find_target(connection, reference)
+        if current := connection.execute(select(Tombstone).where(_active(kind, id_))).first():
+            raise InputError(f"The {kind} {key[:12]} is already voided: {current.reason}")
+        row = {f"{kind}_id": id_, "reason": reason.strip(), "voided_at": utc_now()}
+        connection.execute(insert(Tombstone).values(row))
+    return VoidReport(kind=kind, key=key, reason=reason.strip())
+
+
+def unvoid(store: Store, reference: str) -> VoidReport:
+    """Show a voided sweep or scenario again; that it was voided, and why, stays on record."""
+    with store.writing() as connection:
+        kind, id_, key = find_target(connection, reference)
+        current = connection.execute(select(Tombstone).where(_active(kind, id_))).first()
+        if current is None:
+            raise InputError(f"The {kind} {key[:12]} is not voided.", hint="`sweepdb sweeps` shows what is.")
+        connection.execute(update(Tombstone).where(Tombstone.id == current.id).values(lifted_at=utc_now()))
+    return VoidReport(kind=kind, key=key, reason=current.reason)
+
+
+def find_target(connection: Connection, reference: str) -> tuple[Literal["sweep", "scenario"], int, str]:
+    """Find the one sweep or scenario whose key starts with a reference; a probe's reference names its scenario."""
+    start = reference.strip().lower().partition(":")[0]
+    if len(start) < _SHORTEST_REFERENCE or not set(start) <= set("0123456789abcdef"):
+        raise InputError(
+            f"{reference!r} is no reference: it takes at least {_SHORTEST_REFERENCE} hexadecimal digits.",
+            hint="Take one from `sweepdb sweeps`, or from the column `probe` of an answer.",
+        )
+    sweeps = connection.execute(select(Sweep.id, Sweep.key).where(_starts_with(Sweep.key, start)).limit(2)).all()
+    scenarios = connection.execute(
+        select(Scenario.id, Scenario.key).where(_starts_with(Scenario.key, start)).limit(2)
+    ).all()
+    if len(sweeps) + len(scenarios) > 1:
+        raise InputError(f"{reference!r} is the start of several keys.", hint="Give more digits.")
+    if sweeps:
+        return "sweep", sweeps[0].id, sweeps[0].key
+    if scenarios:
+        return "scenario", scenarios[0].id, scenarios[0].key
+    raise InputError(
+        f"No sweep and no scenario of this store starts with {reference!r}.", hint="`sweepdb sweeps` lists the sweeps."
+    )
+
+
+def _starts_with(column: InstrumentedAttribute[str], start: str) -> ColumnElement[bool]:
+    """Compare as a range, which an index answers; `g` follows every hexadecimal digit."""
+    return (column >= start) & (column < f"{start}g")
+
+
+def _active(kind: Literal["sweep", "scenario"], id_: int) -> ColumnElement[bool]:
+    column = Tombstone.sweep_id if kind == "sweep" else Tombstone.scenario_id
+    return (column == id_) & Tombstone.lifted_at.is_(None)
