@@ -245,3 +245,21 @@ class PriceRecord:
     usd_per_device_hour: float | None
     watts_per_device: float | None
     source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationRecord:
+    """A measured value beside the prediction of the same configuration, both in the metric's unit."""
+
+    measurement_key: str
+    metric: str
+    scenario_key: str
+    batch_size: int
+    measured: float
+    predicted: float
+    region: str  # device, model kind, engine, batch and length region, as one text
+
+    @property
+    def signed_error(self) -> float:
+        """(predicted - measured) / measured."""
+        return (self.predicted - self.measured) / self.measured

@@ -1,0 +1,87 @@
+"""Stores named workloads and finds them again by name.
+
+Not here: reading files of lengths and traces (evaluator)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+from sqlalchemy import Connection, RowMapping, func, select
+
+from store.errors import InputError
+from store.opening import Store
+from store.records import WorkloadBinRecord, WorkloadRecord
+from store.scenarios import Dimensions, put_workload_rows
+from store.schema import Subject, Workload, WorkloadBin, WorkloadName
+
+_COLUMNS = tuple(item.name for item in fields(WorkloadRecord) if item.name not in {"name", "bins"})
+_BIN_COLUMNS = tuple(item.name for item in fields(WorkloadBinRecord))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedWorkload:
+    """One line of the list of workloads. `bins` is 0 for fixed lengths; `subjects` tells how much refers to it."""
+
+    name: str | None
+    key: str
+    label: str
+    input_length_mean: float
+    output_length: float
+    bins: int
+    subjects: int
+
+
+def put_workload(store: Store, record: WorkloadRecord) -> None:
+    """Store a workload under its name; a name stays with its workload."""
+    with store.writing() as connection:
+        dimensions = Dimensions(store, connection)
+        put_workload_rows(dimensions, connection, [record])
+    dimensions.keep()
+
+
+def get_workload(store: Store, name: str) -> WorkloadRecord:
+    """Return the workload with a name."""
+    query = (
+        select(Workload.__table__)
+        .join(WorkloadName, WorkloadName.workload_id == Workload.id)
+        .where(WorkloadName.name == name)
+    )
+    with store.reading() as connection:
+        row = connection.execute(query).mappings().first()
+        if row is None:
+            raise InputError(
+                f"This store has no workload named {name!r}.",
+                hint="`sweepdb workloads list` shows the names; `sweepdb workloads add` stores one.",
+            )
+        return replace(_record(connection, row), name=name)
+
+
+def list_workloads(store: Store) -> list[NamedWorkload]:
+    """Return every workload of the store, a line for each of its names, named ones first."""
+    bins = select(func.count()).where(WorkloadBin.workload_id == Workload.id).scalar_subquery()
+    subjects = select(func.count()).where(Subject.workload_id == Workload.id).scalar_subquery()
+    query = (
+        select(
+            WorkloadName.name,
+            Workload.key,
+            Workload.label,
+            Workload.input_length_mean,
+            Workload.output_length,
+            bins.label("bins"),
+            subjects.label("subjects"),
+        )
+        .select_from(Workload)
+        .outerjoin(WorkloadName, WorkloadName.workload_id == Workload.id)
+        .order_by(WorkloadName.name.is_(None), WorkloadName.name, Workload.id)
+    )
+    with store.reading() as connection:
+        return [NamedWorkload(**row) for row in connection.execute(query).mappings()]
+
+
+def _record(connection: Connection, row: RowMapping) -> WorkloadRecord:
+    query = select(WorkloadBin.__table__).where(WorkloadBin.workload_id == row["id"]).order_by(WorkloadBin.bin_index)
+    bins = tuple(
+        WorkloadBinRecord(**{name: item[name] for name in _BIN_COLUMNS})
+        for item in connection.execute(query).mappings()
+    )
+    return WorkloadRecord(**{name: row[name] for name in _COLUMNS}, name=row["name"], bins=bins)
