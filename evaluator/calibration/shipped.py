@@ -38,7 +38,7 @@ CARRIED: Mapping[str, str] = {
     "b300_sxm": "b200_sxm",
     "gb200": "b200_sxm",
     "gb300": "b200_sxm",
-    "rtx_pro_6000": "b200_sxm",
+    "rtx_pro_6000_server": "b200_sxm",
 }
 
 

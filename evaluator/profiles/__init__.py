@@ -1,0 +1,1 @@
+"""Device profiles that come with the program, one YAML file each, and their loader."""

@@ -1,0 +1,116 @@
+"""Device profiles: the shipped figures, names, and the sentence for each impossible file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from shared_data import shared_data
+
+from evaluator.profiles.load import (
+    check_device_count,
+    effective_rate,
+    list_devices,
+    load_device,
+    profile_from_file,
+    resolve,
+)
+from store.errors import InputError
+
+
+def test_every_shipped_profile_loads():
+    for name in list_devices():
+        assert load_device(name, family="theoretical").name == name
+
+
+def test_s21_effective_figures_of_the_seed():
+    device = load_device("TEST_DEVICE")
+    assert round(effective_rate(device.matrix_flops_per_s, device.compute_efficiency) / 1e12, 2) == 247.73
+    assert round(effective_rate(device.vector_flops_per_s, device.compute_efficiency) / 1e12, 2) == 7.70
+    assert round(device.memory_bandwidth_bytes_per_s * device.memory_efficiency / 2**40, 3) == 0.960
+    assert device.memory_bytes == 64 * 2**30
+    assert device.grid == (256, 8)
+    assert [link.bandwidth_bytes_per_s * link.efficiency / 1e9 for link in device.links] == pytest.approx([35, 137.2])
+    other = load_device("ATLAS_800_A2_376T_64G")
+    assert round(effective_rate(other.vector_flops_per_s, other.compute_efficiency) / 1e12, 2) == 15.40
+    assert other.grid == (128, 8)
+    assert [link.bandwidth_bytes_per_s * link.efficiency / 1e9 for link in other.links] == pytest.approx([17.5, 137.2])
+
+
+def test_the_seeds_devices_have_the_figures_of_their_program():
+    data = json.loads(shared_data("devices", "upstream_profiles.json").read_text())
+    assert {device["name"] for device in data["devices"]} <= set(list_devices())
+    for theirs in data["devices"]:
+        ours = load_device(theirs["name"], family="theoretical")
+        assert ours.memory_bandwidth_bytes_per_s == pytest.approx(theirs["memory_bandwidth_bytes_ps"], rel=1e-9)
+        assert dict(ours.matrix_flops_per_s)["fp16"] == pytest.approx(theirs["cube_tflops"]["float16"] * 1e12)
+        assert list(ours.grid) == theirs["comm_grid"]
+        assert ours.communication_static_s == pytest.approx(theirs["static_cost_s"]["comm"])
+
+
+def test_data_sheet_devices_are_there():
+    assert set(json.loads(shared_data("devices", "nvidia_systems.json").read_text())) <= set(list_devices())
+
+
+@pytest.mark.parametrize(
+    "alias, name", [("H200", "h200_sxm"), ("h200-sxm", "h200_sxm"), ("test_device", "TEST_DEVICE")]
+)
+def test_aliases_resolve(alias, name):
+    assert resolve(alias) == name
+
+
+def test_an_unknown_device_lists_the_nearest():
+    with pytest.raises(InputError, match="unknown device 'H300'") as caught:
+        load_device("H300")
+    assert "h100_sxm" in caught.value.hint
+
+
+GOOD = """
+name: mine
+matrix_flops_per_s: {bf16: 1.0e+14}
+vector_flops_per_s: {bf16: 1.0e+12}
+memory_bytes: 68719476736
+memory_bandwidth_bytes_per_s: 1e12
+grid: [4]
+links: [{bandwidth_bytes_per_s: 1.0e+11, latency_s: 1.0e-6, efficiency: 0.8}]
+compute_efficiency: 0.7
+memory_efficiency: 0.6
+matrix_static_s: 0.0
+vector_static_s: 0.0
+communication_static_s: 0.0
+"""
+
+
+def test_a_profile_of_ones_own(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(GOOD)
+    device = load_device(str(path))
+    assert (device.name, device.family, device.memory_bandwidth_bytes_per_s) == ("mine", "theoretical", 1e12)
+    check_device_count(device, 4)
+    with pytest.raises(InputError, match=r"5 devices are more than mine's grid holds \(4 = 4\)"):
+        check_device_count(device, 5)
+
+
+@pytest.mark.parametrize(
+    "before, after, complaint",
+    [
+        ("memory_efficiency: 0.6", "memory_efficiency: 1.6", "memory_efficiency must lie between 0.01 and 1, not 1.6"),
+        ("memory_efficiency: 0.6", "", "memory_efficiency missing"),
+        ("memory_efficiency", "memory_eficiency", "unknown key 'memory_eficiency'"),
+        ("68719476736", "-5", "memory_bytes must lie between"),
+        ("68719476736", ".nan", "memory_bytes must be a number"),
+        ("grid: [4]", "grid: [4, 0]", "grid must be a list of whole numbers"),
+        ("grid: [4]", "grid: [4, 2]", r"links must be a list with one link a grid dimension \(2\)"),
+        ("{bf16: 1.0e+14}", "{bf17: 1.0e+14}", "matrix_flops_per_s: dtype must be one of"),
+        ("latency_s: 1.0e-6, ", "", r"links\[0\]: latency_s missing"),
+        ("efficiency: 0.8", "efficiency: 80", r"links\[0\].efficiency must lie between"),
+        ("name: mine", "name: [", "not a YAML file"),
+    ],
+)
+def test_a_bad_profile_names_file_key_and_range(tmp_path, before, after, complaint):
+    path = tmp_path / "bad.yaml"
+    assert before in GOOD
+    path.write_text(GOOD.replace(before, after, 1))
+    with pytest.raises(InputError, match=complaint) as caught:
+        profile_from_file(path)
+    assert str(path) in caught.value.message
