@@ -24,7 +24,9 @@ DIGITS = 4  # of a stored coefficient
 # Kernels that tables rarely hold, stated rather than fitted: fused norms, activations and additions at 80 % of the
 # memory
 # bandwidth and 2 us a launch (graph-launched kernels of NVIDIA GPUs; docs/explanation/calibration.md).
-ASSUMED = {"elementwise": {"fixed_us": 2.0, "memory_efficiency": 0.8}}
+ASSUMED = {
+    "elementwise": {"fixed_us": 2.0, "memory_efficiency": 0.8, "cache_mb": 1e4, "beyond_efficiency": 100.0},
+}
 # What kernels measured inside a serving engine do on the side: rotary embedding and the KV write in attention,
 # activation
 # quantisation in narrow products, gate softmax, top-k and the permutation of tokens in the experts' kernel.
@@ -126,7 +128,8 @@ def _best_values(form: Form, inputs: dict[str, Array], measured: Array, figures:
             return np.asarray(np.log(form.seconds(_named(fitted, point) | fixed, compact, figures)) - log_measured)
 
         solution = fit_log(residuals, start, low, high)
-        return solution.cost, _named(fitted, solution.point) | fixed
+        usual = all(parameter.choices[0] == fixed[parameter.name] for parameter in form.parameters if parameter.choices)
+        return solution.cost * (1.0 if usual else 1.1), _named(fitted, solution.point) | fixed
 
     _, best = min((solve(fixed, start) for fixed, start in _starts(form, fitted)), key=lambda found: found[0])
     return {parameter.name: best[parameter.name] for parameter in form.parameters}

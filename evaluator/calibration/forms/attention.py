@@ -11,27 +11,28 @@ from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Par
 BLOCK = 128
 
 
-def padded_pairs(tokens: Array, sequences: Array, pairs: Array) -> Array:
-    """Query-key pairs computed when both are taken in blocks of 128.
+def padded_pairs(tokens: Array, sequences: Array, pairs: Array, block: float = BLOCK) -> Array:
+    """Query-key pairs computed when both are taken in blocks (of 128 unless told otherwise).
 
     tokens = sum of new tokens, pairs = sum of attended pairs: a row block holds 128 rows, and the causal half of its
     last
     key block is wasted. Exact for equal lengths that are multiples of 128: length 256: (1 + 2) blocks of 128 x 128 =
     2 x 128 rows x 192."""
     length = tokens / sequences
-    rows = sequences * np.ceil(length / BLOCK) * BLOCK
-    return np.asarray(rows * np.maximum(pairs / tokens + (BLOCK - 1) / 2, BLOCK), dtype=np.float64)
+    rows = sequences * np.ceil(length / block) * block
+    return np.asarray(rows * np.maximum(pairs / tokens + (block - 1) / 2, block), dtype=np.float64)
 
 
 def _prefill(values: Values, x: Inputs, figures: Figures) -> Parts:
+    block = values["block"]
     tokens, sequences = np.asarray(x["tokens"], float), np.asarray(x["sequences"], float)
     pairs, keys = np.asarray(x["pairs"], float), np.asarray(x["keys"], float)
     heads, kv_heads = x["heads"], x["kv_heads"]
     width = np.asarray(x["key_dim"], float) + x["value_dim"]  # of one pair: multiply-adds of the score and of the mix
     rate = np.asarray(x["peak_flops_per_s"], float) * values["compute_efficiency"]
-    longest = np.ceil(keys / sequences / BLOCK)  # key blocks of one row block: the tail of the last wave
-    tail = 2.0 * BLOCK * BLOCK * width * longest * figures.compute_units / rate
-    compute = 2.0 * heads * padded_pairs(tokens, sequences, pairs) * width / rate + values["tail_waves"] * tail
+    longest = np.ceil(keys / sequences / block)  # key blocks of one row block: the tail of the last wave
+    tail = 2.0 * block * block * width * longest * figures.compute_units / rate
+    compute = 2.0 * heads * padded_pairs(tokens, sequences, pairs, block) * width / rate + values["tail_waves"] * tail
     moved = (
         tokens * width * heads * 2.0
         + tokens * width * kv_heads * 2.0
@@ -39,7 +40,7 @@ def _prefill(values: Values, x: Inputs, figures: Figures) -> Parts:
     )
     memory = moved / (figures.memory_bytes_per_s * values["memory_efficiency"])
     compute, memory = p_norm(compute, memory, values["overlap"])
-    blocks = sequences * np.ceil(tokens / sequences / BLOCK) * heads
+    blocks = sequences * np.ceil(tokens / sequences / block) * heads
     overhead = (
         values["fixed_us"]
         + values["block_us"] * blocks / figures.compute_units
@@ -69,6 +70,7 @@ PREFILL_ATTENTION = Form(
         Parameter(name="overlap", unit="1", starts=(2.0, 4.0), low=0.7, high=10.0),
         Parameter(name="block_us", unit="us a block and compute unit", starts=(0.1, 1.0), low=1e-3, high=10.0),
         Parameter(name="depth_us", unit="us a doubling of key blocks", starts=(1.0, 0.2), low=1e-3, high=50.0),
+        Parameter(name="block", unit="queries and keys", choices=(128.0, 32.0, 1.0)),
         Parameter(name="tail_waves", unit="blocks", starts=(0.5, 0.1), low=1e-3, high=20.0),
     ),
     parts=_prefill,
@@ -121,7 +123,7 @@ DECODE_ATTENTION = Form(
         Parameter(name="depth_us", unit="us a doubling of context", starts=(0.5, 1.0), low=1e-3, high=10.0),
         Parameter(name="wave_us", unit="us a wave of (sequence, KV head) pairs", starts=(5.0, 2.0), low=0.1, high=40.0),
         Parameter(name="compute_efficiency", unit="1", starts=(0.5, 0.3), low=0.01, high=1.0),
-        Parameter(name="overlap", unit="1", choices=(2.0, 4.0, 8.0)),
+        Parameter(name="overlap", unit="1", choices=(4.0, 2.0, 8.0)),
         Parameter(name="page_keys", unit="keys a sequence", starts=(64.0, 16.0), low=1.0, high=2000.0),
     ),
     parts=_decode,

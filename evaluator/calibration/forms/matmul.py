@@ -9,6 +9,7 @@ from evaluator.calibration.figures import Figures
 from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm
 
 TILES = ((64, 16), (64, 32), (64, 64), (64, 128), (128, 128), (128, 256))  # rows x columns of the output
+SMALL_TILES = ((1, 64), (4, 64), (16, 64))  # of devices whose matrix unit works on single rows (CPUs)
 SPLITS = (1, 2, 4, 8, 16, 32)  # of the inner dimension
 
 
@@ -46,7 +47,7 @@ def _compute(values: Values, x: Inputs, figures: Figures, peak: Array) -> Array:
             sums = split * m * n * count * 4 / (figures.memory_bytes_per_s * values["split_bandwidth"])
             reduction = values["split_us"] * 1e-6 + sums
         part, parts = (m, n, np.ceil(k / split)), count * split
-        for tile in TILES:
+        for tile in TILES if values["least_rows"] > 1 else SMALL_TILES + TILES:
             waves = tile_seconds(
                 part, count=parts, tile=tile, values=values, unit_rate=unit_rate, units=figures.compute_units
             )
@@ -78,6 +79,7 @@ MATMUL = Form(
         Parameter(name="compute_efficiency", unit="1", starts=(0.8, 0.8, 0.7), low=0.05, high=1.0),
         Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.8, 0.6), low=0.05, high=1.0),
         Parameter(name="overlap", unit="1", starts=(3.0, 3.0, 2.0), low=1.0, high=12.0),
+        Parameter(name="least_rows", unit="rows of the smallest tile", choices=(64.0, 1.0)),
         Parameter(name="tile_traffic", unit="1", starts=(0.1, 0.4, 0.3), low=1e-3, high=4.0),
         Parameter(name="prologue", unit="inner elements", starts=(50.0, 10.0, 200.0), low=1.0, high=1e4),
         Parameter(name="split_us", unit="us", starts=(1.0, 3.0, 3.0), low=0.05, high=30.0),
