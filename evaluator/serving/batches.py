@@ -152,9 +152,9 @@ class FixedLengths:
         return repeated(one, requests)
 
     def cached_tokens(self, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> Sequence[CachedTokens]:
-        """Prompt alone, with half of the output (and, in upstream, the tokens of the step), or with all of it."""
+        """Prompt alone, with half of the output or with all of it. Upstream adds a step's tokens and one slot."""
         generated = {"prompt": 0.0, "middle": self.output_length / 2, "end": self.output_length}[moment]
         if moment == "middle" and self.convention == "upstream":
-            generated += self.tokens_per_decode
+            generated += self.tokens_per_decode + 1
         tokens = np.asarray(self.input_length + generated)
         return (CachedTokens(requests=np.asarray(requests, dtype=np.float64), tokens=tokens),)
