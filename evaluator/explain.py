@@ -1,0 +1,188 @@
+"""Where the time of a stored step goes: its operators with FLOPs, bytes, time, bound and share. Adds up to the
+stored step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from evaluator.cost import KINDS, CostModel
+from evaluator.evaluate import MS, batch_source, cost_model, traces_of
+from evaluator.operators import COLLECTIVE_KINDS, Operator, OperatorSet
+from evaluator.routing import expert_loads, touched_experts
+from evaluator.serving.batches import BatchSource
+from evaluator.serving.phases import Run, Scenario, decode_period
+from evaluator.step import operator_seconds
+from evaluator.sums import BatchSums
+from store.errors import InputError
+
+Step = Literal["prefill", "decode"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedOperator:
+    """One operator over all its occurrences in the step, on one device. `bound` names the kind that takes most of
+    its time."""
+
+    label: str
+    kind: str
+    count: float
+    matrix_flops: float
+    vector_flops: float
+    moved_bytes: float  # memory traffic; of a collective: its payload
+    time_ms: float
+    bound: str
+    share: float
+    matrix_ms: float
+    vector_ms: float
+    memory_ms: float
+    communication_ms: float
+    overhead_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    label: str
+    kind: str
+    count: float
+    work: tuple[float, float, float]
+    seconds: tuple[float, ...]
+
+
+def explain_step(
+    scenario: Scenario,
+    batch_size: int,
+    operators: Mapping[str, OperatorSet],
+    step: Step,
+    *,
+    source: BatchSource | None = None,
+    cost: CostModel | None = None,
+) -> tuple[ExplainedOperator, ...]:
+    """The operators of a probe's prefill step (one full wave) or decode step, most expensive first."""
+    if step not in traces_of(scenario.phase):
+        raise InputError(f"a probe of phase {scenario.phase} has no {step} step")
+    run = Run(
+        scenario=scenario,
+        operators=operators,
+        source=source or batch_source(scenario),
+        cost=cost or cost_model(scenario.device, scenario.convention),
+        batch_sizes=np.asarray([batch_size], dtype=np.int64),
+    )
+    rows = _prefill_rows(run) if step == "prefill" else _decode_rows(run)
+    return _explained(_merged(rows))
+
+
+def _prefill_rows(run: Run) -> list[_Row]:
+    operators, wave = run.operators["prefill"], run.source.waves(run.requests)[0]
+    rows = [row for sums in wave.steps for row in _rows(operators.operators, run.cost, sums, 1.0)]
+    if run.scenario.drafting:
+        rows += [row for sums in wave.steps for row in _rows(operators.draft_operators, run.cost, sums, 1.0)]
+    return rows
+
+
+def _decode_rows(run: Run) -> list[_Row]:
+    operators, drafts = run.operators["decode"], run.scenario.workload.mtp_tokens
+    requests = run.batch_sizes.astype(np.float64)
+    sums = run.source.decodes(requests, 1 + drafts)
+    rows = _rows(operators.operators, run.cost, sums, 1.0)
+    if drafts:
+        rows += _rows(operators.draft_operators, run.cost, sums, 1.0)
+    if drafts > 1:
+        rows += _rows(operators.draft_operators, run.cost, run.source.decodes(requests, 1), drafts - 1.0)
+    cost_s = run.scenario.serving_cost_ms / MS if run.scenario.phase == "decode" else 0.0
+    period = float(decode_period(run, 0.0).total[0])
+    bubble = period - sum(sum(row.seconds) for row in rows)
+    rows += [_waiting("serving cost", cost_s)] if cost_s else []
+    rows += [_waiting("pipeline bubble", bubble)] if bubble > 1e-12 * period else []
+    return rows
+
+
+def _waiting(label: str, seconds: float) -> _Row:
+    kinds = tuple(seconds if kind == "overhead" else 0.0 for kind in KINDS)
+    return _Row(label=label, kind="overhead", count=1.0, work=(0.0, 0.0, 0.0), seconds=kinds)
+
+
+def _rows(operators: Sequence[Operator], cost: CostModel, sums: BatchSums, passes: float) -> list[_Row]:
+    rows = []
+    for operator in operators:
+        seconds = operator_seconds(operator, cost, sums)
+        count = operator.count * passes
+        parts = (getattr(seconds, kind) for kind in KINDS)
+        work = _work(operator, sums, cost)
+        rows.append(
+            _Row(
+                label=operator.label,
+                kind=operator.kind,
+                count=count,
+                work=(work[0] * count, work[1] * count, work[2] * count),
+                seconds=tuple(0.0 if part is None else count * float(np.asarray(part).sum()) for part in parts),
+            )
+        )
+    return rows
+
+
+def _work(operator: Operator, sums: BatchSums, cost: CostModel) -> tuple[float, float, float]:
+    """Matrix FLOPs, vector FLOPs and bytes of one occurrence, touched experts included."""
+    seen = sums.within(operator.attention.window) if operator.attention is not None else sums
+    if operator.per_expert and operator.experts is not None:
+        loads = expert_loads(operator.experts, operator.experts.tokens.at(sums), cost.convention)
+        parts = [
+            (load.touched, BatchSums(tokens=load.tokens, sequences=sums.sequences, pairs=sums.pairs, keys=sums.keys))
+            for load in loads
+        ]
+    else:
+        parts = [(np.asarray(1.0), seen)]
+    moved = operator.bytes_read + operator.bytes_written
+    if operator.kind in COLLECTIVE_KINDS and operator.collective is not None:
+        moved = operator.collective.payload_bytes
+    totals = [
+        sum(float(np.sum(times * affine.at(part))) for times, part in parts)
+        for affine in (operator.matrix_flops, operator.vector_flops, moved)
+    ]
+    if operator.experts is not None and operator.expert_bytes:
+        touched = float(np.sum(touched_experts(operator.experts, operator.experts.tokens.at(sums), cost.convention)))
+        totals[1] += touched * float(operator.expert_vector_flops)
+        totals[2] += touched * float(operator.expert_bytes)
+    return totals[0], totals[1], totals[2]
+
+
+def _merged(rows: list[_Row]) -> list[_Row]:
+    """Rows of one operator (its chunks, its draft passes) added up."""
+    merged: dict[tuple[str, str], _Row] = {}
+    for row in rows:
+        known = merged.get((row.label, row.kind))
+        merged[row.label, row.kind] = row if known is None else _added(known, row)
+    return list(merged.values())
+
+
+def _added(one: _Row, other: _Row) -> _Row:
+    return _Row(
+        label=one.label,
+        kind=one.kind,
+        count=one.count + other.count,
+        work=(one.work[0] + other.work[0], one.work[1] + other.work[1], one.work[2] + other.work[2]),
+        seconds=tuple(a + b for a, b in zip(one.seconds, other.seconds, strict=True)),
+    )
+
+
+def _explained(rows: list[_Row]) -> tuple[ExplainedOperator, ...]:
+    total = sum(sum(row.seconds) for row in rows)
+    explained = [
+        ExplainedOperator(
+            label=row.label,
+            kind=row.kind,
+            count=row.count,
+            matrix_flops=row.work[0],
+            vector_flops=row.work[1],
+            moved_bytes=row.work[2],
+            time_ms=MS * sum(row.seconds),
+            bound=max(zip(row.seconds, KINDS, strict=True))[1],
+            share=sum(row.seconds) / total if total else 0.0,
+            **{f"{kind}_ms": MS * seconds for kind, seconds in zip(KINDS, row.seconds, strict=True)},
+        )
+        for row in rows
+    ]
+    return tuple(sorted(explained, key=lambda row: (-row.time_ms, row.label, row.kind)))

@@ -1,0 +1,89 @@
+"""The operators of a step add up to the stored step, whatever the phase, plan and workload."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from evaluator_cases import DEEPSEEK_V3, GPT_OSS_20B, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
+
+from evaluator.cost import KINDS
+from evaluator.evaluate import evaluate_scenario
+from evaluator.explain import explain_step
+from evaluator.plan import Plan
+from evaluator.precision import Precision
+from evaluator.serving.phases import Scenario
+from evaluator.workload import Workload
+from store.errors import InputError
+
+CASES = {
+    "dense": (QWEN3_32B, Plan(tp=8), {}, Workload(input_length=3500, output_length=1500.0)),
+    "pipeline": (QWEN3_32B, Plan(tp=2, pp=4), {}, Workload(input_length=3500, output_length=1500.0)),
+    "chunked": (QWEN3_32B, Plan(tp=8), {}, Workload(input_length=20000, output_length=100.0)),
+    "experts eager": (
+        QWEN3_30B_A3B,
+        Plan(dp=8, ep=8),
+        {"compile": False},
+        Workload(input_length=900, output_length=9.0),
+    ),
+    "windows": (GPT_OSS_20B, Plan(tp=2, ep=2), {}, Workload(input_length=3500, output_length=1500.0)),
+    "drafts": (
+        DEEPSEEK_V3,
+        Plan(tp=8, dp=2, ep=16),
+        {},
+        Workload(input_length=3500, output_length=1500.0, mtp_tokens=3, mtp_acceptance=(0.9, 0.6, 0.4)),
+    ),
+}
+
+
+@pytest.mark.parametrize("convention", ["physical", "upstream"])
+@pytest.mark.parametrize("phase", ["prefill", "decode", "aggregated"])
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_operators_add_up_to_the_stored_step(name, phase, convention):
+    model, plan, options, workload = CASES[name]
+    operators = both_traces(model, plan, linear=W8A8, convention=convention, **options)
+    scenario = Scenario(
+        model=model,
+        device=TEST_DEVICE,
+        precision=Precision(linear="W8A8_DYNAMIC"),
+        plan=plan,
+        workload=workload,
+        phase=phase,
+        convention=convention,
+        serving_cost_ms=3.0,
+    )
+    block = evaluate_scenario(scenario, np.asarray([7, 33]), operators)
+    for step in ("prefill", "decode"):
+        stored = getattr(block, f"{step}_step_ms")[1]
+        if np.isnan(stored):
+            with pytest.raises(InputError, match=f"has no {step} step"):
+                explain_step(scenario, 33, operators, step)
+            continue
+        rows = explain_step(scenario, 33, operators, step)
+        assert sum(row.time_ms for row in rows) == pytest.approx(stored, rel=1e-6)
+        assert sum(row.share for row in rows) == pytest.approx(1.0, rel=1e-9)
+        for kind in KINDS:
+            part = sum(getattr(row, f"{kind}_ms") for row in rows)
+            assert part == pytest.approx(getattr(block, f"{step}_step_{kind}_ms")[1], rel=1e-6, abs=1e-9)
+
+
+def test_rows_name_their_work():
+    model, plan, options, workload = CASES["dense"]
+    operators = both_traces(model, plan, linear=W8A8, convention="upstream", **options)
+    scenario = Scenario(
+        model=model,
+        device=TEST_DEVICE,
+        precision=Precision(linear="W8A8_DYNAMIC"),
+        plan=plan,
+        workload=workload,
+        phase="decode",
+        convention="upstream",
+    )
+    rows = {row.label: row for row in explain_step(scenario, 16, operators, "decode")}
+    gate_up = rows["layers.mlp.gate_up_proj"]
+    # 64 layers x 2 x 16 tokens x 5120 x 6400; bytes: 16 x 5120 + 5120 x 6400 + 2 x 16 x 6400 = 33,054,720 a layer
+    assert gate_up.matrix_flops == 64 * 2 * 16 * 5120 * 6400
+    assert gate_up.moved_bytes == 64 * 33_054_720
+    assert gate_up.bound == "memory"
+    # 33,054,720 / (0.96 x 2^40) = 31.316 us, and 5 us of static cost: 36.316 us as upstream prints, 64 times
+    assert gate_up.time_ms == pytest.approx(64 * 36.316e-3, rel=1e-4)
+    assert rows["layers.attention_all_reduce"].bound == "communication"
