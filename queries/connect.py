@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 import duckdb
 
-from queries.parsing import parse_select
+from queries.parsing import ParsedSelect, parse_select
 from queries.raw import RAW_NAMES, RAW_TABLES, STORED_PROBE
-from queries.vocabulary import files_for, vocabulary
+from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from queries.voided import read_hidden
 from store.handover import create_table, insert_rows
 from store.hot import blocks_within, hot_select, load_hot
@@ -28,6 +28,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 
 _TABLES = {table.name: table for table in RAW_TABLES}
 _COLUMNS = ", ".join(column.name for column in WIDE_COLUMNS)
+_WIDE = [(column.name, column.type) for column in WIDE_COLUMNS]
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
 
 
@@ -44,6 +45,8 @@ class StoreConnection:
         self._raw: frozenset[str] = frozenset()
         self._public: frozenset[str] = frozenset()
         self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
+        for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
+            self.duckdb.execute(f"SET {setting} = false")  # nothing is ever downloaded
         self.duckdb.execute("CREATE SCHEMA raw")
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
@@ -60,24 +63,39 @@ class StoreConnection:
     def provide_for(self, sql: str) -> None:
         """Bring in what a statement refers to; everything, where its parser cannot tell."""
         parsed = parse_select(self.duckdb, sql)
-        if parsed is None or parsed.looks_at_catalog:
+        if parsed is None:
             self.provide({*vocabulary(), *RAW_NAMES})
         else:
-            self.provide(parsed.tables | parsed.functions)
+            self.provide_parsed(parsed)
+
+    def provide_parsed(self, parsed: ParsedSelect) -> None:
+        """Bring in what a parsed statement refers to; what it could only list gets its shape, without rows."""
+        self.provide(parsed.tables | parsed.functions)
+        if parsed.looks_at_catalog:
+            for name in sorted(RAW_NAMES - self._raw):
+                self._shape(name)
+            self._create(files_for(vocabulary()))
 
     def provide(self, names: Iterable[str]) -> None:
         """Bring in public and raw names and what they are built on; other names are left to DuckDB."""
         names = frozenset(names)
         files = files_for(names)
-        public = frozenset(name for file in files for name in file.creates)
         raw = (names & RAW_NAMES).union(*(file.raw for file in files))
         # A name can be both: `scenario` is a public view over raw.scenario.
         if not raw <= self._raw:
             self._load(self._raw | raw)
+        self._create(files)
+
+    def _create(self, files: Iterable[VocabularyFile]) -> None:
         for file in files:
             if not self._public.issuperset(file.creates):
                 self.duckdb.execute(file.sql)
-        self._public |= public
+                self._public |= frozenset(file.creates)
+
+    def _shape(self, name: str) -> None:
+        columns = _WIDE if name == STORED_PROBE else _TABLES[name].typed_names
+        empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
+        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 
     def refresh(self) -> None:
         """Read again everything brought in so far, as the store is now."""
@@ -111,13 +129,21 @@ class StoreConnection:
 
     def _load_table(self, transaction: ReadTransaction, name: str) -> None:
         table = _TABLES[name]
-        self.duckdb.execute(f"DROP TABLE IF EXISTS raw.{name}")
+        self._drop(name)
         create_table(self.duckdb, f"raw.{name}", table.typed_names)
         insert_rows(self.duckdb, f"raw.{name}", table.typed_names, transaction.rows(table.statement))
 
+    def _drop(self, name: str) -> None:
+        kind = self.duckdb.execute(
+            "SELECT table_type FROM information_schema.tables WHERE table_schema = 'raw' AND table_name = $name",
+            {"name": name},
+        ).fetchone()
+        if kind is not None:
+            self.duckdb.execute(f"DROP {'VIEW' if kind[0] == 'VIEW' else 'TABLE'} raw.{name}")
+
     def _load_probes(self, transaction: ReadTransaction) -> None:
         for table in ("hot_block", "hot_probe", "hidden"):
-            self.duckdb.execute(f"DROP TABLE IF EXISTS raw.{table}")
+            self._drop(table)
         store_id = str(next(iter(transaction.rows("SELECT store_id FROM store_identity")))[0])
         self.snapshot = load_snapshot(self.duckdb, transaction, self.location, store_id)
         uncovered = complement(self.snapshot.blocks)

@@ -1,0 +1,250 @@
+"""Runs one SQL statement of an analyst: read-only, and bounded in time and memory.
+
+Three fences: DuckDB's own parser must see a single SELECT (or EXPLAIN of one) all of whose parts only read; DuckDB may
+open no file but the snapshot, in a configuration that is locked; the operating system bounds the memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from queries.connect import StoreConnection
+from queries.parsing import ParsedSelect, parse_select
+from queries.vocabulary import vocabulary
+from store.errors import InputError
+from store.location import StoreLocation
+
+# A WITH clause of DuckDB 2.0 may hold COPY, INSERT and others in a statement that still counts as a SELECT; only these
+# kinds of node are queries through and through.
+_READING_NODES = frozenset({"SELECT_NODE", "SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE"})
+_TABLE_FUNCTIONS = frozenset(
+    {"range", "generate_series", "unnest", "repeat", "repeat_row", "json_each", "json_tree", "histogram",
+     "histogram_values", "duckdb_columns", "duckdb_functions", "duckdb_schemas", "duckdb_settings", "duckdb_tables",
+     "duckdb_types", "duckdb_views", "duckdb_keywords", "pragma_table_info", "pragma_version", "pg_timezone_names"}
+)  # fmt: skip
+_EXPLAIN = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b(?:\s+ANALYZE\b)?\s*", re.IGNORECASE | re.DOTALL)
+_EXPLAIN_OPTIONS = re.compile(r"\([^()]*\)\s*")
+_ROWS_AT_ONCE = 2_000
+_STUCK_AFTER_S = 3.0
+_GIBIBYTE = 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one statement may use. `when_stuck` is called when it does not stop 3 s after it was told to: a single
+    function call can run for hours without looking up, and only ending the process ends it."""
+
+    timeout_s: float = 300.0
+    memory_bytes: int | None = None  # None: half of this machine's memory, at most 4 GiB
+    threads: int | None = None
+    when_stuck: Callable[[], None] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultColumn:
+    """A column of a result: its name and DuckDB type."""
+
+    name: str
+    type: str
+
+
+class Result:
+    """The rows of a statement, fetched as they are asked for, within the limits."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = cursor
+        self.columns = tuple(
+            ResultColumn(name=str(name), type=str(type_)) for name, type_, *_ in cursor.description or ()
+        )
+
+    def __iter__(self) -> Iterator[tuple[object, ...]]:
+        while rows := self._cursor.fetchmany(_ROWS_AT_ONCE):
+            yield from rows
+
+
+@contextmanager
+def run_sql(location: StoreLocation, sql: str, limits: Limits | None = None) -> Iterator[Result]:
+    """Run one read-only statement; the limits hold until the block ends, fetching included."""
+    limits = limits or Limits()
+    with StoreConnection(location) as connection:
+        connection.provide_parsed(check_statement(connection.duckdb, sql))
+        _lock(connection, limits, ())
+        with _bounded(connection.duckdb, limits):
+            yield Result(connection.duckdb.execute(sql))
+
+
+def write_parquet(location: StoreLocation, sql: str, path: Path, limits: Limits | None = None) -> int:
+    """Write the rows of one read-only statement to a Parquet file, whole or not at all; return their number."""
+    limits = limits or Limits()
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with StoreConnection(location) as connection:
+        connection.provide_parsed(check_statement(connection.duckdb, sql))
+        _lock(connection, limits, (temporary,))
+        target = str(temporary).replace("'", "''")
+        try:
+            with _bounded(connection.duckdb, limits):
+                connection.duckdb.execute(f"CREATE TEMP VIEW asked AS {sql}")
+                row = connection.duckdb.execute(
+                    f"COPY (FROM asked) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
+                ).fetchone()
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return int(row[0]) if row else 0
+
+
+def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSelect:
+    """Return what a statement refers to; raise unless the text is one SELECT, or EXPLAIN of one, that only reads."""
+    try:
+        statements = connection.extract_statements(sql)
+    except duckdb.Error as error:
+        raise InputError(f"This is not SQL that DuckDB reads: {error}", hint=_SCHEMA_HINT) from error
+    if len(statements) != 1:
+        raise InputError(f"Exactly one statement is run at a time; this text holds {len(statements)}.")
+    kind = statements[0].type.name
+    if kind not in {"SELECT", "EXPLAIN"}:
+        raise InputError(f"Only SELECT and EXPLAIN are run here; this is {kind}.", hint=_hint(kind))
+    parsed = parse_select(connection, sql) if kind == "SELECT" else _explained(connection, sql)
+    if parsed is None:
+        raise InputError(
+            f"This {kind} is not one that can be checked to only read.",
+            hint="EXPLAIN takes a SELECT; a SELECT takes plain queries in its WITH clause.",
+        )
+    _check_parts(parsed)
+    return parsed
+
+
+_SCHEMA_HINT = "`sweepdb sql --schema` lists every view and column."
+
+
+def _hint(kind: str) -> str | None:
+    if kind == "MULTI":
+        return "Write PIVOT with its values: PIVOT ... ON column IN (...)."
+    if kind == "COPY":
+        return "To write a file, use --format csv|json|parquet with --output FILE."
+    return None
+
+
+def _explained(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSelect | None:
+    """Parse what an EXPLAIN explains: EXPLAIN ANALYZE also runs it."""
+    prefix = _EXPLAIN.match(sql)
+    if prefix is None:
+        return None
+    rest = sql[prefix.end() :]
+    parsed = parse_select(connection, rest)
+    options = _EXPLAIN_OPTIONS.match(rest)
+    return parse_select(connection, rest[options.end() :]) if parsed is None and options else parsed
+
+
+def _check_parts(parsed: ParsedSelect) -> None:
+    writing = parsed.node_types - _READING_NODES
+    if writing:
+        kinds = ", ".join(sorted(kind.removesuffix("_NODE").removesuffix("_QUERY") for kind in writing))
+        raise InputError(f"A statement here only reads; a part of this one would do {kinds}.")
+    foreign = parsed.table_functions - _TABLE_FUNCTIONS - vocabulary().keys()
+    if foreign:
+        raise InputError(
+            f"The table function {', '.join(sorted(foreign))} is not available here: statements read the store only.",
+            hint=_SCHEMA_HINT,
+        )
+
+
+def _lock(connection: StoreConnection, limits: Limits, outputs: tuple[Path, ...]) -> None:
+    """Leave DuckDB nothing to open but the parts, set its limits, and make all that final."""
+    paths = [str(part.path) for part in connection.snapshot.parts] + [str(path) for path in outputs]
+    settings: dict[str, object] = {
+        "allowed_paths": paths,
+        "memory_limit": f"{_memory(limits)} bytes",
+        "temp_directory": "",  # what does not fit in memory is refused, never spilled to a disk
+        "threads": limits.threads or os.cpu_count() or 1,
+        "enable_external_access": False,
+        "lock_configuration": True,
+    }
+    for name, value in settings.items():
+        connection.duckdb.execute(f"SET {name} = $value", {"value": value})
+
+
+def _memory(limits: Limits) -> int:
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return limits.memory_bytes or min(4 * _GIBIBYTE, physical // 2)
+
+
+@contextmanager
+def _bounded(connection: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[None]:
+    """Hold the limits while the block runs, and say which one a statement met."""
+    try:
+        with _memory_ceiling(limits), _deadline(connection, limits):
+            yield
+    except duckdb.InterruptException as error:
+        raise InputError(
+            f"The statement was stopped after {limits.timeout_s:g} s.",
+            hint="Narrow it down, or allow more with --timeout SECONDS.",
+        ) from error
+    except (duckdb.OutOfMemoryException, MemoryError) as error:
+        raise InputError(
+            f"The statement needs more than the {_memory(limits) / _GIBIBYTE:.2f} GiB it may use.",
+            hint="Narrow it down, or allow more with --memory-limit SIZE.",
+        ) from error
+    except duckdb.Error as error:
+        raise InputError(f"DuckDB could not run the statement: {error}", hint=_SCHEMA_HINT) from error
+
+
+@contextmanager
+def _deadline(connection: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[None]:
+    finished = threading.Event()
+
+    def watch() -> None:
+        if finished.wait(limits.timeout_s):
+            return
+        told = time.monotonic()
+        while not finished.is_set():
+            connection.interrupt()  # again and again: between two fetches nothing runs that could be interrupted
+            if limits.when_stuck is not None and time.monotonic() - told > _STUCK_AFTER_S:
+                limits.when_stuck()
+            finished.wait(0.05)
+
+    watcher = threading.Thread(target=watch, name="sweepdb-deadline", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        watcher.join()
+
+
+@contextmanager
+def _memory_ceiling(limits: Limits) -> Iterator[None]:
+    """Bound the address space too: strings and lists that one call makes escape DuckDB's own memory limit."""
+    import resource
+
+    used = _address_space()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if used is None:
+        yield
+        return
+    # Each thread may reserve an arena of 64 MiB and a stack of 8 MiB that it does not use.
+    ceiling = used + _memory(limits) + _GIBIBYTE // 2 + 96 * 2**20 * (limits.threads or os.cpu_count() or 1)
+    if hard != resource.RLIM_INFINITY:
+        ceiling = min(ceiling, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (ceiling, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def _address_space() -> int | None:
+    """Return the bytes of address space this process has reserved; None where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+    return pages * os.sysconf("SC_PAGE_SIZE")
