@@ -103,37 +103,56 @@ def chunked_times(workload: ChunkedWorkload, requests: int, step_time: StepTime)
     """Times of batches of 1 to `requests` prompts."""
     plan = schedule(workload, requests)
     ended = np.cumsum(step_time(plan.decodes, plan.prefills, plan.chunk))
-    saved, sharing = _smaller_last_groups(plan, requests, step_time)
+    savings = _smaller_last_groups(plan, step_time)
+    saved = savings.summed(requests)
     prefilled = ended[plan.prefilled_in]
-    number = np.arange(1, requests + 1)
     makespan = prefilled - saved
-    ttft = (np.cumsum(prefilled) - saved * sharing) / number
-    return ChunkedTimes(
-        ttft=ttft, e2e=_mean_finish(workload, plan, ended, makespan, step_time) / number, makespan=makespan
-    )
+    ttft = np.cumsum(prefilled) - saved * savings.prompts_in_last_group(requests)
+    last_tokens = _last_tokens(workload, plan, ended, makespan, savings, step_time=step_time)
+    number = np.arange(1, requests + 1)
+    return ChunkedTimes(ttft=ttft / number, e2e=last_tokens / number, makespan=makespan)
 
 
-def _smaller_last_groups(plan: Schedule, requests: int, step_time: StepTime) -> tuple[FloatArray, FloatArray]:
-    """What a batch whose last group is smaller than the schedule's saves, and how many prompts are in that group."""
-    last = plan.first + plan.prefills
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Savings:
+    """What a batch saves in a step in which it has fewer prompts than the schedule's group: one entry a (batch,
+    step)."""
+
+    batch: Integers  # index: one less than its requests
+    step: Integers
+    prompts: Integers  # of this batch in the step's group
+    seconds: FloatArray
+
+    def summed(self, requests: int, times: FloatArray | float = 1.0) -> FloatArray:
+        """Seconds saved by each batch, each entry counted `times` times."""
+        total = np.zeros(requests)
+        np.add.at(total, self.batch, self.seconds * times)
+        return total
+
+    def prompts_in_last_group(self, requests: int) -> FloatArray:
+        """Prompts of each batch in a group that is smaller than the schedule's; 0 where no group is."""
+        most = np.zeros(requests)
+        np.maximum.at(most, self.batch, self.prompts.astype(np.float64))
+        return most
+
+
+def _smaller_last_groups(plan: Schedule, step_time: StepTime) -> _Savings:
     spare = np.maximum(plan.prefills - 1, 0)
-    steps = np.repeat(np.arange(plan.prefills.size), spare)
-    offset = np.arange(steps.size) - np.repeat(np.cumsum(spare) - spare, spare)
-    batch = plan.first[steps] + offset  # index of batches of first + 1 ... last - 1 prompts
-    inside = batch + 1 < last[steps]
-    steps, offset, batch = steps[inside], offset[inside], batch[inside]
-    saved, sharing = np.zeros(requests), np.zeros(requests)
-    if not steps.size:
-        return saved, sharing
-    decodes, chunk = plan.decodes[steps], plan.chunk[steps]
-    difference = step_time(decodes, plan.prefills[steps], chunk) - step_time(decodes, offset + 1, chunk)
-    np.add.at(saved, batch, difference)
-    np.maximum.at(sharing, batch, offset + 1.0)
-    return saved, sharing
+    step = np.repeat(np.arange(plan.prefills.size), spare)
+    prompts = np.arange(step.size) - np.repeat(np.cumsum(spare) - spare, spare) + 1
+    decodes, chunk = plan.decodes[step], plan.chunk[step]
+    seconds = step_time(decodes, plan.prefills[step], chunk) - step_time(decodes, prompts, chunk)
+    return _Savings(batch=plan.first[step] + prompts - 1, step=step, prompts=prompts, seconds=seconds)
 
 
-def _mean_finish(
-    workload: ChunkedWorkload, plan: Schedule, ended: FloatArray, makespan: FloatArray, step_time: StepTime
+def _last_tokens(
+    workload: ChunkedWorkload,
+    plan: Schedule,
+    ended: FloatArray,
+    makespan: FloatArray,
+    savings: _Savings,
+    *,
+    step_time: StepTime,
 ) -> FloatArray:
     """Sum over prompts of the time of their last token, for every batch: first those done while others prefill, then
     the tail.
@@ -143,8 +162,11 @@ def _mean_finish(
     requests = plan.prefilled_in.size
     started = plan.clock[plan.prefilled_in]
     finish_clock = started + workload.decode_steps
-    finished_in = np.minimum(np.searchsorted(plan.clock, finish_clock - 1e-9), plan.clock.size - 1)
-    early = np.concatenate(([0.0], np.cumsum(ended[finished_in])))
+    finished_in = np.searchsorted(plan.clock, finish_clock - 1e-9)  # beyond the last step: not while others prefill
+    early = np.concatenate(([0.0], np.cumsum(np.append(ended, 0.0)[finished_in])))
+    # Those that finish in a step of a smaller last group, or after it, finish earlier by what was saved until then.
+    later = np.searchsorted(finished_in, plan.prefilled_in[savings.batch], side="right")
+    hastened = savings.summed(requests, (later - np.searchsorted(finished_in, savings.step)).astype(np.float64))
     tick = _tick_times(workload, requests, step_time)
     weighted = np.concatenate(([0.0], np.arange(1, requests + 1) * tick[1:]))
     gaps = np.diff(started, prepend=started[0])
@@ -158,7 +180,7 @@ def _mean_finish(
             tail = left * (makespan[batch - 1] + (finish_clock[first] - now) * tick[left])
             tail += float(gaps[first + 1 : batch] @ weighted[1:left][::-1])
         total[batch - 1] = early[first] + tail
-    return total
+    return total - hastened
 
 
 def _tick_times(workload: ChunkedWorkload, requests: int, step_time: StepTime) -> FloatArray:
