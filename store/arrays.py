@@ -5,6 +5,7 @@ Not here: which part of a block is new (store.writing). The SQLAlchemy layer wou
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import repeat
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from store.columns import PROBE_COLUMNS, ProbeColumn
-from store.errors import InputError
+from store.errors import InputError, StoreError
 from store.records import BlockRecord
 
 
@@ -31,6 +32,8 @@ def check_block(record: BlockRecord) -> tuple[int, int]:
         raise InputError(f"A block has columns that are not stored: {', '.join(sorted(unknown))}.")
     for column in PROBE_COLUMNS:
         _check_column(column, record.columns.get(column.name), len(sizes))
+    if record.composition is not None:
+        _check_composition(sizes, *record.composition)
     return int(sizes[0]), int(sizes[-1])
 
 
@@ -49,12 +52,22 @@ def _check_column(column: ProbeColumn, values: np.ndarray | None, length: int) -
         raise InputError(f"The column {column.name} of a block has gaps; it is never missing.")
 
 
+def _check_composition(sizes: np.ndarray, batch: np.ndarray, bins: np.ndarray, samples: np.ndarray) -> None:
+    totals = np.bincount(batch, weights=samples, minlength=sizes[-1] + 1)[sizes[0] :]
+    wrong = np.flatnonzero(totals[: len(sizes)] != sizes)
+    if len(wrong) or len(totals) > len(sizes) or (batch < sizes[0]).any():
+        at = int(sizes[0]) + (int(wrong[0]) if len(wrong) else len(sizes))
+        raise InputError(f"The composition of a block does not add up to its batches: see batch size {at}.")
+    if len(np.unique(np.stack([batch, bins]), axis=1).T) != len(batch):
+        raise InputError("The composition of a block names a bin of a batch twice.")
+
+
 def insert_probes(connection: Connection, scenario_id: int, record: BlockRecord, rows: slice) -> None:
     """Insert the probes of some rows of a block."""
     columns = [column for column in PROBE_COLUMNS if record.columns.get(column.name) is not None]
     values = [record.batch_sizes[rows].tolist(), *(_values(column, record, rows) for column in columns)]
     names = ["scenario_id", "batch_size", *(column.name for column in columns)]
-    _insert(connection, "probe", names, zip(repeat(scenario_id, len(values[0])), *values, strict=True))
+    _insert(connection, "probe", names, values, scenario_id)
 
 
 def insert_composition(connection: Connection, scenario_id: int, record: BlockRecord, first: int, last: int) -> None:
@@ -65,7 +78,7 @@ def insert_composition(connection: Connection, scenario_id: int, record: BlockRe
     chosen = (sizes >= first) & (sizes <= last) & (samples > 0)
     values = [part[chosen].tolist() for part in (sizes, bins, samples)]
     names = ["scenario_id", "batch_size", "bin_index", "samples"]
-    _insert(connection, "composition", names, zip(repeat(scenario_id, len(values[0])), *values, strict=True))
+    _insert(connection, "composition", names, values, scenario_id)
 
 
 def _values(column: ProbeColumn, record: BlockRecord, rows: slice) -> list[Any]:
@@ -84,27 +97,29 @@ def _values(column: ProbeColumn, record: BlockRecord, rows: slice) -> list[Any]:
     return listed
 
 
-def _insert(connection: Connection, table: str, names: list[str], rows: Any) -> None:  # noqa: ANN401 - any iterable
-    cursor = connection.connection.cursor()
+def _insert(connection: Connection, table: str, names: list[str], values: list[list[Any]], scenario_id: int) -> None:
+    """Insert columns of values. There is no conflict: the caller holds the lock under which it found them missing."""
+    count = len(values[0])
+    rows: Any = zip(repeat(scenario_id, count), *values, strict=True)  # the driver takes any iterable
     listed = ", ".join(names)
+    cursor = connection.connection.cursor()
     try:
-        if connection.dialect.name == "postgresql":
-            _copy(cursor, table, listed, rows)
-        else:
+        if connection.dialect.name == "sqlite":
             marks = ", ".join("?" * len(names))
-            # No conflict clause: the missing intervals were found under the write lock this transaction holds.
             cursor.executemany(f"INSERT INTO {table} ({listed}) VALUES ({marks})", rows)  # noqa: S608 - our own names
+        elif _copy(cursor, table, listed, rows) != count:
+            raise StoreError(f"Some rows of {table} were there although no block holds them: run `sweepdb db check`.")
     finally:
         cursor.close()
 
 
-def _copy(cursor: Any, table: str, names: str, rows: Any) -> None:  # noqa: ANN401 - psycopg is optional
+def _copy(cursor: Any, table: str, names: str, rows: Iterable[tuple[Any, ...]]) -> int:  # noqa: ANN401 - optional driver
     staging = f"{table}_staging"
     cursor.execute(f"CREATE TEMP TABLE IF NOT EXISTS {staging} (LIKE {table}) ON COMMIT DELETE ROWS")
     with cursor.copy(f"COPY {staging} ({names}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
-    cursor.execute(
-        f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} ON CONFLICT DO NOTHING"  # noqa: S608 - our own names
-    )
-    cursor.execute(f"TRUNCATE {staging}")
+    cursor.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} ON CONFLICT DO NOTHING")  # noqa: S608
+    added = int(cursor.rowcount)
+    cursor.execute(f"TRUNCATE {staging}")  # a trimmed block comes in several parts within one transaction
+    return added
