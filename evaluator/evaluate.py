@@ -11,9 +11,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.capture.request import CaptureRequest
 from evaluator.cost import KINDS, CostModel
 from evaluator.cost.theoretical import TheoreticalCost
 from evaluator.device import DeviceProfile
+from evaluator.formats import linear_format
 from evaluator.memory import activation_bytes, kv_bytes, transfer_bytes, weight_bytes
 from evaluator.operators import OperatorSet
 from evaluator.precision import Precision
@@ -41,6 +43,28 @@ _TRACES: Mapping[Phase, tuple[Trace, ...]] = {
 def traces_of(phase: Phase) -> tuple[Trace, ...]:
     """The operator sets that a phase needs."""
     return _TRACES[phase]
+
+
+def capture_requests(scenario: Scenario, *, compile_graphs: bool) -> dict[Trace, CaptureRequest]:
+    """What `operators` of evaluate_scenario must hold: look each request's key up, and capture what is not known."""
+    precision = scenario.precision
+    linear, experts = (
+        linear_format(name, mxfp4_group_size=precision.mxfp4_group_size, convention=scenario.convention)
+        for name in (precision.linear, precision.experts or precision.linear)
+    )
+    return {
+        trace: CaptureRequest(
+            model=scenario.model,
+            plan=scenario.plan,
+            linear=linear,
+            experts=experts,
+            kv_bits=kv_cache_bits(precision),
+            trace=trace,
+            compile=compile_graphs,
+            convention=scenario.convention,
+        )
+        for trace in traces_of(scenario.phase)
+    }
 
 
 def kv_cache_bits(precision: Precision) -> int:
