@@ -1,0 +1,142 @@
+"""What a sweep is asked for, and the scenarios that it stands for. Nothing is evaluated or stored here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from evaluator.device import DeviceProfile
+from evaluator.model import ModelSpec
+from evaluator.plans import PlanSearch, plan_choices
+from evaluator.precision import Precision
+from evaluator.profiles.load import check_device_count
+from evaluator.serving.phases import Convention, Phase, Scenario
+from evaluator.workload import Workload
+from store.errors import InputError
+
+PHASES: tuple[Phase, ...] = ("prefill", "decode", "aggregated")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedModel:
+    """A model under the name it was asked by."""
+
+    name: str
+    spec: ModelSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRequest:
+    """The product of models, devices, workloads and precisions, over every plan the search offers, in every phase.
+
+    Devices of a prefill and of a decode instance default to `num_devices`; without `num_devices` there is no aggregated
+    phase. `batch_range` is (smallest, largest) batch size; None takes every size worth storing."""
+
+    models: tuple[NamedModel, ...]
+    devices: tuple[DeviceProfile, ...]
+    workloads: tuple[Workload, ...]
+    precisions: tuple[Precision, ...]
+    num_devices: int | None = 1
+    prefill_devices: int | None = None
+    decode_devices: int | None = None
+    phases: tuple[Phase, ...] = PHASES
+    convention: Convention = "physical"
+    compile: bool = True
+    search: PlanSearch = field(default_factory=PlanSearch)
+    batch_range: tuple[int, int | None] = (1, None)
+    serving_model: str = "waves"
+    serving_cost_ms: float = 0.0
+
+    def devices_of(self, phase: Phase) -> int | None:
+        """Devices of one instance of this phase; None where the request has none."""
+        own = {"prefill": self.prefill_devices, "decode": self.decode_devices, "aggregated": None}[phase]
+        return own if own is not None else self.num_devices
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedScenario:
+    """A scenario to evaluate, or one that cannot be (`illegal` says why)."""
+
+    model_name: str
+    scenario: Scenario
+    compile: bool
+    illegal: str | None = None
+
+
+def check_request(request: SweepRequest) -> None:
+    """Refuse what no scenario could be made of."""
+    first, last = request.batch_range
+    if first < 1 or (last is not None and last < first):
+        raise InputError(f"--batch-range must be [min] max with 1 <= min <= max, not {first} {last}")
+    if not (0 <= request.serving_cost_ms < 1e9):
+        raise InputError(f"--serving-cost must be at least 0 ms, not {request.serving_cost_ms:g}")
+    for phase in request.phases:
+        count = request.devices_of(phase)
+        if count is None and phase != "aggregated":
+            raise InputError(f"the {phase} phase needs --num-devices or --{phase}-devices-per-instance")
+        for device in request.devices:
+            if count is not None:
+                if count < 1:
+                    raise InputError(f"an instance needs at least 1 device, not {count}")
+                check_device_count(device, count)
+
+
+def planned_scenarios(request: SweepRequest) -> Iterator[PlannedScenario]:
+    """Every scenario of the request, plans of one model, device and workload together."""
+    check_request(request)
+    for model in request.models:
+        for device in request.devices:
+            for precision in request.precisions:
+                for workload in request.workloads:
+                    for phase in request.phases:
+                        yield from _phase_scenarios(request, model, device, precision, workload, phase)
+
+
+def _phase_scenarios(  # noqa: PLR0917  one of each dimension
+    request: SweepRequest,
+    model: NamedModel,
+    device: DeviceProfile,
+    precision: Precision,
+    workload: Workload,
+    phase: Phase,
+) -> Iterator[PlannedScenario]:
+    count = request.devices_of(phase)
+    if count is None:
+        return
+    for choice in plan_choices(model.spec, count, request.search):
+        scenario = Scenario(
+            model=model.spec,
+            device=device,
+            precision=precision,
+            plan=choice.plan,
+            workload=workload,
+            phase=phase,
+            convention=request.convention,
+            serving_model=request.serving_model,
+            serving_cost_ms=request.serving_cost_ms,
+        )
+        yield PlannedScenario(model_name=model.name, scenario=scenario, compile=request.compile, illegal=choice.illegal)
+
+
+def request_arguments(request: SweepRequest) -> dict[str, object]:
+    """The request as plain values, every default written out, for the sweep's record."""
+    search: dict[str, object] = {"rule": request.search.rule}
+    for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"):
+        sizes = getattr(request.search, f"{name}_sizes")
+        search[f"{name}_sizes"] = None if sizes is None else list(sizes)
+    return {
+        "models": [model.name for model in request.models],
+        "devices": [device.name for device in request.devices],
+        "workloads": list(request.workloads),
+        "precisions": list(request.precisions),
+        "num_devices": request.num_devices,
+        "prefill_devices_per_instance": request.prefill_devices,
+        "decode_devices_per_instance": request.decode_devices,
+        "phases": list(request.phases),
+        "convention": request.convention,
+        "compile": request.compile,
+        "search": search,
+        "batch_range": list(request.batch_range),
+        "serving_model": request.serving_model,
+        "serving_cost_ms": request.serving_cost_ms,
+    }

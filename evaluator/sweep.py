@@ -1,0 +1,353 @@
+"""Runs a sweep: captures what is missing, evaluates every batch size that is not stored, and stores every point.
+
+Not here: what a scenario costs (evaluator.evaluate), how rows are written (store.writing)."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from itertools import islice
+
+import numpy as np
+
+from evaluator.canonical import canonical
+from evaluator.capture import CaptureRequest
+from evaluator.cost import CostModel
+from evaluator.cost.theoretical import TheoreticalCost
+from evaluator.evaluate import batch_range, cost_model, evaluate_scenario, kv_cache_bits, traces_of
+from evaluator.formats import linear_format
+from evaluator.identity import RecordBuilder
+from evaluator.operators import OperatorSet, from_json, to_json
+from evaluator.probe_block import ProbeBlock
+from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
+from store.errors import InputError, SweepdbError
+from store.opening import Store
+from store.operators import get_operators, put_operators
+from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, Status, SweepRecord
+from store.scenarios import missing_intervals
+from store.sealing import seal
+from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
+
+SCENARIOS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a sweep has come."""
+
+    scenarios_done: int
+    scenarios: int
+    probes_stored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failures:
+    """Scenarios that ended alike."""
+
+    status: str
+    reason: str
+    scenarios: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepReport:
+    """What a sweep stored, found and could not evaluate."""
+
+    sweep: str
+    scenarios: int
+    probes_stored: int
+    probes_known: int
+    operators_captured: int
+    fitting_scenarios: int  # those with at least batch size 1 inside device memory, no reserve
+    failures: tuple[Failures, ...]
+    interrupted: bool = False
+
+
+@dataclass(slots=True)
+class _Tally:
+    probes_stored: int = 0
+    probes_known: int = 0
+    captured: int = 0
+    fitting: int = 0
+    done: int = 0
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A scenario with its operators and the batch sizes asked for; or its failure."""
+
+    planned: PlannedScenario
+    record: ScenarioRecord
+    operators: Mapping[str, OperatorSet]
+    interval: tuple[int, int] | None
+    fits: bool = False
+
+
+def program_version() -> str:
+    """The version of this program, for the sweep's record."""
+    try:
+        return version("sweepdb")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def run_sweep(
+    store: Store,
+    request: SweepRequest,
+    *,
+    label: str | None = None,
+    jobs: int = 1,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> SweepReport:
+    """Evaluate and store what the store lacks of `request`. ^C keeps what is acknowledged and marks the sweep."""
+    planned = list(planned_scenarios(request))
+    if not planned:
+        raise InputError("this request has no legal plan", hint="widen the sizes, or change --num-devices")
+    key = secrets.token_hex(6)
+    arguments = canonical(request_arguments(request))
+    sweep_id = begin_sweep(
+        store,
+        SweepRecord(
+            key=key, label=label, arguments=arguments, program_version=program_version(), started_at=datetime.now(UTC)
+        ),
+    )
+    runner = _Runner(store=store, request=request, sweep_id=sweep_id, total=len(planned), on_progress=on_progress)
+    interrupted = False
+    try:
+        with ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as pool:
+            for chunk in _chunks(planned, SCENARIOS_AT_ONCE):
+                runner.run(chunk, pool)
+    except KeyboardInterrupt:
+        interrupted = True
+    except BaseException:
+        finish_sweep(store, sweep_id, "failed")
+        raise
+    finish_sweep(store, sweep_id, "interrupted" if interrupted else "finished")
+    seal(store)
+    return runner.report(key, interrupted=interrupted)
+
+
+def evaluate_all(request: SweepRequest) -> Iterator[ProbeBlock]:
+    """Every block of a request, stored nowhere: for benchmarks and notebooks."""
+    operators: dict[str, OperatorSet] = {}
+    for planned in planned_scenarios(request):
+        if planned.illegal is None:
+            sets = {
+                trace: operators.get(item.key) or _capture(item, operators) for trace, item in captures(planned).items()
+            }
+            first, last = _interval(request, planned, sets)[0]
+            yield evaluate_scenario(planned.scenario, np.arange(first, last + 1), sets)
+
+
+def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
+    """The operator sets a scenario needs, by trace."""
+    scenario = planned.scenario
+    group, convention = scenario.precision.mxfp4_group_size, scenario.convention
+    linear = linear_format(scenario.precision.linear, mxfp4_group_size=group, convention=convention)
+    experts = linear_format(
+        scenario.precision.experts or scenario.precision.linear, mxfp4_group_size=group, convention=convention
+    )
+    return {
+        trace: CaptureRequest(
+            model=scenario.model,
+            plan=scenario.plan,
+            linear=linear,
+            experts=experts,
+            kv_bits=kv_cache_bits(scenario.precision),
+            trace=trace,
+            compile=planned.compile,
+            convention=convention,
+        )
+        for trace in traces_of(scenario.phase)
+    }
+
+
+def assumptions_of(cost: CostModel, operators: Iterable[OperatorSet]) -> str | None:
+    """What was assumed, one sentence a line: dtypes the device lacks, operators without a formula, calibration."""
+    said = list(cost.assumptions)
+    sets = list(operators)
+    if isinstance(cost, TheoreticalCost):
+        dtypes = {op.matrix_dtype for item in sets for op in item.operators if not op.matrix_flops.is_zero}
+        for dtype in sorted(dtypes):
+            run_in = cost.widened(dtype)
+            lacking = run_in != dtype and not (dtype == "bf16" and run_in == "fp16")
+            if lacking and cost.convention == "upstream":
+                said.append(f"{cost.device.name} has no {dtype} unit: its compute time is left out")
+            elif lacking:
+                said.append(f"{cost.device.name} has no {dtype} unit: computed in {run_in}")
+    said += [
+        f"operator without a formula: {name}" for name in sorted({name for item in sets for name in item.unmodelled})
+    ]
+    return "\n".join(said) or None
+
+
+def _capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
+    from evaluator.capture import capture
+
+    operators[request.key] = capture(request)
+    return operators[request.key]
+
+
+def _chunks(items: Sequence[PlannedScenario], size: int) -> Iterator[list[PlannedScenario]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, size)):
+        yield chunk
+
+
+def _interval(
+    request: SweepRequest, planned: PlannedScenario, operators: Mapping[str, OperatorSet]
+) -> tuple[tuple[int, int], bool]:
+    worth = batch_range(planned.scenario, operators)
+    first, last = request.batch_range
+    largest = worth.last if last is None else min(last, worth.last)
+    return (first, max(first, largest)), worth.largest_fitting >= 1
+
+
+@dataclass(slots=True, kw_only=True)
+class _Runner:
+    """One sweep in progress."""
+
+    store: Store
+    request: SweepRequest
+    sweep_id: int
+    total: int
+    on_progress: Callable[[Progress], None]
+    tally: _Tally = field(default_factory=_Tally)
+    records: RecordBuilder = field(default_factory=RecordBuilder)
+    operators: dict[str, OperatorSet] = field(default_factory=dict)
+
+    def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor) -> None:
+        """Capture, plan, evaluate and store some scenarios."""
+        self._provide_operators(chunk)
+        ready = [self._ready(planned) for planned in chunk]
+        refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
+        todo = [task for item, ref in zip(ready, refs, strict=True) for task in self._tasks(item, ref)]
+        try:
+            for (item, ref, _), block in zip(todo, pool.map(_evaluated, todo), strict=True):
+                self._keep(item, ref, block)
+        finally:
+            self.tally.done += len(chunk)
+        self._say()
+
+    def report(self, key: str, *, interrupted: bool) -> SweepReport:
+        """The outcome so far."""
+        tally = self.tally
+        return SweepReport(
+            sweep=key,
+            scenarios=self.total,
+            probes_stored=tally.probes_stored,
+            probes_known=tally.probes_known,
+            operators_captured=tally.captured,
+            fitting_scenarios=tally.fitting,
+            failures=tuple(
+                Failures(status=status, reason=reason, scenarios=count)
+                for (status, reason), count in sorted(tally.failures.items())
+            ),
+            interrupted=interrupted,
+        )
+
+    def _provide_operators(self, chunk: Sequence[PlannedScenario]) -> None:
+        wanted = {
+            item.key: item
+            for planned in chunk
+            if planned.illegal is None and _unsupported(planned) is None
+            for item in captures(planned).values()
+        }
+        missing = [key for key in wanted if key not in self.operators]
+        self.operators = {key: self.operators[key] for key in wanted if key in self.operators}
+        self.operators |= {key: from_json(text) for key, text in get_operators(self.store, missing).items()}
+        new = [wanted[key] for key in missing if key not in self.operators]
+        if not new:
+            return
+        import torch
+
+        fresh = [(item, _capture(item, self.operators)) for item in new]
+        put_operators(
+            self.store,
+            [
+                OperatorSetRecord(key=item.key, payload=to_json(captured), torch_version=str(torch.__version__))
+                for item, captured in fresh
+            ],
+        )
+        self.tally.captured += len(fresh)
+
+    def _ready(self, planned: PlannedScenario) -> _Ready:
+        if planned.illegal is not None:
+            return self._failed(planned, "illegal", planned.illegal)
+        if (unsupported := _unsupported(planned)) is not None:
+            return self._failed(planned, "unsupported", unsupported)
+        try:
+            sets = {trace: self.operators[item.key] for trace, item in captures(planned).items()}
+            interval, fits = _interval(self.request, planned, sets)
+            cost = cost_model(planned.scenario.device, planned.scenario.convention)
+            said = assumptions_of(cost, sets.values())
+        except SweepdbError as error:
+            return self._failed(planned, "unsupported", error.message)
+        except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
+            return self._failed(planned, "error", f"{type(error).__name__}: {error}")
+        record = self.records.scenario(planned.model_name, planned.scenario, compile=planned.compile, assumptions=said)
+        return _Ready(planned, record, sets, interval, fits)
+
+    def _failed(self, planned: PlannedScenario, status: Status, reason: str) -> _Ready:
+        record = self.records.scenario(
+            planned.model_name,
+            planned.scenario,
+            compile=planned.compile,
+            status=status,
+            reason=reason,
+        )
+        self.tally.failures[status, reason] += 1
+        return _Ready(planned, record, {}, None)
+
+    def _tasks(self, item: _Ready, ref: ScenarioRef) -> Iterator[tuple[_Ready, ScenarioRef, tuple[int, int]]]:
+        if item.interval is None:
+            return
+        self.tally.fitting += item.fits
+        first, last = item.interval
+        missing = missing_intervals(item.interval, ref.known)
+        self.tally.probes_known += (last - first + 1) - sum(end - start + 1 for start, end in missing)
+        if not missing:
+            record_interval(self.store, self.sweep_id, ref.id, first, last)
+        for interval in missing:
+            yield item, ref, interval
+
+    def _keep(self, item: _Ready, ref: ScenarioRef, block: ProbeBlock | Exception) -> None:
+        if isinstance(block, Exception):
+            failed = self._failed(item.planned, "error", f"{type(block).__name__}: {block}")
+            put_scenarios(self.store, self.sweep_id, [failed.record])
+            return
+        record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=block.composition)
+        self.tally.probes_stored += put_block(self.store, self.sweep_id, ref.id, record)
+        if item.interval is not None and item.interval != (int(block.batch_size[0]), int(block.batch_size[-1])):
+            record_interval(self.store, self.sweep_id, ref.id, *_stored_part(item.interval, block))
+        self._say()
+
+    def _say(self) -> None:
+        self.on_progress(
+            Progress(scenarios_done=self.tally.done, scenarios=self.total, probes_stored=self.tally.probes_stored)
+        )
+
+
+def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int]:
+    """What is known to be stored once `block` is: the part of the interval up to its end."""
+    return interval[0], int(block.batch_size[-1])
+
+
+def _unsupported(planned: PlannedScenario) -> str | None:
+    if planned.scenario.drafting and planned.scenario.model.mtp_layers == 0:
+        return f"{planned.model_name} has no MTP module; --num-mtp-tokens must be 0"
+    return None
+
+
+def _evaluated(task: tuple[_Ready, ScenarioRef, tuple[int, int]]) -> ProbeBlock | Exception:
+    item, _, (first, last) = task
+    try:
+        return evaluate_scenario(item.planned.scenario, np.arange(first, last + 1, dtype=np.int64), item.operators)
+    except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
+        return error
