@@ -49,9 +49,7 @@ class ProbeBlock:
     decode_step_p50_ms: FloatArray
     decode_step_p90_ms: FloatArray
     decode_step_p99_ms: FloatArray
-    composition: tuple[Integers, Integers, Integers] | None = None  # (batch size, bin, samples) for length bins
 
     def columns(self) -> Mapping[str, FloatArray | Integers]:
-        """Every stored measure by name: neither the batch size nor the composition."""
-        apart = {"batch_size", "composition"}
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in apart}
+        """Every column but the batch size, by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "batch_size"}

@@ -322,7 +322,7 @@ class _Runner:
             failed = self._failed(item.planned, "error", f"{type(block).__name__}: {block}")
             put_scenarios(self.store, self.sweep_id, [failed.record])
             return
-        record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=block.composition)
+        record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns())
         self.tally.probes_stored += put_block(self.store, self.sweep_id, ref.id, record)
         if item.interval is not None and item.interval != (int(block.batch_size[0]), int(block.batch_size[-1])):
             record_interval(self.store, self.sweep_id, ref.id, *_stored_part(item.interval, block))
