@@ -56,12 +56,18 @@ def all_reduced(step: Step, x: Tensor) -> Tensor:
     return operators.all_reduce(x, tp, 1) if tp > 1 else x
 
 
-def linear(step: Step, label: str, x: Tensor, columns: int, form: Format, *, bias: bool = False) -> Tensor:
-    """One (quantised) linear with this device's columns; quantises its input unless a fused operator already has."""
+def linear(
+    step: Step, label: str, x: Tensor, columns: int, form: Format, *, bias: bool = False, shared: bool = False
+) -> Tensor:
+    """One (quantised) linear with this device's columns; quantises its input unless a fused operator already has.
+
+    `shared` weights are another operator's, and counted there."""
     with step.recorder.within(label):
         if form.activation_bits < 16 and x.dtype is not torch.int8:
             x = operators.quantise(x, form.activation_bits)
-        return operators.linear(x, parameter(columns, x.shape[1]), parameter(columns) if bias else None, form.name)
+        return operators.linear(
+            x, parameter(columns, x.shape[1]), parameter(columns) if bias else None, form.name, shared
+        )
 
 
 def normed(step: Step, label: str, x: Tensor, quantised: Format | None = None) -> Tensor:

@@ -106,8 +106,9 @@ def _logits(step: Step, x: Tensor, *, shared_head: bool) -> None:
             x = _last_tokens(step, x)
     else:
         x = x.new_empty((step.point.sequences, x.shape[1]))  # every token of a decode step produces logits
-    tied = shared_head or model.tie_word_embeddings
-    logits = linear(step, "tied_head" if tied else "lm_head", x, divided(model.vocab_size, tp), HALF)
+    # A tied head is a slice of the embedding table, which the last stage of a pipeline does not hold.
+    shared = shared_head or (model.tie_word_embeddings and step.plan.pp == 1)
+    logits = linear(step, "lm_head", x, divided(model.vocab_size, tp), HALF, shared=shared)
     if tp > 1:
         with recorder.within("lm_head_all_gather"):
             operators.all_gather(logits, 1, tp, 1)
@@ -128,7 +129,9 @@ def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> 
     model = step.model
     ids = meta_tensor(step.point.tokens, dtype=torch.int64)
     with step.recorder.within("embedding"):
-        embedded = operators.gather_rows(parameter(model.vocab_size, model.hidden_size), ids)
+        # The last stage of a pipeline does not hold the model's table and needs its own.
+        look_up = operators.embed if step.plan.pp > 1 else operators.gather_rows
+        embedded = look_up(parameter(model.vocab_size, model.hidden_size), ids)
     pair = torch.cat((normed(step, "embedding_norm", embedded), normed(step, "hidden_norm", hidden)), dim=1)
     x = linear(step, "projection", pair, model.hidden_size, HALF)
     with step.recorder.within("layer"):

@@ -223,7 +223,7 @@ def _quantise(call: Call) -> Work:
 
 @formula("sweepdb::linear")
 def _linear(call: Call) -> Work:
-    x, weight, bias, form = call.args
+    x, weight, bias, form, shared = call.args
     format_ = call.formats[form]
     rows, (columns, depth) = x.shape[0], weight.shape
     weights = bits_bytes(weight.numel(), format_.weight_bits + format_.scale_bits_per_weight)
@@ -234,7 +234,7 @@ def _linear(call: Call) -> Work:
         vector_flops=(weight.numel() if format_.dequantise_weight else 0) + (rows * columns if bias is not None else 0),
         bytes_read=bits_bytes(x.numel(), format_.activation_bits) + weights + size_bytes(bias),
         bytes_written=size_bytes(call.result),
-        weight_bytes=weights + size_bytes(bias),
+        weight_bytes=0 if shared else weights + size_bytes(bias),
         weight_format=form,
         activation_dtype=_activation_dtype(format_),
         gemm=(rows, columns, depth, 1),

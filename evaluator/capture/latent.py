@@ -71,7 +71,7 @@ def _expanded(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
     width = heads * (attention.nope_head_dim + attention.value_head_dim)
     # Not quantised: engines keep this projection in 16 bits because the absorbed form needs it so.
     with step.recorder.within("kv_up_proj", per_phase=True):
-        operators.linear(latent, parameter(width, attention.kv_lora_rank), None, "BF16")
+        operators.linear(latent, parameter(width, attention.kv_lora_rank), None, "BF16", False)
     with step.recorder.within("attention", per_phase=True):
         return attended(
             step,

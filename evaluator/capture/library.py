@@ -84,8 +84,8 @@ def quantise(x: Tensor, bits: int) -> Tensor:
     return _bytes_like(x)
 
 
-@_operator("linear(Tensor x, Tensor weight, Tensor? bias, str form) -> Tensor")
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None, form: str) -> Tensor:
+@_operator("linear(Tensor x, Tensor weight, Tensor? bias, str form, bool shared) -> Tensor")
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None, form: str, shared: bool) -> Tensor:
     return x.new_empty((x.shape[0], weight.shape[0]), dtype=torch.bfloat16)
 
 
