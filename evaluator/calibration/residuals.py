@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.calibration.figures import Figures
-from evaluator.calibration.fit import Mask, accuracy_of
+from evaluator.calibration.fit import Mask
 from evaluator.calibration.forms import FORMS, Array, Inputs
 from evaluator.calibration.kernels import KernelSet, kernel_sets
-from evaluator.calibration.record import Accuracy, Calibration
+from evaluator.calibration.record import Calibration
 from evaluator.calibration.tables import KernelTable
 
 # What a kernel's grid is laid out over: the first axes are lines of the sweep (thinned in the test), the others models.
@@ -117,9 +117,9 @@ def residual_grids(
     }
 
 
-def held_out_lines(rows: KernelSet, calibration: Calibration, figures: Figures) -> Accuracy:
-    """Error of interpolation where every second line of each swept axis is held out, over the held-out rows inside
-    the grid."""
+def held_out_rows(rows: KernelSet, calibration: Calibration, figures: Figures) -> tuple[Array, Array]:
+    """Predicted and measured times where every second line of each swept axis is held out: the held-out rows in the
+    grid."""
     family = family_of(rows.name)
     coordinates = coordinates_of(family, rows.inputs)
     keep: Mask = np.ones(rows.latency_s.shape, dtype=np.bool_)
@@ -129,8 +129,6 @@ def held_out_lines(rows: KernelSet, calibration: Calibration, figures: Figures) 
         keep = keep & (index % 2 == 0)
         inside = inside & (coordinates[axis] <= values[(values.size - 1) // 2 * 2])
     grid = residual_grid(rows, calibration, figures, keep)
-    predicted = FORMS[rows.form].seconds(calibration.values(rows.name), rows.inputs, figures) * np.exp(
-        grid.at(coordinates)
-    )
+    predicted = FORMS[rows.form].seconds(calibration.values(rows.name), rows.inputs, figures)
     test = inside & ~keep
-    return accuracy_of(predicted[test], rows.latency_s[test], fitted=int(keep.sum()))
+    return (predicted * np.exp(grid.at(coordinates)))[test], rows.latency_s[test]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,21 @@ def _kind(columns: set[str]) -> str | None:
         return "mla_module"
     fitting = [kind for kind, names in COLUMNS.items() if set(names) <= columns]
     return max(fitting, key=lambda kind: len(COLUMNS[kind]), default=None)
+
+
+def write_tables(tables: Iterable[KernelTable], folder: Path) -> tuple[Path, ...]:
+    """One CSV file a kind, in the columns that `read_tables` reads."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for table in tables:
+        columns = {**table.words, **table.numbers, "latency_us": table.latency_s * 1e6}
+        path = folder / f"{table.kind}.csv"
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(columns)
+            writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+        written.append(path)
+    return tuple(written)
 
 
 _SCANS = {True: "select * from read_parquet(?)", False: "select * from read_csv(?)"}
