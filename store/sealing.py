@@ -26,6 +26,7 @@ from store.snapshots import (
     Manifest,
     Part,
     RejectedPart,
+    Snapshot,
     describe_blocks,
     hash_file,
     load_snapshot,
@@ -46,6 +47,7 @@ _ROW_GROUP_ROWS = 122_880
 _RETIRED_KEPT_S = 300.0  # a reader opens the parts it listed within this time; a slower one lists them again
 _LOCK_WAIT_S = 120.0
 _SEALING_MEMORY = "2GB"
+_SORTING = ".sorting"  # where DuckDB sorts what does not fit in memory
 
 
 class Located(Protocol):
@@ -88,8 +90,17 @@ def seal_location(location: StoreLocation) -> SealReport:
         duckdb.connect() as connection,
     ):
         connection.execute("SET memory_limit = $limit", {"limit": _SEALING_MEMORY})
-        connection.execute("SET temp_directory = $directory", {"directory": str(directory / ".sorting")})
+        connection.execute("SET temp_directory = $directory", {"directory": str(directory / _SORTING)})
         return _Sealing(connection, transaction, location, store_id, directory).run()
+
+
+def check_snapshots(store: Located) -> Snapshot:
+    """Compare every part with its full hash and with the store; change nothing."""
+    import duckdb
+
+    with read_transaction(store.location) as transaction, duckdb.connect() as connection:
+        store_id = read_identity(transaction)
+        return load_snapshot(connection, transaction, store.location, store_id, full_hash=lambda _: True)
 
 
 def read_identity(transaction: ReadTransaction) -> str:
@@ -121,10 +132,11 @@ class _Sealing:
         hot = blocks_within(self._transaction, complement(snapshot.blocks))
         parts = [with_current_time(part) for part in snapshot.parts if part.path.parent == self._directory]
         steps = plan_steps(hot, parts)
+        self._publish(tuple(parts))
         for step in steps:
             part = self._write(step)
             parts = [kept for kept in parts if kept not in step.merged] + [part]
-        self._publish(tuple(parts))
+            self._publish(tuple(parts))  # whoever is killed in the next step has not lost this one
         return SealReport(
             directory=self._directory,
             probes_sealed=sum(block.probe_count for block in hot),

@@ -240,11 +240,16 @@ def _footers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> di
         return {}
     names = [str(path) for path in paths]
     try:
-        rows = connection.execute(
-            "SELECT f.file_name, decode(k.value), f.num_rows FROM parquet_file_metadata($files) f"
-            " JOIN parquet_kv_metadata($files) k ON k.file_name = f.file_name WHERE k.key = $key::BLOB",
-            {"files": names, "key": FOOTER_KEY},
-        ).fetchall()
+        # Of its own: reading a damaged file fails, and would abort the transaction the caller may be in.
+        rows = (
+            connection.cursor()
+            .execute(
+                "SELECT f.file_name, decode(k.value), f.num_rows FROM parquet_file_metadata($files) f"
+                " JOIN parquet_kv_metadata($files) k ON k.file_name = f.file_name WHERE k.key = $key::BLOB",
+                {"files": names, "key": FOOTER_KEY},
+            )
+            .fetchall()
+        )
     except duckdb.Error:
         if len(paths) == 1:
             return {}
