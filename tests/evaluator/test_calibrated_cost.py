@@ -1,0 +1,330 @@
+"""The calibrated and empirical families behind the cost interface, on a made-up device and on the shipped ones."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evaluator.calibration.figures import Figures, figures_of
+from evaluator.calibration.forms import FORMS
+from evaluator.calibration.kernels import KernelSet
+from evaluator.calibration.lookup import attention_kernel, kernel_format, product_kernel
+from evaluator.calibration.record import Calibration, carried_to, to_json
+from evaluator.calibration.residuals import ResidualGrid, held_out_rows, residual_grid
+from evaluator.calibration.shipped import CARRIED, FITTED, shipped_calibration
+from evaluator.calibration.tables import KernelTable
+from evaluator.cost import CostModel
+from evaluator.cost.calibrated import CalibratedCost, calibrated_cost
+from evaluator.cost.empirical import empirical_cost
+from evaluator.cost.links import reach
+from evaluator.device import DeviceProfile, Link
+from evaluator.operators import (
+    Affine,
+    AttentionExtents,
+    CollectiveExtents,
+    ExpertExtents,
+    GemmExtents,
+    Operator,
+)
+from evaluator.sums import BatchSums
+from store.errors import InputError
+
+VALUES = {
+    name: {
+        parameter.name: parameter.choices[0] if parameter.choices else parameter.starts[0]
+        for parameter in form.parameters
+    }
+    for name, form in FORMS.items()
+}
+KERNELS = {
+    "gemm.bf16": VALUES["matmul"],
+    "gemm.fp8": VALUES["matmul"] | {"fixed_us": 9.0},
+    "prefill_attention.bf16.kv_bf16.d128": VALUES["prefill_attention"],
+    "decode_attention.gqa.kv_bf16.d128": VALUES["decode_attention"],
+    "moe.bf16.gated.balanced": VALUES["experts"],
+    "collective.all_reduce": VALUES["collective"],
+    "collective.all_reduce_custom": VALUES["collective"] | {"fixed_us": 2.0},
+    "collective.all_gather": VALUES["collective"],
+    "elementwise": {"fixed_us": 2.0, "memory_efficiency": 0.8, "cache_mb": 1e4, "beyond_efficiency": 1.0},
+}
+CALIBRATION = Calibration(device="toy", kernels=KERNELS, accuracy={}, includes=("rope", "quantise", "moe_routing"))
+PROFILE = DeviceProfile(
+    name="toy",
+    vendor="none",
+    family="calibrated",
+    matrix_flops_per_s=(("bf16", 100e12), ("fp8", 200e12)),
+    vector_flops_per_s=(("bf16", 10e12),),
+    memory_bytes=2**36,
+    memory_bandwidth_bytes_per_s=1e12,
+    grid=(4, 8),
+    links=(
+        Link(bandwidth_bytes_per_s=10e9, latency_s=5e-6, efficiency=1.0),
+        Link(bandwidth_bytes_per_s=100e9, latency_s=1e-6, efficiency=1.0),
+    ),
+    compute_efficiency=0.7,
+    memory_efficiency=0.6,
+    matrix_static_s=5e-6,
+    vector_static_s=2e-6,
+    communication_static_s=5e-6,
+    compute_units=100,
+    calibration=to_json(CALIBRATION),
+)
+FIGURES = Figures(
+    matrix_flops_per_s=PROFILE.matrix_flops_per_s,
+    memory_bytes_per_s=1e12,
+    link_bytes_per_s=100e9,
+    compute_units=100,
+)
+TOKENS = np.array([1.0, 7.0, 64.0, 2048.0])
+SUMS = BatchSums(tokens=TOKENS, sequences=TOKENS, pairs=1000 * TOKENS, keys=1000 * TOKENS)
+GEMM = Operator(
+    kind="gemm", label="x", counts=(1,), weight_format="BF16", gemm=GemmExtents(m=Affine(tokens=1), n=4096, k=1024)
+)
+
+
+def cost(**changes) -> CostModel:
+    return calibrated_cost(replace(PROFILE, **changes))
+
+
+def collective(kind, group, stride=1, bytes_each=1000):
+    extents = CollectiveExtents(group_size=group, stride=stride, payload_bytes=Affine(tokens=bytes_each))
+    return Operator(kind=kind, label="x", counts=(1,), collective=extents)
+
+
+def attention(kind, query_heads=32, kv_heads=8, window=None):
+    extents = AttentionExtents(
+        query_heads=query_heads, kv_heads=kv_heads, head_dim=128, value_head_dim=128, window=window
+    )
+    return Operator(kind=kind, label="x", counts=(1,), attention=extents)
+
+
+def experts(role, tokens=1):
+    extents = ExpertExtents(
+        tokens=Affine(tokens=tokens),
+        experts=64,
+        local_experts=16,
+        ranks=4,
+        experts_per_token=4,
+        hidden_size=1024,
+        intermediate_size=512,
+        role=role,
+    )
+    return Operator(kind="moe_grouped_gemm", label="x", counts=(1,), weight_format="BF16", experts=extents)
+
+
+def test_a_product_is_priced_by_its_form():
+    inputs = {
+        "m": TOKENS,
+        "n": 4096.0,
+        "k": 1024.0,
+        "weight_bytes": 2.0,
+        "activation_bytes": 2.0,
+        "peak_flops_per_s": 100e12,
+        "quantises": 0.0,
+    }
+    expected = FORMS["matmul"].seconds(VALUES["matmul"], inputs, FIGURES)
+    seconds = cost().operator_seconds(GEMM, SUMS)
+    assert seconds.total() == pytest.approx(expected)
+    assert seconds.overhead == pytest.approx(VALUES["matmul"]["fixed_us"] * 1e-6)
+
+
+def test_no_rows_of_logits_cost_nothing():
+    none = BatchSums(tokens=TOKENS, sequences=0 * TOKENS, pairs=TOKENS, keys=TOKENS)
+    head = replace(GEMM, gemm=GemmExtents(m=Affine(sequences=1), n=4096, k=1024))
+    assert (cost().operator_seconds(head, none).total() == 0).all()
+
+
+def test_kinds_inside_measured_kernels_are_not_priced_twice():
+    rope = Operator(kind="rope", label="x", counts=(1,), bytes_read=Affine(tokens=1000))
+    assert cost().operator_seconds(rope, SUMS).total() == 0.0
+    between = Operator(
+        kind="activation", label="layers.mlp.experts.activation", counts=(1,), bytes_read=Affine(tokens=1000)
+    )
+    shared = replace(between, label="layers.mlp.shared_experts.activation")
+    assert cost().operator_seconds(between, SUMS).total() == 0.0
+    assert (cost().operator_seconds(shared, SUMS).total() > 0).all()
+
+
+def test_memory_bound_operators_by_hand():
+    # 3 launches x 2 us + 8000 bytes a token at 0.8 TB/s = 10 ns a token
+    operator = Operator(
+        kind="norm",
+        label="x",
+        counts=(1,),
+        launches=3,
+        bytes_read=Affine(tokens=6000),
+        bytes_written=Affine(tokens=2000),
+    )
+    assert cost().operator_seconds(operator, SUMS).total() == pytest.approx(6e-6 + 1e-8 * TOKENS)
+
+
+@pytest.mark.parametrize("kind", ["attention_prefill", "attention_decode"])
+def test_attention_grows_with_what_is_attended(kind):
+    more = BatchSums(tokens=TOKENS, sequences=TOKENS, pairs=9000 * TOKENS, keys=9000 * TOKENS)
+    few, many = (cost().operator_seconds(attention(kind), sums).total() for sums in (SUMS, more))
+    assert (many > few).all()
+
+
+def test_experts_apart_add_up_to_the_measured_kernel():
+    whole, up, down = (cost().operator_seconds(experts(role), SUMS).total() for role in ("both", "gate_up", "down"))
+    assert up + down == pytest.approx(whole)
+
+
+def test_all_reduce_takes_the_faster_kernel_inside_one_level():
+    inside = cost().operator_seconds(collective("all_reduce", 8), SUMS).communication
+    custom_only = KERNELS["collective.all_reduce_custom"]
+    inputs = {"message_bytes": 1000 * TOKENS, "group": 8.0, "passes": 2.0, "one_shot": 1.0}
+    custom = FORMS["collective"].seconds(custom_only, inputs, FIGURES)
+    plain = FORMS["collective"].seconds(VALUES["collective"], inputs | {"one_shot": 0.0}, FIGURES)
+    assert inside == pytest.approx(np.minimum(custom, plain))
+
+
+def test_a_group_beyond_the_innermost_level_uses_the_slower_link():
+    assert reach(PROFILE, 8, 1)[0].bandwidth_bytes_per_s == 100e9
+    assert reach(PROFILE, 2, 8)[0].bandwidth_bytes_per_s == 10e9
+    assert reach(PROFILE, 64, 1) == (PROFILE.links[0], 3)
+    near, far = (cost().operator_seconds(collective("all_gather", 8, stride), SUMS).communication for stride in (1, 4))
+    assert (far > near).all()
+
+
+def test_one_device_needs_no_collective():
+    assert cost().operator_seconds(collective("all_reduce", 1), SUMS).total() == 0.0
+
+
+def test_nearest_coefficients_but_its_own_bytes_and_peak():
+    assert product_kernel(CALIBRATION, "gemm", "nvfp4") == "gemm.fp8"
+    assert product_kernel(CALIBRATION, "gemm", "w4a16") == "gemm.bf16"
+    assert kernel_format("W8A8_STATIC").name == "int8"
+    assert attention_kernel(CALIBRATION, "decode_attention.mha", "fp8", 64, None) == "decode_attention.gqa.kv_bf16.d128"
+    with pytest.raises(InputError, match="no kernel mla_prefill"):
+        attention_kernel(CALIBRATION, "mla_prefill", "bf16", 192, None)
+    with pytest.raises(InputError, match="no calibrated kernel format"):
+        kernel_format("BASE64")
+
+
+def test_assumptions_say_what_is_carried_and_what_is_inside():
+    carried = to_json(carried_to(CALIBRATION, "other"))
+    said = " ".join(cost(calibration=carried).assumptions)
+    assert "carried over from toy" in said
+    assert "rope" in said
+    assert cost().convention == "physical"
+
+
+def test_a_profile_without_calibration_is_refused():
+    with pytest.raises(InputError, match="has no calibration"):
+        calibrated_cost(replace(PROFILE, calibration=None))
+    with pytest.raises(InputError, match="unknown routing"):
+        calibrated_cost(PROFILE, routing="fair")
+
+
+def grid_rows(factor):
+    m, n, k = (
+        axis.ravel() for axis in np.meshgrid(2.0 ** np.arange(8), 2.0 ** np.arange(7, 11), 2.0 ** np.arange(7, 10))
+    )
+    inputs = {
+        "m": m,
+        "n": n,
+        "k": k,
+        "weight_bytes": np.full(m.shape, 2.0),
+        "activation_bytes": np.full(m.shape, 2.0),
+        "peak_flops_per_s": np.full(m.shape, 100e12),
+        "quantises": np.zeros(m.shape),
+    }
+    seconds = FORMS["matmul"].seconds(VALUES["matmul"], inputs, FIGURES) * factor(m, n, k)
+    return KernelSet(name="gemm.bf16", form="matmul", inputs=inputs, latency_s=seconds)
+
+
+def test_residuals_are_exact_on_the_grid_and_nothing_outside():
+    rows = grid_rows(lambda m, n, k: 1.3 + 0.2 * np.sin(m))
+    grid = residual_grid(rows, CALIBRATION, FIGURES)
+    at = {axis: rows.inputs[axis] for axis in ("m", "n", "k")}
+    predicted = FORMS["matmul"].seconds(VALUES["matmul"], rows.inputs, FIGURES)
+    assert predicted * np.exp(grid.at(at)) == pytest.approx(rows.latency_s)
+    outside = {"m": np.array([1000.0, 4.0]), "n": np.array([256.0, 1e6]), "k": np.array([256.0, 256.0])}
+    assert (grid.at(outside) == 0).all()
+
+
+def test_a_residual_smooth_in_log_space_is_interpolated_exactly():
+    rows = grid_rows(lambda m, n, k: m**0.1 * n**-0.05)
+    predicted, measured = held_out_rows(rows, CALIBRATION, FIGURES)
+    assert predicted.size > 0
+    assert predicted == pytest.approx(measured, rel=1e-9)
+
+
+def test_unmeasured_corners_do_not_count_where_most_are_measured():
+    grid = ResidualGrid(axes=("m",), lines=(np.log([1.0, 2.0, 4.0]),), residuals=np.array([0.2, np.nan, 0.4]))
+    # 2^0.25: three quarters of the weight on 0.2 -> 0.15 / 0.75 = 0.2; 2^0.75: one quarter -> 0.05 / 0.5 = 0.1
+    assert grid.at({"m": np.array([2**0.25, 2**0.75])}) == pytest.approx([0.2, 0.1])
+
+
+def test_the_empirical_family_follows_its_measurements():
+    rows = grid_rows(lambda m, n, k: 1.5 + 0 * m)
+    table = KernelTable(
+        kind="gemm",
+        numbers={axis: rows.inputs[axis] for axis in ("m", "n", "k")},
+        words={"dtype": np.full(rows.latency_s.shape, "bfloat16")},
+        latency_s=rows.latency_s,
+        source="made",
+    )
+    empirical = empirical_cost(PROFILE, [table])
+    operator = replace(GEMM, gemm=GemmExtents(m=Affine(tokens=1), n=512, k=256))
+    base, corrected = (model.operator_seconds(operator, SUMS).total() for model in (cost(), empirical))
+    inside = TOKENS <= 128
+    assert corrected[inside] == pytest.approx(1.5 * base[inside])
+    assert corrected[~inside] == pytest.approx(base[~inside])
+    assert any("interpolated" in said for said in empirical.assumptions)
+
+
+@pytest.mark.parametrize("device", FITTED)
+def test_shipped_coefficients_lie_inside_their_bounds(device):
+    calibration = shipped_calibration(device)
+    assert calibration.carried_from is None
+    forms = {
+        "gemm": "matmul",
+        "mla_bmm": "matmul",
+        "mla_prefill": "prefill_attention",
+        "mla_decode": "decode_attention",
+        "moe": "experts",
+    }
+    for kernel, values in calibration.kernels.items():
+        family = kernel.partition(".")[0]
+        form = FORMS[forms.get(family, family)]
+        assert set(values) == {parameter.name for parameter in form.parameters}
+        for parameter in form.parameters:
+            value = values[parameter.name]
+            assert value in parameter.choices or parameter.low * 0.999 <= value <= parameter.high * 1.001, (
+                kernel,
+                parameter,
+            )
+
+
+@pytest.mark.parametrize("device", [*FITTED, *CARRIED])
+def test_every_shipped_device_prices_every_kind(device):
+    from evaluator.profiles.load import load_device
+
+    model = calibrated_cost(load_device(device, family="calibrated"))
+    assert isinstance(model, CalibratedCost)
+    assert model.calibration.carried_from == CARRIED.get(device)
+    mla = AttentionExtents(query_heads=16, kv_heads=1, head_dim=576, value_head_dim=512, kv_bits=8)
+    operators = [
+        GEMM,
+        *(replace(GEMM, weight_format=form) for form in ("FP8", "FP8_BLOCK", "NVFP4", "W8A8", "W4A16", "MXFP4")),
+        replace(GEMM, kind="batched_gemm", gemm=GemmExtents(m=Affine(tokens=1), n=512, k=128, batch=16)),
+        attention("attention_prefill"),
+        attention("attention_decode"),
+        attention("attention_decode", 64, 1, 128),
+        replace(attention("mla_decode"), attention=mla),
+        replace(
+            attention("mla_prefill"),
+            attention=AttentionExtents(query_heads=16, kv_heads=16, head_dim=192, value_head_dim=128),
+        ),
+        experts("both"),
+        *(collective(kind, 8) for kind in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive")),
+        Operator(kind="norm", label="x", counts=(1,), bytes_read=Affine(tokens=1000)),
+    ]
+    for operator in operators:
+        seconds = model.operator_seconds(operator, SUMS).total()
+        assert np.isfinite(seconds).all(), operator
+        assert (seconds > 5e-7).all(), operator
+        assert (seconds < 1.0).all(), operator
+    assert figures_of(model.profile).compute_units > 1
