@@ -115,7 +115,8 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         # Reading in WAL mode needs a -shm file beside the store. Where that cannot be made and no write-ahead log
         # waits to be read with it, nobody is writing, so the file may be read as it lies.
-        if os.access(path.parent, os.W_OK) or _has_log(path):
+        effective = os.access in os.supports_effective_ids
+        if os.access(path.parent, os.W_OK, effective_ids=effective) or _has_log(path):
             raise
         connection = sqlite3.connect(f"{uri}&immutable=1", uri=True, isolation_level=None, check_same_thread=False)
     return connection

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import duckdb
@@ -307,19 +310,42 @@ def test_where_the_place_beside_the_store_cannot_be_written_the_cache_is_used(tm
     assert rows(url) == expected
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_store_in_a_read_only_directory_is_sealed_into_the_cache(tmp_path):
-    folder = tmp_path / "shelf"
-    folder.mkdir()
-    url = f"sqlite:///{folder}/store.sqlite"
-    fill(url, probes=500)
-    expected = rows(url)
-    folder.chmod(0o555)
+@contextmanager
+def unprivileged():
+    """Drop root's rights for a while: root may write anywhere."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(pwd.getpwnam("nobody").pw_uid)
     try:
-        assert seal_location(parse_url(url)).directory.is_relative_to(tmp_path / "cache")
-        assert rows(url) == expected
+        yield
     finally:
-        folder.chmod(0o755)
+        os.seteuid(0)
+
+
+@pytest.mark.parametrize("log_left", [False, True])
+def test_a_store_in_a_read_only_directory_is_read_and_sealed_into_the_cache(monkeypatch, log_left):
+    with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+        folder, cache = Path(name) / "shelf", Path(name) / "cache"
+        folder.mkdir()
+        cache.mkdir()
+        url = f"sqlite:///{folder}/store.sqlite"
+        fill(url, probes=500)
+        if log_left:  # a reader leaves an empty log behind
+            rows(url)
+            assert (folder / "store.sqlite-shm").exists()
+        for path in (Path(name), cache):
+            path.chmod(0o777)
+        folder.chmod(0o555)
+        stack.callback(folder.chmod, 0o755)
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        with unprivileged():
+            expected = rows(url)
+            report = seal_location(parse_url(url))
+            assert report.directory.is_relative_to(cache)
+            assert report.probes_sealed == len(expected) >= 500
+            assert sources(url) == (len(expected), 0, ())
+            assert rows(url) == expected
 
 
 def test_a_full_disk_is_a_clear_error_and_loses_nothing(tmp_path):
