@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 
+from store.errors import NotAStoreError
 from store.faults import store_faults
 from store.location import StoreLocation
 from store.readers import ReadTransaction, read_transaction
-from store.reading import connect_sqlite
+from store.reading import connect_sqlite, read_store_id
 from store.revision import HEAD_REVISION
 
 _MOST_FAULTS = 20
@@ -93,27 +94,34 @@ class CheckReport:
 
 
 def check_store(location: StoreLocation) -> CheckReport:
-    """Check a whole store, its snapshots included, and report every fault found."""
-    faults = list(_file_faults(location))
-    with read_transaction(location) as transaction:
-        faults.extend(_rule_faults(transaction))
-        faults.extend(_trigger_faults(transaction, location))
-        sweeps, scenarios, blocks, probes = (
-            _count(transaction, f"SELECT COUNT(*) FROM {table}")  # noqa: S608 - our own names
-            for table in ("sweep", "scenario", "block", "probe")
-        )
-    faults.extend(f"The schema differs from this program's: {drift}" for drift in _drift(location))
-    snapshot_probes, snapshot_faults = _snapshot_faults(location)
+    """Check a whole store, its snapshots included, and report every fault found.
+
+    Raises StoreError only where the store cannot even be opened."""
+    read_store_id(location)
+    counts = dict.fromkeys(("sweep", "scenario", "block", "probe", "snapshot"), 0)
+    faults: list[str] = []
+    for section in (_file_faults, _rule_faults, _trigger_faults, _drift_faults):
+        _collect(faults, section(location))
+    _collect(faults, _count_rows(location, counts))
+    _collect(faults, _snapshot_faults(location, counts))
     return CheckReport(
         store=location.display,
         revision=HEAD_REVISION,  # another one would not have been opened
-        sweeps=sweeps,
-        scenarios=scenarios,
-        blocks=blocks,
-        probes=probes,
-        snapshot_probes=snapshot_probes,
-        faults=(*faults, *snapshot_faults),
+        sweeps=counts["sweep"],
+        scenarios=counts["scenario"],
+        blocks=counts["block"],
+        probes=counts["probe"],
+        snapshot_probes=counts["snapshot"],
+        faults=tuple(dict.fromkeys(faults)),
     )
+
+
+def _collect(faults: list[str], found: Iterator[str]) -> None:
+    """Take what a section finds; damage that stops it is a fault like any other."""
+    try:
+        faults.extend(found)
+    except NotAStoreError as error:
+        faults.append(error.message)
 
 
 def _file_faults(location: StoreLocation) -> Iterator[str]:
@@ -127,18 +135,28 @@ def _file_faults(location: StoreLocation) -> Iterator[str]:
             yield f"A row of {table} refers to a row of {referred} that is not there."
 
 
-def _rule_faults(transaction: ReadTransaction) -> Iterator[str]:
-    for meaning, statement in _RULES:
-        if count := _count(transaction, statement):
-            yield f"There are {count:,} {meaning}."
+def _rule_faults(location: StoreLocation) -> Iterator[str]:
+    with read_transaction(location) as transaction:
+        for meaning, statement in _RULES:
+            if count := _count(transaction, statement):
+                yield f"There are {count:,} {meaning}."
 
 
-def _trigger_faults(transaction: ReadTransaction, location: StoreLocation) -> Iterator[str]:
+def _count_rows(location: StoreLocation, counts: dict[str, int]) -> Iterator[str]:
+    """Fill in how many rows there are; finds faults only by meeting damage."""
+    with read_transaction(location) as transaction:
+        for table in ("sweep", "scenario", "block", "probe"):
+            counts[table] = _count(transaction, f"SELECT COUNT(*) FROM {table}")  # noqa: S608 - our own names
+    yield from ()
+
+
+def _trigger_faults(location: StoreLocation) -> Iterator[str]:
     statement = {
         "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
         "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
     }[location.kind]
-    present = {str(row[0]) for row in transaction.rows(statement)}
+    with read_transaction(location) as transaction:
+        present = {str(row[0]) for row in transaction.rows(statement)}
     for name in sorted(_TRIGGERS - present):
         yield f"The trigger {name}, which keeps committed blocks as they are, is gone."
 
@@ -147,7 +165,7 @@ def _count(transaction: ReadTransaction, statement: str) -> int:
     return int(str(next(iter(transaction.rows(statement)))[0]))
 
 
-def _drift(location: StoreLocation) -> list[str]:
+def _drift_faults(location: StoreLocation) -> Iterator[str]:
     from store.migrating import schema_drift
     from store.opening import make_engine
 
@@ -155,12 +173,13 @@ def _drift(location: StoreLocation) -> list[str]:
         engine = make_engine(location).execution_options(sweepdb_reading=True)
         try:
             with engine.connect() as connection:
-                return schema_drift(connection)
+                for difference in schema_drift(connection):
+                    yield f"The schema differs from this program's: {difference}"
         finally:
             engine.dispose()
 
 
-def _snapshot_faults(location: StoreLocation) -> tuple[int, list[str]]:
+def _snapshot_faults(location: StoreLocation, counts: dict[str, int]) -> Iterator[str]:
     import duckdb
 
     from store.snapshots import load_snapshot
@@ -168,5 +187,9 @@ def _snapshot_faults(location: StoreLocation) -> tuple[int, list[str]]:
     with read_transaction(location) as transaction, duckdb.connect() as connection:
         store_id = str(next(iter(transaction.rows("SELECT store_id FROM store_identity")))[0])
         snapshot = load_snapshot(connection, transaction, location, store_id, full_hash=lambda _: True)
-    advice = f"it is left aside and rebuilt by: sweepdb db seal{location.argument}"
-    return snapshot.rows, [f"The snapshot {part.path.name}: {part.reason}; {advice}" for part in snapshot.rejected]
+    counts["snapshot"] = snapshot.rows
+    for part in snapshot.rejected:
+        yield (
+            f"The snapshot {part.path.name} is not used, and rebuilt by `sweepdb db seal{location.argument}`:"
+            f" {part.reason}."
+        )

@@ -5,7 +5,7 @@ Not here: opening anything. Imports nothing heavy, so that reading and `--help` 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -21,7 +21,7 @@ _EXAMPLES = "Write sqlite:///relative.sqlite, sqlite:////absolute/path.sqlite or
 class StoreLocation:
     """A store by address. `path` is the absolute file of a SQLite store, None for PostgreSQL."""
 
-    url: str  # what SQLAlchemy is given
+    url: str = field(repr=False)  # what SQLAlchemy is given; it may hold a password
     kind: Literal["sqlite", "postgresql"]
     path: Path | None
     display: str  # for messages: no password
