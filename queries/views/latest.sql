@@ -1,0 +1,10 @@
+-- name: latest
+-- summary: the probes of the newest scenario of each subject: newest formula version, then newest device profile
+CREATE OR REPLACE VIEW latest AS
+WITH newest AS (
+    SELECT subject, max_by(scenario_id, formula_version * 1000000000000 + scenario_id) AS scenario_id
+    FROM raw.scenario
+    WHERE status = 'ok'
+    GROUP BY subject
+)
+SELECT probe.* FROM probe SEMI JOIN newest ON probe.scenario_id = newest.scenario_id;

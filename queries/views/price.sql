@@ -1,0 +1,4 @@
+-- name: price
+-- summary: dated device prices and power
+CREATE OR REPLACE VIEW price AS
+SELECT * FROM raw.price;

@@ -1,0 +1,63 @@
+-- name: probe
+-- summary: every stored probe, one row a batch size, names joined and rates derived; voided rows are left out
+-- column: probe | none | short reference of the row: scenario and batch size; show, explain and why accept it
+-- column: plan | none | label of the split: tp8pp1dp1, with the expert split where there is one
+-- column: prefill_capacity_qps | requests/s | prompts a second of one prefill instance: concurrency / makespan; NULL elsewhere
+-- column: prefill_ttft_qps | requests/s | the seeds' rule: concurrency / mean ttft; NULL elsewhere
+-- column: decode_minus_one_qps | requests/s | concurrency / (tpot x max(output_length - 1, 1)) of one decode instance; NULL elsewhere
+-- column: decode_full_qps | requests/s | concurrency / (tpot x output_length), seed 000's rule; NULL elsewhere
+-- column: requests_per_s | requests/s | finished requests a second: capacity of a prefill or decode instance, concurrency / e2e of an aggregated one
+-- column: input_tokens_per_s | tokens/s | prompt tokens served a second, cached ones included; NULL for decode
+-- column: output_tokens_per_s | tokens/s | generated tokens a second of one instance, ttft counted once; NULL for prefill
+-- column: output_tokens_per_s_twice | tokens/s | seed 001's printed formula, which counts ttft twice; NULL unless aggregated
+-- column: output_tokens_per_s_per_device | tokens/s | output_tokens_per_s / devices of the instance
+-- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive_ms; NULL for prefill
+CREATE OR REPLACE VIEW probe AS
+WITH stored AS (
+    SELECT
+        *,
+        1000.0 * concurrency / nullif(makespan_ms, 0) AS capacity,
+        concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0) AS decoded_per_s,
+        1000.0 * concurrency / nullif(e2e_ms, 0) AS finished_per_s
+    FROM raw.stored_probe
+)
+SELECT
+    concat(left(scenario, 8), ':', batch_size) AS probe,
+    subject, scenario, first_sweep, stored_at, formula_version, family, model, architecture, device, device_key,
+    vendor, tp, pp, dp, ep, moe_tp, moe_dp, num_devices,
+    concat(
+        'tp', tp, 'pp', pp, 'dp', dp,
+        CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN concat('ep', ep, 'moetp', moe_tp, 'moedp', moe_dp) END
+    ) AS plan,
+    linear_quantization, experts_quantization, attention_quantization, mxfp4_group_size, compile, convention,
+    serving_model, serving_cost_ms, workload, workload_key, input_length, input_length_mean, output_length,
+    prefix_cache_hit_rate, max_batched_tokens, mtp_tokens, phase,
+    batch_size, concurrency,
+    ttft_ms, prefill_step_ms, prefill_chunks, makespan_ms, decode_step_ms, tokens_per_step, tpot_inclusive_ms,
+    tpot_exclusive_ms, e2e_ms,
+    CASE WHEN phase = 'prefill' THEN capacity END AS prefill_capacity_qps,
+    CASE WHEN phase = 'prefill' THEN 1000.0 * concurrency / nullif(ttft_ms, 0) END AS prefill_ttft_qps,
+    CASE WHEN phase = 'decode' THEN decoded_per_s / greatest(output_length - 1, 1) END AS decode_minus_one_qps,
+    CASE WHEN phase = 'decode' THEN decoded_per_s / output_length END AS decode_full_qps,
+    CASE phase
+        WHEN 'prefill' THEN capacity
+        WHEN 'decode' THEN decoded_per_s / greatest(output_length - 1, 1)
+        ELSE finished_per_s
+    END AS requests_per_s,
+    CASE phase WHEN 'prefill' THEN capacity WHEN 'aggregated' THEN finished_per_s END
+        * coalesce(realised_input_length_mean, input_length_mean) AS input_tokens_per_s,
+    CASE phase WHEN 'decode' THEN decoded_per_s WHEN 'aggregated' THEN finished_per_s * output_length END
+        AS output_tokens_per_s,
+    CASE WHEN phase = 'aggregated' THEN 1000.0 * concurrency * output_length / (ttft_ms + tpot_inclusive_ms * output_length) END
+        AS output_tokens_per_s_twice,
+    CASE phase WHEN 'decode' THEN decoded_per_s WHEN 'aggregated' THEN finished_per_s * output_length END / num_devices
+        AS output_tokens_per_s_per_device,
+    1000.0 / nullif(tpot_exclusive_ms, 0) AS tokens_per_s_per_user,
+    device_memory_bytes,
+    weight_bytes, kv_cache_bytes, kv_cache_mean_bytes, activation_bytes, kv_bytes_per_request,
+    prefill_step_matrix_ms, prefill_step_vector_ms, prefill_step_memory_ms, prefill_step_communication_ms,
+    prefill_step_overhead_ms, decode_step_matrix_ms, decode_step_vector_ms, decode_step_memory_ms,
+    decode_step_communication_ms, decode_step_overhead_ms,
+    realised_input_length_mean, decode_step_p50_ms, decode_step_p90_ms, decode_step_p99_ms,
+    scenario_id, block_id
+FROM stored;

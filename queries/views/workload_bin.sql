@@ -1,0 +1,4 @@
+-- name: workload_bin
+-- summary: bins of length distributions
+CREATE OR REPLACE VIEW workload_bin AS
+SELECT * FROM raw.workload_bin;
