@@ -19,14 +19,14 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, insert, inspect, text
+from sqlalchemy import Connection, insert, inspect
 
-from store.errors import NotAStoreError, StoreError
+from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation, parse_url
 from store.opening import make_engine, sqlite_engine
-from store.reading import require_store_file
-from store.revision import HEAD_REVISION, REVISIONS, VERSION_TABLE, revision_error
+from store.reading import read_revision, require_store_file
+from store.revision import HEAD_REVISION, REVISIONS, revision_error
 from store.schema import Base, StoreIdentity
 
 
@@ -82,24 +82,8 @@ def upgrade_store(url: str | None) -> UpgradeReport:
 
 
 def current_revision(url: str | None) -> str:
-    """Return the schema revision of an existing store, whatever it is."""
-    location = parse_url(url)
-    if location.kind == "sqlite":
-        require_store_file(location)
-    with store_faults(location):
-        engine = make_engine(location)
-        try:
-            with engine.connect() as connection:
-                reader = connection.execution_options(sweepdb_reading=True)
-                tables = set(inspect(reader).get_table_names())
-                if not {VERSION_TABLE, "store_identity"} <= tables:
-                    raise NotAStoreError(
-                        f"{location.display} is a database, but not a sweepdb store.",
-                        hint="Name another store with --store, or create one: sweepdb db init --store URL",
-                    )
-                return str(reader.execute(text("SELECT version_num FROM alembic_version")).scalar_one())
-        finally:
-            engine.dispose()
+    """Return the schema revision of an existing store, whichever it is."""
+    return read_revision(parse_url(url))
 
 
 def migrate(location: StoreLocation, action: Callable[[Config], None]) -> None:
@@ -129,14 +113,19 @@ def revision_history() -> tuple[str, ...]:
 
 
 def alembic_config(connection: Connection | None) -> Config:
-    """Build Alembic's configuration from code: the revisions lie in the package `migrations`."""
+    """Build Alembic's configuration from code."""
+    config = Config(attributes={"connection": connection})
+    config.set_main_option("script_location", str(migrations_directory()).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def migrations_directory() -> Path:
+    """Return where the package `migrations` lies, without importing it."""
     found = importlib.util.find_spec("migrations")
     if found is None or not found.submodule_search_locations:
         raise StoreError("The package `migrations` is not installed.", hint="Install sweepdb again.")
-    config = Config(attributes={"connection": connection})
-    config.set_main_option("script_location", str(found.submodule_search_locations[0]).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    return config
+    return Path(found.submodule_search_locations[0])
 
 
 def back_up(location: StoreLocation, label: str) -> Path:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ def connect_sqlite(location: StoreLocation) -> sqlite3.Connection:
     with store_faults(location):
         connection = _open_read_only(path)
         try:
-            check_identity(location, *_sqlite_identity(connection))
+            check_revision(location, _sqlite_revision(location, connection))
         except BaseException:
             connection.close()
             raise
@@ -43,7 +44,7 @@ def connect_postgresql(location: StoreLocation) -> psycopg.Connection[tuple[obje
         connection = _connect_psycopg(location)
         try:
             connection.read_only = True
-            check_identity(location, *_postgresql_identity(connection))
+            check_revision(location, _postgresql_revision(location, connection))
         except BaseException:
             connection.close()
             raise
@@ -51,13 +52,23 @@ def connect_postgresql(location: StoreLocation) -> psycopg.Connection[tuple[obje
 
 
 def read_store_id(location: StoreLocation) -> str:
-    """Return the identity of a store, checked."""
+    """Return the identity of a store at the right revision."""
     if location.kind == "sqlite":
         with closing(connect_sqlite(location)) as connection:
             return str(connection.execute("SELECT store_id FROM store_identity").fetchone()[0])
     with closing(connect_postgresql(location)) as server:
         row = server.execute("SELECT store_id FROM store_identity").fetchone()
         return str(row[0]) if row else ""
+
+
+def read_revision(location: StoreLocation) -> str:
+    """Return the schema revision of a store, whichever it is."""
+    if location.kind == "sqlite":
+        path = require_store_file(location)
+        with store_faults(location), closing(_open_read_only(path)) as connection:
+            return _sqlite_revision(location, connection)
+    with store_faults(location), closing(_connect_psycopg(location)) as server:
+        return _postgresql_revision(location, server)
 
 
 def _connect_psycopg(location: StoreLocation) -> psycopg.Connection[tuple[object, ...]]:
@@ -127,30 +138,29 @@ def _has_log(path: Path) -> bool:
     return log.exists() and log.stat().st_size > 0
 
 
-def check_identity(location: StoreLocation, tables: frozenset[str], revision: str | None) -> None:
-    """Raise unless the database is a sweepdb store at this program's revision."""
-    if "store_identity" not in tables or revision is None:
-        what = "holds no tables" if not tables else f"holds other tables ({', '.join(sorted(tables)[:5])})"
-        raise NotAStoreError(
-            f"{location.display} is a database, but not a sweepdb store: it {what}.",
-            hint="Name another store with --store, or create one: sweepdb db init --store URL",
-        )
-    check_revision(location, revision)
-
-
-def _sqlite_identity(connection: sqlite3.Connection) -> tuple[frozenset[str], str | None]:
+def _sqlite_revision(location: StoreLocation, connection: sqlite3.Connection) -> str:
     rows = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-    tables = frozenset(str(row[0]) for row in rows)
-    if not {VERSION_TABLE, "store_identity"} <= tables:
-        return tables, None
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return tables, None if row is None else str(row[0])
+    _require_own_tables(location, {str(row[0]) for row in rows})
+    return _single_revision(location, connection.execute("SELECT version_num FROM alembic_version").fetchall())
 
 
-def _postgresql_identity(connection: psycopg.Connection[tuple[object, ...]]) -> tuple[frozenset[str], str | None]:
+def _postgresql_revision(location: StoreLocation, connection: psycopg.Connection[tuple[object, ...]]) -> str:
     rows = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = current_schema()").fetchall()
-    tables = frozenset(str(row[0]) for row in rows)
-    if not {VERSION_TABLE, "store_identity"} <= tables:
-        return tables, None
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    return tables, None if row is None else str(row[0])
+    _require_own_tables(location, {str(row[0]) for row in rows})
+    return _single_revision(location, connection.execute("SELECT version_num FROM alembic_version").fetchall())
+
+
+def _require_own_tables(location: StoreLocation, tables: set[str]) -> None:
+    if {VERSION_TABLE, "store_identity"} <= tables:
+        return
+    what = "holds no tables" if not tables else f"holds other tables ({', '.join(sorted(tables)[:5])})"
+    raise NotAStoreError(
+        f"{location.display} is a database, but not a sweepdb store: it {what}.",
+        hint="Name another store with --store, or create one: sweepdb db init --store URL",
+    )
+
+
+def _single_revision(location: StoreLocation, rows: Sequence[Sequence[object]]) -> str:
+    if len(rows) != 1:
+        raise NotAStoreError(f"{location.display} is damaged: it names {len(rows)} schema revisions instead of one.")
+    return str(rows[0][0])
