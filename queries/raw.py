@@ -82,7 +82,12 @@ _SIDE_COLUMNS = (
     ("batch_size", "DOUBLE", "requests", "batch size"),
 )
 _SIDES = tuple(
-    (f"{side}_{name}", type_, unit, f"{side} side (aggregated: the same on both): {meaning}")
+    (
+        f"{side}_{name}",
+        type_,
+        unit,
+        f"{side} side: {meaning}" if name == "batch_size" else f"{side} side (aggregated: the same on both): {meaning}",
+    )
     for side in ("prefill", "decode")
     for name, type_, unit, meaning in _SIDE_COLUMNS
 )
@@ -213,43 +218,7 @@ RAW_TABLES: tuple[RawTable, ...] = (
         ("extra", "VARCHAR", "JSON", "fields of the source we do not interpret"),
         ("measured_at", "TIMESTAMP", "UTC", "when measured"),
         ("imported_at", "TIMESTAMP", "UTC", "when imported"),
-        (
-            "prefill_instances",
-            "INTEGER",
-            "instances",
-            "prefill side (aggregated: the same on both): instances of this side",
-        ),
         *_SIDES,
-        (
-            "prefill_moe_tp",
-            "INTEGER",
-            "devices",
-            "prefill side (aggregated: the same on both): tensor parallel size inside experts",
-        ),
-        (
-            "prefill_moe_dp",
-            "INTEGER",
-            "replicas",
-            "prefill side (aggregated: the same on both): replicas of the expert group",
-        ),
-        (
-            "decode_instances",
-            "INTEGER",
-            "instances",
-            "decode side (aggregated: the same on both): instances of this side",
-        ),
-        (
-            "decode_moe_tp",
-            "INTEGER",
-            "devices",
-            "decode side (aggregated: the same on both): tensor parallel size inside experts",
-        ),
-        (
-            "decode_moe_dp",
-            "INTEGER",
-            "replicas",
-            "decode side (aggregated: the same on both): replicas of the expert group",
-        ),
     ),
     _table(
         "validation",
