@@ -1,0 +1,249 @@
+"""One head, up and down and up, no drift, and an upgrade of what each release wrote; on both databases."""
+
+import re
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic import command
+from generator import fill, sweep_record
+from sqlalchemy import inspect, text
+from stored import STORES, load_postgresql, load_sqlite
+
+import store.migrating
+import store.reading
+import store.revision
+from store.checking import check_store
+from store.errors import RevisionError, StoreError
+from store.location import parse_url
+from store.migrating import (
+    alembic_config,
+    create_store,
+    current_revision,
+    migrate,
+    revision_history,
+    schema_drift,
+    upgrade_store,
+)
+from store.opening import make_engine, open_store
+from store.revision import HEAD_REVISION, REVISIONS
+from store.schema import Base
+from store.writing import begin_sweep
+
+
+def test_there_is_one_history_and_the_program_knows_it():
+    assert revision_history() == REVISIONS
+    assert REVISIONS[-1] == HEAD_REVISION
+    directory = Path(store.migrating.migrations_directory())
+    for path in directory.glob("versions/[0-9]*.py"):
+        assert path.name[:4] in REVISIONS
+        first_line = path.read_text().splitlines()[0]
+        assert re.fullmatch(r'"""[A-Z].{20,}', first_line), f"{path.name} must say why in its first line"
+
+
+def test_every_column_has_a_comment_that_ends_in_its_unit():
+    for table in Base.metadata.sorted_tables:
+        assert table.comment
+        for column in table.columns:
+            assert re.search(r"\S \[[^\]]+\]$", column.comment or ""), f"{table.name}.{column.name}"
+
+
+def describe(url):
+    """Describe every table of a database: columns, keys, checks, indexes and triggers."""
+    location = parse_url(url)
+    engine = make_engine(location)
+    try:
+        with engine.connect() as connection:
+            if location.kind == "sqlite":
+                rows = connection.execute(text("SELECT name, sql FROM sqlite_master ORDER BY name"))
+                return [tuple(row) for row in rows if "alembic_version" not in row.name]
+            inspector = inspect(connection)
+            tables = sorted(set(inspector.get_table_names()) - {"alembic_version"})
+            triggers = connection.execute(text("SELECT tgname FROM pg_trigger WHERE NOT tgisinternal ORDER BY tgname"))
+            return [
+                [
+                    (
+                        name, str(inspector.get_columns(name)), str(inspector.get_foreign_keys(name)),
+                        str(inspector.get_check_constraints(name)), str(sorted(map(str, inspector.get_indexes(name)))),
+                    )
+                    for name in tables
+                ],
+                [row[0] for row in triggers] if tables else [],
+            ]  # fmt: skip
+    finally:
+        engine.dispose()
+
+
+def test_up_down_up_leaves_the_same_and_no_drift(store_url):
+    create_store(store_url)
+    location = parse_url(store_url)
+    first = describe(store_url)
+    migrate(location, lambda config: command.downgrade(config, "base"))
+    assert not any(describe(store_url))
+    migrate(location, lambda config: command.upgrade(config, "head"))
+    assert describe(store_url) == first
+    with make_engine(location).connect() as connection:
+        assert schema_drift(connection) == []
+    connection.engine.dispose()
+
+
+@pytest.fixture(params=[path.name for path in sorted(STORES.glob("*.sql"))])
+def stored_url(request, tmp_path):
+    """A store as a release wrote it."""
+    sql = (STORES / request.param).read_text()
+    if ".sqlite." in request.param:
+        load_sqlite(sql, tmp_path / "stored.sqlite")
+        return f"sqlite:///{tmp_path}/stored.sqlite"
+    url = request.getfixturevalue("postgresql_url")
+    load_postgresql(sql, url)
+    return url
+
+
+def test_every_revision_has_a_stored_file_for_each_database():
+    assert {path.name for path in STORES.glob("*.sql")} == {
+        f"{revision}.{kind}.sql" for revision in REVISIONS for kind in ("sqlite", "postgresql")
+    }
+
+
+def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
+    report = upgrade_store(stored_url)
+    assert report.after == HEAD_REVISION == current_revision(stored_url)
+    assert check_store(parse_url(stored_url)).faults == ()
+    with open_store(stored_url) as opened, opened.reading() as connection:
+        one = lambda query: tuple(connection.execute(text(query)).one())  # noqa: E731
+        # prefill 1..6, decode 1..4, aggregated distribution 1..4, decode of the voided sweep 1..2
+        assert one("SELECT COUNT(*), SUM(batch_size) FROM probe") == (16, 21 + 10 + 10 + 3)
+        assert one("SELECT COUNT(*), MIN(first_batch_size), MAX(last_batch_size) FROM block") == (5, 1, 6)
+        assert one("SELECT COUNT(*), SUM(samples) FROM composition")[1] == 1 + 2 + 3 + 4
+        assert one("SELECT status, reason FROM scenario WHERE status <> 'ok' ORDER BY id LIMIT 1")[0] in {
+            "illegal",
+            "unsupported",
+        }
+        assert one("SELECT label, probes_stored, probes_known, status FROM sweep WHERE id = 2") == (
+            "wider",
+            2,
+            2,
+            "interrupted",
+        )
+        assert one("SELECT COUNT(*), COUNT(lifted_at) FROM tombstone") == (2, 1)
+        assert one("SELECT payload FROM operator_set") == ('["matmul"]',)
+        assert one("SELECT device, metrics FROM measurement") == ("H100_SXM", '{"tpot_ms_mean": 20.5}')
+        # (16.4 - 20.5) / 20.5
+        assert one("SELECT signed_error FROM validation")[0] == pytest.approx(-0.2)
+        assert bytes(one("SELECT kernels FROM calibration")[0]) == b"\x00\xff"
+        assert one("SELECT usd_per_device_hour, watts_per_device FROM price") == (2.5, 700)
+        # H100 reads 32.8e9 weights x 2 bytes and 262,144 bytes of KV for each of 4,250 tokens of one request,
+        # over 8 devices at 3.35e12 x 0.8 bytes/s.
+        memory_ms = (32.8e9 * 2 + 262_144 * 4250) / (3.35e12 * 0.8 * 8) * 1e3
+        step, ttft = one(
+            "SELECT p.decode_step_memory_ms, p.ttft_ms FROM probe p JOIN scenario c ON c.id = p.scenario_id"
+            " JOIN subject s ON s.id = c.subject_id JOIN workload w ON w.id = s.workload_id"
+            " WHERE s.phase = 'decode' AND w.label = '3500/1500' AND p.batch_size = 1"
+        )
+        assert step == pytest.approx(memory_ms, rel=1e-12)
+        assert ttft is None
+
+
+NEXT_REVISION = '''"""Say how noisy a measurement is, as the next release might."""
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0002"
+down_revision = "0001"
+
+
+def upgrade():
+    with op.batch_alter_table("price") as table:
+        table.add_column(sa.Column("noise", sa.Double(), nullable=False, server_default="0.5"))
+        table.alter_column("source", existing_type=sa.Text(), nullable=True)
+    FAIL
+
+
+def downgrade():
+    with op.batch_alter_table("price") as table:
+        table.drop_column("noise")
+        table.alter_column("source", existing_type=sa.Text(), nullable=False)
+'''
+
+
+@pytest.fixture
+def next_release(tmp_path, monkeypatch):
+    """A program that knows one more revision; called with the text that ends its upgrade."""
+
+    def install(ending: str) -> None:
+        directory = tmp_path / "next_migrations"
+        shutil.copytree(store.migrating.migrations_directory(), directory, ignore=shutil.ignore_patterns("__pycache__"))
+        (directory / "versions" / "0002_noise.py").write_text(NEXT_REVISION.replace("FAIL", ending))
+        monkeypatch.setattr(store.migrating, "migrations_directory", lambda: directory)
+        for module in (store.migrating, store.revision):
+            monkeypatch.setattr(module, "REVISIONS", (*REVISIONS, "0002"))
+            monkeypatch.setattr(module, "HEAD_REVISION", "0002")
+
+    return install
+
+
+def test_a_newer_program_upgrades_on_request_only_and_keeps_a_backup(store_url, next_release):
+    filled = fill(store_url, probes=400)
+    with open_store(store_url) as opened, opened.writing() as connection:
+        connection.execute(
+            text("INSERT INTO price (device_name, effective_from, source) VALUES ('L40S', '2026-01-01', 'x')")
+        )
+    next_release("pass")
+    with pytest.raises(RevisionError, match="sweepdb db upgrade"):
+        open_store(store_url)
+    report = upgrade_store(store_url)
+    assert (report.before, report.after) == ("0001", "0002")
+    with open_store(store_url) as opened, opened.reading() as connection:
+        assert connection.execute(text("SELECT noise, source FROM price")).one() == (0.5, "x")
+        assert connection.execute(text("SELECT COUNT(*) FROM probe")).scalar() == filled.probes
+    if store_url.startswith("sqlite"):
+        with closing(sqlite3.connect(report.backup)) as backup:
+            assert backup.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+            assert backup.execute("SELECT COUNT(*) FROM probe").fetchone() == (filled.probes,)
+            assert backup.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    else:
+        assert report.backup is None
+    assert upgrade_store(store_url).backup is None  # nothing left to do
+
+
+def test_an_upgrade_that_fails_changes_nothing(store_url, next_release):
+    filled = fill(store_url, probes=400)
+    before = describe(store_url)
+    next_release("raise ValueError('half way')")
+    with pytest.raises(ValueError, match="half way"):
+        upgrade_store(store_url)
+    assert current_revision(store_url) == "0001"
+    assert describe(store_url) == before
+    with make_engine(parse_url(store_url)).connect() as connection:
+        assert connection.execute(text("SELECT COUNT(*) FROM probe")).scalar() == filled.probes
+    connection.engine.dispose()
+
+
+def test_an_upgrade_that_breaks_a_reference_is_undone(sqlite_url, next_release):
+    fill(sqlite_url, probes=400)
+    next_release("op.execute('DELETE FROM model')")
+    with pytest.raises(StoreError, match="broke a reference"):
+        upgrade_store(sqlite_url)
+    assert current_revision(sqlite_url) == "0001"
+    with closing(sqlite3.connect(parse_url(sqlite_url).path)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM model").fetchone()[0] > 0
+
+
+def test_the_backup_holds_what_is_still_in_the_log(sqlite_url):
+    location = parse_url(sqlite_url)
+    with open_store(sqlite_url, create=True) as opened:
+        begin_sweep(opened, sweep_record(key="a" * 32))
+        without_log = location.path.with_name("copy.sqlite")
+        shutil.copy(location.path, without_log)
+        backup = store.migrating.back_up(location, "backup-test")
+    for path, sweeps in ((without_log, 0), (backup, 1)):
+        with closing(sqlite3.connect(path)) as connection:
+            assert connection.execute("SELECT COUNT(*) FROM sweep").fetchone() == (sweeps,)
+    assert set(backup.parent.glob(".*")) == set()  # no temporary file stays
+
+
+def test_revisions_run_only_through_the_program():
+    with pytest.raises(TypeError, match="sweepdb db upgrade"):
+        command.upgrade(alembic_config(None), "head")

@@ -1,0 +1,140 @@
+"""Makes the small stores kept under migrations/stores/, one a revision, and loads them again.
+
+Run at the release that brings a revision: python tests/stored.py. What is kept must never be made anew by a
+later program: it shows what that release wrote."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+STORES = Path(__file__).parent / "migrations" / "stores"
+
+
+def write(url: str) -> None:
+    """Fill a store with a little of everything, always the same."""
+    from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, scenario, scenarios, sweep_record
+
+    from store.calibrations import put_calibration
+    from store.measurements import put_measurements, put_validations
+    from store.opening import open_store
+    from store.operators import put_operators
+    from store.prices import put_prices
+    from store.records import CalibrationRecord, MeasurementRecord, OperatorSetRecord, PriceRecord, ValidationRecord
+    from store.voiding import unvoid, void
+    from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
+
+    def of(phase, workload=WORKLOADS[0], model=MODELS[0]):
+        return scenario(model, workload, DEVICES[0], precision=PRECISIONS[0], plan=PLANS[3], phase=phase)
+
+    with open_store(url, create=True) as store:
+        first = begin_sweep(store, sweep_record(key="0" * 31 + "1", label="first"))
+        records = [of("prefill"), of("decode"), of("aggregated", WORKLOADS[5])]
+        failed = [record for record in islice(scenarios(seed=2), 60) if record.status != "ok"][:2]
+        refs = put_scenarios(store, first, records + failed)
+        for record, ref in zip(records, refs, strict=False):
+            put_block(store, first, ref.id, block(record, 1, 4))
+        finish_sweep(store, first, "finished")
+        second = begin_sweep(store, sweep_record(key="0" * 31 + "2", label="wider"))
+        put_block(store, second, refs[0].id, block(records[0], 3, 6))
+        finish_sweep(store, second, "interrupted")
+        third = begin_sweep(store, sweep_record(key="0" * 31 + "3"))
+        put_block(
+            store, third, put_scenarios(store, third, [of("decode", WORKLOADS[1])])[0].id, block(records[1], 1, 2)
+        )
+        void(store, "0" * 31 + "3", "the wrong driver")
+        void(store, refs[1].key, "a mistake")
+        unvoid(store, refs[1].key)
+        put_operators(store, [OperatorSetRecord(key="a" * 64, payload='["matmul"]', torch_version="2.13.0")])
+        measured = MeasurementRecord(
+            **dict.fromkeys(
+                set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra"}
+            ),
+            metrics={"tpot_ms_mean": 20.5},
+        )
+        measured = replace(measured, key="b" * 64, source="a.csv:2", source_format="serving", device="H100_SXM")
+        put_measurements(store, [replace(measured, measured_at=datetime(2026, 1, 2, tzinfo=UTC))])
+        put_validations(
+            store,
+            [
+                ValidationRecord(
+                    measurement_key="b" * 64, metric="tpot_ms_mean", scenario_key=refs[1].key, batch_size=2,
+                    measured=20.5, predicted=16.4, region="h100, dense",
+                )
+            ],
+        )  # fmt: skip
+        put_calibration(
+            store,
+            CalibrationRecord(
+                key="c" * 64, device_name="H100_SXM", version=1, spec="{}", errors="{}", kernels=b"\x00\xff"
+            ),
+        )
+        price = PriceRecord(
+            device_name="H100_SXM", effective_from="2026-01-01", usd_per_device_hour=2.5, watts_per_device=700
+        )
+        put_prices(store, [price])
+
+
+def dump_sqlite(url: str) -> str:
+    """Write a SQLite store as SQL."""
+    import sqlite3
+
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        return "\n".join(connection.iterdump()) + "\n"
+
+
+def load_sqlite(sql: str, path: Path) -> None:
+    """Make a file store from SQL."""
+    import sqlite3
+
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(sql)
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+def dump_postgresql(url: str) -> str:
+    """Write a PostgreSQL store as SQL that needs no psql."""
+    from postgresql_server import binaries
+
+    command = [str(binaries() / "pg_dump"), "--inserts", "--no-owner", "--no-privileges", url]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    kept = [
+        line
+        for line in text.splitlines()
+        if line and not line.startswith(("--", "\\", "SET ", "SELECT pg_catalog.set"))
+    ]
+    return "\n".join(kept) + "\n"
+
+
+def load_postgresql(sql: str, url: str) -> None:
+    """Fill an empty database from SQL."""
+    import psycopg
+
+    with psycopg.connect(url) as connection:
+        connection.execute(sql.encode())
+
+
+def main() -> None:
+    """Keep stores of the current revision."""
+    from postgresql_server import running_server
+
+    from store.revision import HEAD_REVISION
+
+    with tempfile.TemporaryDirectory() as directory, running_server() as server:
+        sqlite_url, postgresql_url = f"sqlite:///{directory}/store.sqlite", server.new_database()
+        for url, dump in ((sqlite_url, dump_sqlite), (postgresql_url, dump_postgresql)):
+            write(url)
+            target = STORES / f"{HEAD_REVISION}.{url.partition(':')[0]}.sql"
+            if target.exists():
+                sys.exit(f"{target} is there already; what a release wrote is not made anew.")
+            target.write_text(dump(url))
+
+
+if __name__ == "__main__":
+    main()
