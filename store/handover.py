@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
 
 Row = Sequence[object]
 Columns = Sequence[tuple[str, str]]  # name and DuckDB type
@@ -60,10 +59,22 @@ def _insert_json(connection: duckdb.DuckDBPyConnection, table: str, columns: Col
 
 
 def _insert_arrays(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:
-    arrays = {name: _array(values, _NUMERIC[type_]) for (name, type_), values in _turned(columns, rows)}
+    import numpy as np
+
+    arrays: dict[str, np.ndarray] = {}
+    selected = []
+    for (name, type_), values in _turned(columns, rows):
+        if None in values:  # masks of masked arrays are not read by every version of DuckDB, so they travel apart
+            missing = f"{name}_is_missing"
+            arrays[missing] = np.array([value is None for value in values])
+            arrays[name] = np.array([0 if value is None else value for value in values], dtype=_NUMERIC[type_])
+            selected.append(f"CASE WHEN {missing} THEN NULL ELSE {name} END")
+        else:
+            arrays[name] = np.array(values, dtype=_NUMERIC[type_])
+            selected.append(name)
     connection.register("handed_arrays", arrays)
     try:
-        connection.execute(f"INSERT INTO {table} SELECT * FROM handed_arrays")  # noqa: S608 - our name
+        connection.execute(f"INSERT INTO {table} SELECT {', '.join(selected)} FROM handed_arrays")  # noqa: S608 - ours
     finally:
         connection.unregister("handed_arrays")
     return len(rows)
@@ -71,15 +82,6 @@ def _insert_arrays(connection: duckdb.DuckDBPyConnection, table: str, columns: C
 
 def _turned(columns: Columns, rows: Sequence[Row]) -> Iterator[tuple[tuple[str, str], tuple[object, ...]]]:
     return zip(columns, zip(*rows, strict=True), strict=True)
-
-
-def _array(values: Sequence[object], dtype: str) -> np.ma.MaskedArray[tuple[int], np.dtype[np.generic]]:
-    import numpy as np
-
-    if None in values:
-        missing = [value is None for value in values]
-        return np.ma.masked_array(np.array([0 if value is None else value for value in values], dtype=dtype), missing)
-    return np.ma.masked_array(np.array(values, dtype=dtype))
 
 
 def _json_type(type_: str) -> str:
