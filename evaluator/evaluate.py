@@ -81,6 +81,20 @@ def cost_model(device: DeviceProfile, convention: Convention) -> CostModel:
     return calibrated_cost(device)
 
 
+def assumptions_of(
+    scenario: Scenario, operators: Mapping[str, OperatorSet], *, cost: CostModel | None = None
+) -> tuple[str, ...]:
+    """What a reader of the numbers should know, one sentence each: dtypes the device lacks, operators without a
+    formula."""
+    model = cost or cost_model(scenario.device, scenario.convention)
+    sets = [operators[trace] for trace in traces_of(scenario.phase)]
+    said = [f"not priced, no formula: {name}" for one in sets for name in one.unmodelled]
+    if isinstance(model, TheoreticalCost):
+        dtypes = {one.matrix_dtype for chosen in sets for one in chosen.operators if not one.matrix_flops.is_zero}
+        said += [model.said_of(dtype) for dtype in sorted(dtypes)]
+    return tuple(dict.fromkeys(sentence for sentence in (*model.assumptions, *said) if sentence))
+
+
 def batch_source(scenario: Scenario) -> BatchSource:
     """What the workload puts into batches."""
     workload = scenario.workload

@@ -6,7 +6,7 @@ read R."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from typing import Any, Literal
 
@@ -41,6 +41,7 @@ COLLECTIVE_KINDS: frozenset[str] = frozenset(
     {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive"}
 )
 Rational = int | Fraction
+Driver = Literal["tokens", "sequences", "attention", "constant"]
 ExpertRole = Literal["gate_up", "down", "exchange", ""]
 
 
@@ -171,15 +172,17 @@ class Operator:
     attention: AttentionExtents | None = None
     experts: ExpertExtents | None = None
     collective: CollectiveExtents | None = None
+    driver: Driver = field(init=False, compare=False, repr=False)  # which number of the batch decides its time
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "driver", self._driver())
 
     @property
     def count(self) -> int:
         """Occurrences over all pipeline stages."""
         return sum(self.counts)
 
-    @property
-    def driver(self) -> Literal["tokens", "sequences", "attention", "constant"]:
-        """Which number of the batch decides its time: what the step tabulates it by."""
+    def _driver(self) -> Driver:
         affines = [self.matrix_flops, self.vector_flops, self.bytes_read, self.bytes_written]
         if self.gemm is not None:
             affines.append(self.gemm.m)
@@ -237,7 +240,7 @@ def _encode(value: object) -> Any:  # noqa: ANN401  JSON values have no narrower
     if isinstance(value, tuple):
         return [_encode(item) for item in value]
     if isinstance(value, OperatorSet | Operator | GemmExtents | AttentionExtents | ExpertExtents | CollectiveExtents):
-        items = ((item.name, getattr(value, item.name), item.default) for item in fields(value))
+        items = ((item.name, getattr(value, item.name), item.default) for item in fields(value) if item.init)
         return {name: _encode(content) for name, content, default in items if content != default}
     return value
 

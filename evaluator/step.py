@@ -11,12 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.cost import KINDS, CostModel, KindSeconds
+from evaluator.cost import KINDS, CostModel, KindSeconds, PricesTogether
 from evaluator.operators import Operator, OperatorSet
 from evaluator.routing import expert_loads
 from evaluator.sums import BatchSums, FloatArray
 
 _ELEMENTS_AT_ONCE = 16_384  # what stays in a core's cache while attention is priced
+_BATCHES_TOGETHER = 1_024  # up to here calls cost more than arithmetic
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +119,15 @@ class _Table:
                 for stage, count in enumerate(operator.counts):
                     self.stages[stage] += one * float(count)
 
+    def add_together(self, operators: Sequence[Operator], seconds: FloatArray, active: FloatArray | None) -> None:
+        """Every occurrence of several operators, given their seconds [kind, operator, batch]."""
+        counts = np.asarray([operator.counts for operator in operators], dtype=np.float64)
+        shape = self.kinds.shape[1:]
+        gate = 1.0 if active is None else active
+        self.kinds += np.einsum("kob,o->kb", seconds, counts.sum(axis=1)).reshape((-1, *shape)) * gate
+        if self.stages is not None:
+            self.stages += np.einsum("kob,os->sb", seconds, counts).reshape((-1, *shape)) * gate
+
     def slowest_stage(self) -> FloatArray:
         """Time of the stage that takes longest."""
         return np.asarray(self.kinds.sum(axis=0) if self.stages is None else self.stages.max(axis=0))
@@ -158,6 +168,11 @@ class _Tabulated:
         self._values = _Table(values.shape, stages)
         sums = BatchSums(tokens=values, sequences=values, pairs=values, keys=values)
         active = None if values.all() else (values > 0).astype(np.float64)
+        if isinstance(cost, PricesTogether) and values.size <= _BATCHES_TOGETHER:
+            plain = [one for one in operators if one.experts is None and one.collective is None]
+            operators = [one for one in operators if one.experts is not None or one.collective is not None]
+            if plain:
+                self._values.add_together(plain, cost.plain_seconds(plain, sums), active)
         for operator in operators:
             self._values.add(operator, operator_seconds(operator, cost, sums), active)
 

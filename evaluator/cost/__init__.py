@@ -5,8 +5,9 @@ Families: evaluator.cost.theoretical, evaluator.cost.calibrated. Not here: which
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from evaluator.operators import Operator
 from evaluator.sums import BatchSums, FloatArray
@@ -52,3 +53,12 @@ class CostModel(Protocol):
         """Seconds of one occurrence of `operator` for every batch of `sums` (already within the operator's window).
 
         For `operator.per_expert` the sums are those of one expert: tokens mean its tokens."""
+
+
+@runtime_checkable
+class PricesTogether(Protocol):
+    """A cost model that can also price many plain operators in one call, which is faster over few batches."""
+
+    def plain_seconds(self, operators: Sequence[Operator], sums: BatchSums) -> FloatArray:
+        """Seconds [kind, operator, batch] of operators without experts or messages, whose work follows `sums.tokens`
+        alone."""

@@ -5,15 +5,16 @@ contention."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
-from evaluator.cost import KindSeconds
+from evaluator.cost import KINDS, KindSeconds
 from evaluator.cost.collectives import GroupLink, link_of_group, transfer_seconds
 from evaluator.device import DeviceProfile
-from evaluator.operators import COLLECTIVE_KINDS, CollectiveExtents, Operator
+from evaluator.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator
 from evaluator.routing import exchanged_share, touched_experts
 from evaluator.sums import BatchSums, FloatArray
 
@@ -28,6 +29,12 @@ _WIDER = {
     "bf16": ("fp16", "fp32"),
     "fp32": (),
 }
+
+
+def _line(form: Affine, seconds: float, other: Affine = ZERO) -> tuple[float, float]:
+    """Constant and slope of the seconds of work that depends on one extent."""
+    constant = float(form.constant + other.constant)
+    return constant * seconds, float(form.tokens + other.tokens + form.sequences + other.sequences) * seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,8 +54,18 @@ class TheoreticalCost:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """Nothing beyond what `widened` says of the dtypes in use."""
+        """Nothing beyond what `said_of` says of the dtypes in use."""
         return ()
+
+    def said_of(self, dtype: str) -> str:
+        """What was assumed for products in `dtype`; empty where the device has the unit. All 16-bit work is one
+        dtype."""
+        used = self.widened(dtype)
+        if used == dtype or {used, dtype} == {"bf16", "fp16"}:
+            return ""
+        if self.convention == "upstream":
+            return f"{self.device.name} has no {dtype} unit: its compute time is dropped, as upstream does"
+        return f"{self.device.name} has no {dtype} unit: products run in {used}"
 
     def widened(self, dtype: str) -> str:
         """The dtype a product asked for in `dtype` runs in on this device."""
@@ -70,17 +87,43 @@ class TheoreticalCost:
             moved = moved + float(operator.expert_bytes) * touched
             vector_flops = vector_flops + float(operator.expert_vector_flops) * touched
         vector = vector_flops * self._seconds_per_vector_flop()
-        memory = moved / (self.device.memory_bandwidth_bytes_per_s * self.device.memory_efficiency)
-        static = (
-            self.device.matrix_static_s if not operator.matrix_flops.is_zero else self.device.vector_static_s
-        ) * operator.launches
+        memory = moved * self._seconds_per_byte()
         bound = matrix + vector >= memory
         return KindSeconds(
             matrix=np.where(bound, matrix, 0.0),
             vector=np.where(bound, vector, 0.0),
             memory=np.where(bound, 0.0, memory),
-            overhead=static,
+            overhead=self._static(operator),
         )
+
+    def plain_seconds(self, operators: Sequence[Operator], sums: BatchSums) -> FloatArray:
+        """The same for many operators that move no experts and are no collectives: [kind, operator, batch], at once.
+
+        Their work must depend on tokens alone, or on rows of logits alone given as tokens."""
+        forms = [
+            (
+                _line(one.matrix_flops, self._seconds_per_flop(one.matrix_dtype)),
+                _line(one.vector_flops, self._seconds_per_vector_flop()),
+                _line(one.bytes_read, self._seconds_per_byte(), one.bytes_written),
+            )
+            for one in operators
+        ]
+        constant, slope = np.moveaxis(np.asarray(forms), -1, 0)[:, :, :, None]
+        matrix, vector, memory = np.moveaxis(constant + slope * sums.tokens.reshape(1, 1, -1), 1, 0)
+        bound = matrix + vector >= memory
+        seconds = np.zeros((len(KINDS), *bound.shape))
+        seconds[0], seconds[1] = matrix * bound, vector * bound
+        seconds[2] = memory * ~bound
+        seconds[4] = np.asarray([self._static(one) for one in operators])[:, None]
+        return seconds
+
+    def _static(self, operator: Operator) -> float:
+        device = self.device
+        one = device.vector_static_s if operator.matrix_flops.is_zero else device.matrix_static_s
+        return one * operator.launches
+
+    def _seconds_per_byte(self) -> float:
+        return 1.0 / (self.device.memory_bandwidth_bytes_per_s * self.device.memory_efficiency)
 
     def _seconds_per_flop(self, dtype: str) -> float:
         if self.convention == "upstream":
@@ -102,7 +145,7 @@ class TheoreticalCost:
         if operator.kind == "all_to_all":
             moved = payload * self._exchanged(operator, extents, sums)
         wire = transfer_seconds(operator.kind, extents, link, moved)
-        local = payload / (self.device.memory_bandwidth_bytes_per_s * self.device.memory_efficiency)
+        local = payload * self._seconds_per_byte()
         return KindSeconds(communication=np.maximum(wire, local), overhead=self.device.communication_static_s)
 
     def _exchanged(self, operator: Operator, extents: CollectiveExtents, sums: BatchSums) -> FloatArray | float:

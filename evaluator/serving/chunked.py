@@ -141,7 +141,9 @@ def _smaller_last_groups(plan: Schedule, step_time: StepTime) -> _Savings:
     step = np.repeat(np.arange(plan.prefills.size), spare)
     prompts = np.arange(step.size) - np.repeat(np.cumsum(spare) - spare, spare) + 1
     decodes, chunk = plan.decodes[step], plan.chunk[step]
-    seconds = step_time(decodes, plan.prefills[step], chunk) - step_time(decodes, prompts, chunk)
+    seconds = np.zeros(0)
+    if step.size:
+        seconds = step_time(decodes, plan.prefills[step], chunk) - step_time(decodes, prompts, chunk)
     return _Savings(batch=plan.first[step] + prompts - 1, step=step, prompts=prompts, seconds=seconds)
 
 

@@ -168,7 +168,8 @@ def shared_step_seconds(
     if run.scenario.drafting:
         drafts = draft_seconds(run.operators["decode"], run.cost, decode_sums)
         step = step + drafts.scaled(run.scenario.workload.mtp_tokens * (decoding > 0).astype(np.float64))
-    return np.asarray(step.slowest_stage[index.ravel()])
+    decodes_alone = decode_step_times(run, decoding).slowest_stage
+    return np.asarray(np.where(prefilling > 0, step.slowest_stage, decodes_alone)[index.ravel()])
 
 
 def _stacked(parts: Sequence[BatchSums]) -> BatchSums:
