@@ -1,0 +1,109 @@
+"""The named reports: queries/reports/*.sql, their headers, and the check that headers and SQL agree.
+
+A header is comment lines: `-- name: x`, `-- summary: x`, `-- parameter: name | type | unit | what NULL means` and
+`-- column: name | unit | meaning`. Not here: running them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from store.errors import InputError
+
+FOLDER = Path(__file__).parent / "reports"
+VIEWS = Path(__file__).parent / "views"
+SCOPED = Path(__file__).parent / "scoped.sql"
+_HEADER = re.compile(r"^-- (name|summary|parameter|column): (.*)$")
+_PARAMETER = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)
+_COMMENT = re.compile(r"--[^\n]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A named parameter of a report."""
+
+    name: str
+    type: str
+    unit: str
+    null: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderColumn:
+    """A column a report or view explains in its header."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One SQL file with its header."""
+
+    name: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+    columns: tuple[HeaderColumn, ...]
+    sql: str
+
+    @property
+    def parameter_names(self) -> frozenset[str]:
+        """Parameters that the SQL itself mentions."""
+        return frozenset(_PARAMETER.findall(_COMMENT.sub("", self.sql)))
+
+
+@cache
+def reports() -> dict[str, Report]:
+    """Every report by name."""
+    return {report.name: report for report in map(read_header, sorted(FOLDER.glob("*.sql")))}
+
+
+def report(name: str) -> Report:
+    """One report; an unknown name lists the nearest."""
+    known = reports()
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
+        raise InputError(f"unknown report {name!r}", hint=f"nearest: {', '.join(nearest or sorted(known))}")
+    return known[name]
+
+
+def read_header(path: Path) -> Report:
+    """A SQL file as a report; a malformed header is an error of the program, named by file and line."""
+    text = path.read_text(encoding="utf-8")
+    single: dict[str, str] = {}
+    parameters: list[Parameter] = []
+    columns: list[HeaderColumn] = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        match = _HEADER.match(line)
+        if match is None:
+            continue
+        kind, value = match.groups()
+        if kind == "parameter":
+            name, type_, unit, null = _parts(value, 4, path, number)
+            parameters.append(Parameter(name=name, type=type_, unit=unit, null=null))
+        elif kind == "column":
+            name, unit, meaning = _parts(value, 3, path, number)
+            columns.append(HeaderColumn(name=name, unit=unit, meaning=meaning))
+        else:
+            single[kind] = value.strip()
+    if single.get("name") != path.stem.replace("_", "-") and single.get("name") != path.stem:
+        raise ValueError(f"{path.name}: the header's name is {single.get('name')!r}")
+    return Report(
+        name=single["name"],
+        summary=single["summary"],
+        parameters=tuple(parameters),
+        columns=tuple(columns),
+        sql=text,
+    )
+
+
+def _parts(value: str, count: int, path: Path, number: int) -> Sequence[str]:
+    parts = [part.strip() for part in value.split("|")]
+    if len(parts) != count:
+        raise ValueError(f"{path.name}, line {number}: expected {count} parts between |, found {len(parts)}")
+    return parts

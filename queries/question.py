@@ -1,0 +1,198 @@
+"""A question: what to look at, which limits hold, and which definition of each disputed measure is meant.
+
+Not here: SQL, and how answers look."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal
+
+from store.errors import InputError
+
+TpotRule = Literal["inclusive", "exclusive"]
+PrefillQpsRule = Literal["capacity", "ttft"]
+DecodeQpsRule = Literal["minus-one", "full"]
+ThroughputRule = Literal["once", "twice"]
+AllocationRule = Literal["budget", "exact"]
+KvCharge = Literal["full", "mean"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitions:
+    """One named rule for each measure on which sources disagree (docs/decisions)."""
+
+    tpot: TpotRule = "inclusive"
+    prefill_qps: PrefillQpsRule = "capacity"
+    decode_qps: DecodeQpsRule = "minus-one"
+    throughput: ThroughputRule = "once"
+    allocation: AllocationRule = "budget"
+    kv_charge: KvCharge = "full"
+
+
+PRESETS: Mapping[str, Definitions] = {
+    "sweepdb": Definitions(),
+    "upstream": Definitions(prefill_qps="ttft", kv_charge="mean"),
+    "seed000": Definitions(prefill_qps="ttft", decode_qps="full", allocation="exact"),
+    "seed001": Definitions(prefill_qps="ttft", throughput="twice"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an answer must satisfy; None does not limit. The reserve is in GiB a device."""
+
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2e_ms: float | None = None
+    min_tokens_per_s_per_user: float | None = None
+    reserved_gib: float = 10.0
+
+    def __post_init__(self) -> None:
+        """Refuse limits that no number can be compared with."""
+        options = {
+            "ttft_ms": "--ttft-limits",
+            "tpot_ms": "--tpot-limits",
+            "e2e_ms": "--e2e-limits",
+            "min_tokens_per_s_per_user": "--min-tokens-per-s-per-user",
+            "reserved_gib": "--reserved-memory-gb",
+        }
+        for name, option in options.items():
+            value = getattr(self, name)
+            if value is None:
+                continue
+            if not math.isfinite(value) or value < 0:
+                raise InputError(f"{option} must be a number of at least 0, not {value:g}")
+            if value == 0 and name != "reserved_gib":
+                raise InputError(f"{option} must be above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Which stored scenarios a question is about. With nothing given: what the newest sweep was about, over every
+    device, plan and date. `sweep` narrows to what that sweep asked for."""
+
+    models: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+    sweep: str | None = None
+    last: bool = False
+    workload: str | None = None
+    input_length: int | None = None
+    output_length: float | None = None
+    prefix_cache_hit_rate: float | None = None
+    max_batched_tokens: int | None = None
+    mtp_tokens: int | None = None
+    linear_quantization: str | None = None
+    attention_quantization: str | None = None
+    convention: str | None = None
+    family: str | None = None
+    serving_model: str | None = None
+    serving_cost_ms: float | None = None
+    compile: bool | None = None
+    instance_devices: int | None = None
+    all_versions: bool = False
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing narrows it."""
+        return self == Scope(all_versions=self.all_versions)
+
+    def described(self) -> dict[str, object]:
+        """What narrows it, by name."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, (), False)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairOptions:
+    """What a prefill and decode deployment is asked."""
+
+    num_devices: int | None = None
+    target_qps: float | None = None
+    prefill_device: str | None = None
+    decode_device: str | None = None
+    prefill_devices_per_instance: int | None = None
+    decode_devices_per_instance: int | None = None
+    kv_transfer_gb_per_s: float | None = None
+    all_pairs: bool = False
+    prefill_degradation: float = 1.0
+    decode_degradation: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse counts and rates that mean nothing."""
+        for name in ("num_devices", "prefill_devices_per_instance", "decode_devices_per_instance"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise InputError(f"--{name.replace('_', '-')} must be a positive whole number, not {value}")
+        for name in ("target_qps", "kv_transfer_gb_per_s"):
+            value = getattr(self, name)
+            if value is not None and not (math.isfinite(value) and value > 0):
+                raise InputError(f"--{name.replace('_', '-')} must be a number above 0, not {value:g}")
+        for name in ("prefill_degradation", "decode_degradation"):
+            if not 0 < getattr(self, name) <= 1:
+                raise InputError(f"--{name.replace('_', '-')} must lie in (0, 1], not {getattr(self, name):g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Everything an answer depends on, besides the store."""
+
+    report: str = "best"
+    scope: Scope = field(default_factory=Scope)
+    limits: Limits = field(default_factory=Limits)
+    definitions: Definitions = field(default_factory=Definitions)
+    pairs: PairOptions = field(default_factory=PairOptions)
+    top: int = 10
+    rank_by: str | None = None
+    extra: tuple[tuple[str, object], ...] = ()  # what only one report asks for
+
+    def __post_init__(self) -> None:
+        """Refuse an empty list."""
+        if self.top < 1:
+            raise InputError(f"--top must be at least 1, not {self.top}")
+
+    def with_definitions(self, **rules: object) -> Question:
+        """The same question under other definitions."""
+        return replace(self, definitions=replace(self.definitions, **rules))  # type: ignore[arg-type]  checked by options
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column of an answer."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Rows with everything needed to read and to repeat them. `nearest` is filled when nothing satisfies the limits."""
+
+    question: Question
+    report: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    probes_considered: int
+    scenarios_considered: int
+    scope: tuple[str, ...]  # one line a group: model, workload, precision, convention
+    versions: Mapping[str, object]
+    sql: str
+    parameters: Mapping[str, object]
+    nearest_columns: tuple[str, ...] = ()
+    nearest: tuple[tuple[object, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def dicts(self) -> list[dict[str, object]]:
+        """The rows as mappings."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def nearest_dicts(self) -> list[dict[str, object]]:
+        """The nearest misses as mappings."""
+        return [dict(zip(self.nearest_columns, row, strict=True)) for row in self.nearest]
+
+    def df(self):  # type: ignore[no-untyped-def]  # noqa: ANN201  naming its type would import pandas
+        """The rows as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.dicts(), columns=list(self.columns))

@@ -1,0 +1,191 @@
+-- name: pd-ratio
+-- summary: prefill and decode instances paired, each plan at its best batch size under its limits, with instance counts
+-- parameter: reserved_gib | DOUBLE | GiB | never NULL
+-- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
+-- parameter: tpot_rule | VARCHAR | none | never NULL: inclusive or exclusive
+-- parameter: prefill_qps_rule | VARCHAR | none | never NULL: capacity or ttft
+-- parameter: decode_qps_rule | VARCHAR | none | never NULL: minus-one or full
+-- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice
+-- parameter: ttft_limit_ms | DOUBLE | ms | no limit
+-- parameter: tpot_limit_ms | DOUBLE | ms | no limit
+-- parameter: e2e_limit_ms | DOUBLE | ms | no limit
+-- parameter: min_user_rate | DOUBLE | tokens/s | no limit
+-- parameter: allocation_rule | VARCHAR | none | never NULL: budget (highest system QPS within the devices) or exact (every device used)
+-- parameter: num_devices | BIGINT | devices | no device budget: no instance counts
+-- parameter: prefill_device | VARCHAR | none | prefill instances on any stored device
+-- parameter: decode_device | VARCHAR | none | decode instances on any stored device
+-- parameter: prefill_instance_devices | BIGINT | devices | prefill instances of any size
+-- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
+-- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | no KV transfer time
+-- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
+-- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
+-- parameter: objective | VARCHAR | none | never NULL: balanced_qps, system_qps, qps_per_device or qps_per_device_bound
+-- parameter: top | BIGINT | rows | never NULL: rows a group
+-- column: question_group | none | group of model, workload, precision and convention
+-- column: rank | none | 1 is best; ties go to the better ranked prefill side, then decode side
+-- column: prefill_qps | requests/s | of one prefill instance, by the named rule and degradation
+-- column: decode_qps | requests/s | of one decode instance, by the named rule and degradation
+-- column: balanced_qps | requests/s | the smaller of the two
+-- column: pd_ratio | ratio | decode_qps / prefill_qps: prefill instances for each decode instance
+-- column: qps_per_device_bound | requests/s | 1 / (prefill devices / prefill_qps + decode devices / decode_qps): no integer counts do better
+-- column: prefill_instances | instances | NULL without a device budget, and where none fits
+-- column: decode_instances | instances | NULL without a device budget, and where none fits
+-- column: devices_used | devices | by the instances
+-- column: devices_idle | devices | of the budget
+-- column: system_qps | requests/s | the smaller of all prefill and all decode instances
+-- column: qps_per_device | requests/s | system_qps / devices_used
+-- column: allocation_reason | none | why there are no counts
+-- column: kv_transfer_ms | ms | time to move one prompt's KV cache; NULL without a bandwidth
+-- column: ttft_with_transfer_ms | ms | ttft_ms + kv_transfer_ms
+-- column: transfer_hides | none | whether the transfer is shorter than one decode step; NULL without a bandwidth
+-- column: tpot_ms | ms | of the decode side, by the named definition
+-- column: ttft_ms | ms | of the prefill side
+-- column: prefill_memory_free_bytes | bytes | memory left on the fullest prefill device
+-- column: decode_memory_free_bytes | bytes | memory left on the fullest decode device
+WITH prefill_side AS (
+    SELECT
+        *,
+        qps * $prefill_degradation AS side_qps,
+        row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, latency_ms, batch_size, scenario) AS side_rank
+    FROM picked(
+        'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+        $ttft_limit_ms, NULL, NULL, NULL, 'qps'
+    )
+    WHERE ($prefill_device IS NULL OR device = $prefill_device)
+        AND ($prefill_instance_devices IS NULL OR num_devices = $prefill_instance_devices)
+),
+decode_side AS (
+    SELECT
+        *,
+        qps * $decode_degradation AS side_qps,
+        row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, latency_ms, batch_size, scenario) AS side_rank
+    FROM picked(
+        'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+        NULL, $tpot_limit_ms, NULL, $min_user_rate, 'qps'
+    )
+    WHERE ($decode_device IS NULL OR device = $decode_device)
+        AND ($decode_instance_devices IS NULL OR num_devices = $decode_instance_devices)
+),
+pairs AS (
+    SELECT
+        p.scenario_id AS prefill_scenario_id, p.batch_size AS prefill_batch, d.scenario_id AS decode_scenario_id,
+        p.question_group, p.side_rank AS prefill_rank, d.side_rank AS decode_rank, p.side_qps AS prefill_qps,
+        d.side_qps AS decode_qps, p.num_devices AS prefill_size, d.num_devices AS decode_size,
+        least(p.side_qps, d.side_qps) AS balanced_qps, d.side_qps / p.side_qps AS pd_ratio,
+        1 / (p.num_devices / p.side_qps + d.num_devices / d.side_qps) AS qps_per_device_bound
+    FROM prefill_side AS p
+    JOIN decode_side AS d ON p.question_group = d.question_group
+),
+-- One row for each number of prefill instances, with the decode instances that serve best beside them.
+prefill_counts AS (
+    SELECT
+        *,
+        unnest(range(1, ($num_devices - decode_size) // prefill_size + 1)) AS prefill_instances
+    FROM pairs
+    WHERE $num_devices IS NOT NULL
+),
+most_decodes AS (
+    SELECT *, ($num_devices - prefill_instances * prefill_size) // decode_size AS decode_most
+    FROM prefill_counts
+),
+counts AS (
+    SELECT
+        *,
+        -- The fewest decode instances that keep up with the prefill ones; all there is room for where none do.
+        CASE
+            WHEN $allocation_rule = 'exact' THEN decode_most
+            WHEN decode_most * decode_qps >= prefill_instances * prefill_qps
+                THEN greatest(ceil(prefill_instances * prefill_qps / decode_qps - 1e-9), 1)::BIGINT
+            ELSE decode_most
+        END AS decode_instances
+    FROM most_decodes
+    WHERE decode_most >= 1
+        AND ($allocation_rule <> 'exact'
+            OR prefill_instances * prefill_size + decode_most * decode_size = $num_devices)
+),
+allocated AS (
+    SELECT
+        *,
+        prefill_instances * prefill_size + decode_instances * decode_size AS devices_used,
+        least(prefill_instances * prefill_qps, decode_instances * decode_qps) AS system_qps
+    FROM counts
+),
+allocation AS (
+    SELECT prefill_scenario_id, decode_scenario_id, prefill_instances, decode_instances, devices_used, system_qps
+    FROM allocated
+    QUALIFY row_number() OVER (
+        PARTITION BY prefill_scenario_id, decode_scenario_id
+        ORDER BY
+            CASE WHEN $allocation_rule = 'exact' THEN abs(prefill_instances / decode_instances - pd_ratio) END,
+            round(system_qps, 9) DESC, devices_used, abs(prefill_instances / decode_instances - pd_ratio),
+            prefill_instances
+    ) = 1
+),
+ranked AS (
+    SELECT
+        pairs.*, allocation.prefill_instances, allocation.decode_instances, allocation.devices_used,
+        $num_devices - allocation.devices_used AS devices_idle, allocation.system_qps,
+        allocation.system_qps / allocation.devices_used AS qps_per_device,
+        CASE
+            WHEN $num_devices IS NULL OR allocation.devices_used IS NOT NULL THEN NULL
+            WHEN prefill_size + decode_size > $num_devices
+                THEN concat('one of each needs ', prefill_size + decode_size, ' devices')
+            ELSE 'no whole numbers of instances use every device'
+        END AS allocation_reason,
+        row_number() OVER (
+            PARTITION BY pairs.question_group
+            ORDER BY
+                CASE $objective
+                    WHEN 'system_qps' THEN allocation.system_qps
+                    WHEN 'qps_per_device' THEN allocation.system_qps / allocation.devices_used
+                    WHEN 'qps_per_device_bound' THEN qps_per_device_bound
+                    ELSE balanced_qps
+                END DESC NULLS LAST,
+                prefill_rank + decode_rank, prefill_rank
+        ) AS rank
+    FROM pairs
+    LEFT JOIN allocation ON allocation.prefill_scenario_id = pairs.prefill_scenario_id
+        AND allocation.decode_scenario_id = pairs.decode_scenario_id
+)
+SELECT
+    ranked.question_group, rank, ranked.prefill_qps, ranked.decode_qps, balanced_qps, pd_ratio, qps_per_device_bound,
+    prefill_instances, decode_instances, devices_used, devices_idle, system_qps, qps_per_device, allocation_reason,
+    p.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS kv_transfer_ms,
+    p.ttft_ms + p.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS ttft_with_transfer_ms,
+    p.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 <= d.decode_step_ms AS transfer_hides,
+    d.tpot_ms,
+    p.model, p.workload, p.workload_key, p.linear_quantization, p.experts_quantization, p.attention_quantization,
+    p.convention, p.input_length, p.input_length_mean, p.output_length, p.prefix_cache_hit_rate,
+    p.probe AS prefill_probe, p.subject AS prefill_subject, p.scenario AS prefill_scenario, p.first_sweep AS
+    prefill_first_sweep, p.stored_at AS prefill_stored_at, p.formula_version AS prefill_formula_version,
+    p.family AS prefill_family, p.device AS prefill_device, p.device_key AS prefill_device_key, p.vendor AS
+    prefill_vendor, p.tp AS prefill_tp, p.pp AS prefill_pp, p.dp AS prefill_dp, p.ep AS prefill_ep, p.moe_tp AS
+    prefill_moe_tp, p.moe_dp AS prefill_moe_dp, p.num_devices AS prefill_num_devices, p.plan AS prefill_plan,
+    p.max_batched_tokens AS prefill_max_batched_tokens, p.batch_size AS prefill_batch_size, p.concurrency AS
+    prefill_concurrency, p.ttft_ms, p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prefill_capacity_qps,
+    p.prefill_ttft_qps, p.requests_per_s AS prefill_requests_per_s, p.input_tokens_per_s AS
+    prefill_input_tokens_per_s, p.device_memory_bytes AS prefill_device_memory_bytes, p.weight_bytes AS
+    prefill_weight_bytes, p.kv_cache_bytes AS prefill_kv_cache_bytes, p.kv_cache_mean_bytes AS
+    prefill_kv_cache_mean_bytes, p.activation_bytes AS prefill_activation_bytes, p.kv_bytes_per_request AS
+    prefill_kv_bytes_per_request, p.realised_input_length_mean AS prefill_realised_input_length_mean,
+    p.memory_free_bytes AS prefill_memory_free_bytes,
+    d.probe AS decode_probe, d.subject AS decode_subject, d.scenario AS decode_scenario, d.first_sweep AS
+    decode_first_sweep, d.stored_at AS decode_stored_at, d.formula_version AS decode_formula_version, d.family
+    AS decode_family, d.device AS decode_device, d.device_key AS decode_device_key, d.vendor AS decode_vendor,
+    d.tp AS decode_tp, d.pp AS decode_pp, d.dp AS decode_dp, d.ep AS decode_ep, d.moe_tp AS decode_moe_tp,
+    d.moe_dp AS decode_moe_dp, d.num_devices AS decode_num_devices, d.plan AS decode_plan, d.max_batched_tokens
+    AS decode_max_batched_tokens, d.mtp_tokens AS decode_mtp_tokens, d.batch_size AS decode_batch_size,
+    d.concurrency AS decode_concurrency, d.decode_step_ms, d.tokens_per_step, d.tpot_inclusive_ms,
+    d.tpot_exclusive_ms, d.decode_minus_one_qps, d.decode_full_qps, d.requests_per_s AS decode_requests_per_s,
+    d.output_tokens_per_s AS decode_output_tokens_per_s, d.output_tokens_per_s_per_device AS
+    decode_output_tokens_per_s_per_device, d.tokens_per_s_per_user, d.device_memory_bytes AS
+    decode_device_memory_bytes, d.weight_bytes AS decode_weight_bytes, d.kv_cache_bytes AS
+    decode_kv_cache_bytes, d.kv_cache_mean_bytes AS decode_kv_cache_mean_bytes, d.activation_bytes AS
+    decode_activation_bytes, d.kv_bytes_per_request AS decode_kv_bytes_per_request, d.realised_input_length_mean
+    AS decode_realised_input_length_mean, d.decode_step_p50_ms, d.decode_step_p90_ms, d.decode_step_p99_ms,
+    d.memory_free_bytes AS decode_memory_free_bytes
+FROM ranked
+JOIN prefill_side AS p ON p.scenario_id = ranked.prefill_scenario_id
+JOIN decode_side AS d ON d.scenario_id = ranked.decode_scenario_id
+WHERE rank <= $top
+ORDER BY ranked.question_group, rank;

@@ -1,0 +1,77 @@
+-- What every report is built on: the probes of the question's scope, judged by the question's rules and limits.
+-- `scope` is a temporary table of (scenario_id, first_batch_size, last_batch_size, question_group).
+CREATE OR REPLACE TEMP VIEW scoped AS
+SELECT probe.*, scope.question_group
+FROM probe
+JOIN scope ON probe.scenario_id = scope.scenario_id
+WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
+
+-- Every probe of a phase with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
+-- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
+CREATE OR REPLACE TEMP MACRO judged(
+    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule
+) AS TABLE
+SELECT
+    *,
+    device_memory_bytes - weight_bytes - activation_bytes - (reserved_gib::DOUBLE * 1073741824)::BIGINT
+        - CASE kv_charge WHEN 'mean' THEN kv_cache_mean_bytes ELSE kv_cache_bytes END AS memory_free_bytes,
+    CASE tpot_rule WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
+    CASE phase
+        WHEN 'prefill' THEN CASE prefill_qps_rule WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
+        WHEN 'decode' THEN CASE decode_qps_rule WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
+        ELSE requests_per_s
+    END AS qps,
+    CASE phase
+        WHEN 'prefill' THEN input_tokens_per_s
+        WHEN 'decode' THEN output_tokens_per_s
+        ELSE CASE throughput_rule WHEN 'twice' THEN output_tokens_per_s_twice ELSE output_tokens_per_s END
+    END AS rate,
+    CASE phase WHEN 'prefill' THEN ttft_ms WHEN 'decode' THEN tpot_exclusive_ms ELSE e2e_ms END AS latency_ms
+FROM scoped
+WHERE phase = wanted_phase;
+
+-- The judged probes that satisfy every limit; NULL does not limit. A metric a phase does not have limits nothing there.
+CREATE OR REPLACE TEMP MACRO admitted(
+    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
+    ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate
+) AS TABLE
+SELECT *
+FROM judged(wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
+WHERE memory_free_bytes >= 0
+    AND qps > 0
+    AND (ttft_limit_ms IS NULL OR wanted_phase = 'decode' OR ttft_ms <= ttft_limit_ms)
+    AND (tpot_limit_ms IS NULL OR wanted_phase = 'prefill' OR tpot_ms <= tpot_limit_ms)
+    AND (e2e_limit_ms IS NULL OR wanted_phase <> 'aggregated' OR e2e_ms <= e2e_limit_ms)
+    AND (min_user_rate IS NULL OR wanted_phase = 'prefill' OR tokens_per_s_per_user >= min_user_rate);
+
+-- The best batch size of each scenario: highest objective, then lower latency, then smaller batch. Only ties are sorted.
+CREATE OR REPLACE TEMP MACRO picked(
+    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
+    ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, wanted_objective
+) AS TABLE
+WITH candidates AS (
+    SELECT
+        *,
+        CASE wanted_objective
+            WHEN 'qps' THEN qps
+            WHEN 'rate' THEN rate
+            WHEN 'rate_per_device' THEN rate / num_devices
+            WHEN 'ttft' THEN -ttft_ms
+            WHEN 'tpot' THEN -tpot_ms
+            WHEN 'e2e' THEN -e2e_ms
+            WHEN 'batch_size' THEN batch_size
+            WHEN 'concurrency' THEN concurrency
+            WHEN 'tokens_per_s_per_user' THEN tokens_per_s_per_user
+        END AS objective
+    FROM admitted(
+        wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
+        ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate
+    )
+),
+peaks AS (
+    SELECT scenario_id, max(objective) AS objective FROM candidates GROUP BY scenario_id
+)
+SELECT candidates.*
+FROM candidates
+JOIN peaks ON candidates.scenario_id = peaks.scenario_id AND candidates.objective = peaks.objective
+QUALIFY row_number() OVER (PARTITION BY candidates.scenario_id ORDER BY candidates.latency_ms, candidates.batch_size) = 1;
