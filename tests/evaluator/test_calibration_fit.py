@@ -132,6 +132,7 @@ def test_matmul_waves_by_hand():
         "prologue": 1e-3,
         "overlap": 12.0,
         "split_us": 30.0,
+        "element_ns": 1e-4,
     }
     inputs = {
         "m": np.array([1280.0]),

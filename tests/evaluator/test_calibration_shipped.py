@@ -19,6 +19,7 @@ PROMISED = {
     "all-reduce": (6, 9),
 }
 PROMISED_EMPIRICAL = {
+    "GEMM": (3, 5),
     "prefill attention, head size 128": (3.5, 5),
     "decode attention, head size 128, at most 16 query heads a KV head": (5, 8),
 }

@@ -91,7 +91,8 @@ def _decode(values: Values, x: Inputs, figures: Figures) -> Parts:
     group = np.ceil(np.asarray(heads / kv_heads) / 16) * 16  # query heads padded to the rows of a matrix instruction
     flops = keys * (2.0 * kv_heads * group * width)
     compute = flops / (np.asarray(x["peak_flops_per_s"], float) * values["compute_efficiency"])
-    waves = np.ceil(sequences * kv_heads / figures.compute_units) * (values["wave_us"] * 1e-6 * stored / 256)
+    one_wave = (values["wave_us"] + values["key_us"] * keys / sequences) * (1e-6 * stored / 256)
+    waves = np.ceil(sequences * kv_heads / figures.compute_units) * one_wave
     exponent = values["overlap"]
     compute_power = whole_power(compute, exponent) + whole_power(waves, exponent)
     both = compute_power + whole_power(memory, exponent)
@@ -122,6 +123,7 @@ DECODE_ATTENTION = Form(
         Parameter(name="ramp_mb", unit="MB", starts=(20.0, 5.0), low=0.5, high=500.0),
         Parameter(name="depth_us", unit="us a doubling of context", starts=(0.5, 1.0), low=1e-3, high=10.0),
         Parameter(name="wave_us", unit="us a wave of (sequence, KV head) pairs", starts=(5.0, 2.0), low=0.1, high=40.0),
+        Parameter(name="key_us", unit="us a key of one sequence", starts=(1e-4, 0.01), low=1e-6, high=1.0),
         Parameter(name="compute_efficiency", unit="1", starts=(0.5, 0.3), low=0.01, high=1.0),
         Parameter(name="overlap", unit="1", choices=(4.0, 2.0, 8.0)),
         Parameter(name="page_keys", unit="keys a sequence", starts=(64.0, 16.0), low=1.0, high=2000.0),

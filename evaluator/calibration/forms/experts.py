@@ -33,9 +33,13 @@ def _grouped(
 
 
 def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
-    imbalance = 1 + values["imbalance"] * np.log2(np.maximum(np.asarray(x["expert_ranks"], float), 1.0))
+    ranks = np.maximum(np.asarray(x["expert_ranks"], float), 1.0)
+    imbalance = np.where(np.asarray(x["skewed"]) > 0, 1 + values["imbalance"] * np.log2(ranks), 1.0)
     limit = np.maximum(np.asarray(x["most_rows"], float), 1.0)
-    rows = np.clip(np.asarray(x["rows"], float) * np.where(np.asarray(x["skewed"]) > 0, imbalance, 1.0), 1.0, limit)
+    routed = np.asarray(x["rows"], float)
+    rows = np.clip(routed * imbalance, 1.0, limit)
+    # kernels that do not skip tokens routed to other ranks work on a share of them, too
+    rows = rows + values["foreign_share"] * routed * (ranks - 1)
     touched = np.clip(np.asarray(x["touched"], float), 1.0, rows)
     hidden, inner = np.asarray(x["hidden"], float), np.asarray(x["inner"], float)
     up = inner * np.asarray(x["up_matrices"], float)
@@ -65,15 +69,17 @@ EXPERTS = Form(
         "skewed",
     ),
     parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(20.0, 15.0), low=1.0, high=120.0),
-        Parameter(name="compute_efficiency", unit="1", starts=(0.7, 0.5), low=0.05, high=1.0),
-        Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.9), low=0.05, high=1.0),
-        Parameter(name="overlap", unit="1", starts=(3.0, 2.0), low=0.7, high=12.0),
-        Parameter(name="tile_traffic", unit="1", starts=(0.3, 0.1), low=1e-3, high=5.0),
-        Parameter(name="prologue", unit="inner elements", starts=(100.0, 500.0), low=1.0, high=1e4),
-        Parameter(name="shuffle_efficiency", unit="1", starts=(0.4, 0.2), low=0.02, high=1.2),
-        Parameter(name="expert_us", unit="us a local expert", starts=(0.05, 0.01), low=1e-3, high=3.0),
-        Parameter(name="imbalance", unit="a doubling of expert ranks", starts=(0.3, 0.05), low=1e-3, high=10.0),
+        Parameter(name="fixed_us", unit="us", starts=(20.0, 15.0, 22.0), low=1.0, high=120.0),
+        Parameter(name="compute_efficiency", unit="1", starts=(0.7, 0.5, 0.95), low=0.05, high=1.0),
+        Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.9, 0.95), low=0.05, high=1.0),
+        Parameter(name="overlap", unit="1", starts=(3.0, 2.0, 1.4), low=0.7, high=12.0),
+        Parameter(name="tile_traffic", unit="1", starts=(0.3, 0.1, 3.0), low=1e-3, high=5.0),
+        Parameter(name="prologue", unit="inner elements", starts=(100.0, 500.0, 300.0), low=1.0, high=1e4),
+        Parameter(name="element_ns", unit="ns an inner element", starts=(0.01, 0.5, 0.01), low=1e-4, high=10.0),
+        Parameter(name="shuffle_efficiency", unit="1", starts=(0.4, 0.2, 0.75), low=0.02, high=1.2),
+        Parameter(name="expert_us", unit="us a local expert", starts=(0.05, 0.01, 0.02), low=1e-3, high=3.0),
+        Parameter(name="foreign_share", unit="1", starts=(1e-3, 0.1, 0.005), low=1e-5, high=1.0),
+        Parameter(name="imbalance", unit="a doubling of expert ranks", starts=(0.3, 0.05, 0.1), low=1e-3, high=10.0),
     ),
     parts=_parts,
 )

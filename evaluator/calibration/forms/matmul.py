@@ -32,8 +32,9 @@ def tile_seconds(
     traffic = values["tile_traffic"]
     edge = (1 + traffic * (128 / tile_rows + 128 / tile_columns)) / (1 + 1.5 * traffic)
     waves = np.ceil(count * np.ceil(rows / tile_rows) * np.ceil(columns / tile_columns) / units)
-    flops = 2.0 * tile_rows * tile_columns * (inner + values["prologue"])
-    return np.asarray(waves * flops * edge / unit_rate, dtype=np.float64)
+    # no tile passes over an inner element faster than its pipeline's latency allows
+    an_element = np.maximum(2.0 * tile_rows * tile_columns * edge / unit_rate, values["element_ns"] * 1e-9)
+    return np.asarray(waves * (inner + values["prologue"]) * an_element, dtype=np.float64)
 
 
 def _compute(values: Values, x: Inputs, figures: Figures, peak: Array) -> Array:
@@ -82,6 +83,7 @@ MATMUL = Form(
         Parameter(name="least_rows", unit="rows of the smallest tile", choices=(64.0, 1.0)),
         Parameter(name="tile_traffic", unit="1", starts=(0.1, 0.4, 0.3), low=1e-3, high=4.0),
         Parameter(name="prologue", unit="inner elements", starts=(50.0, 10.0, 200.0), low=1.0, high=1e4),
+        Parameter(name="element_ns", unit="ns an inner element", starts=(0.01, 0.1, 1.0), low=1e-4, high=10.0),
         Parameter(name="split_us", unit="us", starts=(1.0, 3.0, 3.0), low=0.05, high=30.0),
         Parameter(name="split_bandwidth", unit="of memory bandwidth", starts=(1.0, 10.0, 1.0), low=0.02, high=50.0),
         Parameter(name="quantise_efficiency", unit="1", starts=(0.3, 0.3, 0.3), low=0.02, high=1.0),
