@@ -103,12 +103,15 @@ def write_parquet(location: StoreLocation, sql: str, path: Path, limits: Limits 
 
 def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSelect:
     """Return what a statement refers to; raise unless the text is one SELECT, or EXPLAIN of one, that only reads."""
+    if "\0" in sql:
+        raise InputError("The statement holds a NUL character, where some versions of DuckDB stop reading.")
     try:
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:
         raise InputError(f"This is not SQL that DuckDB reads: {error}", hint=_SCHEMA_HINT) from error
     if len(statements) != 1:
-        raise InputError(f"Exactly one statement is run at a time; this text holds {len(statements)}.")
+        hint = _hint("MULTI") if "pivot" in sql.lower() else None
+        raise InputError(f"Exactly one statement is run at a time; this text holds {len(statements)}.", hint=hint)
     kind = statements[0].type.name
     if kind not in {"SELECT", "EXPLAIN"}:
         raise InputError(f"Only SELECT and EXPLAIN are run here; this is {kind}.", hint=_hint(kind))
