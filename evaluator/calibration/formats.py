@@ -27,6 +27,7 @@ FORMATS = {
         KernelFormat(name="fp8_block", compute="fp8", weight_bytes=1.0, activation_bytes=1.0, quantises=True),
         KernelFormat(name="nvfp4", compute="fp4", weight_bytes=0.5625, activation_bytes=0.5625, quantises=True),
         KernelFormat(name="int8", compute="int8", weight_bytes=1.0, activation_bytes=1.0, quantises=True),
+        KernelFormat(name="w4a8", compute="int8", weight_bytes=0.5, activation_bytes=1.0, quantises=True),
         KernelFormat(name="w8a16", compute="bf16", weight_bytes=1.0),
         KernelFormat(name="w4a16", compute="bf16", weight_bytes=0.5),
         KernelFormat(name="w4a16_mxfp4", compute="bf16", weight_bytes=0.53125),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from evaluator.calibration.figures import Figures
 from evaluator.calibration.formats import FORMATS, KernelFormat
 from evaluator.calibration.record import Calibration
 from store.errors import InputError
@@ -10,25 +11,9 @@ from store.errors import InputError
 QUANTISATIONS = {
     "": "bf16",
     "DISABLED": "bf16",
-    "BF16": "bf16",
     "FP16": "bf16",
-    "FP32": "fp32",
-    "FP8": "fp8",
-    "FP8_BLOCK": "fp8_block",
-    "NVFP4": "nvfp4",
     "W8A8": "int8",
-    "W8A8_STATIC": "int8",
-    "W8A8_DYNAMIC": "int8",
-    "W8A16": "w8a16",
-    "W8A16_STATIC": "w8a16",
-    "W8A16_DYNAMIC": "w8a16",
-    "W4A16": "w4a16",
-    "W4A16_STATIC": "w4a16",
-    "W4A16_DYNAMIC": "w4a16",
-    "W4A8": "w4a8_mxfp4",
-    "W4A8_STATIC": "w4a8_mxfp4",
-    "W4A8_DYNAMIC": "w4a8_mxfp4",
-    "MXFP4": "w4a16_mxfp4",
+    "W4A8": "w4a8",
     "MXFP4_W4A8": "w4a8_mxfp4",
 }
 # Whose coefficients stand in where a device has none for a format: the nearest format by what it computes in.
@@ -38,6 +23,7 @@ NEAREST = {
     "int8": ("fp8", "fp8_block", "bf16"),
     "nvfp4": ("w4a8_mxfp4", "fp8_block", "fp8", "w4a16_mxfp4", "int8", "bf16"),
     "w4a8_mxfp4": ("nvfp4", "fp8_block", "fp8", "int8", "bf16"),
+    "w4a8": ("int8", "fp8", "fp8_block", "w4a16", "bf16"),
     "w4a16_mxfp4": ("w4a16", "w8a16", "bf16"),
     "w4a16": ("w4a16_mxfp4", "w8a16", "bf16"),
     "w8a16": ("w4a16", "w4a16_mxfp4", "bf16"),
@@ -46,15 +32,21 @@ NEAREST = {
 }
 
 
-def kernel_format(quantisation: str) -> KernelFormat:
-    """The kernel format of a quantisation by name, lower or upper case."""
-    name = quantisation.lower() if quantisation.lower() in FORMATS else QUANTISATIONS.get(quantisation.upper())
-    if name is None:
+def kernel_format(quantisation: str, figures: Figures | None = None) -> KernelFormat:
+    """The kernel format of a quantisation by name; static and dynamic scales are one kernel.
+
+    MXFP4 names the weights: devices without an FP4 unit widen them to 16 bits, others multiply 8-bit activations."""
+    name = quantisation.upper().removesuffix("_STATIC").removesuffix("_DYNAMIC")
+    if name == "MXFP4":
+        narrow = figures is not None and figures.native("fp4") == "fp4"
+        return FORMATS["w4a8_mxfp4" if narrow else "w4a16_mxfp4"]
+    found = FORMATS.get(QUANTISATIONS.get(name, name.lower()))
+    if found is None:
+        known = sorted({*FORMATS, *map(str.lower, filter(None, QUANTISATIONS)), "mxfp4"})
         raise InputError(
-            f"no calibrated kernel format for quantisation {quantisation}",
-            hint=f"known: {', '.join(sorted(filter(None, QUANTISATIONS)))}",
+            f"no calibrated kernel format for quantisation {quantisation}", hint=f"known: {', '.join(known)}"
         )
-    return FORMATS[name]
+    return found
 
 
 def product_kernel(calibration: Calibration, family: str, wanted: str, suffixes: tuple[str, ...] = ("",)) -> str:

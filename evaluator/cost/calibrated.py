@@ -98,7 +98,7 @@ class CalibratedCost:
         gemm = operator.gemm
         if gemm is None:
             return self._plain(operator, sums)
-        wanted = kernel_format(operator.weight_format)
+        wanted = kernel_format(operator.weight_format, self.figures)
         batched = operator.kind == "batched_gemm" and any(
             name.startswith("mla_bmm.") for name in self.calibration.kernels
         )
@@ -122,7 +122,7 @@ class CalibratedCost:
         experts = operator.experts
         if experts is None or operator.per_expert:
             return self._product(operator, sums)
-        wanted = kernel_format(operator.weight_format)
+        wanted = kernel_format(operator.weight_format, self.figures)
         styles = [f".gated.{routing}" for routing in (self.routing, *ROUTINGS)]
         name = product_kernel(self.calibration, "moe", wanted.name, tuple(styles))
         tokens = np.maximum(experts.tokens.at(sums), 1e-9)

@@ -195,6 +195,7 @@ def test_nearest_coefficients_but_its_own_bytes_and_peak():
     assert product_kernel(CALIBRATION, "gemm", "nvfp4") == "gemm.fp8"
     assert product_kernel(CALIBRATION, "gemm", "w4a16") == "gemm.bf16"
     assert kernel_format("W8A8_STATIC").name == "int8"
+    assert kernel_format("MXFP4", FIGURES).name == "w4a16_mxfp4"  # this device has no FP4 unit
     assert attention_kernel(CALIBRATION, "decode_attention.mha", "fp8", 64, None) == "decode_attention.gqa.kv_bf16.d128"
     with pytest.raises(InputError, match="no kernel mla_prefill"):
         attention_kernel(CALIBRATION, "mla_prefill", "bf16", 192, None)
@@ -308,7 +309,10 @@ def test_every_shipped_device_prices_every_kind(device):
     mla = AttentionExtents(query_heads=16, kv_heads=1, head_dim=576, value_head_dim=512, kv_bits=8)
     operators = [
         GEMM,
-        *(replace(GEMM, weight_format=form) for form in ("FP8", "FP8_BLOCK", "NVFP4", "W8A8", "W4A16", "MXFP4")),
+        *(
+            replace(GEMM, weight_format=form)
+            for form in ("FP8", "FP8_BLOCK", "NVFP4", "W8A8_DYNAMIC", "W4A16", "MXFP4")
+        ),
         replace(GEMM, kind="batched_gemm", gemm=GemmExtents(m=Affine(tokens=1), n=512, k=128, batch=16)),
         attention("attention_prefill"),
         attention("attention_decode"),
@@ -328,3 +332,11 @@ def test_every_shipped_device_prices_every_kind(device):
         assert (seconds > 5e-7).all(), operator
         assert (seconds < 1.0).all(), operator
     assert figures_of(model.profile).compute_units > 1
+
+
+def test_every_number_format_there_is_has_a_kernel_format():
+    from evaluator.formats import LINEAR_NAMES
+
+    for name in LINEAR_NAMES:
+        wanted = kernel_format(name, FIGURES)
+        assert product_kernel(CALIBRATION, "gemm", wanted.name) in {"gemm.bf16", "gemm.fp8"}
