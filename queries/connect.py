@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Self
 import duckdb
 
 from queries.parsing import ParsedSelect, parse_select
-from queries.raw import RAW_NAMES, RAW_TABLES, STORED_PROBE
+from queries.raw import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
+from queries.scenarios import load_scenarios
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from queries.voided import read_hidden
 from store.handover import create_table, insert_rows
@@ -113,23 +114,21 @@ class StoreConnection:
 
     def _load(self, names: frozenset[str]) -> None:
         """Read the named relations in one transaction, so that they agree with each other."""
+        self._raw = frozenset()  # should reading fail half-way, the next statement reads everything again
         with read_transaction(self.location) as transaction:
-            self.duckdb.execute("BEGIN")
-            try:
-                for name in sorted(names):
-                    if name == STORED_PROBE:
-                        self._load_probes(transaction)
-                    else:
-                        self._load_table(transaction, name)
-            except BaseException:
-                self.duckdb.execute("ROLLBACK")
-                raise
-            self.duckdb.execute("COMMIT")
+            for name in sorted(names):
+                if name == STORED_PROBE:
+                    self._load_probes(transaction)
+                else:
+                    self._load_table(transaction, name)
         self._raw = names
 
     def _load_table(self, transaction: ReadTransaction, name: str) -> None:
         table = _TABLES[name]
         self._drop(name)
+        if table is SCENARIO:
+            load_scenarios(self.duckdb, transaction)
+            return
         create_table(self.duckdb, f"raw.{name}", table.typed_names)
         insert_rows(self.duckdb, f"raw.{name}", table.typed_names, transaction.rows(table.statement))
 

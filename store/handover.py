@@ -48,7 +48,7 @@ def _chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:
 
 def _insert_json(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Sequence[Row]) -> int:
     if rows:
-        values = {name: [_plain(value, type_) for value in values] for (name, type_), values in _turned(columns, rows)}
+        values = {name: _plain(values, type_) for (name, type_), values in _turned(columns, rows)}
         structure = {name: [_json_type(type_)] for name, type_ in columns}
         selected = ", ".join(f"unnest(handed.{name})::{type_}" for name, type_ in columns)
         connection.execute(
@@ -88,14 +88,16 @@ def _json_type(type_: str) -> str:
     return "VARCHAR" if type_ in {"TIMESTAMP", "DATE"} else type_
 
 
-def _plain(value: object, type_: str) -> object:
-    """Give a driver's value the form JSON has for it; SQLite has no booleans and no times of its own."""
-    if value is None:
-        return None
+def _plain(values: Sequence[object], type_: str) -> Sequence[object]:
+    """Give a driver's values the form JSON has for them; SQLite has no booleans and no times of its own."""
     if type_ == "BOOLEAN":
-        return bool(value)
+        return [None if value is None else bool(value) for value in values]
+    if type_ in {"TIMESTAMP", "DATE"}:
+        return [_moment(value) for value in values]
+    return values
+
+
+def _moment(value: object) -> object:
     if isinstance(value, datetime):
         return (value.astimezone(UTC) if value.tzinfo else value).strftime("%Y-%m-%d %H:%M:%S.%f")
-    if isinstance(value, date):
-        return value.isoformat()
-    return value
+    return value.isoformat() if isinstance(value, date) else value

@@ -92,16 +92,26 @@ MEASURE_COLUMNS: tuple[WideColumn, ...] = (
 
 WIDE_COLUMNS = NAMED_COLUMNS + MEASURE_COLUMNS
 
-SCENARIO_TABLES = (
-    "scenario sc JOIN subject sj ON sj.id = sc.subject_id JOIN model m ON m.id = sj.model_id"
-    " JOIN device d ON d.id = sc.device_id JOIN plan p ON p.id = sj.plan_id"
-    " JOIN precision pr ON pr.id = sj.precision_id JOIN workload w ON w.id = sj.workload_id"
+SCENARIO_JOINS = (  # table, alias, column of an earlier table that refers to it
+    ("subject", "sj", "sc.subject_id"),
+    ("model", "m", "sj.model_id"),
+    ("device", "d", "sc.device_id"),
+    ("plan", "p", "sj.plan_id"),
+    ("precision", "pr", "sj.precision_id"),
+    ("workload", "w", "sj.workload_id"),
 )
+
+
+def scenario_tables(schema: str = "") -> str:
+    """Return the FROM clause that joins scenarios with their names, `sc` first."""
+    joins = (f"JOIN {schema}{table} {alias} ON {alias}.id = {reference}" for table, alias, reference in SCENARIO_JOINS)
+    return f"{schema}scenario sc {' '.join(joins)}"
+
+
+SCENARIO_TABLES = scenario_tables()
 BLOCK_TABLES = (
     "block b JOIN scenario sc ON sc.id = b.scenario_id JOIN sweep sw ON sw.id = b.sweep_id"
-    " JOIN subject sj ON sj.id = sc.subject_id JOIN model m ON m.id = sj.model_id"
-    " JOIN device d ON d.id = sc.device_id JOIN plan p ON p.id = sj.plan_id"
-    " JOIN precision pr ON pr.id = sj.precision_id JOIN workload w ON w.id = sj.workload_id"
+    + SCENARIO_TABLES.removeprefix("scenario sc")
 )
 
 SORT_ORDER = (
