@@ -87,10 +87,16 @@ def norm_weight(step: Step, width: int) -> Tensor:
 
 def eager_norm(x: Tensor, weight: Tensor) -> Tensor:
     """Eight launches: widen, square, mean, add epsilon, inverse root, multiply, narrow, scale."""
-    wide = x.to(torch.float32)
-    scale = torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
-    narrow = (wide * scale).to(x.dtype)
+    wide = operators.cast(x, meta_tensor(1, dtype=torch.float32))
+    mean = operators.reduce(pointwise("square", wide), wide.dim() - 1, True, "mean")
+    scale = pointwise("inverse_root", pointwise("add", mean))
+    narrow = operators.cast(pointwise("multiply", wide, scale), x)
     return operators.scale(narrow, weight)
+
+
+def pointwise(name: str, *inputs: Tensor) -> Tensor:
+    """One launch over every element of the first input; the others broadcast."""
+    return operators.pointwise(list(inputs), name)
 
 
 def add_normed(
@@ -101,7 +107,7 @@ def add_normed(
     with step.recorder.within(label):
         weight = norm_weight(step, x.shape[-1])
         if not step.fused:
-            total = residual + x
+            total = pointwise("add", residual, x)
             return eager_norm(total, weight), total
         if bits < 16:
             out, total = operators.add_norm_quantise(x, residual, weight, bits)
@@ -134,8 +140,8 @@ def eager_rope(x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
     """x cos + rotate_half(x) sin: five launches."""
     cosine, sine = (table.unsqueeze(1) for table in tables)
     half = x.shape[-1] // 2
-    turned = torch.cat((-x[..., half:], x[..., :half]), dim=-1)
-    return x * cosine + turned * sine
+    turned = operators.join([pointwise("negate", x[..., half:]), x[..., :half]], x.dim() - 1)
+    return pointwise("add", pointwise("multiply", x, cosine), pointwise("multiply", turned, sine))
 
 
 def attended(
@@ -223,7 +229,7 @@ def dense_mlp(step: Step, x: Tensor, mlp: DenseMlp, form: Format, width: int | N
     if not mlp.gated:
         hidden = linear(step, "up_proj", x, share, form, bias=mlp.bias)
         with step.recorder.within("activation"):
-            hidden = torch.nn.functional.gelu(hidden)
+            hidden = pointwise("gelu", hidden)
     elif step.fused:
         packed = linear(step, "gate_up_proj", x, 2 * share, form, bias=mlp.bias)
         with step.recorder.within("activation"):
@@ -233,7 +239,7 @@ def dense_mlp(step: Step, x: Tensor, mlp: DenseMlp, form: Format, width: int | N
         gate = linear(step, "gate_proj", x, share, form, bias=mlp.bias)
         up = linear(step, "up_proj", x, share, form, bias=mlp.bias)
         with step.recorder.within("activation"):
-            hidden = torch.nn.functional.silu(gate) * up
+            hidden = pointwise("multiply", pointwise("silu", gate), up)
     return linear(step, "down_proj", hidden, step.model.hidden_size, form, bias=mlp.bias)
 
 

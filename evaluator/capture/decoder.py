@@ -16,6 +16,7 @@ from evaluator.capture.blocks import (
     grouped_query_attention,
     linear,
     normed,
+    pointwise,
     rope_tables,
 )
 from evaluator.capture.experts import mixture
@@ -70,7 +71,8 @@ def _embedded(step: Step) -> Tensor:
     x = operators.embed(parameter(model.vocab_size, model.hidden_size), ids)
     if model.position == "learned":
         with step.recorder.within("positions"):
-            x = x + operators.embed(parameter(model.learned_positions, model.hidden_size), ids)
+            rows = operators.embed(parameter(model.learned_positions, model.hidden_size), ids)
+            x = pointwise("add", x, rows)
     return normed(step, "norm", x) if model.embedding_norm else x
 
 
@@ -94,7 +96,7 @@ def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor
             with recorder.within("all_reduce"):
                 h = all_reduced(step, h)
     with recorder.within("residual"):
-        return x + h
+        return pointwise("add", x, h)
 
 
 def _logits(step: Step, x: Tensor, *, shared_head: bool) -> None:
@@ -132,7 +134,8 @@ def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> 
         # The last stage of a pipeline does not hold the model's table and needs its own.
         look_up = operators.embed if step.plan.pp > 1 else operators.gather_rows
         embedded = look_up(parameter(model.vocab_size, model.hidden_size), ids)
-    pair = torch.cat((normed(step, "embedding_norm", embedded), normed(step, "hidden_norm", hidden)), dim=1)
+    halves = [normed(step, "embedding_norm", embedded), normed(step, "hidden_norm", hidden)]
+    pair = operators.join(halves, 1)
     x = linear(step, "projection", pair, model.hidden_size, HALF)
     with step.recorder.within("layer"):
         x = decoder_layer(step, x, model.layers[-1], tables)

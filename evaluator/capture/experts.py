@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from evaluator.capture.blocks import HALF, Step, dense_mlp, divided, linear
+from evaluator.capture.blocks import HALF, Step, dense_mlp, divided, linear, pointwise
 from evaluator.capture.library import operators, parameter
 from evaluator.capture.recorder import meta_tensor
 from evaluator.model import DenseMlp, MoeMlp
@@ -27,11 +27,11 @@ def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
         if mlp.shared_gate:
             gate = linear(step, "gate", x, 1, HALF)
             with step.recorder.within("gate"):
-                extra = extra * torch.sigmoid(gate)
+                extra = pointwise("multiply", extra, pointwise("sigmoid", gate))
         with step.recorder.within("all_reduce"):
             extra = operators.all_reduce(extra, step.plan.tp, 1) if step.plan.tp > 1 else extra
         with step.recorder.within("add"):
-            return out + extra
+            return pointwise("add", out, extra)
 
 
 def _routed(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
@@ -71,9 +71,10 @@ def _gated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     with step.recorder.within("routing"):
         if step.fused:
             return operators.route(logits, mlp.experts_per_token)[0]
-        scores = torch.softmax(logits, dim=-1, dtype=torch.float32)
-        chosen, _ = torch.topk(scores, mlp.experts_per_token, dim=-1)
-        return (chosen / chosen.sum(-1, keepdim=True)).to(logits.dtype)
+        scores = operators.cast(logits, meta_tensor(1, dtype=torch.float32))
+        chosen, _ = operators.choose(pointwise("softmax", scores), mlp.experts_per_token)
+        total = operators.reduce(chosen, 1, True, "sum")
+        return operators.cast(pointwise("divide", chosen, total), logits)
 
 
 def _combined(step: Step, rows: Tensor, weights: Tensor) -> Tensor:
@@ -81,7 +82,7 @@ def _combined(step: Step, rows: Tensor, weights: Tensor) -> Tensor:
         return operators.combine_tokens(rows, weights)
     rows = operators.unpermute_tokens(rows)
     each = rows.view(weights.shape[0], weights.shape[1], rows.shape[1])
-    return (each * weights.unsqueeze(-1)).sum(1)
+    return operators.reduce(pointwise("multiply", each, weights.unsqueeze(-1)), 1, False, "sum")
 
 
 def group_tokens(step: Step) -> int:
@@ -129,11 +130,11 @@ def _experts(step: Step, rows: Tensor, mlp: MoeMlp) -> Tensor:
             # Eager loops over the touched experts: these operators are those of one of them.
             one = meta_tensor(step.point.tokens, step.model.hidden_size)
             if step.plan.ep > 1:
-                one = torch.cat((one, one[:0]))  # the chunks of the sending ranks
+                one = operators.join([one], 0)  # the chunks of the sending ranks
             _one_expert(step, one, mlp, extents.intermediate_size)
         with step.recorder.within("collect"):
-            out = torch.cat((rows, rows[:0]))
-            return torch.cat((out, out[:0])) if step.plan.ep > 1 else out
+            out = operators.join([rows], 0)
+            return operators.join([out], 0) if step.plan.ep > 1 else out
 
 
 def _grouped(step: Step, rows: Tensor, mlp: MoeMlp, extents: ExpertExtents) -> Tensor:
@@ -158,5 +159,5 @@ def _one_expert(step: Step, x: Tensor, mlp: MoeMlp, width: int) -> None:
     gate = linear(step, "gate_proj", x, width, form, bias=mlp.expert_bias)
     up = linear(step, "up_proj", x, width, form, bias=mlp.expert_bias)
     with step.recorder.within("activation"):
-        hidden = torch.nn.functional.silu(gate) * up
+        hidden = pointwise("multiply", pointwise("silu", gate), up)
     linear(step, "down_proj", hidden, step.model.hidden_size, form, bias=mlp.expert_bias)

@@ -40,26 +40,32 @@ def trace_points(unit: int) -> tuple[Point, ...]:
     )
 
 
-def _whole(value: Fraction) -> Rational:
-    return value.numerator if value.denominator == 1 else value
-
-
 def fitted(points: Sequence[Point], values: Sequence[Rational], what: str) -> Affine:
     """The affine form through the first five values; the sixth must agree exactly."""
-    if all(value == values[0] for value in values):
-        return Affine(values[0])
+    first = values[0]
+    if all(value == first for value in values):
+        return Affine(first)
     base = points[0]
-    slopes = (
-        Fraction(values[1] - values[0]) / (points[1].tokens - base.tokens),
-        Fraction(values[2] - values[0]) / (points[2].sequences - base.sequences),
-        Fraction(values[3] - values[0]) / (points[3].pairs - base.pairs),
-        Fraction(values[4] - values[0]) / (points[4].keys - base.keys),
-    )
-    constant = values[0] - _dot(slopes, base)
-    if constant + _dot(slopes, points[5]) != values[5]:
+    tokens = _quotient(values[1] - first, points[1].tokens - base.tokens)
+    sequences = _quotient(values[2] - first, points[2].sequences - base.sequences)
+    pairs = _quotient(values[3] - first, points[3].pairs - base.pairs)
+    keys = _quotient(values[4] - first, points[4].keys - base.keys)
+
+    def above_constant(point: Point) -> Rational:
+        return tokens * point.tokens + sequences * point.sequences + pairs * point.pairs + keys * point.keys
+
+    constant = first - above_constant(base)
+    if constant + above_constant(points[5]) != values[5]:
         raise NotAffineError(f"{what} is not affine in tokens, sequences, pairs and keys")
-    return Affine(_whole(Fraction(constant)), *(_whole(slope) for slope in slopes))
+    return Affine(_whole(constant), tokens, sequences, pairs, keys)
 
 
-def _dot(slopes: tuple[Fraction, Fraction, Fraction, Fraction], point: Point) -> Fraction:
-    return slopes[0] * point.tokens + slopes[1] * point.sequences + slopes[2] * point.pairs + slopes[3] * point.keys
+def _quotient(difference: Rational, step: int) -> Rational:
+    # Integers stay integers: fractions cost tens of times more, and most slopes are whole.
+    if isinstance(difference, int) and difference % step == 0:
+        return difference // step
+    return _whole(Fraction(difference) / step)
+
+
+def _whole(value: Rational) -> Rational:
+    return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value

@@ -82,6 +82,8 @@ def size_bytes(*tensors: Tensor | None) -> int:
 
 def bits_bytes(elements: int, bits: float) -> Rational:
     """Bytes of that many numbers of `bits` bits, exactly."""
+    if bits == int(bits) and elements * int(bits) % 8 == 0:
+        return elements * int(bits) // 8
     value = Fraction(bits) * elements / 8
     return value.numerator if value.denominator == 1 else value
 
@@ -107,31 +109,31 @@ def _moving(kind: OperatorKind, call: Call, *, flops_per_element: int = 1, label
     )
 
 
-_ELEMENTWISE = ["add", "mul", "div", "div_", "pow", "neg", "rsqrt", "mean", "sum", "_to_copy", "cat"]
+_FLOPS_PER_ELEMENT = {"silu": 4, "gelu": 4, "sigmoid": 4, "softmax": 4}
 
 
-def _register_elementwise() -> None:
-    for name in _ELEMENTWISE:
-
-        def elementwise(call: Call, label: str = name.strip("_")) -> Work:
-            return _moving("elementwise", call, label=label)
-
-        FORMULAS[f"aten::{name}"] = elementwise
-    for name in ("silu", "gelu", "relu", "sigmoid"):
-
-        def activation(call: Call, label: str = name) -> Work:
-            return _moving("activation", call, flops_per_element=4, label=label)
-
-        FORMULAS[f"aten::{name}"] = activation
-    for name in ("_softmax", "topk"):
-
-        def routing(call: Call, label: str = name.strip("_")) -> Work:
-            return _moving("moe_routing", call, flops_per_element=4, label=label)
-
-        FORMULAS[f"aten::{name}"] = routing
+@formula("sweepdb::pointwise", "sweepdb::reduce")
+def _pointwise(call: Call) -> Work:
+    name = call.args[-1]
+    kind: OperatorKind = "activation" if name in {"silu", "gelu", "sigmoid"} else "elementwise"
+    kind = "moe_routing" if name == "softmax" else kind
+    return _moving(kind, call, flops_per_element=_FLOPS_PER_ELEMENT.get(name, 1), label=name)
 
 
-_register_elementwise()
+@formula("sweepdb::cast")
+def _cast(call: Call) -> Work:
+    x, _ = call.args
+    return Work(kind="elementwise", label="cast", bytes_read=size_bytes(x), bytes_written=size_bytes(call.result))
+
+
+@formula("sweepdb::join")
+def _join(call: Call) -> Work:
+    return _moving("elementwise", call, flops_per_element=0, label="join")
+
+
+@formula("sweepdb::choose")
+def _choose(call: Call) -> Work:
+    return _moving("moe_routing", call, flops_per_element=4, label="choose")
 
 
 @formula("sweepdb::embed")

@@ -34,6 +34,39 @@ def _bytes_like(x: Tensor) -> Tensor:
     return x.new_empty(x.shape, dtype=torch.int8)
 
 
+# Small operators of eager graphs and residual adds. PyTorch's own have meta kernels in Python that import its compiler.
+
+
+@_operator("pointwise(Tensor[] inputs, str name) -> Tensor")
+def pointwise(inputs: list[Tensor], name: str) -> Tensor:
+    return inputs[0].new_empty(inputs[0].shape)
+
+
+@_operator("reduce(Tensor x, int dim, bool keep, str name) -> Tensor")
+def reduce(x: Tensor, dim: int, keep: bool, name: str) -> Tensor:
+    shape = list(x.shape)
+    shape[dim : dim + 1] = [1] if keep else []
+    return x.new_empty(shape)
+
+
+@_operator("cast(Tensor x, Tensor like) -> Tensor")
+def cast(x: Tensor, like: Tensor) -> Tensor:
+    return x.new_empty(x.shape, dtype=like.dtype)
+
+
+@_operator("join(Tensor[] parts, int dim) -> Tensor")
+def join(parts: list[Tensor], dim: int) -> Tensor:
+    shape = list(parts[0].shape)
+    shape[dim] = sum(part.shape[dim] for part in parts)
+    return parts[0].new_empty(shape)
+
+
+@_operator("choose(Tensor scores, int chosen) -> (Tensor, Tensor)")
+def choose(scores: Tensor, chosen: int) -> tuple[Tensor, Tensor]:
+    shape = (scores.shape[0], chosen)
+    return scores.new_empty(shape), scores.new_empty(shape, dtype=torch.int64)
+
+
 @_operator("embed(Tensor table, Tensor ids) -> Tensor")
 def embed(table: Tensor, ids: Tensor) -> Tensor:
     return table.new_empty((ids.shape[0], table.shape[1]))

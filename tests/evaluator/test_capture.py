@@ -26,6 +26,7 @@ from evaluator_cases import (
 )
 
 from evaluator.capture import CaptureRequest
+from evaluator.capture.blocks import pointwise
 from evaluator.capture.fit import NotAffineError, fitted, trace_points
 from evaluator.capture.recorder import Recorder, meta_tensor
 from evaluator.capture.request import layers_of_stages
@@ -203,10 +204,10 @@ def test_what_is_alive_is_counted_until_it_is_dropped():
     recorder = Recorder({})
     with recorder:
         x = meta_tensor(1000)
-        y = x + x  # 2000 bytes
-        z = y * y  # 2000 more
+        y = pointwise("add", x, x)  # 2000 bytes
+        z = pointwise("multiply", y, y)  # 2000 more
         del y
-        _ = z + z  # y is gone
+        _ = pointwise("add", z, z)  # y is gone
     assert [record.alive for record in recorder.records] == [2000, 4000, 4000]
 
 
@@ -224,6 +225,20 @@ def test_affine_forms_evaluate_and_add():
     )
     form = Affine(1, 10, 100, Fraction(1, 5), 0) + Affine(keys=2).scaled(3)
     assert form.at(sums) == pytest.approx([1 + 20 + 300 + 1 + 42])
+
+
+def test_tracing_does_not_import_the_compiler():
+    # PyTorch's dispatch modes and Python meta kernels bring in its compiler on first use: 2 s in each new process.
+    code = (
+        "import sys; sys.path[:0] = ['tests']\n"
+        "from evaluator_cases import QWEN3_30B_A3B, DEEPSEEK_V3, Plan, captured\n"
+        "for compiled in (True, False):\n"
+        "    captured(QWEN3_30B_A3B, Plan(dp=8, ep=8), compile=compiled)\n"
+        "    captured(DEEPSEEK_V3, Plan(tp=8, ep=8), compile=compiled)\n"
+        "sys.exit('torch._dynamo' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def request(**changes):
