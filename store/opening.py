@@ -16,6 +16,7 @@ from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation, parse_url
 from store.reading import BUSY_TIMEOUT_S, read_store_id
+from store.revision import check_revision
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,6 +63,9 @@ class Store:
         if self.read_only:
             raise StoreError(f"The store {self.location.display} was opened for reading only.")
         with store_faults(self.location), self.engine.connect() as connection, connection.begin():
+            # Somebody may have upgraded the store since it was opened.
+            found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one()
+            check_revision(self.location, found)
             yield connection
 
 

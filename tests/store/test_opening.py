@@ -62,6 +62,13 @@ def test_another_revision_is_an_error_that_names_both_and_the_command(store_url,
         upgrade_store(store_url)
 
 
+def test_a_store_that_is_upgraded_while_open_is_not_written_by_the_older_program(store):
+    with store.writing() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    with pytest.raises(RevisionError, match="9999"), store.writing():
+        pytest.fail("the transaction began")
+
+
 CONTENTS = {
     "an empty file": b"",
     "a Parquet file": b"PAR1" + bytes(100) + b"PAR1",
