@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Literal
 
 from store.errors import InputError
@@ -150,19 +150,6 @@ class Question:
         """Refuse an empty list."""
         if self.top < 1:
             raise InputError(f"--top must be at least 1, not {self.top}")
-
-    def with_definitions(self, **rules: object) -> Question:
-        """The same question under other definitions."""
-        return replace(self, definitions=replace(self.definitions, **rules))  # type: ignore[arg-type]  checked by options
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
-    """A column of an answer."""
-
-    name: str
-    unit: str
-    meaning: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
