@@ -74,7 +74,7 @@ class StoreConnection:
         self.provide(parsed.tables | parsed.functions)
         if parsed.looks_at_catalog:
             for name in sorted(RAW_NAMES - self._raw):
-                self._shape(name)
+                create_shape(self.duckdb, name)
             self._create(files_for(vocabulary()))
 
     def provide(self, names: Iterable[str]) -> None:
@@ -92,11 +92,6 @@ class StoreConnection:
             if not self._public.issuperset(file.creates):
                 self.duckdb.execute(file.sql)
                 self._public |= frozenset(file.creates)
-
-    def _shape(self, name: str) -> None:
-        columns = _WIDE if name == STORED_PROBE else _TABLES[name].typed_names
-        empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
-        self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 
     def refresh(self) -> None:
         """Read again everything brought in so far, as the store is now."""
@@ -164,6 +159,13 @@ class StoreConnection:
             f"SELECT {_COLUMNS} FROM ({stored}) s WHERE NOT EXISTS (SELECT 1 FROM raw.hidden h"  # noqa: S608 - our text
             " WHERE h.scenario_id = s.scenario_id AND s.batch_size BETWEEN h.first_batch_size AND h.last_batch_size)"
         )
+
+
+def create_shape(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Create a raw relation that has its columns and no rows."""
+    columns = _WIDE if name == STORED_PROBE else _TABLES[name].typed_names
+    empty = ", ".join(f"NULL::{type_} AS {column}" for column, type_ in columns)
+    connection.execute(f"CREATE OR REPLACE VIEW raw.{name} AS SELECT {empty} WHERE false")
 
 
 def _parts_select(parts: Sequence[Part]) -> str:

@@ -30,13 +30,18 @@ class RawTable:
         return [(column.name, column.type) for column in self.columns]
 
 
-def _table(name: str, meaning: str, *columns: tuple[str, str, str, str]) -> RawTable:
+def _table(
+    name: str, meaning: str, *columns: tuple[str, str, str, str], added: tuple[WideColumn, ...] = ()
+) -> RawTable:
     return RawTable(
         name=name,
         meaning=meaning,
-        columns=tuple(
-            WideColumn(name=column, type=type_, unit=unit, meaning=text, source=column)
-            for column, type_, unit, text in columns
+        columns=(
+            *(
+                WideColumn(name=column, type=type_, unit=unit, meaning=text, source=column)
+                for column, type_, unit, text in columns
+            ),
+            *added,
         ),
         tables=name,
     )
@@ -67,10 +72,25 @@ SCENARIO = RawTable(
             meaning="when it was first stored",
             source="sc.created_at",
         ),
+        WideColumn(
+            name="voided",
+            type="BOOLEAN",
+            unit="none",
+            meaning="it, or every sweep that asked for it, is voided",
+            source="sc.id IN (SELECT scenario_id FROM joining.voided)",
+        ),
     ),
     tables=SCENARIO_TABLES,
 )
 
+_VOIDED_SWEEP = WideColumn(
+    name="voided",
+    type="BOOLEAN",
+    unit="none",
+    meaning="it is voided",
+    source="CASE WHEN id IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)"
+    " THEN 1 ELSE 0 END",
+)
 _SIDE_COLUMNS = (
     ("instances", "INTEGER", "instances", "instances of this side"),
     ("tp", "INTEGER", "devices", "tensor parallel size"),
@@ -177,6 +197,7 @@ RAW_TABLES: tuple[RawTable, ...] = (
         ("probes_stored", "BIGINT", "probes", "probes this sweep added"),
         ("probes_known", "BIGINT", "probes", "probes asked for and already stored"),
         ("scenarios_failed", "INTEGER", "scenarios", "scenarios that are not ok"),
+        added=(_VOIDED_SWEEP,),
     ),
     _table(
         "sweep_interval",

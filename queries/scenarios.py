@@ -9,6 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from queries.raw import SCENARIO
+from queries.voided import read_hidden
 from store.handover import create_table, insert_rows
 from store.readers import ReadTransaction
 from store.wide import SCENARIO_JOINS, scenario_tables
@@ -17,12 +18,16 @@ if TYPE_CHECKING:
     import duckdb
 
 _STORED_COLUMN = re.compile(r"\b([a-z]+)\.(\w+)")
+_VOIDED = [("scenario_id", "BIGINT")]
 _TABLES = {"sc": "scenario", **{alias: table for table, alias, _ in SCENARIO_JOINS}}
 
 
 def load_scenarios(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction) -> None:
     """Create the table raw.scenario."""
+    connection.execute("DROP SCHEMA IF EXISTS joining CASCADE")
     connection.execute("CREATE SCHEMA joining")
+    create_table(connection, "joining.voided", _VOIDED)
+    insert_rows(connection, "joining.voided", _VOIDED, [(key,) for key in read_hidden(transaction).whole_scenarios])
     for alias, columns in _needed().items():
         table = f"joining.{_TABLES[alias]}"
         create_table(connection, table, list(columns.items()))
@@ -40,7 +45,8 @@ def _needed() -> dict[str, dict[str, str]]:
     needed: dict[str, dict[str, str]] = defaultdict(lambda: {"id": "BIGINT"})
     for column in SCENARIO.columns:
         for alias, name in _STORED_COLUMN.findall(column.source):
-            needed[alias].setdefault(name, column.type)
+            if alias in _TABLES:
+                needed[alias].setdefault(name, column.type)
     for _, _, reference in SCENARIO_JOINS:
         alias, name = reference.split(".")
         needed[alias][name] = "BIGINT"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from store.ranges import LARGEST_KEY, Range, Ranges, complement, merged
 from store.readers import ReadTransaction
 
+_EVERY_SIZE: Ranges = ((0, LARGEST_KEY),)
 _VOIDED = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 
 
@@ -24,13 +25,18 @@ class Hidden:
         """Scenario id, first and last hidden batch size."""
         return [(scenario, low, high) for scenario, ranges in self.intervals.items() for low, high in ranges]
 
+    @property
+    def whole_scenarios(self) -> list[int]:
+        """Scenarios of which nothing is visible, whatever is stored of them."""
+        return [scenario for scenario, ranges in self.intervals.items() if ranges == _EVERY_SIZE]
+
 
 def read_hidden(transaction: ReadTransaction) -> Hidden:
     """Read the active tombstones and the intervals of the sweeps they concern."""
     voided = "SELECT scenario_id FROM tombstone WHERE lifted_at IS NULL AND scenario_id IS NOT NULL"
     intervals = _without_askers(transaction)
     for (scenario,) in transaction.rows(voided):
-        intervals[int(str(scenario))] = ((0, LARGEST_KEY),)
+        intervals[int(str(scenario))] = _EVERY_SIZE
     return Hidden(intervals=intervals)
 
 
@@ -50,7 +56,7 @@ def _without_askers(transaction: ReadTransaction) -> dict[int, Ranges]:
 
 def _difference(voided: list[Range], visible: list[Range]) -> Ranges:
     if not visible:
-        return ((0, LARGEST_KEY),)
+        return _EVERY_SIZE
     gaps = complement(visible)
     return merged(
         (max(low, gap_low), min(high, gap_high))
