@@ -4,7 +4,7 @@ CREATE OR REPLACE VIEW latest AS
 WITH newest AS (
     SELECT subject, max_by(scenario_id, formula_version * 1000000000000 + scenario_id) AS scenario_id
     FROM raw.scenario
-    WHERE status = 'ok'
+    WHERE status = 'ok' AND NOT voided
     GROUP BY subject
 )
 SELECT probe.* FROM probe SEMI JOIN newest ON probe.scenario_id = newest.scenario_id;
