@@ -135,14 +135,25 @@ def run_sweep(
 
 def evaluate_all(request: SweepRequest) -> Iterator[ProbeBlock]:
     """Every block of a request, stored nowhere: for benchmarks and notebooks."""
+    for planned, sets, (first, last) in _worth_evaluating(request):
+        yield evaluate_scenario(planned.scenario, np.arange(first, last + 1), sets)
+
+
+def count_probes(request: SweepRequest) -> int:
+    """How many probes a request stands for; nothing is evaluated."""
+    return sum(last - first + 1 for _, _, (first, last) in _worth_evaluating(request))
+
+
+def _worth_evaluating(
+    request: SweepRequest,
+) -> Iterator[tuple[PlannedScenario, dict[str, OperatorSet], tuple[int, int]]]:
     operators: dict[str, OperatorSet] = {}
     for planned in planned_scenarios(request):
-        if planned.illegal is None:
+        if planned.illegal is None and _unsupported(planned) is None:
             sets = {
                 trace: operators.get(item.key) or _capture(item, operators) for trace, item in captures(planned).items()
             }
-            first, last = _interval(request, planned, sets)[0]
-            yield evaluate_scenario(planned.scenario, np.arange(first, last + 1), sets)
+            yield planned, sets, _interval(request, planned, sets)[0]
 
 
 def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:

@@ -145,6 +145,7 @@ class Question:
     top: int = 10
     rank_by: str | None = None
     extra: tuple[tuple[str, object], ...] = ()  # what only one report asks for
+    names: tuple[str, ...] = ()  # probes or sweeps that the report compares
 
     def __post_init__(self) -> None:
         """Refuse an empty list."""

@@ -1,1 +1,1 @@
-"""TBD"""
+"""Workflows that need both evaluating and asking: typed in and out, without Typer and without printing."""

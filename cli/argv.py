@@ -1,0 +1,65 @@
+"""Rewrites argument lists: options that take several values, or none, become one value joined by commas.
+
+Typer's parser has no such options. Not here: what the values mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+Kind = Literal["number", "text"]
+
+LIST_OPTIONS: Mapping[str, Kind] = {
+    "--tp-sizes": "number",
+    "--pp-sizes": "number",
+    "--dp-sizes": "number",
+    "--ep-sizes": "number",
+    "--moe-tp-sizes": "number",
+    "--moe-dp-sizes": "number",
+    "--batch-range": "number",
+    "--mtp-acceptance-rate": "number",
+    "--device": "text",
+    "--workload": "text",
+}
+
+
+def joined(arguments: Sequence[str]) -> list[str]:
+    """`--tp-sizes 1 2 --x` becomes `--tp-sizes=1,2 --x`; a list without values becomes `--tp-sizes=`.
+
+    Several occurrences of one option are joined too. Numbers end a numeric list; a text list goes on to the next option."""
+    collected: dict[str, list[str]] = {}
+    result: list[str] = []
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        position += 1
+        if argument == "--":
+            result.extend(arguments[position - 1 :])
+            break
+        name, equals, value = argument.partition("=")
+        kind = LIST_OPTIONS.get(name)
+        if kind is None:
+            result.append(argument)
+            continue
+        values = [value] if equals and value else []
+        while not equals and position < len(arguments) and _belongs(arguments[position], kind):
+            values.append(arguments[position])
+            position += 1
+        if name not in collected:
+            result.append(name)
+        collected.setdefault(name, []).extend(values)
+    return [f"{item}={','.join(collected[item])}" if item in collected else item for item in result]
+
+
+def _belongs(argument: str, kind: Kind) -> bool:
+    if argument.startswith("-"):
+        return kind == "number" and _is_number(argument)
+    return kind == "text" or all(_is_number(part) for part in argument.split(","))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

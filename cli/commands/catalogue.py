@@ -1,0 +1,150 @@
+"""models, devices and workloads: what can be evaluated, and adding one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import FormatOption, OutputOption, StoreOption
+from cli.output import check_format, say, write_rows
+from store.errors import InputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("models")(models)
+    app.command("devices")(devices)
+    app.command("workloads")(workloads)
+
+
+def models(
+    name: Annotated[str | None, typer.Argument(help="show this model")] = None,
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+) -> int:
+    """List the model catalogue, or show one model."""
+    check_format(format_, output)
+    from evaluator.models import list_models, load_model
+    from evaluator.parameters import parameter_count
+
+    if name is not None:
+        import json
+
+        from evaluator.canonical import canonical
+
+        found, spec = load_model(name)
+        count = parameter_count(spec)
+        shown = {
+            "name": found,
+            "parameters": count.total,
+            "active_parameters": count.active,
+            **json.loads(canonical(spec)),
+        }
+        _show_one({key: value for key, value in shown.items() if key}, format_, output)
+        return 0
+    rows = []
+    for known in list_models():
+        spec = load_model(known)[1]
+        count = parameter_count(spec)
+        layers = sum(group.count for group in spec.layers)
+        rows.append([known, spec.architecture, count.total / 1e9, count.active / 1e9, layers, spec.hidden_size,
+                     spec.native_linear, spec.native_experts])  # fmt: skip
+    columns = ("model", "architecture", "billion_parameters", "billion_active", "layers", "hidden_size",
+               "native_linear", "native_experts")  # fmt: skip
+    write_rows(columns, rows, format_, output)
+    return 0
+
+
+def devices(
+    name: Annotated[str | None, typer.Argument(help="show this device, or: add")] = None,
+    file: Annotated[Path | None, typer.Argument(help="profile to add")] = None,
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+) -> int:
+    """List device profiles, show one, or add one of your own (devices add FILE.yaml)."""
+    check_format(format_, output)
+    from evaluator.profiles.load import effective_rate, list_devices, load_device
+
+    if name == "add":
+        if file is None:
+            raise InputError("devices add needs a FILE.yaml", hint="docs/howto/add-a-device.md explains every key")
+        from evaluator.profiles.load import add_device
+
+        added = add_device(file)
+        say(f"{added.name} added; use it with: --device {added.name}")
+        return 0
+    if name is not None:
+        from dataclasses import asdict
+
+        _show_one(asdict(load_device(name)), format_, output)
+        return 0
+    rows = []
+    for known in list_devices():
+        profile = load_device(known)
+        rows.append([
+            profile.name, profile.vendor, profile.family,
+            effective_rate(profile.matrix_flops_per_s, profile.compute_efficiency) / 1e12,
+            effective_rate(profile.vector_flops_per_s, profile.compute_efficiency) / 1e12,
+            profile.memory_bandwidth_bytes_per_s * profile.memory_efficiency / 1e12, profile.memory_bytes / 2**30,
+            " x ".join(map(str, profile.grid)),
+            " | ".join(f"{link.bandwidth_bytes_per_s * link.efficiency / 1e9:g}" for link in profile.links),
+        ])  # fmt: skip
+    columns = ("device", "vendor", "family", "matrix_tflops", "vector_tflops", "memory_tb_per_s", "memory_gib", "grid",
+               "links_gb_per_s")  # fmt: skip
+    write_rows(columns, rows, format_, output)
+    return 0
+
+
+def _show_one(values: dict[str, object], format_: str, output: Path | None) -> None:
+    if format_ == "table":
+        write_rows(
+            ("field", "value"), [[key, value] for key, value in values.items() if value is not None], "table", output
+        )
+    else:
+        write_rows(list(values), [list(values.values())], format_, output)
+
+
+def workloads(  # noqa: PLR0917  one parameter an option
+    action: Annotated[str, typer.Argument(help="list, show or add")] = "list",
+    name: Annotated[str | None, typer.Argument(help="its name")] = None,
+    input_length: Annotated[str | None, typer.Option(help="prompt tokens, or a length distribution FILE")] = None,
+    output_length: Annotated[float | None, typer.Option(help="generated tokens")] = None,
+    trace: Annotated[Path | None, typer.Option(help="request log (CSV or JSONL) to reduce to bins")] = None,
+    trace_bins: Annotated[int, typer.Option(help="quantiles of prompt length a trace is reduced to")] = 16,
+    prefix_cache_hit_rate: Annotated[float, typer.Option(help="share of a prompt found in cache, [0, 1)")] = 0.0,
+    max_batched_tokens: Annotated[int, typer.Option(help="token budget of one step of a replica")] = 8192,
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Named workloads of the store: list, show, add."""
+    check_format(format_, output)
+    from cli.flows import workloads as flow
+
+    if action == "list":
+        columns, rows = flow.listed(store)
+    elif action == "show" and name is not None:
+        columns, rows = flow.shown(name, store)
+    elif action == "add" and name is not None:
+        if (trace is None) == (input_length is None):
+            raise InputError("workloads add needs --input-length (a number or a FILE) or --trace FILE")
+        said = flow.add(
+            name,
+            store,
+            input_length=input_length,
+            output_length=output_length,
+            trace=trace,
+            trace_bins=trace_bins,
+            prefix_cache_hit_rate=prefix_cache_hit_rate,
+            max_batched_tokens=max_batched_tokens,
+        )
+        say(said)
+        return 0
+    else:
+        raise InputError(
+            f"workloads {action} is not one of: list, show NAME, add NAME", hint="sweepdb workloads --help"
+        )
+    write_rows(columns, rows, format_, output)
+    return 0

@@ -1,0 +1,95 @@
+"""db: create, upgrade, check, seal and compact a store."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.options import FormatOption, StoreOption
+from cli.output import check_format, say, write_rows
+from store.errors import StoreError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    group = typer.Typer(
+        help="Create, upgrade, check, seal and compact a store.", no_args_is_help=True, rich_markup_mode=None
+    )
+    for function in (init, upgrade, current, check, vacuum):
+        group.command(function.__name__)(function)
+    group.command("seal")(seal_store)
+    app.add_typer(group, name="db")
+
+
+def init(store: StoreOption = None) -> int:
+    """Create an empty store."""
+    from store.location import parse_url
+    from store.migrating import create_store
+
+    created = create_store(store)
+    say(f"{parse_url(store).url}: {'created' if created else 'already there'}")
+    return 0
+
+
+def upgrade(store: StoreOption = None) -> int:
+    """Bring an old store to this program's revision; a file is backed up first."""
+    from store.migrating import upgrade_store
+
+    done = upgrade_store(store)
+    if done.before == done.after:
+        say(f"already at revision {done.after}")
+    else:
+        say(
+            f"upgraded from revision {done.before} to {done.after}"
+            + (f"; backup: {done.backup}" if done.backup else "")
+        )
+    return 0
+
+
+def current(store: StoreOption = None) -> int:
+    """Print the store's revision."""
+    from store.migrating import current_revision
+
+    typer.echo(current_revision(store))
+    return 0
+
+
+def check(format_: FormatOption = "table", store: StoreOption = None) -> int:
+    """Check the whole store, its snapshots included."""
+    check_format(format_, None)
+    from store.checking import check_store
+    from store.location import parse_url
+
+    report = check_store(parse_url(store))
+    columns = ("store", "revision", "sweeps", "scenarios", "blocks", "probes", "snapshot_probes", "faults")
+    values = [getattr(report, name) for name in columns[:-1]]
+    write_rows(columns, [[*values, list(report.faults) if format_ != "table" else len(report.faults)]], format_)
+    for fault in report.faults:
+        say(f"fault: {fault}")
+    if not report.whole:
+        raise StoreError(
+            f"{len(report.faults)} faults found",
+            hint="a faulty snapshot is rebuilt by: sweepdb db seal; a faulty database needs its backup",
+        )
+    return 0
+
+
+def vacuum(store: StoreOption = None) -> int:
+    """Compact the store."""
+    from store.location import parse_url
+    from store.vacuuming import vacuum_store
+
+    done = vacuum_store(parse_url(store))
+    say(f"{done.bytes_before:,} bytes before, {done.bytes_after:,} after")
+    return 0
+
+
+def seal_store(store: Annotated[str | None, typer.Option("--store", envvar="SWEEPDB_STORE")] = None) -> int:
+    """Lay new blocks down as Parquet, so that questions are fast; rebuild what is missing or wrong."""
+    from store.location import parse_url
+    from store.sealing import seal_location
+
+    report = seal_location(parse_url(store))
+    say(", ".join(f"{name.replace('_', ' ')} {getattr(report, name)}" for name in report.__dataclass_fields__))
+    return 0

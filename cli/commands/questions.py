@@ -1,0 +1,249 @@
+"""query: options into a question, an answer into a table, CSV or JSON. Not here: SQL (queries)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import OutputOption, StoreOption, parse_names
+from cli.output import check_format, say, write_rows, write_text
+from store.errors import InputError, NothingFits
+
+if TYPE_CHECKING:
+    from queries.question import Answer, Definitions, Question
+
+FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("query")(query)
+    app.command("verify")(verify)
+
+
+def query(  # noqa: PLR0917  one parameter an option
+    report: Annotated[
+        str, typer.Argument(help="best, prefill, decode, pd-ratio ... (sweepdb query reports lists them)")
+    ] = "best",
+    names: Annotated[list[str] | None, typer.Argument(help="what the report compares: probes or sweeps")] = None,
+    model: Annotated[str | None, typer.Option(help="only this model")] = None,
+    device: Annotated[str | None, typer.Option(help="only these devices")] = None,
+    sweep: Annotated[str | None, typer.Option(help="only what this sweep asked for")] = None,
+    last: Annotated[bool, typer.Option("--last", help="only what the newest sweep asked for")] = False,
+    workload: Annotated[str | None, typer.Option(help="only this workload, by name or label")] = None,
+    input_length: Annotated[int | None, typer.Option(help="only this prompt length")] = None,
+    output_length: Annotated[float | None, typer.Option(help="only this output length")] = None,
+    prefix_cache_hit_rate: Annotated[float | None, typer.Option(help="only this hit rate")] = None,
+    max_batched_tokens: Annotated[int | None, typer.Option(help="only this token budget")] = None,
+    quantize_linear_action: Annotated[str | None, typer.Option(help="only this format of linears")] = None,
+    quantize_attention_action: Annotated[str | None, typer.Option(help="only this KV format")] = None,
+    convention: Annotated[str | None, typer.Option(help="physical or upstream")] = None,
+    family: Annotated[str | None, typer.Option(help="theoretical, calibrated or empirical")] = None,
+    serving_model: Annotated[str | None, typer.Option(help="only this serving model")] = None,
+    instance_devices: Annotated[int | None, typer.Option(help="only instances of this many devices")] = None,
+    all_versions: Annotated[bool, typer.Option("--all-versions", help="older formula versions too")] = False,
+    ttft_limits: Annotated[float | None, typer.Option("--ttft-limits", "--ttft-limit", help="ms")] = None,
+    tpot_limits: Annotated[float | None, typer.Option("--tpot-limits", "--tpot-limit", help="ms")] = None,
+    e2e_limits: Annotated[float | None, typer.Option("--e2e-limits", "--e2e-limit", help="ms")] = None,
+    min_tokens_per_s_per_user: Annotated[float | None, typer.Option(help="tokens/s of one user")] = None,
+    reserved_memory_gb: Annotated[float, typer.Option(help="GiB of each device that stay free")] = 10.0,
+    preset: Annotated[str, typer.Option(help="definitions: sweepdb, upstream, seed000 or seed001")] = "sweepdb",
+    tpot_definition: Annotated[str | None, typer.Option(help="inclusive or exclusive")] = None,
+    prefill_qps: Annotated[str | None, typer.Option(help="capacity or ttft")] = None,
+    decode_qps: Annotated[str | None, typer.Option(help="minus-one or full")] = None,
+    throughput: Annotated[str | None, typer.Option(help="once or twice")] = None,
+    allocation: Annotated[str | None, typer.Option(help="budget or exact")] = None,
+    kv_charge: Annotated[str | None, typer.Option(help="full or mean")] = None,
+    num_devices: Annotated[int | None, typer.Option(help="device budget")] = None,
+    target_qps: Annotated[float | None, typer.Option(help="requests/s to carry")] = None,
+    prefill_device: Annotated[str | None, typer.Option(help="prefill instances on this device")] = None,
+    decode_device: Annotated[str | None, typer.Option(help="decode instances on this device")] = None,
+    prefill_devices_per_instance: Annotated[
+        int | None, typer.Option(help="only prefill instances of this size")
+    ] = None,
+    decode_devices_per_instance: Annotated[int | None, typer.Option(help="only decode instances of this size")] = None,
+    kv_transfer_gb_per_s: Annotated[float | None, typer.Option(help="decimal GB/s between instances")] = None,
+    all_pairs: Annotated[bool, typer.Option("--all-pairs", help="every stored row of both sides")] = False,
+    prefill_degradation: Annotated[float, typer.Option(help="share of prefill QPS kept in service")] = 1.0,
+    decode_degradation: Annotated[float, typer.Option(help="share of decode QPS kept in service")] = 1.0,
+    rank_by: Annotated[str | None, typer.Option(help="another order")] = None,
+    top: Annotated[int, typer.Option(help="rows a group")] = 10,
+    wide: Annotated[bool, typer.Option("--wide", help="every column")] = False,
+    show_sql: Annotated[bool, typer.Option("--show-sql", help="print the SQL and its parameters instead")] = False,
+    proof: Annotated[Path | None, typer.Option(help="write SQL, parameters, probes and hash to this file")] = None,
+    fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
+    option: Annotated[list[str] | None, typer.Option("--set", help="a report's own parameter: name=value")] = None,
+    format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl, parquet or json-full")] = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Answer a question from the stored rows, evaluating nothing."""
+    if report == "reports":
+        return _list_reports(format_, output)
+    check_format(format_, output, known=FORMATS)
+    from queries.question import Limits, PairOptions, Question, Scope
+    from queries.session import open_session
+
+    question = Question(
+        report=report,
+        scope=Scope(
+            models=parse_names(model),
+            devices=parse_names(device),
+            sweep=sweep,
+            last=last,
+            workload=workload,
+            input_length=input_length,
+            output_length=output_length,
+            prefix_cache_hit_rate=prefix_cache_hit_rate,
+            max_batched_tokens=max_batched_tokens,
+            linear_quantization=quantize_linear_action,
+            attention_quantization=quantize_attention_action,
+            convention=convention,
+            family=family,
+            serving_model=serving_model,
+            instance_devices=instance_devices,
+            all_versions=all_versions,
+        ),
+        limits=Limits(
+            ttft_ms=ttft_limits,
+            tpot_ms=tpot_limits,
+            e2e_ms=e2e_limits,
+            min_tokens_per_s_per_user=min_tokens_per_s_per_user,
+            reserved_gib=reserved_memory_gb,
+        ),
+        definitions=_definitions(
+            preset,
+            tpot=tpot_definition,
+            prefill_qps=prefill_qps,
+            decode_qps=decode_qps,
+            throughput=throughput,
+            allocation=allocation,
+            kv_charge=kv_charge,
+        ),
+        pairs=PairOptions(
+            num_devices=num_devices,
+            target_qps=target_qps,
+            prefill_device=prefill_device,
+            decode_device=decode_device,
+            prefill_devices_per_instance=prefill_devices_per_instance,
+            decode_devices_per_instance=decode_devices_per_instance,
+            kv_transfer_gb_per_s=kv_transfer_gb_per_s,
+            all_pairs=all_pairs,
+            prefill_degradation=prefill_degradation,
+            decode_degradation=decode_degradation,
+        ),
+        top=top,
+        rank_by=rank_by,
+        extra=_extra(option or []),
+        names=tuple(names or ()),
+    )
+    with open_session(store) as session:
+        answer = session.ask(question)
+        if proof is not None:
+            from queries.proof import write_proof
+
+            write_proof(answer, proof, session.location)
+            say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
+    return _show(answer, format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty)
+
+
+RULES = {
+    "tpot": ("inclusive", "exclusive"),
+    "prefill_qps": ("capacity", "ttft"),
+    "decode_qps": ("minus-one", "full"),
+    "throughput": ("once", "twice"),
+    "allocation": ("budget", "exact"),
+    "kv_charge": ("full", "mean"),
+}
+
+
+def _definitions(preset: str, **rules: str | None) -> Definitions:
+    from queries.question import PRESETS
+
+    if preset not in PRESETS:
+        raise InputError(f"--preset {preset} is not one of {', '.join(PRESETS)}")
+    given = {name: value for name, value in rules.items() if value is not None}
+    for name, value in given.items():
+        if value not in RULES[name]:
+            raise InputError(f"--{name.replace('_', '-')} {value} is not one of {', '.join(RULES[name])}")
+    return replace(PRESETS[preset], **given)  # type: ignore[arg-type]
+
+
+def _extra(options: list[str]) -> tuple[tuple[str, object], ...]:
+    pairs: list[tuple[str, object]] = []
+    for option in options:
+        name, equals, value = option.partition("=")
+        if not equals:
+            raise InputError(f"--set takes name=value, not {option!r}")
+        try:
+            pairs.append((name.replace("-", "_"), float(value)))
+        except ValueError:
+            pairs.append((name.replace("-", "_"), value))
+    return tuple(pairs)
+
+
+def _list_reports(format_: str, output: Path | None) -> int:
+    from queries.library import reports
+
+    write_rows(["report", "summary"], [[name, item.summary] for name, item in reports().items()], format_, output)
+    return 0
+
+
+def _show(
+    answer: Answer, format_: str, output: Path | None, *, wide: bool, show_sql: bool, fail_empty: bool
+) -> int:
+    if show_sql:
+        from queries.library import SCOPED
+
+        parameters = json.dumps(dict(answer.parameters), indent=2, default=str)
+        text = f"{SCOPED.read_text(encoding='utf-8')}\n{answer.sql}\n-- parameters:\n"
+        write_text((text, *(f"-- {line}\n" for line in parameters.splitlines())), output)
+        return 0
+    if format_ == "json-full":
+        write_text((json.dumps(full_answer(answer), ensure_ascii=False, indent=1), "\n"), output)
+    elif format_ == "table":
+        from cli.render.answers import answer_lines
+
+        write_text(answer_lines(answer, wide=wide), output)
+    else:
+        write_rows(answer.columns, answer.rows, format_, output)
+        if not answer.rows:
+            say("nothing satisfies the limits; --format table or json-full shows the nearest misses")
+    if fail_empty and not answer.rows:
+        raise NothingFits("nothing satisfies the limits")
+    return 0
+
+
+def full_answer(answer: Answer) -> dict[str, object]:
+    """Everything about an answer, for machines."""
+    from cli.render.rows import plain
+
+    question: Question = answer.question
+    return {
+        "question": plain({"report": answer.report, "scope": question.scope.described(), "groups": list(answer.scope),
+                           "limits": asdict(question.limits), "pairs": asdict(question.pairs), "top": question.top,
+                           "rank_by": question.rank_by}),
+        "definitions": asdict(question.definitions),
+        "versions": plain(dict(answer.versions)),
+        "probes_considered": answer.probes_considered,
+        "rows": [plain(row) for row in answer.dicts()],
+        "nearest": [plain(row) for row in answer.nearest_dicts()],
+    }  # fmt: skip
+
+
+def verify(
+    proof: Annotated[Path, typer.Argument(help="a file written by query --proof")],
+    store: StoreOption = None,
+) -> int:
+    """Ask a proof's question again, of this or another copy of the store, and compare the answers."""
+    from queries.proof import verify_proof
+
+    from store.location import parse_url
+
+    outcome = verify_proof(proof, parse_url(store))
+    say(outcome)
+    return 0

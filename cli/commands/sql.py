@@ -1,0 +1,137 @@
+"""sql: one read-only statement of an analyst, from the command line, a file, standard input or a prompt."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import FormatOption, OutputOption, StoreOption
+from cli.output import check_format, say, write_rows
+from store.errors import InputError, SweepdbError
+
+if TYPE_CHECKING:
+    from queries.sandbox import Limits
+    from store.location import StoreLocation
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("sql")(sql)
+
+
+def sql(  # noqa: PLR0917  one parameter an option
+    statement: Annotated[str | None, typer.Argument(help="one SELECT or EXPLAIN")] = None,
+    file: Annotated[Path | None, typer.Option("-f", "--file", help="read the statement from this file")] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="print the data dictionary")] = False,
+    timeout: Annotated[float, typer.Option(help="seconds a statement may take")] = 300.0,
+    memory_limit: Annotated[float | None, typer.Option(help="GiB a statement may use")] = None,
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Run one read-only statement over the stored probes, or open a prompt on a terminal."""
+    check_format(format_, output)
+    from store.location import parse_url
+
+    if schema:
+        return _schema(format_, output)
+    if not 0 < timeout < 1e6:
+        raise InputError(f"--timeout must be a number of seconds above 0, not {timeout:g}")
+    if memory_limit is not None and not 0 < memory_limit < 1e6:
+        raise InputError(f"--memory-limit must be a number of GiB above 0, not {memory_limit:g}")
+    from queries.sandbox import Limits
+
+    limits = Limits(
+        timeout_s=timeout,
+        memory_bytes=None if memory_limit is None else int(memory_limit * 2**30),
+        when_stuck=_give_up,
+    )
+    location = parse_url(store)
+    text = _statement(statement, file)
+    if text is None:
+        return _prompt(location, limits, format_)
+    _run(location, text, limits, format_, output)
+    return 0
+
+
+def _statement(statement: str | None, file: Path | None) -> str | None:
+    if statement is not None and file is not None:
+        raise InputError("give a statement or --file, not both")
+    if file is not None:
+        try:
+            return file.read_text(encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"{file}: cannot be read: {error.strerror}") from error
+    if statement not in {None, "-"}:
+        return statement
+    return sys.stdin.read() if statement == "-" or not sys.stdin.isatty() else None
+
+
+def _run(location: StoreLocation, text: str, limits: Limits, format_: str, output: Path | None) -> None:
+    from queries.sandbox import run_sql, write_parquet
+
+    if format_ == "parquet" and output is not None:
+        say(f"{write_parquet(location, text, output, limits):,} rows written to {output}")
+        return
+    with run_sql(location, text, limits) as result:
+        write_rows([column.name for column in result.columns], result, format_, output)
+
+
+def _give_up() -> None:
+    say("error: the statement did not stop after its time was over, so this process ends")
+    os._exit(2)
+
+
+def _schema(format_: str, output: Path | None) -> int:
+    from queries.dictionary import dictionary_rows
+
+    columns, rows = dictionary_rows()
+    write_rows(columns, rows, format_, output)
+    return 0
+
+
+def _prompt(location: StoreLocation, limits: Limits, format_: str) -> int:
+    import atexit
+    import readline
+
+    history = Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state")) / "sweepdb" / "history"
+    if history.exists():
+        readline.read_history_file(history)
+
+    def keep_history() -> None:
+        history.parent.mkdir(parents=True, exist_ok=True)
+        readline.write_history_file(history)
+
+    atexit.register(keep_history)
+    say("one SELECT at a time, ended by ;  --  .schema shows views and columns, .quit leaves")
+    while (text := _typed()) is not None:
+        try:
+            if text == ".schema":
+                _schema(format_, None)
+            elif text:
+                _run(location, text, limits, format_, None)
+        except SweepdbError as error:
+            say(f"error: {error.message}")
+            if error.hint:
+                say(f"hint: {error.hint}")
+    return 0
+
+
+def _typed() -> str | None:
+    """One statement from the terminal; None at its end."""
+    lines: list[str] = []
+    while True:
+        try:
+            line = input("sweepdb> " if not lines else "    ...> ")
+        except EOFError:
+            return None
+        if not lines and line.strip() in {".quit", ".exit"}:
+            return None
+        lines.append(line)
+        text = "\n".join(lines).strip()
+        if not text or text.startswith(".") or text.endswith(";"):
+            return text.rstrip(";").strip()

@@ -1,0 +1,148 @@
+"""sweeps, show, void and unvoid: what was asked for, and hiding what should not count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import FormatOption, OutputOption, StoreOption
+from cli.output import check_format, say, write_rows
+
+if TYPE_CHECKING:
+    from store.sweeps import SweepSummary
+
+COLUMNS = (
+    "sweep",
+    "started_at",
+    "status",
+    "probes_stored",
+    "probes_known",
+    "failed",
+    "label",
+    "version",
+    "voided",
+    "asked",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("sweeps")(sweeps)
+    app.command("show")(show)
+    app.command("void")(void)
+    app.command("unvoid")(unvoid)
+
+
+def sweeps(
+    limit: Annotated[int, typer.Option(help="how many")] = 20,
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """List sweeps, the newest first."""
+    check_format(format_, output)
+    from store.location import parse_url
+    from store.sweeps import list_sweeps
+
+    found = list_sweeps(parse_url(store), limit=limit)
+    write_rows(COLUMNS, [_row(item) for item in found], format_, output)
+    return 0
+
+
+def _row(item: SweepSummary) -> list[object]:
+    return [
+        item.key,
+        item.started_at,
+        item.status,
+        item.probes_stored,
+        item.probes_known,
+        item.scenarios_failed,
+        item.label,
+        item.program_version,
+        item.voided,
+        _asked(item.arguments),
+    ]
+
+
+def _asked(arguments: str) -> str:
+    """Models and devices of a sweep, from its recorded arguments."""
+    import json
+
+    try:
+        asked = json.loads(arguments)
+    except json.JSONDecodeError:
+        return ""
+    models, devices = asked.get("models") or [], asked.get("devices") or []
+    return f"{', '.join(models[:2])}{' ...' if len(models) > 2 else ''} on {', '.join(devices[:2])}{' ...' if len(devices) > 2 else ''}"
+
+
+def show(
+    reference: Annotated[str, typer.Argument(help="a sweep (its key, or its label), or a probe (a1b2c3d4:175)")],
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Show a sweep: what it asked for and how its scenarios ended; or every column of a probe."""
+    check_format(format_, output)
+    from store.location import parse_url
+
+    location = parse_url(store)
+    if ":" in reference:
+        from queries.probes import find_probe
+
+        columns, row = find_probe(location, reference)
+        if format_ == "table":
+            write_rows(["column", "value"], list(zip(columns, row, strict=True)), format_, output)
+        else:
+            write_rows(columns, [row], format_, output)
+        return 0
+    from store.sweeps import show_sweep
+
+    detail = show_sweep(location, reference)
+    if format_ == "table":
+        write_rows(("sweep", "value"), list(zip(COLUMNS, _row(detail.summary), strict=True)), "table", output)
+        say()
+        contents = [[c.model, c.device, c.workload, c.phase, c.scenarios, c.probes] for c in detail.contents]
+        write_rows(("model", "device", "workload", "phase", "scenarios", "probes"), contents, "table")
+        failed = [[o.status, o.scenarios, o.reason] for o in detail.outcomes if o.status != "ok"]
+        if failed:
+            say()
+            write_rows(("status", "scenarios", "reason"), failed, "table")
+        return 0
+    columns = (*COLUMNS, "arguments", "outcomes", "contents")
+    outcomes = [{"status": o.status, "reason": o.reason, "scenarios": o.scenarios} for o in detail.outcomes]
+    contents_json = [
+        {"model": c.model, "device": c.device, "workload": c.workload, "phase": c.phase, "scenarios": c.scenarios,
+         "probes": c.probes}
+        for c in detail.contents
+    ]  # fmt: skip
+    row_json = [*_row(detail.summary), detail.summary.arguments, outcomes, contents_json]
+    write_rows(columns, [row_json], format_, output)
+    return 0
+
+
+def void(
+    reference: Annotated[str, typer.Argument(help="a sweep or a scenario")],
+    reason: Annotated[str, typer.Option(help="why; every later reader sees it")],
+    store: StoreOption = None,
+) -> int:
+    """Hide a sweep or a scenario from every answer; unvoid brings it back."""
+    from store.opening import open_store
+    from store.voiding import void as do_void
+
+    with open_store(store) as opened:
+        done = do_void(opened, reference, reason)
+    say(f"{done.kind} {done.key[:12]} is void: {done.reason}; undo with: sweepdb unvoid {done.key[:12]}")
+    return 0
+
+
+def unvoid(reference: Annotated[str, typer.Argument(help="a sweep or a scenario")], store: StoreOption = None) -> int:
+    """Show a voided sweep or scenario again."""
+    from store.opening import open_store
+    from store.voiding import unvoid as do_unvoid
+
+    with open_store(store) as opened:
+        done = do_unvoid(opened, reference)
+    say(f"{done.kind} {done.key[:12]} counts again (it was void: {done.reason})")
+    return 0

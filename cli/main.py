@@ -1,0 +1,84 @@
+"""The console command: builds the application and is the single error boundary. Exit codes: store.errors.
+
+Not here: what commands do (cli.commands)."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cli.argv import joined
+from store.errors import SweepdbError
+
+if TYPE_CHECKING:
+    import typer
+
+USAGE, BUG, INTERRUPTED = 2, 1, 130
+
+
+def build_app() -> typer.Typer:
+    """Every command, registered without importing what it works with."""
+    import typer
+
+    from cli.commands import catalogue, database, evaluating, questions, sql, sweeps
+
+    app = typer.Typer(
+        name="sweepdb",
+        help="Evaluate an LLM serving space once, keep every point, answer every later question as SQL.",
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+    )
+    for module in (evaluating, questions, sql, sweeps, catalogue, database):
+        module.register(app)
+    return app
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; every error ends here as one sentence and an exit code."""
+    import click
+    import typer
+
+    try:
+        command = typer.main.get_command(build_app())
+        outcome = command.main(args=joined(arguments), prog_name="sweepdb", standalone_mode=False)
+    except SweepdbError as error:
+        say_error(error)
+        return error.exit_code
+    except click.ClickException as error:
+        sys.stderr.write(f"error: {error.format_message()}\n")
+        if error.exit_code == USAGE:
+            sys.stderr.write("hint: sweepdb COMMAND --help lists the options\n")
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        sys.stderr.write("\ninterrupted; what was acknowledged is kept\n")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader has seen enough: not an error, and nothing more can be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:  # noqa: BLE001  the boundary: a bug keeps its traceback
+        traceback.print_exc()
+        sys.stderr.write("error: this is a bug in sweepdb; the lines above say where\n")
+        return BUG
+    return outcome if isinstance(outcome, int) else 0
+
+
+def say_error(error: SweepdbError) -> None:
+    """What happened and what to do next, on stderr."""
+    sys.stderr.write(f"error: {error.message}\n")
+    if error.hint:
+        sys.stderr.write(f"hint: {error.hint}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Options that several commands share, and the parsing of joined lists. No command here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from store.errors import InputError
+
+StoreOption = Annotated[
+    str | None,
+    typer.Option(
+        "--store", envvar="SWEEPDB_STORE", help="sqlite:///path or postgresql://...; default ./sweepdb.sqlite"
+    ),
+]
+FormatOption = Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")]
+OutputOption = Annotated[Path | None, typer.Option("--output", help="write to this file instead of stdout")]
+
+
+def parse_sizes(text: str | None, option: str) -> tuple[int, ...] | None:
+    """`1,2,4` as numbers; an empty list stands for powers of two; None was not given."""
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(",") if part)
+    except ValueError:
+        raise InputError(f"{option} takes whole numbers, not {text!r}") from None
+
+
+def parse_rates(text: str | None, option: str) -> tuple[float, ...] | None:
+    """`0.9,0.6` as numbers; None was not given."""
+    if text is None:
+        return None
+    try:
+        return tuple(float(part) for part in text.split(",") if part)
+    except ValueError:
+        raise InputError(f"{option} takes numbers, not {text!r}") from None
+
+
+def parse_names(text: str | None) -> tuple[str, ...]:
+    """`a,b,a` as names without duplicates, in the given order."""
+    return tuple(dict.fromkeys(part for part in (text or "").split(",") if part))
+
+
+def parse_batch_range(text: str | None) -> tuple[int, int | None]:
+    """`[min max]` or `[max]`."""
+    sizes = parse_sizes(text, "--batch-range") or ()
+    if len(sizes) > 2:
+        raise InputError(f"--batch-range takes one or two numbers, not {len(sizes)}")
+    if not sizes:
+        return 1, None
+    return (1, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])

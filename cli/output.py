@@ -1,0 +1,93 @@
+"""Where answers go: stdout or a file, in the asked format. Data here, chatter on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cli.render.rows import rendered
+from store.errors import InputError
+
+if TYPE_CHECKING:
+    from cli.render.rows import Format
+
+FORMATS = ("table", "csv", "json", "jsonl", "parquet")
+
+
+def check_format(format_: str, output: Path | None, *, known: Sequence[str] = FORMATS) -> None:
+    """Refuse a format that is unknown, or that cannot go to a terminal."""
+    if format_ not in known:
+        raise InputError(f"--format {format_} is not one of {', '.join(known)}")
+    if format_ == "parquet" and output is None:
+        raise InputError("--format parquet needs --output FILE", hint="Parquet is not text")
+
+
+def write_rows(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], format_: str, output: Path | None = None
+) -> None:
+    """Write rows to stdout or to `output`, whole or not at all."""
+    check_format(format_, output)
+    if format_ == "parquet" and output is not None:
+        write_parquet(columns, rows, output)
+        return
+    text_format: Format = format_  # type: ignore[assignment]
+    write_text(rendered(columns, rows, text_format), output)
+
+
+def write_text(pieces: Iterable[str], output: Path | None = None) -> None:
+    """Write text to stdout, or to a file under a temporary name that is renamed at the end."""
+    if output is None:
+        for piece in pieces:
+            sys.stdout.write(piece)
+        sys.stdout.flush()
+        return
+    temporary = output.with_name(f".{output.name}.part")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.writelines(pieces)
+        temporary.replace(output)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+
+
+def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], output: Path) -> None:
+    """Write rows to a Parquet file; column types are those of the first value that is there."""
+    import duckdb
+
+    held = [tuple(row) for row in rows]
+    types = [_parquet_type([row[index] for row in held]) for index in range(len(columns))]
+    quoted = ", ".join(f'"{name}" {type_}' for name, type_ in zip(columns, types, strict=True))
+    temporary = output.with_name(f".{output.name}.part")
+    target = str(temporary).replace("'", "''")
+    try:
+        with duckdb.connect() as connection:
+            connection.execute(f"CREATE TABLE answer ({quoted})")
+            if held:
+                marks = ", ".join("?" for _ in columns)
+                connection.executemany(f"INSERT INTO answer VALUES ({marks})", held)  # noqa: S608  marks only
+            connection.execute(f"COPY answer TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
+        temporary.replace(output)
+    except (OSError, duckdb.IOException) as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"{output}: cannot be written: {error}") from error
+
+
+def _parquet_type(values: Sequence[object]) -> str:
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {bool} and kinds:
+        return "BOOLEAN"
+    if kinds <= {int} and kinds:
+        return "BIGINT"
+    if kinds <= {int, float} and kinds:
+        return "DOUBLE"
+    if {kind.__name__ for kind in kinds} == {"datetime"}:
+        return "TIMESTAMP"
+    return "VARCHAR"
+
+
+def say(text: str = "") -> None:
+    """A line for the person, on stderr."""
+    sys.stderr.write(text + "\n")

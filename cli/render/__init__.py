@@ -1,0 +1,1 @@
+"""Rows as text: tables, CSV, JSON. No command and no SQL here."""

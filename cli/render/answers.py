@@ -1,0 +1,109 @@
+"""An answer as text: what was looked at and under which rules, then about ten columns of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from cli.render.rows import table_lines
+from queries.question import Answer
+
+_COMMON = ("rank", "device", "plan", "batch_size", "concurrency")
+SHOWN: Mapping[str, Sequence[str]] = {
+    "best": (*_COMMON, "rate", "ttft_ms", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
+    "prefill": (*_COMMON, "rate", "qps", "ttft_ms", "num_devices", "memory_free_gib", "probe"),
+    "decode": (*_COMMON, "rate", "qps", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
+    "nearest": ("rank", "phase", "device", "plan", "batch_size", "binding_limit", "miss", "relax_to", "admitted_then",
+                "ttft_ms", "tpot_ms", "memory_free_gib", "probe"),
+    "pd-ratio": ("rank", "prefill_plan", "prefill_batch_size", "ttft_ms", "prefill_qps", "decode_plan",
+                 "decode_batch_size", "tpot_ms", "decode_qps", "pd_ratio", "balanced_qps"),
+}  # fmt: skip
+_COUNTS = ("prefill_instances", "decode_instances", "devices_idle", "system_qps", "qps_per_device")
+_TRANSFER = ("kv_transfer_ms", "ttft_with_transfer_ms", "transfer_hides")
+_GIBIBYTE = 2**30
+
+
+def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
+    """Header, then a table for each group, or the nearest misses."""
+    yield from header_lines(answer)
+    if answer.rows:
+        yield from _groups(answer.columns, answer.rows, answer, None if wide else _shown(answer))
+    elif answer.nearest:
+        yield "\nNothing satisfies the limits. The nearest misses:\n"
+        yield from _groups(answer.nearest_columns, answer.nearest, answer, None if wide else SHOWN["nearest"])
+    else:
+        yield "\n(no rows)\n"
+    for note in answer.notes:
+        yield f"{note}\n"
+
+
+def header_lines(answer: Answer) -> Iterator[str]:
+    """What was looked at: scope, limits, rules, versions."""
+    limits, rules = answer.question.limits, answer.question.definitions
+    said = [
+        *([f"ttft <= {limits.ttft_ms:g} ms"] if limits.ttft_ms is not None else []),
+        *([f"tpot <= {limits.tpot_ms:g} ms"] if limits.tpot_ms is not None else []),
+        *([f"e2e <= {limits.e2e_ms:g} ms"] if limits.e2e_ms is not None else []),
+        *(
+            [f"tokens/s/user >= {limits.min_tokens_per_s_per_user:g}"]
+            if limits.min_tokens_per_s_per_user is not None
+            else []
+        ),
+        f"{limits.reserved_gib:g} GiB reserved",
+    ]
+    yield f"{answer.report}: {answer.probes_considered:,} probes of {answer.scenarios_considered} scenarios looked at\n"
+    yield f"limits: {', '.join(said)}\n"
+    yield (
+        f"rules: tpot {rules.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps},"
+        f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}\n"
+    )
+    versions = answer.versions
+    yield (
+        f"cost model: {_listed(versions, 'family')}, serving model {_listed(versions, 'serving_model')},"
+        f" formula version {_listed(versions, 'formula_version')}\n"
+    )
+
+
+def _listed(versions: Mapping[str, object], name: str) -> str:
+    values = versions.get(name)
+    return ", ".join(str(value) for value in values) if isinstance(values, list) else str(values)
+
+
+def _shown(answer: Answer) -> Sequence[str] | None:
+    columns = SHOWN.get(answer.report)
+    if columns is None:
+        return None
+    if answer.report == "pd-ratio":
+        options = answer.question.pairs
+        columns = (
+            *columns,
+            *(_COUNTS if options.num_devices else ()),
+            *(_TRANSFER if options.kv_transfer_gb_per_s else ()),
+        )
+    return columns
+
+
+def _groups(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], answer: Answer, shown: Sequence[str] | None
+) -> Iterator[str]:
+    if "question_group" not in columns:
+        yield "\n"
+        yield from _table(columns, rows, shown)
+        return
+    position = columns.index("question_group")
+    for group in dict.fromkeys(row[position] for row in rows):
+        yield f"\n{answer.scope[int(str(group))]}\n"
+        yield from _table(columns, [row for row in rows if row[position] == group], shown)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str] | None) -> Iterator[str]:
+    names, held = list(columns), [list(row) for row in rows]
+    if "memory_free_bytes" in names:
+        position = names.index("memory_free_bytes")
+        names.append("memory_free_gib")
+        for row in held:
+            value = row[position]
+            row.append(None if value is None else float(str(value)) / _GIBIBYTE)
+    chosen = [name for name in (shown or columns) if name in names and name != "question_group"]
+    indices = [names.index(name) for name in chosen]
+    heads = [{"rate": "tokens_per_s"}.get(name, name) for name in chosen]
+    yield from table_lines(heads, [[row[index] for index in indices] for row in held])

@@ -1,0 +1,141 @@
+"""Renders rows as an aligned table, CSV, JSON or JSON lines. Numbers stay numbers, missing stays missing."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Literal
+
+Format = Literal["table", "csv", "json", "jsonl"]
+
+
+def rendered(columns: Sequence[str], rows: Iterable[Sequence[object]], format_: Format) -> Iterator[str]:
+    """The rows in a format, as pieces of text that end in a line break."""
+    if format_ == "csv":
+        return csv_lines(columns, rows)
+    if format_ == "json":
+        return json_array(columns, rows)
+    if format_ == "jsonl":
+        return (json.dumps(_mapping(columns, row), ensure_ascii=False) + "\n" for row in rows)
+    return table_lines(columns, rows)
+
+
+def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """RFC 4180 with plain line breaks; missing is empty."""
+    for row in (columns, *[]):
+        yield _csv_line(row)
+    for row in rows:
+        yield _csv_line([plain(value) for value in row])
+
+
+def _csv_line(row: Sequence[object]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerow(["" if value is None else value for value in row])
+    return buffer.getvalue()
+
+
+def json_array(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """One array of objects, an object a line."""
+    first = True
+    for row in rows:
+        yield ("[\n" if first else ",\n") + json.dumps(_mapping(columns, row), ensure_ascii=False)
+        first = False
+    yield "[]\n" if first else "\n]\n"
+
+
+def _mapping(columns: Sequence[str], row: Sequence[object]) -> dict[str, object]:
+    return {column: plain(value) for column, value in zip(columns, row, strict=True)}
+
+
+def plain(value: object) -> object:
+    """A value JSON and CSV can hold."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    return str(value)
+
+
+def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """An aligned table: a header, a rule, the rows; numbers to the right."""
+    texts = [[cell(value) for value in row] for row in rows]
+    if not texts:
+        yield "(no rows)\n"
+        return
+    numeric = [all(_is_number(text) for text in column if text) for column in zip(*texts, strict=True)]
+    heads = [_header_lines(column) for column in columns]
+    height = max(len(head) for head in heads)
+    padded = [[""] * (height - len(head)) + head for head in heads]
+    widths = [
+        max(max(len(line) for line in head), *(len(row[index]) for row in texts)) for index, head in enumerate(padded)
+    ]
+    for line in zip(*padded, strict=True):
+        yield _line(line, widths, numeric)
+    yield "  ".join("-" * width for width in widths) + "\n"
+    for row in texts:
+        yield _line(row, widths, numeric)
+
+
+def _header_lines(column: str) -> list[str]:
+    """A long name is broken at underscores so that it does not widen its column."""
+    lines, current = [], ""
+    for part in column.split("_"):
+        if current and len(current) + len(part) >= 12:
+            lines.append(current + "_")
+            current = part
+        else:
+            current = f"{current}_{part}" if current else part
+    return [*lines, current]
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    parts = [
+        text.rjust(width) if right else text.ljust(width)
+        for text, width, right in zip(cells, widths, numeric, strict=True)
+    ]
+    return "  ".join(parts).rstrip() + "\n"
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(",", "").replace(".", "", 1).replace("-", "", 1).replace("e+", "", 1).isdigit() or text == "-"
+
+
+def cell(value: object) -> str:
+    """A value as a table shows it: floats to the digits a person reads."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Decimal):
+        value = float(value)
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S")
+    return str(value).replace("\n", " ")
+
+
+def _number(value: float) -> str:
+    size = abs(value)
+    if not math.isfinite(value):
+        return str(value)
+    if size >= 1e6 or (0 < size < 1e-3):
+        return f"{value:.4g}"
+    if size >= 100:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if size >= 1 or size == 0 else f"{value:.4f}"
