@@ -69,6 +69,18 @@ def fit_device(
     )
 
 
+def left_out(tables: Iterable[KernelTable], figures: Figures) -> dict[str, int]:
+    """Rows that no coefficient is fitted to, by rule. Everything else is fitted or held out."""
+    tables = tuple(tables)
+    sets = kernel_sets(tables, figures)
+    few = sum(rows.latency_s.size for rows in sets if rows.latency_s.size < LEAST_ROWS)
+    layers = sum(table.latency_s.size for table in tables if table.kind == "mla_module")
+    return {
+        f"kernels with fewer than {LEAST_ROWS} rows": few,
+        "whole attention layers (mla_module), whose parts are fitted": layers,
+    }
+
+
 def training_half(rows: int, seed: int) -> Mask:
     """Which rows are fitted: a random half, the same for the same number of rows and seed."""
     chosen = np.zeros(rows, dtype=np.bool_)

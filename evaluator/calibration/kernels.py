@@ -9,7 +9,7 @@ collective.<operation>; expert_exchange.<ht|ll>.<phase>.<format>; elementwise.""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +26,12 @@ Words = npt.NDArray[np.str_]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelSet:
-    """Measured rows that share one set of coefficients. `excluded` counts rows a rule leaves out, by rule."""
+    """Measured rows that share one set of coefficients."""
 
     name: str
     form: str
     inputs: Mapping[str, Array]
     latency_s: Array
-    excluded: Mapping[str, int] = field(default_factory=dict)
 
 
 def kernel_sets(tables: Iterable[KernelTable], figures: Figures, *, quantising: bool = True) -> tuple[KernelSet, ...]:

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from evaluator.calibration.figures import figures_of
-from evaluator.calibration.fit import accuracy_of, training_half
+from evaluator.calibration.fit import accuracy_of, left_out, training_half
 from evaluator.calibration.forms import FORMS, Array
 from evaluator.calibration.kernels import KernelSet, kernel_sets
-from evaluator.calibration.record import Accuracy, Calibration, from_json
+from evaluator.calibration.record import Accuracy, Calibration, carried_to, from_json
 from evaluator.calibration.residuals import family_of, held_out_rows
 from evaluator.calibration.tables import read_tables
 from evaluator.device import DeviceProfile
@@ -77,6 +77,23 @@ def figures(folder: Path, profile: DeviceProfile) -> Iterator[GroupFigure]:
             yield GroupFigure(device=profile.name, mode="empirical", group=group, accuracy=accuracy)
 
 
+def carried_figures(folder: Path, profile: DeviceProfile, donor: Calibration) -> Iterator[GroupFigure]:
+    """Every group of one device priced with another's dimensionless parameters: how far to trust that."""
+    calibration = carried_to(donor, profile.name)
+    sets = [rows for rows in kernel_sets(read_tables(folder), figures_of(profile)) if rows.name in calibration.kernels]
+    pairs = {
+        rows.name: (
+            FORMS[rows.form].seconds(calibration.values(rows.name), rows.inputs, figures_of(profile)),
+            rows.latency_s,
+        )
+        for rows in sets
+    }
+    for group, pattern in GROUPS.items():
+        if (accuracy := _pooled(pattern, pairs)) is not None:
+            mode = f"carried from {donor.device}"
+            yield GroupFigure(device=profile.name, mode=mode, group=group, accuracy=accuracy)
+
+
 def _held_out(rows: KernelSet, calibration: Calibration, profile: DeviceProfile) -> tuple[Array, Array]:
     held = ~training_half(rows.latency_s.size, calibration.seed)
     predicted = FORMS[rows.form].seconds(calibration.values(rows.name), rows.inputs, figures_of(profile))
@@ -107,12 +124,21 @@ def as_table(found: Iterable[GroupFigure]) -> str:
 
 def main(folder: Path) -> None:
     """Print the figures of every shipped device that `folder` holds tables of."""
-    from evaluator.calibration.shipped import FITTED
+    from evaluator.calibration.shipped import FITTED, shipped_calibration
     from evaluator.profiles.load import load_device
 
     devices = [device for device in FITTED if (folder / device).is_dir()]
     found = [figure for device in devices for figure in figures(folder / device, load_device(device))]
+    donor = shipped_calibration("h100_sxm")
+    for device in devices:
+        if donor is not None and device != donor.device:
+            found += carried_figures(folder / device, load_device(device), donor)
     sys.stdout.write(as_table(found))
+    for device in devices:
+        rules = left_out(read_tables(folder / device), figures_of(load_device(device)))
+        sys.stdout.write(
+            f"{device}, rows left out: " + "; ".join(f"{rule}: {rows}" for rule, rows in rules.items()) + "\n"
+        )
 
 
 if __name__ == "__main__":

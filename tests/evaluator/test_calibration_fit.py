@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.calibration.figures import Figures, figures_of
-from evaluator.calibration.fit import accuracy_of, fit_device, fit_kernel, training_half
+from evaluator.calibration.fit import accuracy_of, fit_device, fit_kernel, left_out, training_half
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.forms.attention import padded_pairs
 from evaluator.calibration.forms.base import p_norm, root, whole_power
@@ -258,3 +258,11 @@ def test_a_missing_dtype_is_widened():
     assert FIGURES.peak("fp4") == 200e12  # fp4 -> fp8
     assert FIGURES.peak("int8") == 100e12  # int8 -> bf16
     assert FIGURES.native("bf16") == "bf16"
+
+
+def test_rows_left_out_are_counted_by_rule():
+    layers = replace(copy_table(5), kind="mla_module")
+    rules = left_out([copy_table(4), copy_table(40), layers], figures_of(PROFILE))
+    assert list(rules.values()) == [0, 5]
+    # as its own kernel and as the common one
+    assert list(left_out([copy_table(4)], figures_of(PROFILE)).values()) == [8, 0]
