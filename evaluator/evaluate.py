@@ -202,8 +202,13 @@ def _blank(run: Run) -> ProbeBlock:
     scenario, nothing = run.scenario, np.full(run.batch_sizes.shape, np.nan)
     absent: Columns = dict.fromkeys(_ABSENT, nothing)
     memory = memory_bytes(run)
-    prompt = scenario.workload.input_length
-    moved = 0.0 if prompt is None else transfer_bytes(scenario.model, kv_cache_bits(scenario.precision), float(prompt))
+    workload = scenario.workload
+    prompts = [(bin_.weight, float(bin_.input_length)) for bin_ in workload.bins] or [
+        (1.0, float(workload.input_length or 0))
+    ]
+    bits = kv_cache_bits(scenario.precision)
+    moved = sum(weight * transfer_bytes(scenario.model, bits, tokens) for weight, tokens in prompts)
+    moved /= sum(weight for weight, _ in prompts)
     return ProbeBlock(
         batch_size=run.batch_sizes,
         concurrency=run.batch_sizes * scenario.plan.dp * scenario.plan.pp,
@@ -257,18 +262,28 @@ def memory_bytes(run: Run) -> MemoryBytes:
     request."""
     scenario = run.scenario
     sets = [run.operators[trace] for trace in traces_of(scenario.phase)]
+    weights = max(weight_bytes(operators, drafting=scenario.drafting) for operators in sets)
+    requests = run.requests.astype(np.float64)
     if scenario.phase == "prefill":
-        in_flight = np.minimum(run.requests, run.source.wave_requests(run.requests) * scenario.plan.pp)
-        full = mean = _cache(run, "prompt", in_flight)
-    else:
-        requests = run.requests.astype(np.float64)
-        full, mean = _cache(run, "end", requests), _cache(run, "middle", requests)
-    return MemoryBytes(
-        weights=max(weight_bytes(operators, drafting=scenario.drafting) for operators in sets),
-        kv_full=full,
-        kv_mean=mean,
-        activations=_activations(run),
-    )
+        prompts = _prompts_in_flight(run)
+        return MemoryBytes(weights=weights, kv_full=prompts, kv_mean=prompts, activations=_wave_activations(run))
+    full, mean = _cache(run, "end", requests), _cache(run, "middle", requests)
+    activations = _decode_activations(run)
+    if scenario.phase == "aggregated":
+        wave = _wave_activations(run)
+        if scenario.convention == "upstream":
+            # Upstream reports the step that takes more: a wave with its prompts, or a decode step with every request.
+            prompts = _prompts_in_flight(run)
+            prefilling = prompts + wave > mean + activations
+            mean, activations = np.where(prefilling, prompts, mean), np.where(prefilling, wave, activations)
+        else:
+            activations = np.maximum(wave, activations)
+    return MemoryBytes(weights=weights, kv_full=full, kv_mean=mean, activations=activations)
+
+
+def _prompts_in_flight(run: Run) -> FloatArray:
+    waves = run.source.wave_requests(run.requests) * run.scenario.plan.pp
+    return _cache(run, "prompt", np.minimum(run.requests, waves))
 
 
 def _cache(run: Run, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> FloatArray:
@@ -288,17 +303,17 @@ def _cache(run: Run, moment: Literal["prompt", "middle", "end"], requests: Float
     return np.asarray(np.broadcast_to(sum(kinds[1:], kinds[0]), run.batch_sizes.shape))
 
 
-def _activations(run: Run) -> FloatArray:
-    """The larger of the phases' steps: a prefill wave, a decode step of one micro-batch."""
+def _wave_activations(run: Run) -> FloatArray:
     peak = np.zeros(run.batch_sizes.shape)
-    if "prefill" in run.operators and run.scenario.phase != "decode":
-        for stage in run.source.waves(run.requests):
-            for sums in stage.steps:
-                peak[stage.batch] = np.maximum(peak[stage.batch], activation_bytes(run.operators["prefill"], sums))
-    if "decode" in run.operators and run.scenario.phase != "prefill":
-        sums = run.source.decodes(run.batch_sizes.astype(np.float64), 1 + run.scenario.workload.mtp_tokens)
-        peak = np.maximum(peak, activation_bytes(run.operators["decode"], sums))
+    for stage in run.source.waves(run.requests):
+        for sums in stage.steps:
+            peak[stage.batch] = np.maximum(peak[stage.batch], activation_bytes(run.operators["prefill"], sums))
     return peak
+
+
+def _decode_activations(run: Run) -> FloatArray:
+    sums = run.source.decodes(run.batch_sizes.astype(np.float64), 1 + run.scenario.workload.mtp_tokens)
+    return activation_bytes(run.operators["decode"], sums)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from evaluator.capture.blocks import HALF, Step, dense_mlp, divided, linear, pointwise
+from evaluator.capture.blocks import HALF, Step, all_reduced, dense_mlp, divided, linear, pointwise
 from evaluator.capture.library import operators, parameter
 from evaluator.capture.recorder import meta_tensor
 from evaluator.model import DenseMlp, MoeMlp
@@ -18,27 +18,37 @@ from evaluator.operators import Affine, ExpertExtents
 
 def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     """Routed experts plus shared ones. The result is complete on every tensor-parallel rank."""
-    out = _routed(step, x, mlp)
-    if not mlp.shared_intermediate_size:
-        return out
+    plan = step.plan
+    replicated = plan.ep == 1 and plan.moe_dp == 1 and plan.dp == 1
+    out = _replicated(step, x, mlp) if replicated else _dispatched(step, x, mlp)
+    if mlp.shared_intermediate_size:
+        shared = _shared(step, x, mlp)
+        if not replicated:
+            with step.recorder.within("shared_experts.all_reduce"):
+                shared = all_reduced(step, shared)
+        with step.recorder.within("shared_experts.add"):
+            out = pointwise("add", out, shared)
+    if replicated:
+        # Routed and shared experts are partial sums of the same ranks: one reduction for both.
+        with step.recorder.within("all_reduce"):
+            out = all_reduced(step, out)
+    return out
+
+
+def _shared(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     with step.recorder.within("shared_experts"):
         shared = DenseMlp(intermediate_size=mlp.shared_intermediate_size)
-        extra = dense_mlp(step, x, shared, step.request.linear)
+        out = dense_mlp(step, x, shared, step.request.linear)
         if mlp.shared_gate:
             gate = linear(step, "gate", x, 1, HALF)
             with step.recorder.within("gate"):
-                extra = pointwise("multiply", extra, pointwise("sigmoid", gate))
-        with step.recorder.within("all_reduce"):
-            extra = operators.all_reduce(extra, step.plan.tp, 1) if step.plan.tp > 1 else extra
-        with step.recorder.within("add"):
-            return pointwise("add", out, extra)
+                out = pointwise("multiply", out, pointwise("sigmoid", gate))
+        return out
 
 
-def _routed(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     """Tokens of one replica are dealt out over its tensor-parallel ranks before the gate and gathered afterwards."""
     plan, recorder = step.plan, step.recorder
-    if plan.ep == 1 and plan.moe_dp == 1 and plan.dp == 1:
-        return _replicated(step, x, mlp)
     share = x[: x.shape[0] // plan.tp]
     weights = _gated(step, share, mlp)
     with recorder.within("permute"):
@@ -55,15 +65,13 @@ def _routed(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
-    # Every rank holds every token and a slice of every expert: nothing to exchange but the sum.
+    """Every rank holds every token and a slice of every expert: nothing to exchange but the sum, left to the caller."""
     weights = _gated(step, x, mlp)
     with step.recorder.within("permute"):
         rows = operators.permute_tokens(x, mlp.experts_per_token)
     rows = _experts(step, rows, mlp)
     with step.recorder.within("combine"):
-        out = _combined(step, rows, weights)
-    with step.recorder.within("all_reduce"):
-        return operators.all_reduce(out, step.plan.moe_tp, 1) if step.plan.moe_tp > 1 else out
+        return _combined(step, rows, weights)
 
 
 def _gated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:

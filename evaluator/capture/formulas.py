@@ -344,6 +344,7 @@ def _grouped_linear(call: Call) -> Work:
     one_expert += 2 * columns if bias is not None else 0
     return Work(
         kind="moe_grouped_gemm",
+        label=role,
         matrix_flops=2 * rows.shape[0] * columns * depth,
         matrix_dtype=format_.compute,
         vector_flops=rows.shape[0] * columns if bias is not None else 0,
