@@ -5,7 +5,7 @@ Not here: which part of a block is new (store.writing). The SQLAlchemy layer wou
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 from typing import Any
 
@@ -62,26 +62,33 @@ def _check_composition(sizes: np.ndarray, batch: np.ndarray, bins: np.ndarray, s
         raise InputError("The composition of a block names a bin of a batch twice.")
 
 
-def insert_probes(connection: Connection, scenario_id: int, record: BlockRecord, rows: slice) -> None:
-    """Insert the probes of some rows of a block."""
+def insert_block_arrays(
+    connection: Connection, scenario_id: int, record: BlockRecord, intervals: Sequence[tuple[int, int]]
+) -> None:
+    """Insert the probes and compositions of a block that lie within intervals of batch sizes."""
+    sizes = np.asarray(record.batch_sizes)
+    whole = (int(sizes[0]), int(sizes[-1])) == intervals[0]
+    rows = slice(None) if whole else _within(sizes, intervals)
     columns = [column for column in PROBE_COLUMNS if record.columns.get(column.name) is not None]
-    values = [record.batch_sizes[rows].tolist(), *(_values(column, record, rows) for column in columns)]
     names = ["scenario_id", "batch_size", *(column.name for column in columns)]
+    values = [sizes[rows].tolist(), *(_values(column, record, rows) for column in columns)]
     _insert(connection, "probe", names, values, scenario_id)
+    if record.composition is not None:
+        batches, bins, samples = (np.asarray(part) for part in record.composition)
+        chosen = (samples > 0) & _within(batches, intervals)
+        names = ["scenario_id", "batch_size", "bin_index", "samples"]
+        _insert(
+            connection, "composition", names, [part[chosen].tolist() for part in (batches, bins, samples)], scenario_id
+        )
 
 
-def insert_composition(connection: Connection, scenario_id: int, record: BlockRecord, first: int, last: int) -> None:
-    """Insert how the batches from `first` to `last` are composed, for workloads with a length distribution."""
-    if record.composition is None:
-        return
-    sizes, bins, samples = (np.asarray(part) for part in record.composition)
-    chosen = (sizes >= first) & (sizes <= last) & (samples > 0)
-    values = [part[chosen].tolist() for part in (sizes, bins, samples)]
-    names = ["scenario_id", "batch_size", "bin_index", "samples"]
-    _insert(connection, "composition", names, values, scenario_id)
+def _within(sizes: np.ndarray, intervals: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Mark the batch sizes that lie within an interval."""
+    marks: np.ndarray = np.logical_or.reduce([(sizes >= first) & (sizes <= last) for first, last in intervals])
+    return marks
 
 
-def _values(column: ProbeColumn, record: BlockRecord, rows: slice) -> list[Any]:
+def _values(column: ProbeColumn, record: BlockRecord, rows: slice | np.ndarray) -> list[Any]:
     """Return a column as Python values, None where it is missing."""
     values = record.columns[column.name]
     if values is None:  # the caller chose columns that are there
@@ -115,11 +122,10 @@ def _insert(connection: Connection, table: str, names: list[str], values: list[l
 
 def _copy(cursor: Any, table: str, names: str, rows: Iterable[tuple[Any, ...]]) -> int:  # noqa: ANN401 - optional driver
     staging = f"{table}_staging"
+    # One COPY a transaction and table; at its end the server empties the staging table.
     cursor.execute(f"CREATE TEMP TABLE IF NOT EXISTS {staging} (LIKE {table}) ON COMMIT DELETE ROWS")
     with cursor.copy(f"COPY {staging} ({names}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
     cursor.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} ON CONFLICT DO NOTHING")  # noqa: S608
-    added = int(cursor.rowcount)
-    cursor.execute(f"TRUNCATE {staging}")  # a trimmed block comes in several parts within one transaction
-    return added
+    return int(cursor.rowcount)

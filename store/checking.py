@@ -167,10 +167,10 @@ def _count(transaction: ReadTransaction, statement: str) -> int:
 
 def _drift_faults(location: StoreLocation) -> Iterator[str]:
     from store.migrating import schema_drift
-    from store.opening import make_engine
+    from store.opening import make_reading_engine
 
     with store_faults(location):
-        engine = make_engine(location).execution_options(sweepdb_reading=True)
+        engine = make_reading_engine(location)
         try:
             with engine.connect() as connection:
                 for difference in schema_drift(connection):

@@ -10,12 +10,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, make_url
 
 from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation, parse_url
-from store.reading import BUSY_TIMEOUT_S, read_store_id
+from store.reading import BUSY_TIMEOUT_S, connect_sqlite, read_store_id
 from store.revision import check_revision
 
 
@@ -77,7 +77,8 @@ def open_store(url: str | None, *, create: bool = False, read_only: bool = False
 
         create_if_missing(location)
     store_id = read_store_id(location)
-    return Store(location=location, engine=make_engine(location), store_id=store_id, read_only=read_only)
+    engine = make_reading_engine(location) if read_only else make_engine(location)
+    return Store(location=location, engine=engine, store_id=store_id, read_only=read_only)
 
 
 def make_engine(location: StoreLocation, *, foreign_keys: bool = True) -> Engine:
@@ -85,6 +86,13 @@ def make_engine(location: StoreLocation, *, foreign_keys: bool = True) -> Engine
     if location.kind == "postgresql":
         return create_engine(make_url(location.url))
     return sqlite_engine(str(location.path), foreign_keys=foreign_keys)
+
+
+def make_reading_engine(location: StoreLocation) -> Engine:
+    """Build an engine that cannot write, which a SQLite store in a read-only directory needs."""
+    if location.kind == "postgresql":
+        return create_engine(make_url(location.url), execution_options={"postgresql_readonly": True})
+    return create_engine("sqlite://", creator=lambda: connect_sqlite(location), poolclass=NullPool)
 
 
 def sqlite_engine(path: str, *, foreign_keys: bool = True) -> Engine:

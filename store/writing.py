@@ -9,7 +9,7 @@ from typing import Literal
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
 
-from store.arrays import check_block, insert_composition, insert_probes
+from store.arrays import check_block, insert_block_arrays
 from store.errors import InputError
 from store.opening import Store
 from store.records import BlockRecord, SweepRecord
@@ -107,16 +107,13 @@ def put_block(store: Store, sweep_id: int, scenario_id: int, record: BlockRecord
     first, last = check_block(record)
     with store.writing() as connection:
         _claim(connection, scenario_id)
-        known = _known_intervals(connection, scenario_id)
-        added = 0
-        for start, stop in missing_intervals((first, last), known):
+        missing = missing_intervals((first, last), _known_intervals(connection, scenario_id))
+        for start, stop in missing:
             _insert_block(connection, sweep_id, scenario_id, start, stop)
-            rows = slice(start - first, stop - first + 1)
-            insert_probes(connection, scenario_id, record, rows)
-            insert_composition(connection, scenario_id, record, start, stop)
-            added += stop - start + 1
+        if missing:
+            insert_block_arrays(connection, scenario_id, record, missing)
         _record_interval(connection, sweep_id, scenario_id, first, last)
-    return added
+    return sum(stop - start + 1 for start, stop in missing)
 
 
 def record_interval(store: Store, sweep_id: int, scenario_id: int, first: int, last: int) -> None:

@@ -187,23 +187,31 @@ def test_a_store_in_a_read_only_directory_is_read_and_refuses_to_be_written(tmp_
     path.chmod(0o444)
     program = """
 import os, sys
-sys.path[:0] = sys.argv[2:]
+sys.path[:0] = sys.argv[3:]
+from store.checking import check_store
 from store.errors import StoreError
 from store.location import parse_url
 from store.opening import open_store
+from store.operators import get_operators
 from store.sweeps import list_sweeps
 from store.voiding import void
+check_store(parse_url(sys.argv[2]))  # import everything while this user may still read the program's files
 os.setgid(65534); os.setuid(65534)
 location = parse_url(sys.argv[1])
 sweeps = list_sweeps(location)
 print(sum(sweep.probes_stored for sweep in sweeps))
+print(check_store(location).faults)
+with open_store(sys.argv[1], read_only=True) as store:
+    print(get_operators(store, ["a"]))
 try:
     with open_store(sys.argv[1]) as store:
         void(store, sweeps[0].key[:12], "a test")
 except StoreError as error:
     print(error)
 """
-    command = [sys.executable, "-c", program, str(path), str(Path(__file__).parents[2])]
-    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    open_store(str(tmp_path / "other.sqlite"), create=True).close()
+    command = [sys.executable, "-c", program, str(path), str(tmp_path / "other.sqlite"), str(Path(__file__).parents[2])]
+    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
     assert lines[0] == str(filled.probes)
-    assert "read-only" in lines[1]
+    assert lines[1:3] == ["()", "{}"]
+    assert "read-only" in lines[3]
