@@ -2,6 +2,8 @@
 -- summary: every prefill probe with every decode probe of the same model, workload and precision: QPS by the default rules
 -- column: prefill_probe | none | the prefill side
 -- column: decode_probe | none | the decode side
+-- column: prefill_device | none | device of the prefill side
+-- column: decode_device | none | device of the decode side
 -- column: prefill_plan | none | split of the prefill instance
 -- column: decode_plan | none | split of the decode instance
 -- column: prefill_num_devices | devices | devices of one prefill instance
