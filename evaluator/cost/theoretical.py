@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from evaluator.cost import KINDS, KindSeconds
-from evaluator.cost.collectives import GroupLink, link_of_group, transfer_seconds
+from evaluator.cost.collectives import link_of_group, transfer_seconds
 from evaluator.device import DeviceProfile
 from evaluator.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator
 from evaluator.routing import exchanged_share, touched_experts
@@ -46,7 +46,6 @@ class TheoreticalCost:
     convention: Literal["physical", "upstream"] = "physical"
     _matrix: dict[str, float] = field(init=False, repr=False, compare=False)
     _vector: dict[str, float] = field(init=False, repr=False, compare=False)
-    _links: dict[tuple[int, int], GroupLink] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_matrix", dict(self.device.matrix_flops_per_s))

@@ -1,0 +1,106 @@
+"""How fast forward steps are priced: grids of 1,000 batches x 1,000 contexts on one core, with the split by kind.
+
+Run: python tests/benchmark/bench_steps.py. Prints one JSON line a figure; steps a second, the best of five runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import numpy as np
+from evaluator_cases import DEEPSEEK_V3, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
+
+from evaluator.capture import CaptureRequest, capture
+from evaluator.cost.theoretical import TheoreticalCost
+from evaluator.evaluate import batch_range, evaluate_scenario
+from evaluator.plan import Plan
+from evaluator.precision import Precision
+from evaluator.serving.phases import Scenario
+from evaluator.step import step_seconds
+from evaluator.sums import repeated, request_sums
+from evaluator.workload import Workload
+
+CASES = {
+    "Qwen3-32B TP8": (QWEN3_32B, Plan(tp=8), 20e6, 4e6),
+    "Qwen3-30B-A3B EP8": (QWEN3_30B_A3B, Plan(dp=8, ep=8), 20e6, 4e6),
+    "DeepSeek-V3 TP8 EP16": (DEEPSEEK_V3, Plan(tp=8, dp=2, ep=16), 15e6, 3e6),
+}
+
+
+def say(name: str, value: float, unit: str, **more: object) -> None:
+    """Print one figure as a JSON line."""
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
+    print(json.dumps({"name": name, "value": round(value, 4), "unit": unit, "machine": machine, **more}), flush=True)
+
+
+def fastest(action, runs: int = 5) -> float:
+    """Seconds of the fastest of several runs."""
+    times = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - started)
+    return min(times)
+
+
+def grid(phase: str):
+    """Sums of 1,000 batch sizes (rows) by 1,000 lengths (columns)."""
+    requests, lengths = np.arange(1.0, 1001.0)[:, None], np.arange(8.0, 8008.0, 8.0)[None, :]
+    one = request_sums(1.0, lengths - 1.0) if phase == "decode" else request_sums(lengths, 0.0)
+    return repeated(one, requests)
+
+
+def steps() -> None:
+    """Forward steps a second."""
+    for name, (model, plan, decode_goal, prefill_goal) in CASES.items():
+        for phase, goal in (("decode", decode_goal), ("prefill", prefill_goal)):
+            operators, cost, sums = (
+                both_traces(model, plan, linear=W8A8)[phase],
+                TheoreticalCost(device=TEST_DEVICE),
+                grid(phase),
+            )
+            seconds = fastest(lambda o=operators, c=cost, s=sums: step_seconds(o, c, s))
+            say(f"{phase} steps, {name}", 1e6 / seconds, "steps/s", goal=goal, points=1_000_000)
+
+
+def captures() -> None:
+    """Milliseconds to trace one model and plan."""
+    for name, (model, plan, _, _) in CASES.items():
+        for compiled in (True, False):
+            request = CaptureRequest(
+                model=model, plan=plan, linear=W8A8, experts=W8A8, kv_bits=16, trace="prefill", compile=compiled
+            )
+            mode = "compiled" if compiled else "eager"
+            say(f"capture, {name}, {mode}", 1e3 * fastest(lambda r=request: capture(r)), "ms")
+
+
+def scenarios() -> None:
+    """Probes a second of whole scenarios, nothing stored."""
+    for name, (model, plan, _, _) in CASES.items():
+        probes, seconds = 0, 0.0
+        for phase in ("prefill", "decode", "aggregated"):
+            scenario = Scenario(
+                model=model,
+                device=TEST_DEVICE,
+                precision=Precision(linear="W8A8_DYNAMIC"),
+                plan=plan,
+                workload=Workload(input_length=1000, output_length=200.0),
+                phase=phase,
+            )
+            operators = both_traces(model, plan, linear=W8A8)
+            sizes = np.arange(1, batch_range(scenario, operators).last + 1)
+            probes += sizes.size
+            seconds += fastest(lambda s=scenario, o=operators, n=sizes: (batch_range(s, o), evaluate_scenario(s, n, o)))
+        say(f"scenarios of three phases, {name}, 1000/200", probes / seconds, "probes/s", probes=probes)
+
+
+if __name__ == "__main__":
+    steps()
+    captures()
+    scenarios()
