@@ -28,7 +28,7 @@ def init(store: StoreOption = None) -> int:
     from store.migrating import create_store
 
     created = create_store(store)
-    say(f"{parse_url(store).url}: {'created' if created else 'already there'}")
+    say(f"{parse_url(store).display}: {'created' if created else 'already there'}")
     return 0
 
 
