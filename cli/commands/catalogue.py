@@ -65,13 +65,11 @@ def devices(
 ) -> int:
     """List device profiles, show one, or add one of your own (devices add FILE.yaml)."""
     check_format(format_, output)
-    from evaluator.profiles.load import effective_rate, list_devices, load_device
+    from evaluator.profiles.load import add_device, effective_rate, list_devices, load_device
 
     if name == "add":
         if file is None:
             raise InputError("devices add needs a FILE.yaml", hint="docs/howto/add-a-device.md explains every key")
-        from evaluator.profiles.load import add_device
-
         added = add_device(file)
         say(f"{added.name} added; use it with: --device {added.name}")
         return 0

@@ -193,9 +193,7 @@ def _list_reports(format_: str, output: Path | None) -> int:
     return 0
 
 
-def _show(
-    answer: Answer, format_: str, output: Path | None, *, wide: bool, show_sql: bool, fail_empty: bool
-) -> int:
+def _show(answer: Answer, format_: str, output: Path | None, *, wide: bool, show_sql: bool, fail_empty: bool) -> int:
     if show_sql:
         from queries.library import SCOPED
 

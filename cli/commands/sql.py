@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import FormatOption, OutputOption, StoreOption
-from cli.output import check_format, say, write_rows
+from cli.output import check_format, say, write_rows, write_text
 from store.errors import InputError, SweepdbError
 
 if TYPE_CHECKING:
@@ -87,9 +87,17 @@ def _give_up() -> None:
 
 
 def _schema(format_: str, output: Path | None) -> int:
-    from queries.dictionary import dictionary_rows
+    from queries.dictionary import dictionary, schema_text
 
-    columns, rows = dictionary_rows()
+    if format_ == "table":
+        write_text((schema_text(),), output)
+        return 0
+    columns = ("relation", "kind", "column", "type", "unit", "meaning")
+    rows = [
+        [relation.name, relation.kind, column.name, column.type, column.unit, column.meaning]
+        for relation in dictionary()
+        for column in relation.columns
+    ]
     write_rows(columns, rows, format_, output)
     return 0
 

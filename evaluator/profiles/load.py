@@ -7,6 +7,7 @@ from __future__ import annotations
 import difflib
 import functools
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
@@ -51,6 +52,12 @@ def load_device(name: str, *, family: Family = "auto") -> DeviceProfile:
 
 
 def list_devices() -> tuple[str, ...]:
+    """Names of the profiles that come with the program, and of those a user added."""
+    added = user_folder().glob("*.yaml") if user_folder().is_dir() else ()
+    return (*list_shipped(), *sorted((path.stem for path in added), key=str.lower))
+
+
+def list_shipped() -> tuple[str, ...]:
     """Names of the profiles that come with the program."""
     folder = resources.files("evaluator") / "profiles"
     return tuple(
@@ -58,6 +65,31 @@ def list_devices() -> tuple[str, ...]:
             (item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml")), key=str.lower
         )
     )
+
+
+def user_folder() -> Path:
+    """Where `sweepdb devices add` keeps profiles: beside a user's other application data."""
+    return Path(os.environ.get("XDG_DATA_HOME", Path.home() / ".local" / "share")) / "sweepdb" / "devices"
+
+
+def add_device(path: Path) -> DeviceProfile:
+    """Keep a checked profile under its name; a shipped name or a different profile of that name is refused."""
+    profile = profile_from_file(path)
+    if _folded(profile.name) in _spellings() and profile.name in list_shipped():
+        raise InputError(f"{path}: a profile called {profile.name} is shipped", hint="give yours another name")
+    if not all(part.isalnum() for part in profile.name.replace("-", "_").replace(".", "_").split("_")):
+        raise InputError(f"{path}: name may hold letters, digits, dots, - and _ only, not {profile.name!r}")
+    target = user_folder() / f"{profile.name}.yaml"
+    if target.exists() and profile_from_file(target) != profile:
+        raise InputError(
+            f"another profile called {profile.name} was added before: {target}", hint="remove that file first"
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_suffix(".part")
+    temporary.write_bytes(path.read_bytes())
+    temporary.replace(target)
+    _spellings.cache_clear()
+    return profile
 
 
 def resolve(name: str) -> str:
@@ -198,6 +230,8 @@ def _link(data: object, where: str) -> Link:
 
 @functools.cache
 def _shipped(name: str) -> DeviceProfile:
+    if name not in list_shipped():
+        return profile_from_file(user_folder() / f"{name}.yaml")
     file = resources.files("evaluator") / "profiles" / f"{name}.yaml"
     return profile_from_text(file.read_text(encoding="utf-8"), f"profiles/{name}.yaml")
 
@@ -232,11 +266,12 @@ def _spellings() -> Mapping[str, str]:
     spellings: dict[str, str] = {}
     folder = resources.files("evaluator") / "profiles"
     for name in list_devices():
+        spellings[_folded(name)] = name
+    for name in list_shipped():
         # The aliases line alone: parsing thirty files would cost more than a question.
         for line in (folder / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
             if line.startswith("aliases:"):
                 spellings |= {_folded(alias): name for alias in yaml.safe_load(line)["aliases"]}
-        spellings[_folded(name)] = name
     return spellings
 
 

@@ -1,0 +1,103 @@
+"""Named workloads: from lengths, distributions and traces into the store and back. No Typer, no printing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from evaluator.identity import workload_record
+from evaluator.lengths import load_distribution, mean_output_length
+from evaluator.restore import restored
+from evaluator.traces import read_trace
+from evaluator.workload import Workload
+from evaluator.workloads import workload_of
+from store.errors import InputError
+from store.location import parse_url
+from store.migrating import create_if_missing
+from store.opening import open_store
+from store.workloads import get_workload, list_workloads, put_workload
+
+Table = tuple[list[str], list[list[object]]]
+
+
+def stored_workload(name: str, store_url: str | None) -> Workload:
+    """The workload a name stands for in this store."""
+    with open_store(store_url) as store:
+        record = get_workload(store, name)
+    workload: Workload = restored(record.spec)
+    return workload_of(
+        input_length=workload.input_length,
+        output_length=workload.output_length,
+        bins=workload.bins,
+        prefix_cache_hit_rate=workload.prefix_cache_hit_rate,
+        max_batched_tokens=workload.max_batched_tokens,
+        mtp_tokens=workload.mtp_tokens,
+        mtp_acceptance=workload.mtp_acceptance or None,
+        name=name,
+    )
+
+
+def add(
+    name: str,
+    store_url: str | None,
+    *,
+    input_length: str | None,
+    output_length: float | None,
+    trace: Path | None,
+    trace_bins: int,
+    prefix_cache_hit_rate: float,
+    max_batched_tokens: int,
+) -> str:
+    """Store a workload under a name; the trace itself is not kept. Returns what was stored, in one sentence."""
+    said = ""
+    if trace is not None:
+        if output_length is not None:
+            raise InputError("a trace brings its own output lengths: drop --output-length")
+        summary = read_trace(trace, input_bins=trace_bins)
+        bins, fixed = summary.bins, None
+        said = f" from {summary.requests:,} requests ({summary.skipped} without prompt or output skipped), sha256 {summary.sha256[:12]}"
+    elif input_length is not None and input_length.isdigit():
+        bins, fixed = (), int(input_length)
+    else:
+        bins, fixed = load_distribution(Path(str(input_length)), output_length=output_length), None
+    if fixed is not None and output_length is None:
+        raise InputError("--output-length is missing")
+    workload = workload_of(
+        input_length=fixed,
+        output_length=mean_output_length(bins) if bins else float(output_length or 0),
+        bins=bins,
+        prefix_cache_hit_rate=prefix_cache_hit_rate,
+        max_batched_tokens=max_batched_tokens,
+        name=name,
+    )
+    create_if_missing(parse_url(store_url))
+    record = workload_record(workload)
+    with open_store(store_url) as store:
+        put_workload(store, record)
+    return f"workload {name}: {record.label}, mean prompt {record.input_length_mean:.0f} tokens{said}"
+
+
+def listed(store_url: str | None) -> Table:
+    """Every named workload."""
+    with open_store(store_url) as store:
+        found = list_workloads(store)
+    columns = ["name", "label", "bins", "input_length_mean", "output_length"]
+    rows: list[list[object]] = []
+    with open_store(store_url) as store:
+        for item in found:
+            record = get_workload(store, item.name)
+            rows.append([item.name, record.label, len(record.bins), record.input_length_mean, record.output_length])
+    return columns, rows
+
+
+def shown(name: str, store_url: str | None) -> Table:
+    """The bins of a named workload, or its one pair of lengths."""
+    with open_store(store_url) as store:
+        record = get_workload(store, name)
+    columns = ["bin", "min_input_length", "max_input_length", "input_length", "output_length", "weight", "hit_rate"]
+    if record.input_length is not None:
+        length = record.input_length
+        return columns, [[0, length, length, length, record.output_length, 1.0, record.prefix_cache_hit_rate]]
+    return columns, [
+        [i, b.min_input_length, b.max_input_length, b.input_length, b.output_length, b.weight, b.prefix_cache_hit_rate]
+        for i, b in enumerate(record.bins)
+    ]

@@ -1,0 +1,49 @@
+"""Rebuilds evaluator records from the canonical JSON that is stored beside the numbers they made."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from typing import Any
+
+from evaluator.device import DeviceProfile, Link
+from evaluator.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.precision import Precision
+from evaluator.workload import LengthBin, Workload
+from store.errors import StoreError
+
+_KNOWN = {
+    item.__name__: item
+    for item in (
+        DeviceProfile,
+        Link,
+        DenseMlp,
+        GroupedQueryAttention,
+        LatentAttention,
+        LayerGroup,
+        ModelSpec,
+        MoeMlp,
+        Precision,
+        LengthBin,
+        Workload,
+    )
+}
+
+
+def restored(text: str) -> Any:  # noqa: ANN401  whichever record was stored
+    """The record that `canonical` wrote."""
+    return _record(json.loads(text))
+
+
+def _record(value: object) -> Any:  # noqa: ANN401
+    if isinstance(value, list):
+        return tuple(_record(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    kind = _KNOWN.get(str(value.get("")))
+    if kind is None:
+        raise StoreError(
+            f"a stored record is of unknown kind {value.get('')!r}", hint="was it written by a newer sweepdb?"
+        )
+    known = {item.name for item in fields(kind)}
+    return kind(**{name: _record(item) for name, item in value.items() if name in known})

@@ -1,0 +1,61 @@
+"""One stored probe by its short reference, with every column. Not here: what its numbers consist of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from queries.connect import StoreConnection
+from store.errors import InputError
+from store.location import StoreLocation
+from store.readers import read_transaction
+
+_REFERENCE = re.compile(r"([0-9a-f]{6,64}):([1-9][0-9]*)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeReference:
+    """The start of a scenario's key, and a batch size."""
+
+    scenario: str
+    batch_size: int
+
+
+def parse_reference(text: str) -> ProbeReference:
+    """`a1b2c3d4:175` as its two parts."""
+    match = _REFERENCE.fullmatch(text.strip().lower())
+    if match is None:
+        raise InputError(
+            f"{text!r} is not a probe",
+            hint="take one from the column probe of an answer; it looks like a1b2c3d4:175",
+        )
+    return ProbeReference(scenario=match[1], batch_size=int(match[2]))
+
+
+def find_probe(location: StoreLocation, text: str) -> tuple[tuple[str, ...], tuple[object, ...]]:
+    """Names and values of a probe's columns, as the view `probe` has them."""
+    reference = parse_reference(text)
+    scenario_id = find_scenario(location, reference.scenario)
+    with StoreConnection(location) as connection:
+        cursor = connection.execute(
+            "SELECT * FROM probe WHERE scenario_id = $scenario_id AND batch_size = $batch_size",
+            {"scenario_id": scenario_id, "batch_size": reference.batch_size},
+        )
+        columns = tuple(str(item[0]) for item in cursor.description or ())
+        row = cursor.fetchone()
+    if row is None:
+        raise InputError(
+            f"no probe {text!r} in this store (or it is voided)", hint="its scenario has other batch sizes"
+        )
+    return columns, tuple(row)
+
+
+def find_scenario(location: StoreLocation, start: str) -> int:
+    """The integer id of the one scenario whose key starts so."""
+    with read_transaction(location) as transaction:
+        rows = list(transaction.rows("SELECT id, key FROM scenario WHERE key LIKE ? LIMIT 3", (f"{start}%",)))
+    if not rows:
+        raise InputError(f"no scenario {start!r} in this store")
+    if len(rows) > 1:
+        raise InputError(f"{start!r} is the start of several scenarios; give more digits: {rows[0][1]}, {rows[1][1]}")
+    return int(str(rows[0][0]))

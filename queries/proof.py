@@ -1,0 +1,116 @@
+"""Proofs: a question's SQL, parameters, scope, probes and hash, written down so that anyone can ask again.
+
+Not here: asking (queries.session)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from queries.question import Answer, Definitions, Limits, PairOptions, Question, Scope
+from queries.session import Session
+from store.errors import InputError, StoreError
+from store.location import StoreLocation
+
+FORMAT = 1
+SIGNIFICANT_DIGITS = 12
+
+
+def write_proof(answer: Answer, path: Path, location: StoreLocation) -> None:
+    """Write what is needed to repeat an answer and to notice when it differs."""
+    from queries.library import SCOPED
+
+    document = {
+        "format": FORMAT,
+        "store": location.url if location.path is None else location.path.name,
+        "question": asdict(answer.question),
+        "scope": list(answer.scope),
+        "versions": dict(answer.versions),
+        "probes_considered": answer.probes_considered,
+        "sql": {"shared": SCOPED.read_text(encoding="utf-8"), "report": answer.sql},
+        "parameters": dict(answer.parameters),
+        "columns": list(stable_columns(answer)),
+        "probes": probes_of(answer),
+        "sha256": answer_hash(answer),
+    }
+    try:
+        path.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def verify_proof(path: Path, location: StoreLocation) -> str:
+    """Ask the question again and compare; an answer that differs is an error that says how."""
+    document = _read(path)
+    with Session(location) as session:
+        answer = session.ask(_question(document["question"]))
+    if answer_hash(answer) == document["sha256"]:
+        return f"verified: {len(answer.rows)} rows, {answer.probes_considered:,} probes looked at, hash {document['sha256'][:12]}"
+    before, now = document["probes"], probes_of(answer)
+    gone, new = [p for p in before if p not in now], [p for p in now if p not in before]
+    what = f"missing now: {', '.join(gone[:3]) or 'none'}; new: {', '.join(new[:3]) or 'none'}"
+    if document["probes_considered"] != answer.probes_considered:
+        what += f"; {document['probes_considered']:,} probes were looked at then, {answer.probes_considered:,} now"
+    raise StoreError(
+        f"{path}: this store answers differently ({what})", hint="ask with --sweep to pin what is looked at"
+    )
+
+
+def stable_columns(answer: Answer) -> Sequence[str]:
+    """Columns that are the same in every copy of a store: not when and by which sweep a row was stored."""
+    local = ("stored_at", "first_sweep", "scenario_id", "block_id")
+    return [name for name in answer.columns if not name.endswith(local)]
+
+
+def answer_hash(answer: Answer) -> str:
+    """sha256 of the rows, floats to twelve significant digits."""
+    names = stable_columns(answer)
+    indices = [answer.columns.index(name) for name in names]
+    rows = [[_stable(row[index]) for index in indices] for row in answer.rows]
+    return hashlib.sha256(json.dumps([list(names), rows], default=str).encode()).hexdigest()
+
+
+def probes_of(answer: Answer) -> list[str]:
+    """The probe references among the rows."""
+    indices = [index for index, name in enumerate(answer.columns) if name in {"probe", "prefill_probe", "decode_probe"}]
+    return [str(row[index]) for row in answer.rows for index in indices if row[index] is not None]
+
+
+def _stable(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.{SIGNIFICANT_DIGITS}g}" if math.isfinite(value) else None
+    return value
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}: not a proof: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise InputError(
+            f"{path}: not a proof of format {FORMAT}", hint="write one with: sweepdb query ... --proof FILE"
+        )
+    return document
+
+
+def _question(data: Mapping[str, Any]) -> Question:
+    scope = dict(data["scope"])
+    return Question(
+        report=data["report"],
+        scope=Scope(**{**scope, "models": tuple(scope["models"]), "devices": tuple(scope["devices"])}),
+        limits=Limits(**data["limits"]),
+        definitions=Definitions(**data["definitions"]),
+        pairs=PairOptions(**data["pairs"]),
+        top=data["top"],
+        rank_by=data["rank_by"],
+        extra=tuple((str(name), value) for name, value in data["extra"]),
+        names=tuple(data["names"]),
+    )
