@@ -45,5 +45,10 @@ def _record(value: object) -> Any:  # noqa: ANN401
         raise StoreError(
             f"a stored record is of unknown kind {value.get('')!r}", hint="was it written by a newer sweepdb?"
         )
-    known = {item.name for item in fields(kind)}
-    return kind(**{name: _record(item) for name, item in value.items() if name in known})
+    types = {item.name: str(item.type) for item in fields(kind)}
+    return kind(**{name: _typed(_record(item), types[name]) for name, item in value.items() if name in types})
+
+
+def _typed(value: Any, type_: str) -> Any:  # noqa: ANN401
+    # Canonical JSON writes 1.0 as 1; content keys of operators tell the two apart.
+    return float(value) if isinstance(value, int) and type_.startswith("float") else value

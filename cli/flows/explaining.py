@@ -112,7 +112,7 @@ def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[E
     for name in ("prefill", "decode"):
         stored = values[f"{name}_step_ms"]
         if stored is not None and step in {None, name}:
-            operators = explain_step(planned.scenario, reference.batch_size, sets, name)  # type: ignore[arg-type]
+            operators = explain_step(planned.scenario, reference.batch_size, sets, name)
             yield ExplainedStep(probe=text, step=name, stored_ms=float(str(stored)), operators=operators)
 
 

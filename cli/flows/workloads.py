@@ -79,14 +79,9 @@ def add(
 def listed(store_url: str | None) -> Table:
     """Every named workload."""
     with open_store(store_url) as store:
-        found = list_workloads(store)
+        found = [item for item in list_workloads(store) if item.name is not None]
     columns = ["name", "label", "bins", "input_length_mean", "output_length"]
-    rows: list[list[object]] = []
-    with open_store(store_url) as store:
-        for item in found:
-            record = get_workload(store, item.name)
-            rows.append([item.name, record.label, len(record.bins), record.input_length_mean, record.output_length])
-    return columns, rows
+    return columns, [[item.name, item.label, item.bins, item.input_length_mean, item.output_length] for item in found]
 
 
 def shown(name: str, store_url: str | None) -> Table:

@@ -27,8 +27,7 @@ def rendered(columns: Sequence[str], rows: Iterable[Sequence[object]], format_: 
 
 def csv_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """RFC 4180 with plain line breaks; missing is empty."""
-    for row in (columns, *[]):
-        yield _csv_line(row)
+    yield _csv_line(columns)
     for row in rows:
         yield _csv_line([plain(value) for value in row])
 
