@@ -4,7 +4,6 @@ Not here: opening, which never migrates."""
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import secrets
 import sqlite3
@@ -121,11 +120,8 @@ def alembic_config(connection: Connection | None) -> Config:
 
 
 def migrations_directory() -> Path:
-    """Return where the package `migrations` lies, without importing it."""
-    found = importlib.util.find_spec("migrations")
-    if found is None or not found.submodule_search_locations:
-        raise StoreError("The package `migrations` is not installed.", hint="Install sweepdb again.")
-    return Path(found.submodule_search_locations[0])
+    """Return where the package `migrations` lies: beside this one, in the repository and in the wheel alike."""
+    return Path(__file__).resolve().parents[1] / "migrations"
 
 
 def back_up(location: StoreLocation, label: str) -> Path:
