@@ -13,9 +13,8 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "tests"))
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from bench_write import machine
 from generator import START, fill
@@ -24,6 +23,7 @@ from sqlalchemy import insert
 from store.opening import open_store
 from store.schema import Sweep
 
+ROOT = Path(__file__).parents[2]
 SWEEPS = 10_000
 RUNS = 9
 
