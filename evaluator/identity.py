@@ -33,8 +33,9 @@ from store.records import (
 
 def model_record(name: str, spec: ModelSpec) -> ModelRecord:
     """A model under the name it was asked by. Two ids with the same hyper-parameters are one model."""
-    # What the published weights come in decides defaults, and the position limit nothing: neither changes a number.
-    bare = replace(spec, architecture="", native_linear="", native_experts="", max_positions=None)
+    # What the published weights come in decides defaults only. The position limit is the length of the rope table,
+    # which upstream's compiled graphs read whole.
+    bare = replace(spec, architecture="", native_linear="", native_experts="")
     count = parameter_count(spec)
     return ModelRecord(
         key=content_key(bare),

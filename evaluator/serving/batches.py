@@ -64,9 +64,10 @@ class CachedTokens:
 
 
 def new_prompt_tokens(input_length: int, hit_rate: float) -> int:
-    """Tokens of a prompt that the prefix cache does not hold: seed 001, E = I - floor(I x hit)."""
+    """Tokens of a prompt that the prefix cache does not hold: seed 001, E = I - floor(I x hit); the last is always
+    new."""
     # 3500 x 0.29 is 1014.9999999999999 in binary: a grain of 1e-9 keeps the floor what decimal arithmetic says.
-    return input_length - int(np.floor(input_length * hit_rate + 1e-9))
+    return max(1, input_length - int(np.floor(input_length * hit_rate + 1e-9)))
 
 
 def chunk_lengths(new_tokens: int, token_budget: int) -> tuple[int, ...]:

@@ -95,6 +95,7 @@ def test_new_tokens_after_the_prefix_cache():
     assert new_prompt_tokens(3500, 0.5) == 1750
     assert new_prompt_tokens(3500, 0.29) == 3500 - 1015  # 3500 x 0.29 is 1014.9999999999999 in binary
     assert new_prompt_tokens(7, 0.0) == 7
+    assert new_prompt_tokens(10, 0.9999999999) == 1  # what is all cached still has to say what comes next
 
 
 @pytest.mark.parametrize(
