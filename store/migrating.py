@@ -25,7 +25,7 @@ from store.faults import store_faults
 from store.location import StoreLocation, parse_url
 from store.opening import make_engine, sqlite_engine
 from store.reading import read_revision, require_store_file
-from store.revision import HEAD_REVISION, REVISIONS, revision_error
+from store.revision import HEAD_REVISION, REVISIONS, revision_error, unknown_revision_error
 from store.schema import Base, StoreIdentity
 
 
@@ -74,7 +74,8 @@ def upgrade_store(url: str | None) -> UpgradeReport:
     if before == HEAD_REVISION:
         return UpgradeReport(before=before, after=before, backup=None)
     if before not in REVISIONS:
-        raise revision_error(location, before)
+        newer = before > HEAD_REVISION
+        raise revision_error(location, before) if newer else unknown_revision_error(location, before)
     backup = None if location.path is None else back_up(location, f"backup-{before}")
     migrate(location, lambda config: command.upgrade(config, "head"))
     return UpgradeReport(before=before, after=current_revision(url), backup=backup)

@@ -4,7 +4,7 @@ A test compares REVISIONS with the revision files."""
 
 from __future__ import annotations
 
-from store.errors import RevisionError, StoreError
+from store.errors import RevisionError
 from store.location import StoreLocation
 
 REVISIONS = ("0001",)  # oldest first; the last is the one this program reads and writes
@@ -18,9 +18,9 @@ def check_revision(location: StoreLocation, found: str) -> None:
         raise revision_error(location, found)
 
 
-def revision_error(location: StoreLocation, found: str) -> StoreError:
+def revision_error(location: StoreLocation, found: str) -> RevisionError:
     """Say which revision the store has, which is needed, and what to run."""
-    if found in REVISIONS:
+    if found < HEAD_REVISION:  # ids count up and have one length
         return RevisionError(
             f"The store {location.display} is at revision {found}; this program reads and writes {HEAD_REVISION}.",
             hint=f"Run: sweepdb db upgrade{location.argument}   (a file store is backed up first)",
@@ -29,4 +29,13 @@ def revision_error(location: StoreLocation, found: str) -> StoreError:
         f"The store {location.display} is at revision {found}, which is newer than this program's {HEAD_REVISION}.",
         hint="Upgrade the program (pip install --upgrade sweepdb), then run: "
         f"sweepdb db upgrade{location.argument}   (it changes nothing when the revisions already agree)",
+    )
+
+
+def unknown_revision_error(location: StoreLocation, found: str) -> RevisionError:
+    """Say that there is no way from a revision to this program's."""
+    return RevisionError(
+        f"The store {location.display} is at revision {found}, from which there is no way to {HEAD_REVISION}:"
+        f" this program knows {', '.join(REVISIONS)}.",
+        hint="Open it with the release that wrote it, or restore a backup.",
     )

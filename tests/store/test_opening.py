@@ -57,8 +57,9 @@ def test_another_revision_is_an_error_that_names_both_and_the_command(store_url,
     assert revision in message
     assert "0001" in message
     assert "sweepdb db upgrade" in message
+    assert ("newer" in message) == (revision == "9999")
     assert caught.value.exit_code == 3
-    with pytest.raises(RevisionError):
+    with pytest.raises(RevisionError, match="newer" if revision == "9999" else "no way to 0001"):
         upgrade_store(store_url)
 
 
