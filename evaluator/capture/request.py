@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
 
 from evaluator.model import ModelSpec
@@ -34,7 +34,9 @@ class CaptureRequest:
     @property
     def key(self) -> str:
         """sha256 of the canonical form of everything that decides the operators."""
-        form = {"capture_version": CAPTURE_VERSION, **asdict(self)}
+        # Names and what the published weights come in decide defaults elsewhere, and no operator.
+        bare = replace(self, model=replace(self.model, architecture="", native_linear="", native_experts=""))
+        form = {"capture_version": CAPTURE_VERSION, **asdict(bare)}
         text = json.dumps(form, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 

@@ -1,0 +1,42 @@
+"""Every model of the catalogue is captured whole, and its operators hold exactly the parameters its shape says."""
+
+from __future__ import annotations
+
+import pytest
+from evaluator_cases import BF16, captured
+
+from evaluator.capture.request import CaptureRequest
+from evaluator.memory import weight_bytes
+from evaluator.models import list_models, load_model
+from evaluator.operators import ATTENTION_KINDS
+from evaluator.parameters import parameter_count
+from evaluator.plan import Plan
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_operators_hold_every_parameter(name):
+    _, model = load_model(name)
+    parameters = parameter_count(model).total
+    for trace in ("prefill", "decode"):
+        operators = captured(model, Plan(), trace)
+        assert operators.unmodelled == ()
+        # Two countings that share no code: traced weights at two bytes each, and the closed form of the shape
+        assert weight_bytes(operators, drafting=False) == 2 * parameters
+
+
+def test_alibi_adds_a_bias_to_every_score():
+    _, bloom = load_model("bigscience/bloom-560m")
+    attention = next(one for one in captured(bloom, Plan()).operators if one.kind in ATTENTION_KINDS)
+    # 16 heads: 4 FLOPs of the softmax and one for the bias
+    assert attention.vector_flops.pairs == 16 * 5
+    assert not any(one.kind == "rope" for one in captured(bloom, Plan()).operators)
+
+
+def test_names_of_one_shape_share_their_operators():
+    keys = [
+        CaptureRequest(
+            model=load_model(name)[1], plan=Plan(), linear=BF16, experts=BF16, kv_bits=16, trace="decode", compile=True
+        ).key
+        for name in ("deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-V3.1")
+    ]
+    assert keys[0] == keys[1]
