@@ -5,6 +5,7 @@ Only what a statement needs is brought in, in one read transaction. Not here: li
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 import duckdb
@@ -14,12 +15,14 @@ from queries.raw import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
 from queries.scenarios import load_scenarios
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from queries.voided import read_hidden
+from store.errors import StoreError
 from store.handover import create_table, insert_rows
 from store.hot import blocks_within, hot_select, load_hot
 from store.location import StoreLocation, parse_url
 from store.ranges import complement
 from store.readers import ReadTransaction, read_transaction
-from store.snapshots import Snapshot, load_snapshot
+from store.sealing import seal_location
+from store.snapshots import Snapshot, list_parts, load_snapshot
 from store.wide import WIDE_COLUMNS
 
 if TYPE_CHECKING:
@@ -30,6 +33,7 @@ Parameters = Sequence[object] | Mapping[str, object]
 _TABLES = {table.name: table for table in RAW_TABLES}
 _COLUMNS = ", ".join(column.name for column in WIDE_COLUMNS)
 _WIDE = [(column.name, column.type) for column in WIDE_COLUMNS]
+_WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
 
 
@@ -110,13 +114,22 @@ class StoreConnection:
     def _load(self, names: frozenset[str]) -> None:
         """Read the named relations in one transaction, so that they agree with each other."""
         self._raw = frozenset()  # should reading fail half-way, the next statement reads everything again
-        with read_transaction(self.location) as transaction:
-            for name in sorted(names):
-                if name == STORED_PROBE:
-                    self._load_probes(transaction)
-                else:
-                    self._load_table(transaction, name)
+        if not self._read(names, most_hot_probes=_WORTH_SEALING):
+            # Snapshots are missing or wrong. Where they cannot be made now, the store itself answers, more slowly.
+            with suppress(StoreError):
+                seal_location(self.location, wait_s=0.0)
+            self._read(names)
         self._raw = names
+
+    def _read(self, names: frozenset[str], *, most_hot_probes: int | None = None) -> bool:
+        """Read relations at one moment; give up where more probes than allowed are not laid down."""
+        with read_transaction(self.location) as transaction:
+            listed = list_parts(self.location, transaction.store_id) if STORED_PROBE in names else ()
+            if STORED_PROBE in names and not self._load_probes(transaction, listed, most_hot_probes):
+                return False
+            for name in sorted(names - {STORED_PROBE}):
+                self._load_table(transaction, name)
+        return True
 
     def _load_table(self, transaction: ReadTransaction, name: str) -> None:
         table = _TABLES[name]
@@ -135,19 +148,21 @@ class StoreConnection:
         if kind is not None:
             self.duckdb.execute(f"DROP {'VIEW' if kind[0] == 'VIEW' else 'TABLE'} raw.{name}")
 
-    def _load_probes(self, transaction: ReadTransaction) -> None:
+    def _load_probes(self, transaction: ReadTransaction, listed: Sequence[Part], most_hot_probes: int | None) -> bool:
         for table in ("hot_block", "hot_probe", "hidden"):
             self._drop(table)
-        store_id = str(next(iter(transaction.rows("SELECT store_id FROM store_identity")))[0])
-        self.snapshot = load_snapshot(self.duckdb, transaction, self.location, store_id)
+        self.snapshot = load_snapshot(self.duckdb, transaction, self.location, transaction.store_id, listed=listed)
         uncovered = complement(self.snapshot.blocks)
         self.hot_probes = sum(block.probe_count for block in blocks_within(transaction, uncovered))
+        if most_hot_probes is not None and self.hot_probes > most_hot_probes:
+            return False
         sources = [_parts_select(self.snapshot.parts)] if self.snapshot.parts else []
         if self.hot_probes or not sources:
             load_hot(self.duckdb, transaction, uncovered, schema="raw")
             sources.append(hot_select("raw"))
         visible = self._visible(transaction, " UNION ALL ".join(sources))
         self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {visible}")
+        return True
 
     def _visible(self, transaction: ReadTransaction, stored: str) -> str:
         hidden = read_hidden(transaction).rows

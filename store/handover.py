@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Row = Sequence[object]
 Columns = Sequence[tuple[str, str]]  # name and DuckDB type
 
-_FEW_ROWS = 4_000  # importing numpy costs as much as handing over this many rows as JSON
+_FEW_ROWS = 4_000  # importing numpy costs as much as handing over this many rows as JSON; also the rows of one document
 _MANY_ROWS = 50_000
 _NUMERIC = {"INTEGER": "int64", "BIGINT": "int64", "DOUBLE": "float64", "FLOAT": "float64"}
 
@@ -27,12 +27,13 @@ def create_table(connection: duckdb.DuckDBPyConnection, table: str, columns: Col
     connection.execute(f"CREATE TABLE {table} ({declared})")
 
 
-def insert_rows(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Iterable[Row]) -> int:
-    """Insert every row and return how many there were."""
+def insert_rows(
+    connection: duckdb.DuckDBPyConnection, table: str, columns: Columns, rows: Iterable[Row], *, arrays: bool = False
+) -> int:
+    """Insert every row and return how many there were; `arrays` allows numpy, where rows are many and all numbers."""
     iterator = iter(rows)
     first = list(islice(iterator, _FEW_ROWS + 1))
-    numeric = all(type_ in _NUMERIC for _, type_ in columns)
-    if len(first) <= _FEW_ROWS or not numeric:
+    if len(first) <= _FEW_ROWS or not arrays:
         return _insert_json(connection, table, columns, first) + sum(
             _insert_json(connection, table, columns, chunk) for chunk in _chunks(iterator, _FEW_ROWS)
         )

@@ -65,7 +65,7 @@ def load_hot(
         " AND pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size",
         parameter,
     )
-    return insert_rows(connection, f"{schema}.hot_probe", _MEASURES, probes)
+    return insert_rows(connection, f"{schema}.hot_probe", _MEASURES, probes, arrays=True)
 
 
 def hot_select(schema: str = "main") -> str:

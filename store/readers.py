@@ -13,6 +13,7 @@ from store.location import StoreLocation
 from store.reading import connect_postgresql, connect_sqlite
 
 _FETCHED_AT_ONCE = 10_000
+_IDENTITY = "SELECT store_id FROM store_identity"
 
 
 class ReadTransaction(Protocol):
@@ -21,6 +22,9 @@ class ReadTransaction(Protocol):
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[object]]:
         """Yield the rows of a statement; the whole result is never in memory."""
         ...
+
+    store_id: str
+    """Identity of the store, read before the transaction: a list of parts read in between holds no later block."""
 
     @property
     def ranges(self) -> str:
@@ -36,7 +40,8 @@ class _Sqlite:
 
     def __init__(self, location: StoreLocation) -> None:
         self._connection = connect_sqlite(location)
-        self._connection.execute("BEGIN")
+        self.store_id = str(self._connection.execute(_IDENTITY).fetchone()[0])
+        self._connection.execute("BEGIN")  # deferred: its moment is that of the first rows read
 
     def rows(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[Sequence[object]]:
         cursor = self._connection.execute(statement, tuple(parameters))
@@ -58,6 +63,8 @@ class _Postgresql:
         from psycopg import IsolationLevel
 
         self._connection = connect_postgresql(location)
+        identity = self._connection.execute(_IDENTITY).fetchone()
+        self.store_id = str(identity[0]) if identity else ""
         self._connection.rollback()
         self._connection.isolation_level = IsolationLevel.REPEATABLE_READ
         self._cursors = 0

@@ -77,14 +77,14 @@ def seal(store: Located) -> SealReport:
     return seal_location(store.location)
 
 
-def seal_location(location: StoreLocation) -> SealReport:
+def seal_location(location: StoreLocation, *, wait_s: float = _LOCK_WAIT_S) -> SealReport:
     """Seal the store at an address. Runs beside writers and readers; a second sealer waits for the first."""
     import duckdb
 
     with read_transaction(location) as transaction:
-        store_id = read_identity(transaction)
+        store_id = transaction.store_id
     with (
-        _locked_directory(location, store_id) as directory,
+        _locked_directory(location, store_id, wait_s) as directory,
         _disk_faults(directory),
         read_transaction(location) as transaction,  # begun inside the lock, to see what the sealer before left over
         duckdb.connect() as connection,
@@ -99,13 +99,7 @@ def check_snapshots(store: Located) -> Snapshot:
     import duckdb
 
     with read_transaction(store.location) as transaction, duckdb.connect() as connection:
-        store_id = read_identity(transaction)
-        return load_snapshot(connection, transaction, store.location, store_id, full_hash=lambda _: True)
-
-
-def read_identity(transaction: ReadTransaction) -> str:
-    """Return the identity of the store."""
-    return str(next(iter(transaction.rows("SELECT store_id FROM store_identity")))[0])
+        return load_snapshot(connection, transaction, store.location, transaction.store_id, full_hash=lambda _: True)
 
 
 class _Sealing:
@@ -282,11 +276,11 @@ def _sync(path: Path) -> None:
 
 
 @contextmanager
-def _locked_directory(location: StoreLocation, store_id: str) -> Iterator[Path]:
+def _locked_directory(location: StoreLocation, store_id: str, wait_s: float) -> Iterator[Path]:
     """Hold the sealers' lock of the first directory that can be written; the system frees it when a sealer dies."""
     directory, lock = _open_lock(snapshot_directories(location, store_id))
     with lock:
-        deadline = time.monotonic() + _LOCK_WAIT_S
+        deadline = time.monotonic() + wait_s
         while True:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -294,7 +288,7 @@ def _locked_directory(location: StoreLocation, store_id: str) -> Iterator[Path]:
             except BlockingIOError:
                 if time.monotonic() > deadline:
                     raise StoreBusyError(
-                        f"Another process has been laying down snapshots in {directory} for {_LOCK_WAIT_S:.0f} s.",
+                        f"Another process has been laying down snapshots in {directory} for more than {wait_s:.0f} s.",
                         hint="Nothing is lost: run `sweepdb db seal` again when it has finished.",
                     ) from None
                 time.sleep(0.05)

@@ -171,18 +171,28 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
+def list_parts(location: StoreLocation, store_id: str) -> tuple[Part, ...]:
+    """Read the manifests of a store's directories.
+
+    Done before a transaction reads its first rows: then no part holds a block that is later than the transaction."""
+    return tuple(
+        part for directory in snapshot_directories(location, store_id) for part in read_manifest(directory).parts
+    )
+
+
 def load_snapshot(
     connection: duckdb.DuckDBPyConnection,
     transaction: ReadTransaction,
     location: StoreLocation,
     store_id: str,
     *,
+    listed: Sequence[Part] | None = None,
     full_hash: Callable[[Part], bool] = lambda _: False,
 ) -> Snapshot:
     """Return the parts that match the store as this transaction sees it; no block is in two of them.
 
     `full_hash` tells for which parts the whole file is hashed even though its size and time of change are right."""
-    listed = [part for directory in snapshot_directories(location, store_id) for part in read_manifest(directory).parts]
+    listed = list_parts(location, store_id) if listed is None else listed
     if not listed:
         return Snapshot()
     store = _StoreState.read(transaction, listed, store_id)

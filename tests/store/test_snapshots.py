@@ -25,8 +25,9 @@ from store.hot import HotBlock
 from store.location import parse_url
 from store.opening import open_store
 from store.ranges import LARGEST_KEY, complement, merged, overlap, ranges_of
+from store.readers import read_transaction
 from store.sealing import LARGEST_PART_ROWS, SealStep, check_snapshots, plan_steps, seal, seal_location
-from store.snapshots import MANIFEST, Contents, Part
+from store.snapshots import MANIFEST, Contents, Part, list_parts, load_snapshot
 
 PROBES = 2_000
 
@@ -286,6 +287,42 @@ def test_replaced_parts_stay_for_readers_that_listed_them(sealed):
     report = seal_location(parse_url(url))
     assert report.parts == 1
     assert all(part.exists() for part in parts)
+
+
+def test_parts_laid_down_while_a_reader_opens_do_not_concern_it(sealed):
+    url, parts, expected = sealed
+    location = parse_url(url)
+    with read_transaction(location) as transaction, duckdb.connect() as connection:
+        listed = list_parts(location, transaction.store_id)
+        fill(url, probes=PROBES, seed=3)
+        assert seal_location(location).parts == 1  # old and new blocks are now in one part
+        snapshot = load_snapshot(connection, transaction, location, transaction.store_id, listed=listed)
+        assert {part.path for part in snapshot.parts} == set(parts)
+        assert snapshot.rejected == ()
+        late = load_snapshot(connection, transaction, location, transaction.store_id)
+        assert late.rows > len(expected)
+        assert late.rejected == ()
+
+
+def test_reading_lays_down_what_is_missing_where_it_is_much(sealed, monkeypatch):
+    url, parts, expected = sealed
+    monkeypatch.setattr("queries.connect._WORTH_SEALING", 100)
+    for part in parts:
+        part.unlink()
+    assert rows(url) == expected
+    assert sources(url) == (len(expected), 0, ())
+
+
+def test_reading_answers_where_nothing_can_be_laid_down(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    fill(url, probes=500)
+    expected = rows(url)
+    monkeypatch.setattr("queries.connect._WORTH_SEALING", 100)
+    (tmp_path / "store.sqlite.snapshots").write_text("in the way")
+    (tmp_path / "file").write_text("no directory")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert rows(url) == expected
+    assert sources(url) == (0, len(expected), ())
 
 
 def test_leftovers_of_a_killed_sealer_are_removed(sealed):
