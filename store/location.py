@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Literal
 from urllib.parse import unquote, urlsplit, urlunsplit
 
@@ -33,8 +34,12 @@ class StoreLocation:
 
     @property
     def argument(self) -> str:
-        """The `--store` option that names this store again, empty for the default one."""
-        return "" if self.path == Path("sweepdb.sqlite").absolute() else f" --store {self.display}"
+        """The `--store` option that names this store again, empty where none is needed; without a password."""
+        try:
+            needed = parse_url().url != self.url
+        except InputError:
+            needed = True
+        return f" --store {quote(self.display)}" if needed else ""
 
 
 def parse_url(url: str | None = None) -> StoreLocation:

@@ -20,6 +20,7 @@ from cli.options import (
 )
 from cli.output import check_format, say, write_rows, write_text
 from store.errors import EvaluationError, InputError
+from store.location import parse_url
 
 if TYPE_CHECKING:
     from evaluator.sweep import SweepReport
@@ -181,8 +182,7 @@ def _report(reports: list[SweepReport], format_: str, store: str | None) -> int:
             hint="more devices an instance (--num-devices), a larger device, or a smaller format"
             " (--quantize-linear-action FP8)",
         )
-    where = f" --store {store}" if store else ""
-    say(f"next: sweepdb query best --tpot-limits 50{where}")
+    say(f"next: sweepdb query best --tpot-limits 50{parse_url(store).argument}")
     if any(failure.status == "error" for item in reports for failure in item.failures):
         raise EvaluationError("some scenarios ended in an error; the others are stored", hint="sweepdb show SWEEP")
     return 0

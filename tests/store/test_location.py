@@ -52,5 +52,12 @@ def test_what_is_no_store_address_is_refused_with_examples(url):
     assert "sqlite:///relative.sqlite" in str(caught.value)
 
 
-def test_any_hint_names_a_store_that_is_not_the_default():
+def test_a_hint_names_a_store_unless_it_is_the_one_used_anyway(monkeypatch):
+    monkeypatch.delenv("SWEEPDB_STORE", raising=False)
     assert parse_url("sqlite:///other.sqlite").argument == " --store sqlite:///other.sqlite"
+    assert parse_url("sqlite:///my store.sqlite").argument == " --store 'sqlite:///my store.sqlite'"
+    monkeypatch.setenv("SWEEPDB_STORE", "postgresql://ada:secret@db.example/sweeps")
+    assert parse_url().argument == ""
+    assert parse_url("sweepdb.sqlite").argument == " --store sqlite:///sweepdb.sqlite"
+    monkeypatch.setenv("SWEEPDB_STORE", "nonsense://")
+    assert parse_url("sweepdb.sqlite").argument == " --store sqlite:///sweepdb.sqlite"
