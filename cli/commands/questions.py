@@ -76,7 +76,12 @@ def query(  # noqa: PLR0917  one parameter an option
     show_sql: Annotated[bool, typer.Option("--show-sql", help="print the SQL and its parameters instead")] = False,
     proof: Annotated[Path | None, typer.Option(help="write SQL, parameters, probes and hash to this file")] = None,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
-    option: Annotated[list[str] | None, typer.Option("--set", help="a report's own parameter: name=value")] = None,
+    mode: Annotated[
+        str | None, typer.Option(help="curve, pareto, sensitivity: aggregated, prefill, decode or pd")
+    ] = None,
+    vary: Annotated[str | None, typer.Option(help="sensitivity: one or two of ttft, tpot, e2e, memory")] = None,
+    steps: Annotated[int, typer.Option(help="sensitivity over two limits: values of each")] = 5,
+    price_date: Annotated[str | None, typer.Option(help="prices of this ISO date [default: the newest]")] = None,
     format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl, parquet or json-full")] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
@@ -84,8 +89,10 @@ def query(  # noqa: PLR0917  one parameter an option
     """Answer a question from the stored rows, evaluating nothing."""
     if report == "reports":
         return _list_reports(format_, output)
+    if names and report not in {"why", "diff"}:
+        raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     check_format(format_, output, known=FORMATS)
-    from queries.question import Limits, PairOptions, Question, Scope
+    from queries.question import Limits, PairOptions, Question, ReportOptions, Scope
     from queries.session import open_session
 
     question = Question(
@@ -138,8 +145,14 @@ def query(  # noqa: PLR0917  one parameter an option
         ),
         top=top,
         rank_by=rank_by,
-        extra=_extra(option or []),
-        names=tuple(names or ()),
+        options=ReportOptions(
+            mode=mode,
+            probes=tuple(names or ()) if report == "why" else (),
+            sweeps=tuple(names or ()) if report == "diff" else (),
+            vary=parse_names(vary),
+            steps=steps,
+            price_date=price_date,
+        ),
     )
     with open_session(store) as session:
         answer = session.ask(question)
@@ -171,19 +184,6 @@ def _definitions(preset: str, **rules: str | None) -> Definitions:
         if value not in RULES[name]:
             raise InputError(f"--{name.replace('_', '-')} {value} is not one of {', '.join(RULES[name])}")
     return replace(PRESETS[preset], **given)  # type: ignore[arg-type]
-
-
-def _extra(options: list[str]) -> tuple[tuple[str, object], ...]:
-    pairs: list[tuple[str, object]] = []
-    for option in options:
-        name, equals, value = option.partition("=")
-        if not equals:
-            raise InputError(f"--set takes name=value, not {option!r}")
-        try:
-            pairs.append((name.replace("-", "_"), float(value)))
-        except ValueError:
-            pairs.append((name.replace("-", "_"), value))
-    return tuple(pairs)
 
 
 def _list_reports(format_: str, output: Path | None) -> int:

@@ -1,0 +1,333 @@
+"""The seeds' output as text: configuration blocks and boxed tables (seed 000 section 2.4, seed 001, seed 002 7.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cli.flows.optimizing import DeviceRun, Table
+from cli.inference.options import OptimizerOptions
+from evaluator.device import DeviceProfile
+from evaluator.profiles.load import effective_rate
+
+WIDTH = 80
+GIB = 2**30
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A table column: its heading (lines broken by a newline), and how a row's text is made."""
+
+    heading: str
+    text: str  # a format string over the row
+
+
+def boxed(fields: Sequence[Field], rows: Sequence[Row], *, indent: str = "") -> Iterator[str]:
+    """A table in boxes, cells centred, headings of one or several lines."""
+    heads = [field.heading.split("\n") for field in fields]
+    height = max(len(head) for head in heads)
+    padded = [head + [""] * (height - len(head)) for head in heads]
+    cells = [[field.text.format(**row) for field in fields] for row in rows]
+    widths = [
+        max(max(map(len, head)), max((len(row[index]) for row in cells), default=0)) + 2
+        for index, head in enumerate(padded)
+    ]
+    rule = indent + "+" + "+".join("-" * width for width in widths) + "+"
+    yield rule
+    for line in zip(*padded, strict=True):
+        yield indent + "|" + "|".join(text.center(width) for text, width in zip(line, widths, strict=True)) + "|"
+    yield rule
+    for row in cells:
+        yield indent + "|" + "|".join(text.center(width) for text, width in zip(row, widths, strict=True)) + "|"
+    yield rule
+
+
+def parallel_label(row: Row, prefix: str = "") -> str:
+    """`TP=8 | PP=1 | DP=1`, with the expert split for a mixture of experts."""
+    value = {name: row[f"{prefix}{name}"] for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp")}
+    text = f"TP={value['tp']} | PP={value['pp']} | DP={value['dp']}"
+    if (value["ep"], value["moe_tp"], value["moe_dp"]) != (1, 1, 1):
+        text += f" | EP={value['ep']} | MOE-TP={value['moe_tp']} | MOE-DP={value['moe_dp']}"
+    return text
+
+
+def _limit(value: float | None) -> str:
+    return "None" if value is None else str(float(value))
+
+
+def _number(value: object, digits: int = 2) -> str:
+    return "-" if value is None else f"{float(str(value)):.{digits}f}"
+
+
+_THROUGHPUT = Field("Throughput (token/s)", "{rate_text}")
+_TAIL = (
+    Field("concurrency", "{concurrency}"),
+    Field("num_devices", "{num_devices}"),
+    Field("parallel", "{parallel}"),
+    Field("batch_size", "{batch_size}"),
+)
+FIELDS: Mapping[str, Sequence[Field]] = {
+    "aggregated": (
+        Field("Top", "{rank}"), _THROUGHPUT, Field("TTFT (ms)", "{ttft_text}"), Field("TPOT (ms)", "{tpot_text}"), *_TAIL,
+    ),
+    "prefill": (
+        Field("Top", "{rank}"), _THROUGHPUT, Field("QPS (req/s)", "{qps_text}"), Field("TTFT (ms)", "{ttft_text}"), *_TAIL,
+    ),
+    "decode": (
+        Field("Top", "{rank}"), _THROUGHPUT, Field("QPS (req/s)", "{qps_text}"), Field("TPOT (ms)", "{tpot_text}"), *_TAIL,
+    ),
+}  # fmt: skip
+MEMORY = (
+    Field("weight_GB", "{weight_text}"),
+    Field("kv_cache_GB", "{kv_text}"),
+    Field("activation_GB", "{activation_text}"),
+    Field("avail_GB", "{free_text}"),
+)
+TITLES = {
+    "aggregated": "Aggregation",
+    "prefill": "Disaggregation (Prefill)",
+    "decode": "Disaggregation (Decode)",
+    "pd-ratio": "PD Ratio",
+}
+
+
+def device_lines(options: OptimizerOptions, run: DeviceRun) -> Iterator[str]:
+    """Everything printed for one device."""
+    for table in run.tables:
+        if table.kind == "pd-ratio":
+            yield from pair_lines(options, run, table)
+        else:
+            yield from single_lines(options, run, table)
+
+
+def single_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Iterator[str]:
+    """Configuration, best, Top N of an aggregated, prefill or decode instance."""
+    rule = "  " + "-" * (WIDTH - 4)
+    rows = [single_row(row) for row in table.answer.dicts()]
+    yield "*" * WIDTH
+    yield rule
+    yield "  Input Configuration:"
+    yield f"    Model: {options.model}"
+    yield f"    Quantize Linear action: {options.linear}"
+    yield f"    Quantize Attention action: {options.attention}"
+    yield f"    Devices: {options.num_devices or 1} {run.device.name}"
+    yield f"    TTFT Limits: {_limit(options.ttft_limit_ms)} ms"
+    yield f"    TPOT Limits: {_limit(options.tpot_limit_ms)} ms"
+    yield rule
+    if options.wide:
+        yield from _memory_block(options, run.device, rule)
+    yield "  Overall Best Configuration:"
+    if not rows:
+        yield from _nothing(table)
+        yield "*" * WIDTH
+        return
+    yield f"    Best Throughput: {rows[0]['rate_text']} tokens/s"
+    if table.kind != "decode":
+        yield f"    TTFT: {rows[0]['ttft_text']} ms"
+    if table.kind != "prefill":
+        yield f"    TPOT: {rows[0]['tpot_text']} ms"
+    yield rule
+    yield f"Top {len(rows)} {TITLES[table.kind]} Configurations:"
+    yield from boxed([*FIELDS[table.kind], *(MEMORY if options.wide else ())], rows)
+    yield "*" * WIDTH
+
+
+def _memory_block(options: OptimizerOptions, device: DeviceProfile, rule: str) -> Iterator[str]:
+    yield "  Memory Info:"
+    yield f"    Total device memory:  {device.memory_bytes / GIB:.3f} GB"
+    yield f"    Reserved memory:      {options.reserved_memory_gb:.3f} GB"
+    yield rule
+
+
+def _nothing(table: Table) -> Iterator[str]:
+    yield "    Nothing satisfies the limits."
+    for row in table.answer.nearest_dicts()[:1]:
+        relax = float(str(row["relax_to"]))
+        yield f"    Nearest miss: {row['plan']}, batch size {row['batch_size']}; {row['binding_limit']} binds, relax it to {relax:.2f}"
+
+
+def single_row(row: Row) -> Row:
+    """A row of an answer with the texts the tables show."""
+    kv = row["kv_cache_mean_bytes"]
+    return {
+        **row,
+        "parallel": parallel_label(row),
+        "rate_text": _number(row["rate"]),
+        "qps_text": _number(row["qps"]),
+        "ttft_text": _number(row["ttft_ms"]),
+        "tpot_text": _number(row["tpot_ms"]),
+        "weight_text": _number(int(str(row["weight_bytes"])) / GIB),
+        "kv_text": _number(int(str(kv)) / GIB),
+        "activation_text": _number(int(str(row["activation_bytes"])) / GIB),
+        "free_text": _number(int(str(row["memory_free_bytes"])) / GIB),
+    }
+
+
+def pair_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Iterator[str]:
+    """Seed 000, section 2.4: device lines and columns only when a device count was given."""
+    counted = options.num_devices is not None
+    rows = [pair_row(row) for row in table.answer.dicts()]
+    rule = "  " + "-" * (WIDTH - 6)
+    yield "*" * WIDTH
+    yield rule
+    yield "  Input Configuration:"
+    yield f"    Model: {options.model}"
+    if counted:
+        yield f"    Devices: {options.num_devices} {run.device.name}"
+    yield f"    Prefill Devices Per Instance: {options.prefill_devices}"
+    yield f"    Decode Devices Per Instance: {options.decode_devices}"
+    yield f"    TTFT Limits: {_limit(options.ttft_limit_ms)} ms"
+    yield f"    TPOT Limits: {_limit(options.tpot_limit_ms)} ms"
+    yield rule
+    yield "  Overall Best Configuration:"
+    if not rows:
+        yield from _nothing(table)
+        yield "*" * WIDTH
+        return
+    best = rows[0]
+    yield f"    PD Ratio:    {best['ratio_text']} (P Instances:D Instances)"
+    yield _side("Prefill QPS", best, "p", f"TTFT: {best['ttft_text']} ms")
+    yield _side("Decode QPS: ", best, "d", f"TPOT: {best['tpot_text']} ms")
+    if counted:
+        yield f"    P Instances: {_instances(best, 'prefill')}"
+        yield f"    D Instances: {_instances(best, 'decode')}"
+    yield rule
+    yield "  Top N PD Ratio Configurations:"
+    yield from boxed(_pair_fields(counted=counted), rows, indent="  ")
+    yield "*" * WIDTH
+
+
+def _side(name: str, row: Row, side: str, latency: str) -> str:
+    return (
+        (
+            f"    {name}: {row[f'{side}_qps_text']} req/s  ({latency}, Parallel: {row[f'{side}_parallel']},"
+            f" Batch: {row[f'{side}_batch']}, Concurrency: {row[f'{side}_concurrency']})"
+        )
+        .replace(": :", ":")
+        .replace(" : ", ": ")
+    )
+
+
+def _instances(row: Row, side: str) -> str:
+    count = row[f"{side}_instances"]
+    if count is None:
+        return f"- ({row['allocation_reason']})"
+    return f"{count} ({int(str(count)) * int(str(row[f'{side}_num_devices']))} devices)"
+
+
+def _pair_fields(*, counted: bool) -> list[Field]:
+    devices = [
+        Field("P Devices\n/Instance", "{prefill_num_devices}"),
+        Field("D Devices\n/Instance", "{decode_num_devices}"),
+    ]
+    return [
+        Field("Top", "{rank}"),
+        Field("PD Ratio\n(P:D)", "{ratio_text}"),
+        Field("P QPS\n(req/s)", "{p_qps_text}"),
+        Field("D QPS\n(req/s)", "{d_qps_text}"),
+        Field("P TTFT\n(ms)", "{ttft_text}"),
+        Field("D TPOT\n(ms)", "{tpot_text}"),
+        Field("P Parallel", "{p_parallel}"),
+        Field("D Parallel", "{d_parallel}"),
+        *(devices if counted else []),
+        Field("P Batch\nSize", "{p_batch}"),
+        Field("D Batch\nSize", "{d_batch}"),
+        Field("P Concurrency", "{p_concurrency}"),
+        Field("D Concurrency", "{d_concurrency}"),
+    ]
+
+
+def pair_row(row: Row) -> Row:
+    """A pair with the texts the table shows."""
+    return {
+        **row,
+        "ratio_text": _number(row["pd_ratio"]),
+        "balanced_text": _number(row["balanced_qps"]),
+        "p_qps_text": _number(row["prefill_qps"]),
+        "d_qps_text": _number(row["decode_qps"]),
+        "ttft_text": _number(row["ttft_ms"]),
+        "tpot_text": _number(row["tpot_ms"]),
+        "p_parallel": row["prefill_plan"],
+        "d_parallel": row["decode_plan"],
+        "p_batch": row["prefill_batch_size"],
+        "d_batch": row["decode_batch_size"],
+        "p_concurrency": row["prefill_concurrency"],
+        "d_concurrency": row["decode_concurrency"],
+    }
+
+
+def profile_lines(devices: Sequence[DeviceProfile]) -> Iterator[str]:
+    """Seed 001: the modelling parameters of every device that was asked for."""
+    fields = (
+        Field("Device", "{name}"), Field("Cube Compute (TFLOPS)", "{cube}"), Field("Vector Compute (TFLOPS)", "{vector}"),
+        Field("HBM BW (TB/s)", "{bandwidth}"), Field("Memory (GB)", "{memory}"), Field("Comm Grid", "{grid}"),
+        Field("Comm BW (GB/s)", "{links}"),
+    )  # fmt: skip
+    rows = [
+        {
+            "name": device.name,
+            "cube": f"{effective_rate(device.matrix_flops_per_s, device.compute_efficiency) / 1e12:.2f}",
+            "vector": f"{effective_rate(device.vector_flops_per_s, device.compute_efficiency) / 1e12:.2f}",
+            "bandwidth": f"{device.memory_bandwidth_bytes_per_s * device.memory_efficiency / 2**40:.3f}",
+            "memory": f"{device.memory_bytes / GIB:.1f}",
+            "grid": " x ".join(map(str, device.grid)),
+            "links": " | ".join(f"{link.bandwidth_bytes_per_s * link.efficiency / 1e9:g}" for link in device.links),
+        }
+        for device in devices
+    ]
+    yield "*" * 108
+    yield "  Cross-hardware - device profile summary (modeling abstraction vs performance merge tables)"
+    yield "  Device profile parameter comparison (effective compute / memory BW / comm BW)"
+    yield "  " + "-" * 104
+    yield from boxed(fields, rows)
+
+
+_CROSS = {
+    "aggregated": "PD Aggregated (best throughput config per device under TTFT/TPOT limits)",
+    "prefill": "PD Disaggregated Prefill (best throughput config per device under TTFT limits)",
+    "decode": "PD Disaggregated Decode (best throughput config per device under TPOT limits)",
+    "pd-ratio": "PD Ratio (best balanced QPS per device under TTFT/TPOT limits)",
+}
+
+
+def cross_lines(options: OptimizerOptions, runs: Sequence[DeviceRun], kind: str) -> Iterator[str]:
+    """Seed 001: the best configuration of each device, ranked."""
+    best: list[dict[str, object]] = []
+    for run in runs:
+        rows = next(table for table in run.tables if table.kind == kind).answer.dicts()
+        if rows:
+            best.append(
+                dict(pair_row(rows[0]) if kind == "pd-ratio" else single_row(rows[0])) | {"device": run.device.name}
+            )
+    key = "balanced_qps" if kind == "pd-ratio" else "rate"
+    best.sort(key=lambda row: (-float(str(row[key])), str(row["device"])))
+    for rank, row in enumerate(best, start=1):
+        row["rank"] = rank
+        for name in ("prefill_instances", "decode_instances"):
+            row[name] = "-" if row.get(name) is None else row[name]
+    yield "*" * 100
+    yield f"  Cross-hardware - {_CROSS[kind]}"
+    yield "  " + "-" * 96
+    yield from boxed(_cross_fields(kind, counted=options.num_devices is not None), best)
+
+
+def _cross_fields(kind: str, *, counted: bool) -> list[Field]:
+    head = [Field("Top", "{rank}"), Field("Device", "{device}")]
+    if kind == "pd-ratio":
+        counts = [Field("P Instances", "{prefill_instances}"), Field("D Instances", "{decode_instances}")]
+        return [
+            *head, Field("PD Ratio", "{ratio_text}"), Field("Balanced QPS (req/s)", "{balanced_text}"),
+            Field("P QPS (req/s)", "{p_qps_text}"), Field("D QPS (req/s)", "{d_qps_text}"),
+            Field("TTFT (ms)", "{ttft_text}"), Field("TPOT (ms)", "{tpot_text}"), Field("P Parallel", "{p_parallel}"),
+            Field("D Parallel", "{d_parallel}"), *(counts if counted else []),
+        ]  # fmt: skip
+    latencies = {
+        "aggregated": [Field("TTFT (ms)", "{ttft_text}"), Field("TPOT (ms)", "{tpot_text}")],
+        "prefill": [Field("TTFT (ms)", "{ttft_text}")],
+        "decode": [Field("TPOT (ms)", "{tpot_text}")],
+    }[kind]
+    return [
+        *head, _THROUGHPUT, *latencies, Field("Concurrency", "{concurrency}"), Field("Parallel", "{parallel}"),
+        Field("Batch", "{batch_size}"), Field("num_devices", "{num_devices}"),
+    ]  # fmt: skip
