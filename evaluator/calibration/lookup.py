@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from evaluator.calibration.figures import Figures
 from evaluator.calibration.formats import FORMATS, KernelFormat
 from evaluator.calibration.record import Calibration
@@ -18,12 +20,12 @@ QUANTISATIONS = {
 }
 # Whose coefficients stand in where a device has none for a format: the nearest format by what it computes in.
 NEAREST = {
-    "fp8_block": ("fp8", "int8", "bf16"),
-    "fp8": ("fp8_block", "int8", "bf16"),
-    "int8": ("fp8", "fp8_block", "bf16"),
+    "fp8_block": ("fp8", "int8", "nvfp4", "bf16"),
+    "fp8": ("fp8_block", "int8", "nvfp4", "bf16"),
+    "int8": ("fp8", "fp8_block", "nvfp4", "bf16"),
     "nvfp4": ("w4a8_mxfp4", "fp8_block", "fp8", "w4a16_mxfp4", "int8", "bf16"),
     "w4a8_mxfp4": ("nvfp4", "fp8_block", "fp8", "int8", "bf16"),
-    "w4a8": ("int8", "fp8", "fp8_block", "w4a16", "bf16"),
+    "w4a8": ("int8", "fp8", "fp8_block", "nvfp4", "w4a16", "bf16"),
     "w4a16_mxfp4": ("w4a16", "w8a16", "bf16"),
     "w4a16": ("w4a16_mxfp4", "w8a16", "bf16"),
     "w8a16": ("w4a16", "w4a16_mxfp4", "bf16"),
@@ -59,6 +61,18 @@ def product_kernel(calibration: Calibration, family: str, wanted: str, suffixes:
         f"the calibration of {calibration.device} has no {family} kernels",
         hint="calibrate with a table that holds them",
     )
+
+
+def expert_kernels(calibration: Calibration, wanted: KernelFormat, routings: Sequence[str]) -> tuple[str, ...]:
+    """Kernels of routed experts to take the faster of: the format's own, and a low-latency one where there is any.
+
+    Engines on devices with such kernels have them for every narrow format (TensorRT-LLM's FP8 block, NVFP4 and MXFP4
+    experts), of which tables may hold one; another format's coefficients then price its own bytes and peak."""
+    names = [product_kernel(calibration, "moe", wanted.name, tuple(f".gated.{routing}" for routing in routings))]
+    fast = tuple(f".gated.{routing}.low_latency" for routing in routings)
+    if wanted.quantises and any(name.endswith(fast) for name in calibration.kernels):
+        names.append(product_kernel(calibration, "moe", wanted.name, fast))
+    return tuple(names)
 
 
 def attention_kernel(calibration: Calibration, family: str, stored: str, head_dim: int, window: int | None) -> str:

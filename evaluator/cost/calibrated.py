@@ -3,6 +3,7 @@ not the step."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -12,7 +13,13 @@ from evaluator.calibration.figures import Figures, figures_of
 from evaluator.calibration.formats import KernelFormat
 from evaluator.calibration.forms import FORMS, Inputs, Parts
 from evaluator.calibration.kernels import sharing_of
-from evaluator.calibration.lookup import attention_kernel, elementwise_kernel, kernel_format, product_kernel
+from evaluator.calibration.lookup import (
+    attention_kernel,
+    elementwise_kernel,
+    expert_kernels,
+    kernel_format,
+    product_kernel,
+)
 from evaluator.calibration.record import Calibration, from_json
 from evaluator.cost import KindSeconds
 from evaluator.cost.links import reach
@@ -123,8 +130,7 @@ class CalibratedCost:
         if experts is None or operator.per_expert:
             return self._product(operator, sums)
         wanted = kernel_format(operator.weight_format, self.figures)
-        styles = [f".gated.{routing}" for routing in (self.routing, *ROUTINGS)]
-        name = product_kernel(self.calibration, "moe", wanted.name, tuple(styles))
+        names = expert_kernels(self.calibration, wanted, (self.routing, *ROUTINGS))
         tokens = np.maximum(experts.tokens.at(sums), 1e-9)
         local, total, topk = float(experts.local_experts), float(experts.experts), float(experts.experts_per_token)
         inputs: dict[str, FloatArray | float] = {
@@ -141,7 +147,7 @@ class CalibratedCost:
             "peak_flops_per_s": self.figures.peak(wanted.compute),
             "skewed": float(self.routing != "balanced"),
         }
-        parts = self._price(name, "experts", inputs)
+        parts = _faster([self._price(name, "experts", inputs) for name in names])
         # One measured kernel does both products; apart, gate and up are two thirds of its matrices, down one third.
         share = {"gate_up": 2 / 3, "down": 1 / 3, "routing": 0.0}.get(experts.role, 1.0)
         return KindSeconds(matrix=parts.compute * share, memory=parts.memory * share, overhead=parts.overhead * share)
@@ -224,6 +230,19 @@ class CalibratedCost:
         ]
         hops = link.latency_s * np.log2(group) if levels > 1 else 0.0
         return KindSeconds(communication=np.minimum.reduce(seconds) + hops)
+
+
+def _faster(choices: Sequence[Parts]) -> Parts:
+    """At every batch the parts of the kernel with the least time: engines choose theirs by size, too."""
+    best = choices[0]
+    for other in choices[1:]:
+        slower = other.total() >= best.total()
+        best = Parts(
+            overhead=np.where(slower, best.overhead, other.overhead),
+            compute=np.where(slower, best.compute, other.compute),
+            memory=np.where(slower, best.memory, other.memory),
+        )
+    return best
 
 
 def _message(name: str, payload: FloatArray, group: float) -> Inputs:

@@ -170,6 +170,15 @@ def test_experts_apart_add_up_to_the_measured_kernel():
     assert up + down == pytest.approx(whole)
 
 
+def test_narrow_experts_take_the_faster_of_two_implementations():
+    fast = VALUES["experts"] | {"fixed_us": 1.0, "compute_efficiency": 1.0, "memory_efficiency": 1.0}
+    kernels = KERNELS | {"moe.nvfp4.gated.balanced.low_latency": fast}
+    both = cost(calibration=to_json(replace(CALIBRATION, kernels=kernels)))
+    narrow, wide = (replace(experts("both"), weight_format=form) for form in ("FP8_BLOCK", "BF16"))
+    assert (both.operator_seconds(narrow, SUMS).total() < cost().operator_seconds(narrow, SUMS).total()).all()
+    assert both.operator_seconds(wide, SUMS).total() == pytest.approx(cost().operator_seconds(wide, SUMS).total())
+
+
 def test_all_reduce_takes_the_faster_kernel_inside_one_level():
     inside = cost().operator_seconds(collective("all_reduce", 8), SUMS).communication
     custom_only = KERNELS["collective.all_reduce_custom"]
