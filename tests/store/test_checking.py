@@ -45,7 +45,7 @@ DAMAGE = {
 
 @pytest.mark.parametrize("statement", list(DAMAGE))
 def test_every_kind_of_damage_is_found(store, statement):
-    fill(store.url, probes=4000, seed=64)  # this seed starts with a distribution workload
+    fill(store.url, probes=1200, seed=64)  # this seed starts with a distribution workload
     with store.writing() as connection:
         disarm(connection)
         assert connection.execute(text(statement)).rowcount > 0
