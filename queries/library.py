@@ -17,7 +17,7 @@ from store.errors import InputError
 FOLDER = Path(__file__).parent / "reports"
 VIEWS = Path(__file__).parent / "views"
 SCOPED = Path(__file__).parent / "scoped.sql"
-_HEADER = re.compile(r"^-- (name|summary|parameter|column): (.*)$")
+_HEADER = re.compile(r"^-- (name|summary|parameters|parameter|column): (.*)$")
 _PARAMETER = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*")
 
@@ -56,6 +56,34 @@ class Report:
         """Parameters that the SQL itself mentions."""
         return frozenset(_PARAMETER.findall(_COMMENT.sub("", self.sql)))
 
+    @property
+    def public_names(self) -> frozenset[str]:
+        """Words of the SQL, among which are the views it is built on."""
+        return frozenset(re.findall(r"(?:FROM|JOIN)\s+([a-z_]+)", _COMMENT.sub("", self.sql)))
+
+
+def _parameter(name: str, type_: str, unit: str, null: str) -> Parameter:
+    return Parameter(name=name, type=type_, unit=unit, null=null)
+
+
+# What nearly every report takes; its header says `parameters: rules` and `parameters: limits`.
+SHARED_PARAMETERS = {
+    "rules": (
+        _parameter("reserved_gib", "DOUBLE", "GiB", "never NULL"),
+        _parameter("kv_charge", "VARCHAR", "none", "never NULL: full or mean"),
+        _parameter("tpot_rule", "VARCHAR", "none", "never NULL: inclusive or exclusive"),
+        _parameter("prefill_qps_rule", "VARCHAR", "none", "never NULL: capacity or ttft"),
+        _parameter("decode_qps_rule", "VARCHAR", "none", "never NULL: minus-one or full"),
+        _parameter("throughput_rule", "VARCHAR", "none", "never NULL: once or twice"),
+    ),
+    "limits": (
+        _parameter("ttft_limit_ms", "DOUBLE", "ms", "no limit"),
+        _parameter("tpot_limit_ms", "DOUBLE", "ms", "no limit"),
+        _parameter("e2e_limit_ms", "DOUBLE", "ms", "no limit"),
+        _parameter("min_user_rate", "DOUBLE", "tokens/s", "no limit"),
+    ),
+}
+
 
 @cache
 def reports() -> dict[str, Report]:
@@ -83,7 +111,9 @@ def read_header(path: Path) -> Report:
         if match is None:
             continue
         kind, value = match.groups()
-        if kind == "parameter":
+        if kind == "parameters":
+            parameters += SHARED_PARAMETERS[value.strip()]
+        elif kind == "parameter":
             name, type_, unit, null = _parts(value, 4, path, number)
             parameters.append(Parameter(name=name, type=type_, unit=unit, null=null))
         elif kind == "column":

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from queries.library import reports
-from queries.question import PRESETS, Answer, Definitions, Limits, PairOptions, Question, Scope
+from queries.question import PRESETS, Answer, Definitions, Limits, PairOptions, Question, ReportOptions, Scope
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
@@ -73,6 +73,7 @@ class Notebook:
         limits = {_LIMITS[key]: given.pop(key) for key in list(given) if key in _LIMITS}
         pairs = {item.name: given.pop(item.name) for item in fields(PairOptions) if item.name in given}
         scope = {item.name: given.pop(item.name) for item in fields(Scope) if item.name in given}
+        options_ = {item.name: given.pop(item.name) for item in fields(ReportOptions) if item.name in given}
         plain = {key: given.pop(key) for key in ("top", "rank_by") if key in given}
         if "model" in given:
             scope["models"] = (given.pop("model"),)
@@ -88,6 +89,7 @@ class Notebook:
                 limits=Limits(**limits),
                 definitions=Definitions(**definitions),
                 pairs=PairOptions(**pairs),
+                options=ReportOptions(**options_),
                 **plain,
             )
         )

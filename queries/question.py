@@ -17,6 +17,8 @@ DecodeQpsRule = Literal["minus-one", "full"]
 ThroughputRule = Literal["once", "twice"]
 AllocationRule = Literal["budget", "exact"]
 KvCharge = Literal["full", "mean"]
+MODES = ("aggregated", "prefill", "decode", "pd")
+VARIED_LIMITS = ("ttft", "tpot", "e2e", "memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +136,30 @@ class PairOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """What only some reports ask for: the phase to look at, two probes or two sweeps, the limits to vary, prices."""
+
+    mode: str | None = None  # prefill, decode, aggregated or pd; None: what is stored
+    probes: tuple[str, ...] = ()  # why A B
+    sweeps: tuple[str, ...] = ()  # diff SWEEP SWEEP
+    vary: tuple[str, ...] = ()  # sensitivity: one or two of ttft, tpot, e2e, memory
+    steps: int = 5  # sensitivity over two limits: values of each
+    price_date: str | None = None  # ISO date; None: the newest price of each device
+
+    def __post_init__(self) -> None:
+        """Refuse what no report understands."""
+        if self.mode is not None and self.mode not in MODES:
+            raise InputError(f"--mode {self.mode} is not one of {', '.join(MODES)}")
+        if len(self.vary) > 2 or len(set(self.vary)) < len(self.vary):
+            raise InputError("sensitivity varies one limit, or two different ones")
+        for name in self.vary:
+            if name not in VARIED_LIMITS:
+                raise InputError(f"--vary {name} is not one of {', '.join(VARIED_LIMITS)}")
+        if not 2 <= self.steps <= 50:
+            raise InputError(f"--steps must lie in 2..50, not {self.steps}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
     """Everything an answer depends on, besides the store."""
 
@@ -144,7 +170,7 @@ class Question:
     pairs: PairOptions = field(default_factory=PairOptions)
     top: int = 10
     rank_by: str | None = None
-    extra: tuple[tuple[str, object], ...] = ()  # what only one report asks for
+    options: ReportOptions = field(default_factory=ReportOptions)
     names: tuple[str, ...] = ()  # probes or sweeps that the report compares
 
     def __post_init__(self) -> None:

@@ -5,16 +5,18 @@ Reads the small dimension tables of the store itself; probes are never touched h
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from queries.question import Scope
+from queries.voided import read_hidden
 from store.errors import InputError
 from store.readers import ReadTransaction
 from store.wide import SCENARIO_TABLES
 
 LARGEST_BATCH = 2**31 - 1
 _VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
+_HAS_PROBES = "EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
 _SUBJECTS_OF_SWEEP = (
     "(sj.model_id, sj.workload_id, sj.precision_id, sj.convention) IN (SELECT j2.model_id, j2.workload_id,"
     " j2.precision_id, j2.convention FROM sweep_interval i JOIN scenario s2 ON s2.id = i.scenario_id"
@@ -58,11 +60,12 @@ class ResolvedScope:
     formula_versions: tuple[int, ...] = ()
     families: tuple[str, ...] = ()
     serving_models: tuple[str, ...] = ()
+    assumptions: Mapping[str, str] = field(default_factory=dict)  # by scenario key: dtypes widened, formulas missing
 
 
 @dataclass(slots=True)
 class _Filter:
-    conditions: list[str] = field(default_factory=lambda: ["sc.status = 'ok'"])
+    conditions: list[str] = field(default_factory=lambda: ["sc.status = 'ok'", _HAS_PROBES])
     parameters: list[object] = field(default_factory=list)
 
     def add(self, condition: str, *parameters: object) -> None:
@@ -73,18 +76,143 @@ class _Filter:
 def resolve_scope(transaction: ReadTransaction, scope: Scope) -> ResolvedScope:
     """The scenarios a scope stands for; an empty store or an unknown name is an error that says what to do."""
     wanted = _Filter()
+    _leave_out_voided(transaction, wanted)
     sweep_id = None
     if scope.sweep is not None or scope.last:
         sweep_id = _sweep_id(transaction, scope)
     elif scope.is_default:
         wanted.add(_SUBJECTS_OF_SWEEP, _newest_sweep(transaction))
+    _add_filters(transaction, scope, wanted)
+    return _resolved(transaction, scope, sweep_id, wanted)
+
+
+def resolve_whole_store(transaction: ReadTransaction, scope: Scope) -> ResolvedScope:
+    """Every scenario, failures included, that the filters alone leave: what coverage is about."""
+    wanted = _Filter(conditions=["1 = 1"])
+    _leave_out_voided(transaction, wanted)
+    sweep_id = _sweep_id(transaction, scope) if scope.sweep is not None or scope.last else None
+    _add_filters(transaction, scope, wanted)
+    return _resolved(transaction, replace(scope, all_versions=True), sweep_id, wanted, first_batch=0)
+
+
+def resolve_two_sweeps(transaction: ReadTransaction, first: str, second: str) -> ResolvedScope:
+    """What two sweeps asked for, as groups 0 and 1; an error when they have no subject in common."""
+    sides = [resolve_scope(transaction, Scope(sweep=reference, all_versions=True)) for reference in (first, second)]
+    subjects = [_subjects(transaction, side) for side in sides]
+    if not subjects[0] & subjects[1]:
+        raise InputError(
+            f"sweeps {first} and {second} have no subject in common: {_differing(transaction, sides)}",
+            hint="diff compares sweeps of the same model, device, plan, precision, workload, phase and convention",
+        )
+    return ResolvedScope(
+        rows=tuple(replace(row, question_group=group) for group, side in enumerate(sides) for row in side.rows),
+        groups=(f"first: {first}", f"second: {second}"),
+        phases=sides[0].phases | sides[1].phases,
+        formula_versions=tuple(sorted({*sides[0].formula_versions, *sides[1].formula_versions})),
+        families=tuple(sorted({*sides[0].families, *sides[1].families})),
+        serving_models=tuple(sorted({*sides[0].serving_models, *sides[1].serving_models})),
+        assumptions={**sides[0].assumptions, **sides[1].assumptions},
+    )
+
+
+def resolve_probes(transaction: ReadTransaction, references: Sequence[str]) -> ResolvedScope:
+    """Probes by reference, as groups 1 and 2, and their next batch sizes as 11 and 12."""
+    rows: list[ScopeRow] = []
+    found: list[Sequence[object]] = []
+    for number, reference in enumerate(references, start=1):
+        row, batch = _find_probe(transaction, reference)
+        found.append(row)
+        rows += [
+            ScopeRow(scenario_id=int(str(row[0])), first_batch_size=size, last_batch_size=size, question_group=group)
+            for size, group in ((batch, number), (batch + 1, number + 10))
+        ]
+    return ResolvedScope(
+        rows=tuple(rows),
+        groups=tuple(references),
+        phases=frozenset(str(row[2]) for row in found),
+        formula_versions=tuple(sorted({int(str(row[3])) for row in found})),
+        families=tuple(sorted({str(row[4]) for row in found})),
+        serving_models=tuple(sorted({str(row[5]) for row in found})),
+    )
+
+
+def resolve_pinned(transaction: ReadTransaction, pinned: Sequence[tuple[str, int, int, int]]) -> ResolvedScope:
+    """Scenarios by content key with their batch intervals and groups: what a proof was about."""
+    stored = {
+        str(row[1]): (int(str(row[0])), str(row[2]))
+        for row in transaction.rows(
+            "SELECT sc.id, sc.key, sj.phase FROM scenario sc JOIN subject sj ON sj.id = sc.subject_id"
+        )
+    }
+    missing = [key for key, *_ in pinned if key not in stored]
+    if missing:
+        raise InputError(
+            f"{len(missing)} of {len(pinned)} scenarios of this proof are not in the store, {missing[0][:8]} first",
+            hint="verify against the store the proof was made on, or a copy or import of it",
+        )
+    return ResolvedScope(
+        rows=tuple(
+            ScopeRow(scenario_id=stored[key][0], first_batch_size=first, last_batch_size=last, question_group=group)
+            for key, first, last, group in pinned
+        ),
+        groups=(),
+        phases=frozenset(stored[key][1] for key, *_ in pinned),
+    )
+
+
+def _find_probe(transaction: ReadTransaction, reference: str) -> tuple[Sequence[object], int]:
+    key, _, batch = reference.partition(":")
+    if not key or not batch.isdecimal() or not key.isalnum():
+        raise InputError(f"{reference!r} is no probe reference", hint="such as a1b2c3d4:175, as every table prints")
+    rows = list(
+        transaction.rows(
+            "SELECT sc.id, sc.key, sj.phase, sc.formula_version, d.family, sj.serving_model"  # noqa: S608  our text
+            f" FROM {SCENARIO_TABLES} WHERE sc.key LIKE ? AND EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id"
+            " AND b.first_batch_size <= ? AND b.last_batch_size >= ?)",
+            (key.lower() + "%", int(batch), int(batch)),
+        )
+    )
+    if not rows:
+        raise InputError(f"no probe {reference} in this store", hint="sweepdb query best lists some")
+    if len(rows) > 1:
+        raise InputError(
+            f"{reference} stands for {len(rows)} probes", hint=f"write more of the key: {rows[0][1]}:{batch}"
+        )
+    return rows[0], int(batch)
+
+
+def _subjects(transaction: ReadTransaction, side: ResolvedScope) -> set[object]:
+    ids = {row.scenario_id for row in side.rows}
+    return {row[1] for row in transaction.rows("SELECT id, subject_id FROM scenario") if int(str(row[0])) in ids}
+
+
+def _differing(transaction: ReadTransaction, sides: Sequence[ResolvedScope]) -> str:
+    names = ("model", "device", "precision", "workload", "phase", "convention")
+    statement = (
+        "SELECT sc.id, m.name, d.name, pr.linear_quantization, COALESCE(w.name, w.label), sj.phase, sj.convention"  # noqa: S608
+        f" FROM {SCENARIO_TABLES}"
+    )
+    described = {int(str(row[0])): row[1:] for row in transaction.rows(statement)}
+    for position, name in enumerate(names):
+        values = [{str(described[row.scenario_id][position]) for row in side.rows} for side in sides]
+        if not values[0] & values[1]:
+            return f"{name} {', '.join(sorted(values[0])[:3])} against {', '.join(sorted(values[1])[:3])}"
+    return "their combinations of model, device, plan, precision and workload differ"
+
+
+def _leave_out_voided(transaction: ReadTransaction, wanted: _Filter) -> None:
+    hidden = read_hidden(transaction).whole_scenarios
+    if hidden:
+        wanted.add(f"sc.id NOT IN ({', '.join(map(str, hidden))})")
+
+
+def _add_filters(transaction: ReadTransaction, scope: Scope, wanted: _Filter) -> None:
     _filter_names(transaction, scope, wanted)
     for name, column in _PLAIN.items():
         if getattr(scope, name) is not None:
             wanted.add(f"{column} = ?", getattr(scope, name))
     if scope.compile is not None:
         wanted.add("sj.compile = ?", scope.compile)
-    return _resolved(transaction, scope, sweep_id, wanted)
 
 
 def find_sweep(transaction: ReadTransaction, reference: str) -> int:
@@ -199,17 +327,21 @@ def _unknown(what: str, value: str, known: Sequence[str]) -> InputError:
     )
 
 
-def _resolved(transaction: ReadTransaction, scope: Scope, sweep_id: int | None, wanted: _Filter) -> ResolvedScope:
+def _resolved(
+    transaction: ReadTransaction, scope: Scope, sweep_id: int | None, wanted: _Filter, *, first_batch: int = 1
+) -> ResolvedScope:
     newest = "1 = 1" if scope.all_versions or sweep_id is not None else "age = 1"
     joined = (
         "" if sweep_id is None else " JOIN sweep_interval asked ON asked.scenario_id = sc.id AND asked.sweep_id = ?"
     )
-    interval = f"1, {LARGEST_BATCH}" if sweep_id is None else "asked.first_batch_size, asked.last_batch_size"
+    interval = (
+        f"{first_batch}, {LARGEST_BATCH}" if sweep_id is None else "asked.first_batch_size, asked.last_batch_size"
+    )
     statement = (
         "SELECT * FROM (SELECT sc.id, "  # noqa: S608  our text; values are parameters
         f"{interval}, m.name, COALESCE(w.name, w.label), pr.linear_quantization, pr.experts_quantization,"
         " pr.attention_quantization, sj.convention, sj.phase, sc.formula_version, d.family, sj.serving_model,"
-        " sj.model_id, sj.workload_id, sj.precision_id,"
+        " sj.model_id, sj.workload_id, sj.precision_id, sc.key, sc.assumptions,"
         " ROW_NUMBER() OVER (PARTITION BY sc.subject_id ORDER BY sc.formula_version DESC, sc.id DESC) AS age"
         f" FROM {SCENARIO_TABLES}{joined} WHERE {' AND '.join(wanted.conditions)}) q WHERE {newest}"
         " ORDER BY model_id, workload_id, precision_id, convention, id"
@@ -244,6 +376,7 @@ def _resolved(transaction: ReadTransaction, scope: Scope, sweep_id: int | None, 
         formula_versions=tuple(sorted({int(str(row[10])) for row in rows})),
         families=tuple(sorted({str(row[11]) for row in rows})),
         serving_models=tuple(sorted({str(row[12]) for row in rows})),
+        assumptions={str(row[16]): str(row[17]) for row in rows if row[17]},
     )
 
 

@@ -1,42 +1,36 @@
 """Asks questions of one store: scope resolved, report run, nearest misses looked up. The only door to the reports.
 
-Not here: SQL (queries/reports), rendering (cli)."""
+Not here: SQL (queries/reports), what a report needs (queries.parameters), rendering (cli)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 from queries.connect import StoreConnection
 from queries.library import SCOPED, Report, report
-from queries.question import Answer, Definitions, Limits, Question
-from queries.scope import ResolvedScope, resolve_scope
+from queries.parameters import SHAPES, parameters_of, phases_of
+from queries.question import Answer, Question, Scope
+from queries.scope import (
+    ResolvedScope,
+    ScopeRow,
+    device_name,
+    resolve_pinned,
+    resolve_probes,
+    resolve_scope,
+    resolve_two_sweeps,
+    resolve_whole_store,
+)
 from store.errors import InputError
+from store.handover import insert_rows
 from store.location import StoreLocation, parse_url
-from store.readers import read_transaction
+from store.readers import ReadTransaction, read_transaction
 
-PHASES_OF_REPORT: Mapping[str, tuple[str, ...]] = {
-    "best": ("aggregated",),
-    "prefill": ("prefill",),
-    "decode": ("decode",),
-    "pd-ratio": ("prefill", "decode"),
-    "capacity": ("prefill", "decode"),
-    "compare": ("aggregated", "prefill", "decode"),
-}
-OBJECTIVES = {
-    "throughput": "rate",
-    "qps": "qps",
-    "throughput-per-device": "rate_per_device",
-    "ttft": "ttft",
-    "tpot": "tpot",
-    "e2e": "e2e",
-    "batch-size": "batch_size",
-    "concurrency": "concurrency",
-    "tokens-per-s-per-user": "tokens_per_s_per_user",
-}
-PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
+Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
+_WORTH_KEEPING = 300_000  # probes of a scope that a second question finds in memory
+_SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 
 
 class Session:
@@ -47,6 +41,8 @@ class Session:
         self._connection = StoreConnection(location)
         self._scope: ResolvedScope | None = None
         self._asked: object = None
+        self._counts: dict[tuple[str, ...], int] = {}
+        self._kept = False
 
     def __enter__(self) -> Self:
         return self
@@ -60,23 +56,59 @@ class Session:
         """Release DuckDB."""
         self._connection.close()
 
-    def ask(self, question: Question) -> Answer:
-        """Answer one question from the stored rows alone."""
+    def refresh(self) -> None:
+        """Look at the store as it is now; until then every question sees one moment."""
+        self._connection.refresh()
+        self._scope = None
+
+    def ask(self, question: Question, *, pinned: Pinned | None = None) -> Answer:
+        """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
         asked = report(question.report)
-        scope = self._prepare(question)
-        phases = PHASES_OF_REPORT.get(question.report, ())
-        check_phases(question, phases, scope)
-        parameters = parameters_of(question, asked)
+        _check_options(question)
+        question = self._with_device_names(question)
+        scope = self._prepare(question, pinned)
+        phases = phases_of(question, scope.phases)
+        if question.report == "devices" and question.options.mode == "pd":
+            return self._pairs_by_device(question, scope, pinned)
+        if question.report == "pd-counts":
+            return self._pair_counts(question, pinned)
+        if question.report == "compare":
+            _check_serving_models(scope)
+        if question.report == "sensitivity" and len(question.options.vary) == 2:
+            asked = report("sensitivity-grid")
+        self._connection.provide(asked.public_names)
+        answer = self._run(question, asked, parameters_of(question, asked, phases), scope, phases)
+        return answer if answer.rows or not _has_nearest(question) else self._with_nearest(answer, phases)
+
+    def pinned(self) -> list[tuple[str, int, int, int]]:
+        """The scenarios of the last question by content key, so that it can be asked again of a copy."""
+        if self._scope is None:
+            return []
+        with read_transaction(self.location) as transaction:
+            keys = {int(str(row[0])): str(row[1]) for row in transaction.rows("SELECT id, key FROM scenario")}
+        return [
+            (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group)
+            for row in self._scope.rows
+        ]
+
+    def _run(
+        self,
+        question: Question,
+        asked: Report,
+        parameters: Mapping[str, object],
+        scope: ResolvedScope,
+        phases: tuple[str, ...],
+    ) -> Answer:
         cursor = self._connection.duckdb.execute(asked.sql, parameters)
         columns = tuple(str(item[0]) for item in cursor.description or ())
         rows = tuple(cursor.fetchall())
-        answer = Answer(
+        return Answer(
             question=question,
             report=asked.name,
             columns=columns,
             rows=rows,
             probes_considered=self._considered(phases),
-            scenarios_considered=len(scope.rows),
+            scenarios_considered=len({row.scenario_id for row in scope.rows}),
             scope=scope.groups,
             versions={
                 "formula_version": list(scope.formula_versions),
@@ -85,133 +117,204 @@ class Session:
             },
             sql=asked.sql,
             parameters=parameters,
+            notes=_assumptions(scope, columns, rows),
         )
-        return answer if rows or asked.name == "nearest" or not phases else self._with_nearest(answer, phases)
 
-    def _prepare(self, question: Question) -> ResolvedScope:
-        if self._scope is not None and self._asked == question.scope:
+    def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
+        kind = SHAPES[question.report].scope
+        about = (kind, question.scope, question.options.sweeps, question.options.probes, pinned)
+        if self._scope is not None and self._asked == about:
+            self._keep()
             return self._scope
         with read_transaction(self.location) as transaction:
-            scope = resolve_scope(transaction, question.scope)
+            scope = _resolved(transaction, question, pinned)
         duckdb = self._connection.duckdb
         self._connection.provide({"probe"})
         duckdb.execute(
             "CREATE OR REPLACE TEMP TABLE scope (scenario_id BIGINT, first_batch_size INTEGER,"
             " last_batch_size INTEGER, question_group INTEGER)"
         )
-        # One list a column: a row at a time costs a millisecond a hundred scenarios.
-        duckdb.execute(
-            "INSERT INTO scope SELECT unnest($scenarios), unnest($firsts), unnest($lasts), unnest($groups)",
-            {
-                "scenarios": [row.scenario_id for row in scope.rows],
-                "firsts": [row.first_batch_size for row in scope.rows],
-                "lasts": [row.last_batch_size for row in scope.rows],
-                "groups": [row.question_group for row in scope.rows],
-            },
-        )
+        columns = [(name, "BIGINT" if name == "scenario_id" else "INTEGER") for name in ScopeRow.__slots__]
+        insert_rows(duckdb, "scope", columns, [[getattr(row, name) for name, _ in columns] for row in scope.rows])
+        if self._kept:
+            duckdb.execute("DROP TABLE temp.scoped")
+            self._kept = False
         for statement in duckdb.extract_statements(SCOPED.read_text(encoding="utf-8")):
             duckdb.execute(statement)
-        self._scope, self._asked = scope, question.scope
+        self._scope, self._asked = scope, about
+        self._counts = {}
         return scope
 
+    def _keep(self) -> None:
+        """Keep the probes of a scope that is asked about again, unless they are many."""
+        if self._kept or self._considered(()) > _WORTH_KEEPING:
+            return
+        duckdb = self._connection.duckdb
+        duckdb.execute("CREATE TEMP TABLE kept AS SELECT * FROM scoped")
+        duckdb.execute("DROP VIEW temp.scoped")
+        duckdb.execute("ALTER TABLE temp.kept RENAME TO scoped")
+        self._kept = True
+
     def _considered(self, phases: tuple[str, ...]) -> int:
-        row = self._connection.duckdb.execute(
-            "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))",
-            {"phases": list(phases)},
-        ).fetchone()
-        return int(row[0]) if row else 0
+        if phases not in self._counts:
+            row = self._connection.duckdb.execute(
+                "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))",
+                {"phases": list(phases)},
+            ).fetchone()
+            self._counts[phases] = int(row[0]) if row else 0
+        return self._counts[phases]
 
     def _with_nearest(self, answer: Answer, phases: tuple[str, ...]) -> Answer:
         nearest = report("nearest")
         columns: tuple[str, ...] = ()
         rows: list[tuple[object, ...]] = []
         for phase in phases:
-            cursor = self._connection.duckdb.execute(
-                nearest.sql, {**parameters_of(answer.question, nearest), "wanted_phase": phase}
-            )
+            parameters = {**parameters_of(answer.question, nearest, phases), "wanted_phase": phase}
+            cursor = self._connection.duckdb.execute(nearest.sql, parameters)
             columns = tuple(str(item[0]) for item in cursor.description or ())
             rows += cursor.fetchall()
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
 
+    def _with_device_names(self, question: Question) -> Question:
+        pairs = question.pairs
+        if pairs.prefill_device is None and pairs.decode_device is None:
+            return question
+        with read_transaction(self.location) as transaction:
+            names = {
+                side: None if value is None else device_name(transaction, value)
+                for side, value in (("prefill", pairs.prefill_device), ("decode", pairs.decode_device))
+            }
+        named = replace(pairs, prefill_device=names["prefill"], decode_device=names["decode"])
+        return replace(question, pairs=named)
 
-def check_phases(question: Question, phases: tuple[str, ...], scope: ResolvedScope) -> None:
-    """Refuse a report whose phases are not stored, and a limit that none of its phases has a metric for."""
-    missing = [phase for phase in phases if phase not in scope.phases]
-    if missing:
-        stored = ", ".join(sorted(scope.phases)) or "nothing"
-        raise InputError(
-            f"report {question.report} needs {' and '.join(missing)} rows; stored in this scope: {stored}",
-            hint=f"run: sweepdb evaluate ... --mode {missing[0]}",
+    def _pairs_by_device(self, question: Question, scope: ResolvedScope, pinned: Pinned | None) -> Answer:
+        """The best pair of each device, both sides on it, ranked as pairs are."""
+        devices = [
+            str(row[0])
+            for row in self._connection.duckdb.execute("SELECT DISTINCT device FROM scoped ORDER BY device").fetchall()
+        ]
+        answers = [
+            self.ask(
+                replace(
+                    question,
+                    report="pd-ratio",
+                    top=1,
+                    pairs=replace(question.pairs, prefill_device=device, decode_device=device),
+                ),
+                pinned=pinned,
+            )
+            for device in devices
+        ]
+        columns = answers[0].columns
+        rank, group = columns.index("rank"), columns.index("question_group")
+        objective = columns.index(str(answers[0].parameters["objective"]))
+        rows = sorted(
+            (row for answer in answers for row in answer.rows),
+            key=lambda row: (row[group], -_number(row[objective]), columns and row[columns.index("prefill_device")]),
         )
-    limits = question.limits
-    if phases == ("prefill",):
-        for value, option in (
-            (limits.tpot_ms, "--tpot-limits"),
-            (limits.e2e_ms, "--e2e-limits"),
-            (limits.min_tokens_per_s_per_user, "--min-tokens-per-s-per-user"),
-        ):
-            if value is not None:
-                raise InputError(f"prefill rows have no such metric: drop {option}", hint="or ask: best, pd-ratio")
-    if phases == ("decode",):
-        for value, option in ((limits.ttft_ms, "--ttft-limits"), (limits.e2e_ms, "--e2e-limits")):
-            if value is not None:
-                raise InputError(f"decode rows have no such metric: drop {option}", hint="or ask: best, pd-ratio")
+        position = {
+            row: 1 + sum(other[group] == row[group] for other in rows[:place]) for place, row in enumerate(rows)
+        }
+        ranked = tuple(row[:rank] + (position[row],) + row[rank + 1 :] for row in rows if position[row] <= question.top)
+        nearest = tuple(row for answer in answers for row in answer.nearest) if not ranked else ()
+        return replace(
+            answers[0],
+            question=question,
+            report="devices",
+            rows=ranked,
+            nearest=nearest,
+            nearest_columns=next((answer.nearest_columns for answer in answers if answer.nearest), ()),
+        )
+
+    def _pair_counts(self, question: Question, pinned: Pinned | None) -> Answer:
+        """What every number of instances of the best pair carries."""
+        pair = self.ask(replace(question, report="pd-ratio", top=1), pinned=pinned)
+        if not pair.rows:
+            return replace(pair, question=question)
+        if len(pair.rows) > 1:
+            raise InputError(
+                f"pd-counts is about one model and workload; this scope holds {len(pair.rows)}",
+                hint="narrow it with --model and --workload",
+            )
+        best = pair.dicts()[0]
+        parameters = {
+            "prefill_size": best["prefill_num_devices"],
+            "decode_size": best["decode_num_devices"],
+            "num_devices": question.pairs.num_devices,
+            **{name: best[name] for name in ("prefill_qps", "decode_qps", "prefill_probe", "decode_probe")},
+        }
+        asked = report("pd-counts")
+        cursor = self._connection.duckdb.execute(asked.sql, parameters)
+        columns = tuple(str(item[0]) for item in cursor.description or ())
+        return replace(
+            pair,
+            question=question,
+            report="pd-counts",
+            columns=columns,
+            rows=tuple(cursor.fetchall()),
+            sql=asked.sql,
+            parameters=parameters,
+        )
 
 
-def parameters_of(question: Question, asked: Report) -> dict[str, object]:
-    """The values of exactly the parameters a report names."""
-    limits: Limits = question.limits
-    rules: Definitions = question.definitions
-    pairs = question.pairs
-    values: dict[str, object] = {
-        "reserved_gib": limits.reserved_gib,
-        "kv_charge": rules.kv_charge,
-        "tpot_rule": rules.tpot,
-        "prefill_qps_rule": rules.prefill_qps,
-        "decode_qps_rule": rules.decode_qps,
-        "throughput_rule": rules.throughput,
-        "allocation_rule": rules.allocation,
-        "ttft_limit_ms": limits.ttft_ms,
-        "tpot_limit_ms": limits.tpot_ms,
-        "e2e_limit_ms": limits.e2e_ms,
-        "min_user_rate": limits.min_tokens_per_s_per_user,
-        "objective": objective_of(question),
-        "top": question.top,
-        "num_devices": pairs.num_devices,
-        "target_qps": pairs.target_qps,
-        "prefill_device": pairs.prefill_device,
-        "decode_device": pairs.decode_device,
-        "prefill_instance_devices": pairs.prefill_devices_per_instance,
-        "decode_instance_devices": pairs.decode_devices_per_instance,
-        "kv_transfer_bytes_per_s": None if pairs.kv_transfer_gb_per_s is None else pairs.kv_transfer_gb_per_s * 1e9,
-        "prefill_degradation": pairs.prefill_degradation,
-        "decode_degradation": pairs.decode_degradation,
-        **dict(question.extra),
-    }
-    missing = asked.parameter_names - set(values) - {"wanted_phase"}
-    if missing:
-        names = ", ".join(f"--{name.replace('_', '-')}" for name in sorted(missing))
-        raise InputError(f"report {asked.name} needs {names}")
-    return {name: values[name] for name in asked.parameter_names if name in values}
+def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
+    if pinned is not None:
+        return resolve_pinned(transaction, pinned)
+    kind = SHAPES[question.report].scope
+    if kind == "whole":
+        return resolve_whole_store(transaction, question.scope)
+    if kind == "sweeps":
+        return resolve_two_sweeps(transaction, *question.options.sweeps)
+    if kind == "probes":
+        return resolve_probes(transaction, question.options.probes)
+    return resolve_scope(transaction, question.scope)
 
 
-def objective_of(question: Question) -> str:
-    """What candidates are compared by."""
-    asked = question.rank_by
-    if question.report in {"pd-ratio", "capacity", "compare"}:
-        if asked is not None and asked not in PAIR_OBJECTIVES:
-            raise InputError(f"--rank-by {asked} is not one of {', '.join(PAIR_OBJECTIVES)}")
-        default = "balanced-qps" if question.pairs.num_devices is None else "system-qps"
-        if asked in {"system-qps", "qps-per-device"} and question.pairs.num_devices is None:
-            raise InputError(f"--rank-by {asked} needs --num-devices")
-        return (asked or default).replace("-", "_")
-    if asked is None:
-        return "rate"
-    if asked not in OBJECTIVES:
-        raise InputError(f"--rank-by {asked} is not one of {', '.join(OBJECTIVES)}")
-    return OBJECTIVES[asked]
+def _check_options(question: Question) -> None:
+    name, options, pairs = question.report, question.options, question.pairs
+    if name not in SHAPES:
+        raise InputError(f"report {name} is part of another one", hint="sensitivity with two limits makes a grid")
+    if name == "why" and len(options.probes) != 2:
+        raise InputError("why compares two probes", hint="sweepdb query why a1b2c3d4:175 e5f6a7b8:64")
+    if name == "diff" and len(options.sweeps) != 2:
+        raise InputError("diff compares two sweeps", hint="sweepdb sweeps lists them")
+    if name in {"compare", "pd-counts"} and pairs.num_devices is None:
+        raise InputError(f"report {name} needs a device budget", hint="add --num-devices N")
+    if name == "sensitivity" and not options.vary:
+        raise InputError("sensitivity varies a limit", hint="add --vary ttft, tpot, e2e or memory, or two of them")
+    if name in {"curve", "nearest", "sensitivity", "cost"} and options.mode == "pd":
+        raise InputError(f"report {name} looks at one phase", hint="--mode aggregated, prefill or decode")
+    if name == "cost" and options.mode == "prefill":
+        raise InputError("cost counts generated tokens; prefill instances generate none", hint="--mode decode")
+
+
+def _check_serving_models(scope: ResolvedScope) -> None:
+    if len(scope.serving_models) > 1:
+        raise InputError(
+            f"compare needs both sides under one serving model; stored here: {', '.join(scope.serving_models)}",
+            hint="choose one with --serving-model",
+        )
+
+
+def _has_nearest(question: Question) -> bool:
+    return SHAPES[question.report].scope == "question" and question.report not in {"nearest", "device-profiles"}
+
+
+def _assumptions(scope: ResolvedScope, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:
+    """What was assumed for the scenarios among the rows, each sentence once."""
+    places = [columns.index(name) for name in _SCENARIO_COLUMNS if name in columns]
+    used = {str(row[place]) for row in rows for place in places}
+    texts = (text for key, text in scope.assumptions.items() if key in used)
+    return tuple(dict.fromkeys(line for text in texts for line in text.splitlines() if line))
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else float("-inf")
 
 
 def open_session(url: str | None = None) -> Session:
     """A session on the store at `url`, or at SWEEPDB_STORE, or on sweepdb.sqlite here."""
     return Session(parse_url(url))
+
+
+__all__ = ["Pinned", "Scope", "Session", "open_session"]

@@ -8,7 +8,6 @@
 -- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice
 -- parameter: ttft_limit_ms | DOUBLE | ms | no limit
 -- parameter: tpot_limit_ms | DOUBLE | ms | no limit
--- parameter: e2e_limit_ms | DOUBLE | ms | no limit
 -- parameter: min_user_rate | DOUBLE | tokens/s | no limit
 -- parameter: allocation_rule | VARCHAR | none | never NULL: budget (highest system QPS within the devices) or exact (every device used)
 -- parameter: num_devices | BIGINT | devices | no device budget: no instance counts
@@ -19,10 +18,12 @@
 -- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | no KV transfer time
 -- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
 -- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
+-- parameter: all_pairs | BOOLEAN | none | never NULL: every stored row of each side rather than each plan's best
+-- parameter: kept | BIGINT | rows | never NULL: pairs kept by pruning: top, or a number beyond all where the objective forbids it
 -- parameter: objective | VARCHAR | none | never NULL: balanced_qps, system_qps, qps_per_device or qps_per_device_bound
 -- parameter: top | BIGINT | rows | never NULL: rows a group
 -- column: question_group | none | group of model, workload, precision and convention
--- column: rank | none | 1 is best; ties go to the better ranked prefill side, then decode side
+-- column: rank | none | 1 is best; ties go to the better prefill side (higher QPS, lower latency, smaller batch, content key), then decode side
 -- column: prefill_qps | requests/s | of one prefill instance, by the named rule and degradation
 -- column: decode_qps | requests/s | of one decode instance, by the named rule and degradation
 -- column: balanced_qps | requests/s | the smaller of the two
@@ -42,39 +43,74 @@
 -- column: ttft_ms | ms | of the prefill side
 -- column: prefill_memory_free_bytes | bytes | memory left on the fullest prefill device
 -- column: decode_memory_free_bytes | bytes | memory left on the fullest decode device
-WITH prefill_side AS (
-    SELECT
-        *,
-        qps * $prefill_degradation AS side_qps,
-        row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, latency_ms, batch_size, scenario) AS side_rank
-    FROM picked(
+WITH prefill_candidates AS (
+    SELECT * REPLACE (qps * $prefill_degradation AS qps)
+    FROM side(
         'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, NULL, NULL, NULL, 'qps'
+        $ttft_limit_ms, NULL, NULL, $all_pairs
     )
     WHERE ($prefill_device IS NULL OR device = $prefill_device)
         AND ($prefill_instance_devices IS NULL OR num_devices = $prefill_instance_devices)
 ),
-decode_side AS (
-    SELECT
-        *,
-        qps * $decode_degradation AS side_qps,
-        row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, latency_ms, batch_size, scenario) AS side_rank
-    FROM picked(
+decode_candidates AS (
+    SELECT * REPLACE (qps * $decode_degradation AS qps)
+    FROM side(
         'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        NULL, $tpot_limit_ms, NULL, $min_user_rate, 'qps'
+        NULL, $tpot_limit_ms, $min_user_rate, $all_pairs
     )
     WHERE ($decode_device IS NULL OR device = $decode_device)
         AND ($decode_instance_devices IS NULL OR num_devices = $decode_instance_devices)
 ),
+-- No objective that is pruned falls when a side improves at the same size. So of each size only the best $kept rows
+-- can be in the best $kept pairs, and of those only pairs whose ranks multiply to $kept at most: every pair of a row
+-- at least as good on both sides comes before. Ties are broken by rank, or the argument would not hold.
+prefill_thresholds AS (
+    SELECT question_group, num_devices, list_min(max(qps, least($kept, 999999))) AS least_qps
+    FROM prefill_candidates
+    GROUP BY question_group, num_devices
+),
+decode_thresholds AS (
+    SELECT question_group, num_devices, list_min(max(qps, least($kept, 999999))) AS least_qps
+    FROM decode_candidates
+    GROUP BY question_group, num_devices
+),
+prefill_side AS (
+    SELECT
+        c.*,
+        row_number() OVER (
+            PARTITION BY c.question_group ORDER BY c.qps DESC, latency_ms, batch_size, scenario
+        ) AS side_rank,
+        row_number() OVER (
+            PARTITION BY c.question_group, c.num_devices ORDER BY c.qps DESC, latency_ms, batch_size, scenario
+        ) AS size_rank
+    FROM prefill_candidates AS c
+    JOIN prefill_thresholds AS t
+        ON c.question_group = t.question_group AND c.num_devices = t.num_devices AND c.qps >= t.least_qps
+    QUALIFY size_rank <= $kept
+),
+decode_side AS (
+    SELECT
+        c.*,
+        row_number() OVER (
+            PARTITION BY c.question_group ORDER BY c.qps DESC, latency_ms, batch_size, scenario
+        ) AS side_rank,
+        row_number() OVER (
+            PARTITION BY c.question_group, c.num_devices ORDER BY c.qps DESC, latency_ms, batch_size, scenario
+        ) AS size_rank
+    FROM decode_candidates AS c
+    JOIN decode_thresholds AS t
+        ON c.question_group = t.question_group AND c.num_devices = t.num_devices AND c.qps >= t.least_qps
+    QUALIFY size_rank <= $kept
+),
 pairs AS (
     SELECT
-        p.scenario_id AS prefill_scenario_id, p.batch_size AS prefill_batch, d.scenario_id AS decode_scenario_id,
-        p.question_group, p.side_rank AS prefill_rank, d.side_rank AS decode_rank, p.side_qps AS prefill_qps,
-        d.side_qps AS decode_qps, p.num_devices AS prefill_size, d.num_devices AS decode_size,
-        least(p.side_qps, d.side_qps) AS balanced_qps, d.side_qps / p.side_qps AS pd_ratio,
-        1 / (p.num_devices / p.side_qps + d.num_devices / d.side_qps) AS qps_per_device_bound
+        p.question_group, p.side_rank AS prefill_rank, d.side_rank AS decode_rank, p.qps AS prefill_qps,
+        d.qps AS decode_qps, p.num_devices AS prefill_size, d.num_devices AS decode_size,
+        least(p.qps, d.qps) AS balanced_qps, d.qps / p.qps AS pd_ratio,
+        1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS qps_per_device_bound
     FROM prefill_side AS p
-    JOIN decode_side AS d ON p.question_group = d.question_group
+    JOIN decode_side AS d
+        ON p.question_group = d.question_group AND p.size_rank <= $kept // d.size_rank
 ),
 -- One row for each number of prefill instances, with the decode instances that serve best beside them.
 prefill_counts AS (
@@ -82,26 +118,31 @@ prefill_counts AS (
         *,
         unnest(range(1, ($num_devices - decode_size) // prefill_size + 1)) AS prefill_instances
     FROM pairs
-    WHERE $num_devices IS NOT NULL
+    WHERE $num_devices IS NOT NULL AND prefill_size + decode_size <= $num_devices
 ),
 most_decodes AS (
-    SELECT *, ($num_devices - prefill_instances * prefill_size) // decode_size AS decode_most
+    SELECT
+        *,
+        ($num_devices - prefill_instances * prefill_size) // decode_size AS decode_most,
+        ceil(prefill_instances * prefill_qps / decode_qps)::BIGINT AS decode_about
     FROM prefill_counts
 ),
 counts AS (
     SELECT
         *,
-        -- The fewest decode instances that keep up with the prefill ones; all there is room for where none do.
+        -- The fewest decode instances that keep up with the prefill ones (the quotient may be off by one: compare the
+        -- products); all there is room for where none do.
         CASE
-            WHEN $allocation_rule = 'exact' THEN decode_most
-            WHEN decode_most * decode_qps >= prefill_instances * prefill_qps
-                THEN greatest(ceil(prefill_instances * prefill_qps / decode_qps - 1e-9), 1)::BIGINT
-            ELSE decode_most
+            WHEN $allocation_rule = 'exact' OR decode_most * decode_qps < prefill_instances * prefill_qps
+                THEN decode_most
+            WHEN decode_about > 1 AND (decode_about - 1) * decode_qps >= prefill_instances * prefill_qps
+                THEN decode_about - 1
+            WHEN decode_about * decode_qps >= prefill_instances * prefill_qps THEN greatest(decode_about, 1)
+            ELSE decode_about + 1
         END AS decode_instances
     FROM most_decodes
-    WHERE decode_most >= 1
-        AND ($allocation_rule <> 'exact'
-            OR prefill_instances * prefill_size + decode_most * decode_size = $num_devices)
+    WHERE $allocation_rule <> 'exact'
+        OR prefill_instances * prefill_size + decode_most * decode_size = $num_devices
 ),
 allocated AS (
     SELECT
@@ -111,14 +152,14 @@ allocated AS (
     FROM counts
 ),
 allocation AS (
-    SELECT prefill_scenario_id, decode_scenario_id, prefill_instances, decode_instances, devices_used, system_qps
+    SELECT
+        question_group, prefill_rank, decode_rank, prefill_instances, decode_instances, devices_used, system_qps
     FROM allocated
     QUALIFY row_number() OVER (
-        PARTITION BY prefill_scenario_id, decode_scenario_id
+        PARTITION BY question_group, prefill_rank, decode_rank
         ORDER BY
             CASE WHEN $allocation_rule = 'exact' THEN abs(prefill_instances / decode_instances - pd_ratio) END,
-            round(system_qps, 9) DESC, devices_used, abs(prefill_instances / decode_instances - pd_ratio),
-            prefill_instances
+            system_qps DESC, devices_used, abs(prefill_instances / decode_instances - pd_ratio), prefill_instances
     ) = 1
 ),
 ranked AS (
@@ -141,11 +182,11 @@ ranked AS (
                     WHEN 'qps_per_device_bound' THEN qps_per_device_bound
                     ELSE balanced_qps
                 END DESC NULLS LAST,
-                prefill_rank + decode_rank, prefill_rank
+                pairs.prefill_rank, pairs.decode_rank
         ) AS rank
     FROM pairs
-    LEFT JOIN allocation ON allocation.prefill_scenario_id = pairs.prefill_scenario_id
-        AND allocation.decode_scenario_id = pairs.decode_scenario_id
+    LEFT JOIN allocation ON allocation.question_group = pairs.question_group
+        AND allocation.prefill_rank = pairs.prefill_rank AND allocation.decode_rank = pairs.decode_rank
 )
 SELECT
     ranked.question_group, rank, ranked.prefill_qps, ranked.decode_qps, balanced_qps, pd_ratio, qps_per_device_bound,
@@ -185,7 +226,7 @@ SELECT
     AS decode_realised_input_length_mean, d.decode_step_p50_ms, d.decode_step_p90_ms, d.decode_step_p99_ms,
     d.memory_free_bytes AS decode_memory_free_bytes
 FROM ranked
-JOIN prefill_side AS p ON p.scenario_id = ranked.prefill_scenario_id
-JOIN decode_side AS d ON d.scenario_id = ranked.decode_scenario_id
+JOIN prefill_side AS p ON p.question_group = ranked.question_group AND p.side_rank = ranked.prefill_rank
+JOIN decode_side AS d ON d.question_group = ranked.question_group AND d.side_rank = ranked.decode_rank
 WHERE rank <= $top
 ORDER BY ranked.question_group, rank;

@@ -1,10 +1,12 @@
 -- name: latest
--- summary: the probes of the newest scenario of each subject: newest formula version, then newest device profile
+-- summary: the probes of the newest scenario of each subject that has any: newest formula version, then newest device profile
 CREATE OR REPLACE VIEW latest AS
-WITH newest AS (
+WITH stored AS (
+    SELECT DISTINCT subject, formula_version, scenario_id FROM raw.stored_probe
+),
+newest AS (
     SELECT subject, max_by(scenario_id, formula_version * 1000000000000 + scenario_id) AS scenario_id
-    FROM raw.scenario
-    WHERE status = 'ok' AND NOT voided
+    FROM stored
     GROUP BY subject
 )
 SELECT probe.* FROM probe SEMI JOIN newest ON probe.scenario_id = newest.scenario_id;

@@ -1,0 +1,191 @@
+"""Which phases and what scope each report needs, and the values of the parameters its SQL names.
+
+Not here: running it (queries.session)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from queries.library import Report
+from queries.question import Question
+from store.errors import InputError
+
+ScopeKind = Literal["question", "whole", "sweeps", "probes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What a report is about: `needs` are sets of phases of which one must be stored whole."""
+
+    needs: tuple[tuple[str, ...], ...] = ()
+    scope: ScopeKind = "question"
+    has_mode: bool = False
+    pairs: bool = False
+
+
+_PAIR = ("prefill", "decode")
+SHAPES: Mapping[str, Shape] = {
+    "best": Shape(needs=(("aggregated",),)),
+    "prefill": Shape(needs=(("prefill",),)),
+    "decode": Shape(needs=(("decode",),)),
+    "pd-ratio": Shape(needs=(_PAIR,), pairs=True),
+    "pd-counts": Shape(needs=(_PAIR,), pairs=True),
+    "capacity": Shape(needs=(_PAIR, ("aggregated",))),
+    "compare": Shape(needs=(("aggregated", *_PAIR),)),
+    "pareto": Shape(needs=(_PAIR, ("aggregated",))),
+    "curve": Shape(has_mode=True),
+    "devices": Shape(has_mode=True),
+    "nearest": Shape(has_mode=True),
+    "sensitivity": Shape(has_mode=True),
+    "cost": Shape(has_mode=True),
+    "device-profiles": Shape(),
+    "coverage": Shape(scope="whole"),
+    "why": Shape(scope="probes"),
+    "diff": Shape(scope="sweeps"),
+}
+OBJECTIVES = {
+    "throughput": "rate",
+    "qps": "qps",
+    "throughput-per-device": "rate_per_device",
+    "ttft": "ttft",
+    "tpot": "tpot",
+    "e2e": "e2e",
+    "batch-size": "batch_size",
+    "concurrency": "concurrency",
+    "tokens-per-s-per-user": "tokens_per_s_per_user",
+}
+_OBJECTIVE_PHASES = {
+    "ttft": ("prefill", "aggregated"),
+    "tpot": ("decode", "aggregated"),
+    "e2e": ("aggregated",),
+    "tokens-per-s-per-user": ("decode", "aggregated"),
+}
+PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
+_LIMIT_PHASES = (
+    ("ttft_ms", "--ttft-limits", ("prefill", "aggregated")),
+    ("tpot_ms", "--tpot-limits", ("decode", "aggregated")),
+    ("e2e_ms", "--e2e-limits", ("aggregated",)),
+    ("min_tokens_per_s_per_user", "--min-tokens-per-s-per-user", ("decode", "aggregated")),
+)
+_EVERY_PAIR = 2**40
+
+
+def phases_of(question: Question, stored: Collection[str]) -> tuple[str, ...]:
+    """The phases a report looks at; an error when they are not stored, or a limit has no metric in any of them."""
+    shape = SHAPES[question.report]
+    if shape.scope != "question" or question.report == "device-profiles":
+        return tuple(sorted(stored))
+    if shape.has_mode:
+        phases = _PAIR if question.options.mode == "pd" else (mode_of(question, stored),)
+        needs: tuple[tuple[str, ...], ...] = (phases,)
+    else:
+        needs = shape.needs
+    met = [phases for phases in needs if set(phases) <= set(stored)]
+    if not met:
+        missing = next(phase for phase in needs[0] if phase not in stored)
+        raise InputError(
+            f"report {question.report} needs {' and '.join(needs[0])} rows;"
+            f" stored in this scope: {', '.join(sorted(stored)) or 'none'}",
+            hint=f"add them with: sweepdb evaluate ... --mode {missing}",
+        )
+    looked_at = tuple(dict.fromkeys(phase for phases in met for phase in phases))
+    _check_limits(question, looked_at)
+    return looked_at
+
+
+def mode_of(question: Question, stored: Collection[str]) -> str:
+    """The one phase a report with a mode looks at: the one asked for, else what is stored, aggregated first."""
+    if question.options.mode is not None:
+        return question.options.mode
+    return next((phase for phase in ("aggregated", "decode", "prefill") if phase in stored), "aggregated")
+
+
+def _check_limits(question: Question, phases: tuple[str, ...]) -> None:
+    for name, option, having in _LIMIT_PHASES:
+        if getattr(question.limits, name) is not None and not set(having) & set(phases):
+            raise InputError(
+                f"{' and '.join(phases)} rows have no such metric: drop {option}",
+                hint=f"it limits {' and '.join(having)} rows",
+            )
+    if question.limits.e2e_ms is not None and "decode" in phases:
+        raise InputError(
+            "--e2e-limits holds for aggregated rows only; this report pairs separate phases too",
+            hint="limit --ttft-limits and --tpot-limits instead",
+        )
+
+
+def objective_of(question: Question, phases: Collection[str]) -> str:
+    """What candidates are compared by."""
+    asked = question.rank_by
+    if SHAPES[question.report].pairs or question.options.mode == "pd":
+        return _pair_objective(question)
+    if asked is None:
+        return "rate"
+    if asked not in OBJECTIVES:
+        raise InputError(f"--rank-by {asked} is not one of {', '.join(OBJECTIVES)}")
+    if not set(_OBJECTIVE_PHASES.get(asked, phases)) & set(phases):
+        raise InputError(f"--rank-by {asked}: {' and '.join(phases)} rows have no such metric")
+    return OBJECTIVES[asked]
+
+
+def _pair_objective(question: Question) -> str:
+    asked, pairs = question.rank_by, question.pairs
+    if asked is not None and asked not in PAIR_OBJECTIVES:
+        raise InputError(f"--rank-by {asked} is not one of {', '.join(PAIR_OBJECTIVES)}")
+    if asked in {"system-qps", "qps-per-device"} and pairs.num_devices is None:
+        raise InputError(f"--rank-by {asked} needs --num-devices")
+    chosen = asked or ("balanced-qps" if pairs.num_devices is None else "system-qps")
+    if pairs.all_pairs and not _never_falls(question, chosen):
+        raise InputError(
+            f"--all-pairs cannot be ranked by {chosen} here: it may fall when a side improves",
+            hint="rank by balanced-qps or qps-per-device-bound, or allocate within a budget",
+        )
+    return chosen.replace("-", "_")
+
+
+def _never_falls(question: Question, objective: str) -> bool:
+    """Whether an objective never falls when either side serves more requests/s at the same number of devices."""
+    if objective == "system-qps":
+        return question.definitions.allocation == "budget"
+    return objective in {"balanced-qps", "qps-per-device-bound"}
+
+
+def parameters_of(question: Question, asked: Report, phases: Collection[str]) -> dict[str, object]:
+    """The values of exactly the parameters a report names."""
+    limits, rules, pairs, options = question.limits, question.definitions, question.pairs, question.options
+    objective = objective_of(question, phases)
+    pruned = _never_falls(question, objective.replace("_", "-"))
+    values: dict[str, object] = {
+        "reserved_gib": limits.reserved_gib,
+        "kv_charge": rules.kv_charge,
+        "tpot_rule": rules.tpot,
+        "prefill_qps_rule": rules.prefill_qps,
+        "decode_qps_rule": rules.decode_qps,
+        "throughput_rule": rules.throughput,
+        "allocation_rule": rules.allocation,
+        "ttft_limit_ms": limits.ttft_ms,
+        "tpot_limit_ms": limits.tpot_ms,
+        "e2e_limit_ms": limits.e2e_ms,
+        "min_user_rate": limits.min_tokens_per_s_per_user,
+        "objective": objective,
+        "top": question.top,
+        "kept": question.top if pruned else _EVERY_PAIR,
+        "all_pairs": pairs.all_pairs,
+        "num_devices": pairs.num_devices,
+        "target_qps": pairs.target_qps,
+        "prefill_device": pairs.prefill_device,
+        "decode_device": pairs.decode_device,
+        "prefill_instance_devices": pairs.prefill_devices_per_instance,
+        "decode_instance_devices": pairs.decode_devices_per_instance,
+        "kv_transfer_bytes_per_s": None if pairs.kv_transfer_gb_per_s is None else pairs.kv_transfer_gb_per_s * 1e9,
+        "prefill_degradation": pairs.prefill_degradation,
+        "decode_degradation": pairs.decode_degradation,
+        "wanted_phase": next(iter(phases), None),
+        "vary": options.vary[0] if options.vary else None,
+        "vary_second": options.vary[1] if len(options.vary) > 1 else None,
+        "steps": options.steps,
+        "price_date": options.price_date,
+    }
+    return {name: values[name] for name in sorted(asked.parameter_names)}

@@ -1,0 +1,58 @@
+-- name: compare
+-- summary: the best aggregated deployment against the best split one on the same devices and limits, with the gain
+-- parameters: rules
+-- parameters: limits
+-- parameter: num_devices | BIGINT | devices | never NULL: devices of each deployment
+-- parameter: prefill_device | VARCHAR | none | prefill instances on any stored device
+-- parameter: decode_device | VARCHAR | none | decode instances on any stored device
+-- parameter: prefill_instance_devices | BIGINT | devices | prefill instances of any size
+-- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
+-- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
+-- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
+-- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | no KV transfer time
+-- column: question_group | none | group of model, workload, precision and convention
+-- column: mode | none | aggregated or pd
+-- column: system_qps | requests/s | carried by the whole deployment
+-- column: gain | ratio | system_qps over the aggregated deployment's; NULL where only one of them fits
+-- column: devices_used | devices | by the instances
+-- column: devices_idle | devices | of the budget
+-- column: qps_per_device | requests/s | system_qps / devices_used
+-- column: output_tokens_per_s | tokens/s | system_qps x output length
+-- column: ttft_ms | ms | time to first token, KV transfer apart
+-- column: kv_transfer_ms | ms | time to move one prompt's KV cache; NULL without a bandwidth and when aggregated
+-- column: tpot_ms | ms | by the named definition
+-- column: instances | instances | aggregated ones
+-- column: prefill_instances | instances | NULL unless pd
+-- column: decode_instances | instances | NULL unless pd
+-- column: probe | none | the aggregated configuration
+-- column: device | none | its device
+-- column: plan | none | its split
+-- column: prefill_probe | none | NULL unless pd
+-- column: prefill_device | none | NULL unless pd
+-- column: prefill_plan | none | NULL unless pd
+-- column: decode_probe | none | NULL unless pd
+-- column: decode_device | none | NULL unless pd
+-- column: decode_plan | none | NULL unless pd
+WITH winners AS (
+    SELECT *
+    FROM deployments(
+        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
+        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, NULL, $num_devices, $prefill_device, $decode_device,
+        $prefill_instance_devices, $decode_instance_devices, $prefill_degradation, $decode_degradation
+    )
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, mode
+        ORDER BY system_qps DESC, devices, prefill_instances, first_key, second_key
+    ) = 1
+)
+SELECT
+    question_group, mode, system_qps,
+    system_qps / first_value(system_qps) OVER (PARTITION BY question_group ORDER BY mode)
+        * CASE WHEN count(*) OVER (PARTITION BY question_group) = 2 THEN 1 END AS gain,
+    devices AS devices_used, $num_devices - devices AS devices_idle, system_qps / devices AS qps_per_device,
+    system_qps * output_length AS output_tokens_per_s, ttft_ms,
+    kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS kv_transfer_ms, tpot_ms, instances, prefill_instances,
+    decode_instances, probe, device, plan, prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device,
+    decode_plan
+FROM winners
+ORDER BY question_group, mode;

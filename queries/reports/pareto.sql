@@ -1,0 +1,74 @@
+-- name: pareto
+-- summary: configurations that no other beats in both tokens/s/device and tokens/s/user, aggregated and split
+-- parameters: rules
+-- parameters: limits
+-- column: question_group | none | group of model, workload, precision and convention
+-- column: mode | none | aggregated or pd
+-- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive
+-- column: tokens_per_s_per_device | tokens/s | generated tokens/s over every device that serves them, prefill devices too; pd: at the best ratio, whole numbers of instances not asked for
+-- column: num_devices | devices | of the aggregated instance; NULL for pd
+-- column: ttft_ms | ms | time to first token
+-- column: tpot_exclusive_ms | ms | time per output token after the first
+-- column: concurrency | requests | of the aggregated or decode instance
+-- column: probe | none | the aggregated or decode row
+-- column: device | none | its device
+-- column: plan | none | its split
+-- column: prefill_probe | none | NULL unless pd
+-- column: prefill_device | none | NULL unless pd
+-- column: prefill_plan | none | NULL unless pd
+-- column: pd_ratio | ratio | prefill instances for each decode instance; NULL unless pd
+WITH whole AS (
+    SELECT
+        question_group, 'aggregated' AS mode, tokens_per_s_per_user, rate / num_devices AS tokens_per_s_per_device,
+        num_devices, ttft_ms, tpot_exclusive_ms, concurrency, probe, device, plan, NULL::VARCHAR AS prefill_probe,
+        NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan, NULL::DOUBLE AS pd_ratio, scenario, batch_size
+    FROM admitted(
+        'aggregated', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+        $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate
+    )
+),
+-- The prefill plan with the most requests/s a device is the best partner of every decode row.
+partner AS (
+    SELECT question_group, probe, device, plan, num_devices, qps, ttft_ms
+    FROM picked(
+        'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+        $ttft_limit_ms, NULL, NULL, NULL, 'qps'
+    )
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group ORDER BY num_devices / qps, latency_ms, batch_size, scenario
+    ) = 1
+),
+split AS (
+    SELECT
+        d.question_group, 'pd', d.tokens_per_s_per_user,
+        d.output_length / (partner.num_devices / partner.qps + d.num_devices / d.qps), NULL::BIGINT, partner.ttft_ms,
+        d.tpot_exclusive_ms, d.concurrency, d.probe, d.device, d.plan, partner.probe, partner.device, partner.plan,
+        d.qps / partner.qps, d.scenario, d.batch_size
+    FROM admitted(
+        'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+        NULL, $tpot_limit_ms, NULL, $min_user_rate
+    ) AS d
+    JOIN partner ON partner.question_group = d.question_group
+),
+points AS (
+    SELECT * FROM whole
+    UNION ALL
+    SELECT * FROM split
+),
+-- From the fastest user downwards, a point stays when it gives more a device than every faster one.
+frontier AS (
+    SELECT
+        *,
+        max(tokens_per_s_per_device) OVER (
+            PARTITION BY question_group, mode
+            ORDER BY tokens_per_s_per_user DESC, tokens_per_s_per_device DESC, batch_size, scenario
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS faster_best
+    FROM points
+)
+SELECT
+    question_group, mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms,
+    concurrency, probe, device, plan, prefill_probe, prefill_device, prefill_plan, pd_ratio
+FROM frontier
+WHERE faster_best IS NULL OR tokens_per_s_per_device > faster_best
+ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;

@@ -1,0 +1,44 @@
+-- name: pd-counts
+-- summary: every number of prefill and decode instances within the budget, for the best pair of plans, and what each carries
+-- parameter: prefill_qps | DOUBLE | requests/s | never NULL: of one prefill instance
+-- parameter: decode_qps | DOUBLE | requests/s | never NULL: of one decode instance
+-- parameter: prefill_size | BIGINT | devices | never NULL: of one prefill instance
+-- parameter: decode_size | BIGINT | devices | never NULL: of one decode instance
+-- parameter: num_devices | BIGINT | devices | never NULL: the budget
+-- parameter: prefill_probe | VARCHAR | none | the prefill side, to be shown
+-- parameter: decode_probe | VARCHAR | none | the decode side, to be shown
+-- column: rank | none | 1 carries most; ties go to fewer devices, then the ratio closest to the balanced one
+-- column: prefill_instances | instances | of the prefill side
+-- column: decode_instances | instances | of the decode side
+-- column: devices_used | devices | by both
+-- column: devices_idle | devices | of the budget
+-- column: exact | none | whether every device is used
+-- column: ratio | ratio | prefill instances for each decode instance
+-- column: system_qps | requests/s | the smaller of both sides
+-- column: qps_per_device | requests/s | system_qps / devices_used
+-- column: prefill_probe | none | the prefill side
+-- column: decode_probe | none | the decode side
+WITH counts AS (
+    SELECT p.range AS prefill_instances, d.range AS decode_instances
+    FROM range(1, $num_devices // $prefill_size + 1) AS p
+    JOIN range(1, $num_devices // $decode_size + 1) AS d
+        ON p.range * $prefill_size + d.range * $decode_size <= $num_devices
+),
+carried AS (
+    SELECT
+        prefill_instances, decode_instances,
+        prefill_instances * $prefill_size + decode_instances * $decode_size AS devices_used,
+        prefill_instances / decode_instances AS ratio,
+        least(prefill_instances * $prefill_qps::DOUBLE, decode_instances * $decode_qps::DOUBLE) AS system_qps
+    FROM counts
+)
+SELECT
+    row_number() OVER (
+        ORDER BY system_qps DESC, devices_used, abs(ratio - $decode_qps::DOUBLE / $prefill_qps::DOUBLE),
+            prefill_instances
+    ) AS rank,
+    prefill_instances, decode_instances, devices_used, $num_devices - devices_used AS devices_idle,
+    devices_used = $num_devices AS exact, ratio, system_qps, system_qps / devices_used AS qps_per_device,
+    $prefill_probe::VARCHAR AS prefill_probe, $decode_probe::VARCHAR AS decode_probe
+FROM carried
+ORDER BY rank;

@@ -1,0 +1,68 @@
+-- name: sensitivity
+-- summary: the best throughput as a step function of one limit: where the winner changes and what one more unit buys
+-- parameters: rules
+-- parameters: limits
+-- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
+-- parameter: vary | VARCHAR | none | never NULL: ttft, tpot, e2e or memory; its own limit is left out
+-- column: question_group | none | group of model, workload, precision and convention
+-- column: vary | none | the limit that varies; memory is the reserve, which counts down
+-- column: limit_from | ms or GiB | from this value on this row is the best
+-- column: limit_to | ms or GiB | up to the next step; NULL: however far it is relaxed
+-- column: rate | tokens/s | best throughput in that interval
+-- column: gain | tokens/s | over the step before; NULL at the first
+-- column: gain_per_unit | tokens/s per ms or GiB | gain / how far the limit moved since the step before
+-- column: winner_changes | none | whether another plan wins than before
+-- column: probe | none | the winner
+-- column: device | none | its device
+-- column: plan | none | its split
+-- column: batch_size | requests | its batch size
+-- column: concurrency | requests | in flight
+WITH points AS (
+    SELECT
+        *,
+        CASE $vary
+            WHEN 'ttft' THEN ttft_ms
+            WHEN 'tpot' THEN tpot_ms
+            WHEN 'e2e' THEN e2e_ms
+            -- Less reserve admits more: the limit is counted downwards.
+            ELSE -($reserved_gib + memory_free_bytes / 1073741824)
+        END AS needs
+    FROM judged(
+        $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule
+    )
+    WHERE qps > 0
+        AND ($vary = 'memory' OR memory_free_bytes >= 0)
+        AND ($vary = 'ttft' OR $ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_ms <= $ttft_limit_ms)
+        AND ($vary = 'tpot' OR $tpot_limit_ms IS NULL OR phase = 'prefill' OR tpot_ms <= $tpot_limit_ms)
+        AND ($vary = 'e2e' OR $e2e_limit_ms IS NULL OR phase <> 'aggregated' OR e2e_ms <= $e2e_limit_ms)
+        AND ($min_user_rate IS NULL OR phase = 'prefill' OR tokens_per_s_per_user >= $min_user_rate)
+),
+reachable AS (
+    SELECT * FROM points WHERE needs IS NOT NULL AND ($vary <> 'memory' OR needs <= 0)
+),
+steps AS (
+    SELECT *
+    FROM reachable
+    QUALIFY rate > coalesce(
+        max(rate) OVER (
+            PARTITION BY question_group ORDER BY needs, rate DESC, latency_ms, batch_size, scenario
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ),
+        -1
+    )
+),
+compared AS (
+    SELECT
+        *,
+        lead(needs) OVER following AS next_needs,
+        rate - lag(rate) OVER following AS gain,
+        needs - lag(needs) OVER following AS moved,
+        scenario <> lag(scenario) OVER following AS winner_changes
+    FROM steps
+    WINDOW following AS (PARTITION BY question_group ORDER BY needs, rate, scenario)
+)
+SELECT
+    question_group, $vary AS vary, abs(needs) AS limit_from, abs(next_needs) AS limit_to, rate, gain,
+    gain / nullif(moved, 0) AS gain_per_unit, winner_changes, probe, device, plan, batch_size, concurrency
+FROM compared
+ORDER BY question_group, needs, scenario;

@@ -1,0 +1,80 @@
+-- name: sensitivity-grid
+-- summary: the best throughput for a grid of two limits, their values spread over what is stored
+-- parameters: rules
+-- parameters: limits
+-- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
+-- parameter: vary | VARCHAR | none | never NULL: ttft, tpot, e2e or memory (the reserve); its own limit is left out
+-- parameter: vary_second | VARCHAR | none | never NULL: another of them
+-- parameter: steps | BIGINT | values | never NULL: values of each limit, quantiles of what is stored
+-- column: question_group | none | group of model, workload, precision and convention
+-- column: first_limit | ms or GiB | value of the first limit
+-- column: second_limit | ms or GiB | value of the second limit
+-- column: rate | tokens/s | best throughput within both; NULL: nothing satisfies them
+-- column: probe | none | the winner
+-- column: device | none | its device
+-- column: plan | none | its split
+-- column: batch_size | requests | its batch size
+-- column: concurrency | requests | in flight
+WITH points AS (
+    SELECT
+        *,
+        CASE $vary WHEN 'ttft' THEN ttft_ms WHEN 'tpot' THEN tpot_ms WHEN 'e2e' THEN e2e_ms
+            ELSE -($reserved_gib + memory_free_bytes / 1073741824) END AS first_needs,
+        CASE $vary_second WHEN 'ttft' THEN ttft_ms WHEN 'tpot' THEN tpot_ms WHEN 'e2e' THEN e2e_ms
+            ELSE -($reserved_gib + memory_free_bytes / 1073741824) END AS second_needs
+    FROM judged(
+        $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule
+    )
+    WHERE qps > 0
+        AND ('memory' IN ($vary, $vary_second) OR memory_free_bytes >= 0)
+        AND ('ttft' IN ($vary, $vary_second) OR $ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_ms <= $ttft_limit_ms)
+        AND ('tpot' IN ($vary, $vary_second) OR $tpot_limit_ms IS NULL OR phase = 'prefill'
+            OR tpot_ms <= $tpot_limit_ms)
+        AND ('e2e' IN ($vary, $vary_second) OR $e2e_limit_ms IS NULL OR phase <> 'aggregated'
+            OR e2e_ms <= $e2e_limit_ms)
+        AND ($min_user_rate IS NULL OR phase = 'prefill' OR tokens_per_s_per_user >= $min_user_rate)
+),
+reachable AS (
+    SELECT *
+    FROM points
+    WHERE first_needs IS NOT NULL AND second_needs IS NOT NULL
+        AND ($vary <> 'memory' OR first_needs <= 0) AND ($vary_second <> 'memory' OR second_needs <= 0)
+),
+shares AS (
+    SELECT unnest(range(1, $steps + 1)) / $steps AS share
+),
+ordered AS (
+    SELECT
+        question_group, list_sort(list(first_needs)) AS first_sorted, list_sort(list(second_needs)) AS second_sorted
+    FROM reachable
+    GROUP BY question_group
+),
+firsts AS (
+    SELECT DISTINCT question_group, first_sorted[ceil(share * len(first_sorted))::BIGINT] AS first_limit
+    FROM ordered, shares
+),
+seconds AS (
+    SELECT DISTINCT question_group, second_sorted[ceil(share * len(second_sorted))::BIGINT] AS second_limit
+    FROM ordered, shares
+),
+cells AS (
+    SELECT f.question_group, f.first_limit, s.second_limit
+    FROM firsts AS f
+    JOIN seconds AS s ON f.question_group = s.question_group
+),
+winners AS (
+    SELECT
+        c.question_group, c.first_limit, c.second_limit, r.rate, r.probe, r.device, r.plan, r.batch_size, r.concurrency
+    FROM cells AS c
+    LEFT JOIN reachable AS r
+        ON r.question_group = c.question_group AND r.first_needs <= c.first_limit AND r.second_needs <= c.second_limit
+    QUALIFY row_number() OVER (
+        PARTITION BY c.question_group, c.first_limit, c.second_limit
+        ORDER BY r.rate DESC, r.latency_ms, r.batch_size, r.scenario
+    ) = 1
+)
+SELECT
+    question_group, abs(first_limit) AS first_limit, abs(second_limit) AS second_limit, rate, probe, device, plan,
+    batch_size, concurrency
+FROM winners
+ORDER BY question_group, winners.first_limit, winners.second_limit;

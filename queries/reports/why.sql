@@ -1,0 +1,120 @@
+-- name: why
+-- summary: two probes side by side: margins, knobs that differ, slack to each limit here and at the next batch size, step splits
+-- parameters: rules
+-- parameters: limits
+-- column: section | none | result, limit, next batch size, knob, split or memory
+-- column: name | none | what is compared
+-- column: unit | none | its unit
+-- column: first | none | value of the first probe, as text for knobs
+-- column: second | none | value of the second probe
+-- column: difference | none | first - second, for numbers
+-- column: ratio | ratio | first / second, for numbers
+WITH known AS (
+    SELECT * FROM judged('prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule)
+    UNION ALL
+    SELECT * FROM judged('decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule)
+    UNION ALL
+    SELECT * FROM judged('aggregated', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule)
+),
+-- The scope's groups number the probes: 1 and 2 the two asked about, 11 and 12 the next batch size of each.
+sides AS (
+    SELECT
+        *,
+        question_group % 10 AS side,
+        question_group > 10 AS is_next,
+        ttft_ms / $ttft_limit_ms AS ttft_use,
+        tpot_ms / $tpot_limit_ms AS tpot_use,
+        e2e_ms / $e2e_limit_ms AS e2e_use,
+        $min_user_rate / tokens_per_s_per_user AS user_rate_use,
+        1 - memory_free_bytes / device_memory_bytes AS memory_use
+    FROM known
+),
+named AS (
+    SELECT
+        side, is_next,
+        unnest([
+            {'section': 'result', 'name': 'rate', 'unit': 'tokens/s', 'position': 1, 'value': rate},
+            {'section': 'result', 'name': 'rate_per_device', 'unit': 'tokens/s', 'position': 2, 'value': rate / num_devices},
+            {'section': 'result', 'name': 'qps', 'unit': 'requests/s', 'position': 3, 'value': qps},
+            {'section': 'result', 'name': 'ttft_ms', 'unit': 'ms', 'position': 4, 'value': ttft_ms},
+            {'section': 'result', 'name': 'tpot_ms', 'unit': 'ms', 'position': 5, 'value': tpot_ms},
+            {'section': 'result', 'name': 'e2e_ms', 'unit': 'ms', 'position': 6, 'value': e2e_ms},
+            {'section': 'limit', 'name': 'ttft', 'unit': 'share of limit', 'position': 10, 'value': ttft_use},
+            {'section': 'limit', 'name': 'tpot', 'unit': 'share of limit', 'position': 11, 'value': tpot_use},
+            {'section': 'limit', 'name': 'e2e', 'unit': 'share of limit', 'position': 12, 'value': e2e_use},
+            {'section': 'limit', 'name': 'tokens_per_s_per_user', 'unit': 'share of limit', 'position': 13, 'value': user_rate_use},
+            {'section': 'limit', 'name': 'memory', 'unit': 'share of device', 'position': 14, 'value': memory_use},
+            {'section': 'knob', 'name': 'num_devices', 'unit': 'devices', 'position': 32, 'value': num_devices::DOUBLE},
+            {'section': 'knob', 'name': 'tp', 'unit': 'devices', 'position': 33, 'value': tp::DOUBLE},
+            {'section': 'knob', 'name': 'pp', 'unit': 'devices', 'position': 34, 'value': pp::DOUBLE},
+            {'section': 'knob', 'name': 'dp', 'unit': 'replicas', 'position': 35, 'value': dp::DOUBLE},
+            {'section': 'knob', 'name': 'ep', 'unit': 'devices', 'position': 36, 'value': ep::DOUBLE},
+            {'section': 'knob', 'name': 'moe_tp', 'unit': 'devices', 'position': 37, 'value': moe_tp::DOUBLE},
+            {'section': 'knob', 'name': 'moe_dp', 'unit': 'replicas', 'position': 38, 'value': moe_dp::DOUBLE},
+            {'section': 'knob', 'name': 'batch_size', 'unit': 'requests', 'position': 39, 'value': batch_size::DOUBLE},
+            {'section': 'knob', 'name': 'concurrency', 'unit': 'requests', 'position': 40, 'value': concurrency::DOUBLE},
+            {'section': 'knob', 'name': 'formula_version', 'unit': 'none', 'position': 41, 'value': formula_version::DOUBLE},
+            {'section': 'memory', 'name': 'weight_bytes', 'unit': 'bytes', 'position': 50, 'value': weight_bytes::DOUBLE},
+            {'section': 'memory', 'name': 'kv_cache_bytes', 'unit': 'bytes', 'position': 51, 'value': kv_cache_bytes::DOUBLE},
+            {'section': 'memory', 'name': 'activation_bytes', 'unit': 'bytes', 'position': 52, 'value': activation_bytes::DOUBLE},
+            {'section': 'memory', 'name': 'memory_free_bytes', 'unit': 'bytes', 'position': 53, 'value': memory_free_bytes::DOUBLE},
+            {'section': 'split', 'name': 'prefill_step_matrix_ms', 'unit': 'ms', 'position': 60, 'value': prefill_step_matrix_ms::DOUBLE},
+            {'section': 'split', 'name': 'prefill_step_vector_ms', 'unit': 'ms', 'position': 61, 'value': prefill_step_vector_ms::DOUBLE},
+            {'section': 'split', 'name': 'prefill_step_memory_ms', 'unit': 'ms', 'position': 62, 'value': prefill_step_memory_ms::DOUBLE},
+            {'section': 'split', 'name': 'prefill_step_communication_ms', 'unit': 'ms', 'position': 63, 'value': prefill_step_communication_ms::DOUBLE},
+            {'section': 'split', 'name': 'prefill_step_overhead_ms', 'unit': 'ms', 'position': 64, 'value': prefill_step_overhead_ms::DOUBLE},
+            {'section': 'split', 'name': 'decode_step_matrix_ms', 'unit': 'ms', 'position': 65, 'value': decode_step_matrix_ms::DOUBLE},
+            {'section': 'split', 'name': 'decode_step_vector_ms', 'unit': 'ms', 'position': 66, 'value': decode_step_vector_ms::DOUBLE},
+            {'section': 'split', 'name': 'decode_step_memory_ms', 'unit': 'ms', 'position': 67, 'value': decode_step_memory_ms::DOUBLE},
+            {'section': 'split', 'name': 'decode_step_communication_ms', 'unit': 'ms', 'position': 68, 'value': decode_step_communication_ms::DOUBLE},
+            {'section': 'split', 'name': 'decode_step_overhead_ms', 'unit': 'ms', 'position': 69, 'value': decode_step_overhead_ms::DOUBLE}
+        ], recursive := true)
+    FROM sides
+),
+numbers AS (
+    SELECT
+        CASE WHEN is_next THEN 'next batch size' ELSE section END AS section, name, unit,
+        CASE WHEN is_next THEN position + 10 ELSE position END AS position,
+        max(value) FILTER (WHERE side = 1) AS first_number, max(value) FILTER (WHERE side = 2) AS second_number
+    FROM named
+    WHERE NOT is_next OR section = 'limit'
+    GROUP BY ALL
+),
+texts AS (
+    SELECT
+        side,
+        unnest([
+            {'name': 'model', 'position': 25, 'value': model}, {'name': 'workload', 'position': 26, 'value': workload},
+            {'name': 'device', 'position': 27, 'value': device}, {'name': 'plan', 'position': 28, 'value': plan},
+            {'name': 'linear_quantization', 'position': 29, 'value': linear_quantization},
+            {'name': 'attention_quantization', 'position': 30, 'value': attention_quantization},
+            {'name': 'phase', 'position': 31, 'value': phase}, {'name': 'convention', 'position': 31, 'value': convention},
+            {'name': 'family', 'position': 31, 'value': family},
+            {'name': 'serving_model', 'position': 31, 'value': serving_model},
+            {'name': 'compile', 'position': 31, 'value': compile::VARCHAR}
+        ], recursive := true)
+    FROM sides
+    WHERE NOT is_next
+),
+knobs AS (
+    SELECT
+        name, position, max(value) FILTER (WHERE side = 1) AS first_text,
+        max(value) FILTER (WHERE side = 2) AS second_text
+    FROM texts
+    GROUP BY ALL
+),
+lines AS (
+    SELECT
+        section, name, unit, position, first_number::VARCHAR AS first, second_number::VARCHAR AS second,
+        first_number - second_number AS difference, first_number / nullif(second_number, 0) AS ratio
+    FROM numbers
+    WHERE (first_number IS NOT NULL OR second_number IS NOT NULL)
+        AND (section <> 'knob' OR first_number IS DISTINCT FROM second_number)
+    UNION ALL
+    SELECT 'knob', name, 'none', position, first_text, second_text, NULL, NULL
+    FROM knobs
+    WHERE first_text IS DISTINCT FROM second_text
+)
+SELECT section, name, unit, first, second, difference, ratio
+FROM lines
+ORDER BY position, name;
