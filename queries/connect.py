@@ -21,7 +21,6 @@ from store.hot import blocks_within, hot_select, load_hot
 from store.location import StoreLocation, parse_url
 from store.ranges import complement
 from store.readers import ReadTransaction, read_transaction
-from store.sealing import seal_location
 from store.snapshots import Snapshot, list_parts, load_snapshot
 from store.wide import WIDE_COLUMNS
 
@@ -116,6 +115,8 @@ class StoreConnection:
         self._raw = frozenset()  # should reading fail half-way, the next statement reads everything again
         if not self._read(names, most_hot_probes=_WORTH_SEALING):
             # Snapshots are missing or wrong. Where they cannot be made now, the store itself answers, more slowly.
+            from store.sealing import seal_location
+
             with suppress(StoreError):
                 seal_location(self.location, wait_s=0.0)
             self._read(names)

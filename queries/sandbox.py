@@ -194,7 +194,7 @@ def _bounded(connection: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise InputError(
             f"The statement needs more than the {_memory(limits) / _GIBIBYTE:.2f} GiB it may use.",
-            hint="Narrow it down, or allow more with --memory-limit SIZE.",
+            hint="Narrow it down, or allow more with --memory-limit GIB.",
         ) from error
     except duckdb.Error as error:
         raise InputError(f"DuckDB could not run the statement: {error}", hint=_SCHEMA_HINT) from error
