@@ -22,14 +22,16 @@ from evaluator.precision import Precision
 from evaluator.probe_block import ProbeBlock
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.formulas import PrefillCompletion, aggregated_times, tokens_per_step
+from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.phases import Convention, Integers, Phase, Run, Scenario, decode_period, prefilled, shared_steps
 from evaluator.step import StepTimes
 from evaluator.sums import FloatArray
+from evaluator.workload import Workload
 from store.errors import InputError
 
 Trace = Literal["prefill", "decode"]
 Columns = dict[str, NDArray[Any]]
-SERVING_MODELS = ("waves",)
+SERVING_MODELS = ("waves", "seed002")  # seed002: a mixed-length prefill batch runs whole, in one step
 MS = 1000.0
 LARGEST_BATCH = 8192  # a replica (design decision 9)
 LARGEST_WAVES = 64
@@ -98,18 +100,54 @@ def assumptions_of(
 def batch_source(scenario: Scenario) -> BatchSource:
     """What the workload puts into batches."""
     workload = scenario.workload
-    if workload.input_length is None:
-        raise InputError("this workload has length bins", hint="give its batch source to evaluate_scenario")
+    windows = tuple(sorted({group.window for group in scenario.model.layers if group.window is not None}))
+    single = _single_lengths(workload)
+    if single is None:
+        return MixedLengths(
+            bins=workload.bins,
+            hit_rate=workload.prefix_cache_hit_rate,
+            token_budget=workload.max_batched_tokens,
+            convention=scenario.convention,
+            rule="whole" if scenario.serving_model == "seed002" else "packed",
+            windows=windows,
+            tokens_per_decode=1 + workload.mtp_tokens,
+        )
+    input_length, output_length, hit_rate = single
     return FixedLengths(
-        input_length=workload.input_length,
-        output_length=workload.output_length,
-        hit_rate=workload.prefix_cache_hit_rate,
+        input_length=input_length,
+        output_length=output_length,
+        hit_rate=hit_rate,
         token_budget=workload.max_batched_tokens,
         convention=scenario.convention,
         replicas=scenario.plan.dp,
-        windows=tuple(sorted({group.window for group in scenario.model.layers if group.window is not None})),
+        windows=windows,
         tokens_per_decode=1 + workload.mtp_tokens,
     )
+
+
+def _single_lengths(workload: Workload) -> tuple[int, float, float] | None:
+    """(prompt, output, hit rate) where every request has the same; None where lengths are distributed."""
+    if workload.input_length is not None:
+        return workload.input_length, workload.output_length, workload.prefix_cache_hit_rate
+    own = {
+        (
+            round(bin_.input_length),
+            bin_.output_length,
+            workload.prefix_cache_hit_rate if bin_.prefix_cache_hit_rate is None else bin_.prefix_cache_hit_rate,
+        )
+        for bin_ in workload.bins
+    }
+    return next(iter(own)) if len(own) == 1 else None
+
+
+def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers, Integers, Integers] | None:
+    """(batch size, index of the bin, requests of it in one replica) where there are any; None for fixed lengths."""
+    source = batch_source(scenario)
+    if not isinstance(source, MixedLengths):
+        return None
+    samples = source.composition(np.asarray(batch_sizes, dtype=np.int64) * scenario.plan.pp)
+    row, column = np.nonzero(samples)
+    return np.asarray(batch_sizes, dtype=np.int64)[row], column.astype(np.int64), samples[row, column]
 
 
 def evaluate_scenario(
@@ -190,6 +228,23 @@ def _decode_columns(run: Run, step: StepTimes, gained: float) -> Columns:
         "decode_step_ms": MS * step.total,
         "tokens_per_step": np.full(run.batch_sizes.shape, gained),
         **_split("decode", step),
+        **_decode_quantiles(run),
+    }
+
+
+# Standard normal quantiles: the keys a step reads are a sum over many requests.
+_QUANTILES = {"p50": 0.0, "p90": 1.2815515655446004, "p99": 2.3263478740408408}
+
+
+def _decode_quantiles(run: Run) -> Columns:
+    """Decode steps over random compositions and ages of the batch; absent for fixed lengths."""
+    if not isinstance(run.source, MixedLengths):
+        return {}
+    cost_s = 0.0 if run.scenario.phase == "aggregated" else run.scenario.serving_cost_ms / MS
+    return {
+        f"decode_step_{name}_ms": MS
+        * decode_period(replace(run, source=replace(run.source, deviations=deviations)), cost_s).total
+        for name, deviations in _QUANTILES.items()
     }
 
 
@@ -201,6 +256,8 @@ def _blank(run: Run) -> ProbeBlock:
     """Every column that all phases have; the others are absent."""
     scenario, nothing = run.scenario, np.full(run.batch_sizes.shape, np.nan)
     absent: Columns = dict.fromkeys(_ABSENT, nothing)
+    if isinstance(run.source, MixedLengths):
+        absent["realised_input_length_mean"] = run.source.realised_mean(run.requests)
     memory = memory_bytes(run)
     workload = scenario.workload
     prompts = [(bin_.weight, float(bin_.input_length)) for bin_ in workload.bins] or [

@@ -73,13 +73,14 @@ def request_sums(
         pairs=rectangle if square else rectangle - 0.5 * new * (new - 1.0),
         keys=everything,
         windows=tuple(
-            (width, _window_pairs(new, cached, width, square=square), np.minimum(everything, new + width - 1.0))
+            (width, window_pairs(new, cached, width, square=square), np.minimum(everything, new + width - 1.0))
             for width in windows
         ),
     )
 
 
-def _window_pairs(new: FloatArray, cached: FloatArray, window: int, *, square: bool) -> FloatArray:
+def window_pairs(new: FloatArray, cached: FloatArray, window: int, *, square: bool) -> FloatArray:
+    """Pairs of `new` tokens after `cached` ones when a token attends at most the last `window` keys."""
     if square:
         return new * np.minimum(cached + new, window)
     # Tokens whose whole past still fits the window attend cached + i + 1 keys, the others attend the window.
@@ -108,4 +109,22 @@ def composed(samples: ArrayLike, sums: BatchSums) -> BatchSums:
         pairs=counts @ sums.pairs,
         keys=counts @ sums.keys,
         windows=tuple((width, counts @ pairs, counts @ keys) for width, pairs, keys in sums.windows),
+    )
+
+
+def concatenated(parts: Sequence[BatchSums]) -> BatchSums:
+    """Batches of several one-dimensional sums in a row."""
+    return BatchSums(
+        tokens=np.concatenate([part.tokens for part in parts]),
+        sequences=np.concatenate([part.sequences for part in parts]),
+        pairs=np.concatenate([part.pairs for part in parts]),
+        keys=np.concatenate([part.keys for part in parts]),
+        windows=tuple(
+            (
+                width,
+                np.concatenate([part.within(width).pairs for part in parts]),
+                np.concatenate([part.within(width).keys for part in parts]),
+            )
+            for width, _, _ in parts[0].windows
+        ),
     )

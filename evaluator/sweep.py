@@ -19,7 +19,7 @@ from evaluator.canonical import canonical
 from evaluator.capture import CaptureRequest
 from evaluator.cost import CostModel
 from evaluator.cost.theoretical import TheoreticalCost
-from evaluator.evaluate import batch_range, cost_model, evaluate_scenario, kv_cache_bits, traces_of
+from evaluator.evaluate import batch_range, composition_of, cost_model, evaluate_scenario, kv_cache_bits, traces_of
 from evaluator.formats import linear_format
 from evaluator.identity import RecordBuilder
 from evaluator.operators import OperatorSet, from_json, to_json
@@ -333,7 +333,8 @@ class _Runner:
             failed = self._failed(item.planned, "error", f"{type(block).__name__}: {block}")
             put_scenarios(self.store, self.sweep_id, [failed.record])
             return
-        record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns())
+        composition = composition_of(item.planned.scenario, block.batch_size)
+        record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
         self.tally.probes_stored += put_block(self.store, self.sweep_id, ref.id, record)
         if item.interval is not None and item.interval != (int(block.batch_size[0]), int(block.batch_size[-1])):
             record_interval(self.store, self.sweep_id, ref.id, *_stored_part(item.interval, block))

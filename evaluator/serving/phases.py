@@ -28,10 +28,11 @@ from evaluator.serving.formulas import (
     request_times,
 )
 from evaluator.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
-from evaluator.sums import BatchSums, FloatArray, repeated
+from evaluator.sums import BatchSums, FloatArray, concatenated, repeated
 from evaluator.workload import Workload
 
 Integers = NDArray[np.int64]
+MANY_STAGES = 4
 Phase = Literal["prefill", "decode", "aggregated"]
 Convention = Literal["physical", "upstream"]
 
@@ -75,7 +76,7 @@ class Run:
 def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
     """Completion of all prompts, and the first (fullest) wave of each batch."""
     stages = run.source.waves(run.requests)
-    waves = [wave_times(run, stage) for stage in stages]
+    waves = all_wave_times(run, stages)
     completion = prefill_completion(stages, [_as_waves(run, wave) for wave in waves], run.batch_sizes.size)
     completion = PrefillCompletion(mean=completion.mean + serving_cost_s, makespan=completion.makespan + serving_cost_s)
     full = StepTimes(kinds=np.zeros((len(KINDS), run.batch_sizes.size)), slowest_stage=np.zeros(run.batch_sizes.size))
@@ -83,6 +84,22 @@ def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepT
         full.kinds[:, stage.batch] = wave.kinds
         full.slowest_stage[stage.batch] = wave.slowest_stage
     return completion, full
+
+
+def all_wave_times(run: Run, stages: Sequence[WaveStage]) -> list[StepTimes]:
+    """Times of the waves of every stage. Many stages of one step each (mixed lengths) are priced in one call."""
+    if len(stages) < MANY_STAGES or any(len(stage.steps) > 1 for stage in stages):
+        return [wave_times(run, stage) for stage in stages]
+    together = WaveStage(
+        batch=np.concatenate([stage.batch for stage in stages]),
+        requests=np.concatenate([stage.requests for stage in stages]),
+        repeats=np.concatenate([stage.repeats for stage in stages]),
+        steps=(concatenated([stage.steps[0] for stage in stages]),),
+    )
+    times = wave_times(run, together)
+    ends = np.cumsum([stage.batch.size for stage in stages])
+    parts = [slice(end - stage.batch.size, end) for end, stage in zip(ends, stages, strict=True)]
+    return [StepTimes(kinds=times.kinds[:, part], slowest_stage=times.slowest_stage[part]) for part in parts]
 
 
 def wave_times(run: Run, stage: WaveStage) -> StepTimes:

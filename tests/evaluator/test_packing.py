@@ -1,4 +1,4 @@
-"""Packing of prompts into waves against one request at a time."""
+"""Packing prompts into steps of a token budget against one token at a time."""
 
 from __future__ import annotations
 
@@ -6,71 +6,66 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.serving.packing import chunk_plan, completion, pack
+from evaluator.serving.packing import PromptKind, pack
 
 
-def one_by_one(samples, lengths, budget):
-    """(requests of each bin, steps) of every wave in order: prompts enter in bin order while they fit."""
-    waves, wave, used = [], [0] * len(lengths), 0
-    for kind, (count, length) in enumerate(zip(samples, lengths, strict=True)):
-        chunks, chunk = (int(value[0]) for value in chunk_plan(np.array([length]), budget))
-        if chunks > 1 and count:
-            if used:
-                waves.append((tuple(wave), 1))
-                wave, used = [0] * len(lengths), 0
-            per_wave = budget // chunk
-            while count:
-                now = min(count, per_wave)
-                waves.append((tuple(now if k == kind else 0 for k in range(len(lengths))), chunks))
-                count -= now
-            continue
+def one_by_one(samples, kinds, budget, window, *, square):
+    """Sums of each step of one batch, token by token."""
+    steps, room = [], 0
+    for count, kind in zip(samples, kinds, strict=True):
         for _ in range(count):
-            if used + length > budget:
-                waves.append((tuple(wave), 1))
-                wave, used = [0] * len(lengths), 0
-            wave[kind] += 1
-            used += length
-    if used:
-        waves.append((tuple(wave), 1))
-    return waves
+            position = 0
+            while position < kind.new_tokens:
+                if room == 0:
+                    steps.append(dict.fromkeys(("tokens", "sequences", "pairs", "keys", "wpairs", "wkeys", "done"), 0))
+                    room = budget
+                take = min(room, kind.new_tokens - position)
+                before = kind.cached + position
+                step = steps[-1]
+                step["tokens"] += take
+                step["sequences"] += 1
+                step["keys"] += before + take
+                step["wkeys"] += min(before + take, take + window - 1)
+                for token in range(take):
+                    seen = before + take if square else before + token + 1
+                    step["pairs"] += seen
+                    step["wpairs"] += min(seen, window)
+                position += take
+                room -= take
+                step["done"] += position == kind.new_tokens
+    return steps
 
 
 @st.composite
-def workloads(draw):
-    lengths = sorted(draw(st.lists(st.integers(1, 60), min_size=1, max_size=5, unique=True)))
-    samples = draw(
-        st.lists(
-            st.lists(st.integers(0, 12), min_size=len(lengths), max_size=len(lengths)).filter(any),
-            min_size=1,
-            max_size=4,
-        )
+def batches(draw):
+    kinds = tuple(
+        PromptKind(new_tokens=length, cached=draw(st.integers(0, 20)))
+        for length in sorted(draw(st.lists(st.integers(1, 40), min_size=1, max_size=4, unique=True)))
     )
-    return np.array(samples), np.array(lengths), draw(st.integers(5, 80))
+    row = st.lists(st.integers(0, 6), min_size=len(kinds), max_size=len(kinds)).filter(any)
+    return (
+        np.array(draw(st.lists(row, min_size=1, max_size=4))),
+        kinds,
+        draw(st.integers(1, 60)),
+        draw(st.integers(1, 30)),
+    )
 
 
-@given(workloads())
-def test_every_batch_is_packed_as_one_request_at_a_time_would_be(workload):
-    samples, lengths, budget = workload
-    stages = pack(samples, lengths, budget)
-    chunks, _ = chunk_plan(lengths, budget)
-    for batch in range(len(samples)):
-        waves = []
-        for stage in stages:
-            for position in np.flatnonzero(stage.batch == batch):
-                if stage.bins is not None:
-                    wave, steps = tuple(stage.bins[position].tolist()), 1
-                else:
-                    kind = stage.uniform_bin
-                    wave = tuple(int(stage.requests[position]) if k == kind else 0 for k in range(len(lengths)))
-                    steps = int(chunks[kind])
-                waves += [(wave, steps)] * int(stage.repeats[position])
-        assert waves == one_by_one(samples[batch].tolist(), lengths.tolist(), budget)
-
-
-def test_s15_twelve_requests_in_three_waves():
-    # Budget 8192, input 2048: 4 prompts a wave, 3 waves of L each: sum 4 (1 + 2 + 3) L = 24 L, mean 2 L
-    stages = pack(np.array([[12]]), np.array([2048]), 8192)
-    done = completion(stages, 1, lambda stage: np.full(stage.batch.size, 1.0))
-    assert done.mean.tolist() == [2.0]
-    assert done.makespan.tolist() == [3.0]
-    assert (done.mean * 12).tolist() == [24.0]
+@given(batches(), st.booleans())
+def test_every_step_holds_what_one_token_at_a_time_gives(case, square):
+    samples, kinds, budget, window = case
+    packed = pack(samples, kinds, budget, windows=(window,), square=square)
+    (_, window_pairs, window_keys) = packed.sums.windows[0]
+    for batch, row in enumerate(samples.tolist()):
+        expected = one_by_one(row, kinds, budget, window, square=square)
+        own = slice(packed.first[batch], packed.first[batch] + packed.count[batch])
+        for name, values in (
+            ("tokens", packed.sums.tokens),
+            ("sequences", packed.sums.sequences),
+            ("pairs", packed.sums.pairs),
+            ("keys", packed.sums.keys),
+            ("wpairs", window_pairs),
+            ("wkeys", window_keys),
+            ("done", packed.finished),
+        ):
+            assert values[own].tolist() == [step[name] for step in expected], name
