@@ -66,7 +66,7 @@ class CalibratedCost:
 
     def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         """Seconds of one occurrence of `operator` for every batch of `sums`."""
-        if operator.kind in self.calibration.includes or self._inside_experts(operator):
+        if self._inside_another(operator):
             return KindSeconds()
         if operator.kind in PLAIN_KINDS:
             return self._plain(operator, sums)
@@ -82,12 +82,16 @@ class CalibratedCost:
             "mla_decode": self._decode,
         }[operator.kind](operator, sums)
 
-    def _inside_experts(self, operator: Operator) -> bool:
-        """The activation between the experts' two products is inside the measured kernel, as the routing is."""
-        inside = "moe_routing" in self.calibration.includes and not operator.per_expert
-        return (
-            inside and operator.kind == "activation" and "experts" in operator.label and "shared" not in operator.label
-        )
+    def _inside_another(self, operator: Operator) -> bool:
+        """Whether a measured kernel of another operator already does this one's work.
+
+        The experts' kernel holds the quantisation and activation between its products. Products hold the quantisation
+        of their input, too, but theirs is taken out: the step fuses most of it into norms."""
+        inside = self.calibration.includes
+        if operator.kind in {"quantise", "activation"}:
+            of_experts = "experts" in operator.label and "shared" not in operator.label and not operator.per_expert
+            return "moe_routing" in inside and of_experts
+        return operator.kind in inside
 
     def _price(self, name: str, form: str, inputs: Inputs) -> Parts:
         return FORMS[form].parts(self.calibration.values(name), inputs, self.figures)
@@ -115,14 +119,26 @@ class CalibratedCost:
         inputs |= {"count": float(gemm.batch), **self._format_inputs(wanted)}
         parts = self._price(name, "matmul", inputs)
         idle = rows > 1e-6  # no rows of logits: no product
-        return KindSeconds(matrix=parts.compute * idle, memory=parts.memory * idle, overhead=parts.overhead * idle)
+        return KindSeconds(
+            matrix=parts.compute * idle,
+            memory=parts.memory * idle,
+            overhead=parts.overhead * (self._own_launch(name) * idle),
+        )
+
+    def _own_launch(self, name: str) -> float:
+        """Share of a product's fixed time that is its own: narrow products were measured with the launches of their
+        quantisation, which the step has as operators or fused into norms; 16-bit products were not."""
+        plain = f"{name.partition('.')[0]}.bf16"
+        if "quantise" not in self.calibration.includes or plain not in self.calibration.kernels:
+            return 1.0
+        return min(1.0, self.calibration.values(plain)["fixed_us"] / self.calibration.values(name)["fixed_us"])
 
     def _format_inputs(self, wanted: KernelFormat) -> dict[str, float]:
         return {
             "weight_bytes": wanted.weight_bytes,
             "activation_bytes": wanted.activation_bytes,
             "peak_flops_per_s": self.figures.peak(wanted.compute),
-            "quantises": float(wanted.quantises and "quantise" in self.calibration.includes),
+            "quantises": 0.0,  # priced where the step quantises
         }
 
     def _experts(self, operator: Operator, sums: BatchSums) -> KindSeconds:

@@ -145,6 +145,16 @@ def test_kinds_inside_measured_kernels_are_not_priced_twice():
     assert (cost().operator_seconds(shared, SUMS).total() > 0).all()
 
 
+def test_the_quantisation_measured_with_narrow_products_is_priced_where_the_step_has_it():
+    # measured fixed time 9 us with, 3 us of the 16-bit product without: 3 us are the product's own
+    narrow = cost().operator_seconds(replace(GEMM, weight_format="FP8"), SUMS)
+    assert narrow.overhead == pytest.approx(np.full(4, 3e-6))
+    quantise = Operator(kind="quantise", label="layers.output_proj", counts=(1,), bytes_read=Affine(tokens=8000))
+    assert cost().operator_seconds(quantise, SUMS).total() == pytest.approx(2e-6 + 1e-8 * TOKENS)
+    of_experts = replace(quantise, label="layers.mlp.experts")
+    assert cost().operator_seconds(of_experts, SUMS).total() == 0.0
+
+
 def test_memory_bound_operators_by_hand():
     # 3 launches x 2 us + 8000 bytes a token at 0.8 TB/s = 10 ns a token
     operator = Operator(
