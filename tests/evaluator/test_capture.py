@@ -33,6 +33,7 @@ from evaluator.capture.request import layers_of_stages
 from evaluator.model import DenseMlp
 from evaluator.operators import Affine, from_json, to_json
 from evaluator.plan import Plan
+from evaluator.precision import Format
 from evaluator.sums import BatchSums
 
 PLANS = {
@@ -91,6 +92,29 @@ def test_attention_depends_on_pairs_and_keys():
     assert attention.bytes_read == Affine(tokens=8 * 128 * 2, keys=2 * 128 * 2)
     assert attention.bytes_written == Affine(tokens=8 * 128 * 2)
     assert attention.driver == "attention"
+
+
+def test_an_eight_bit_cache_is_widened_on_the_vector_unit():
+    operators = captured(QWEN3_32B, Plan(tp=8), "decode", kv_bits=8)
+    attention, write = operator("layers.attention", operators), operator("layers.kv_write", operators)
+    # K and V of 128 one-byte numbers a key, one FLOP each to widen them; 4 FLOPs a score stay
+    assert attention.bytes_read == Affine(tokens=8 * 128 * 2, keys=2 * 128)
+    assert attention.vector_flops == Affine(pairs=8 * 4, keys=2 * 128)
+    # 16-bit K and V and a slot index in, one byte each out
+    assert write.bytes_read == Affine(tokens=2 * 128 * 2 + 8)
+    assert write.bytes_written == Affine(tokens=2 * 128)
+
+
+def test_formats_with_scales_count_them():
+    nvfp4 = Format(name="NVFP4", compute="fp4", weight_bits=4, activation_bits=4, scale_bits_per_weight=0.5)
+    gate_up = operator("layers.mlp.gate_up_proj", captured(QWEN3_32B, Plan(tp=8), linear=nvfp4))
+    # 4.5 bits a weight; activations of half a byte
+    assert gate_up.bytes_read == Affine(constant=5120 * 6400 * 9 // 16, tokens=5120 // 2)
+    assert gate_up.weight_format == "NVFP4"
+    assert gate_up.activation_dtype == "fp4"
+    thirds = Format(name="odd", compute="bf16", weight_bits=16, activation_bits=16, scale_bits_per_weight=1 / 64)
+    weights = operator("layers.mlp.down_proj", captured(QWEN3_32B, Plan(tp=8), linear=thirds)).weight_bytes
+    assert weights == Fraction(5120 * 3200 * (16 * 64 + 1), 64 * 8)
 
 
 def test_kv_heads_replicate_beyond_their_number():
