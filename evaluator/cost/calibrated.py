@@ -60,7 +60,10 @@ class CalibratedCost:
                 f"dimensionless kernel parameters carried over from {donor}: no kernel of this device was measured"
             )
         if calibration.includes:
-            said.append(f"inside the measured kernels, so not priced apart: {', '.join(calibration.includes)}")
+            inside = ", ".join(kind for kind in calibration.includes if kind != "quantise")
+            said.append(
+                f"inside the measured kernels, so not priced apart: {inside}, activation and quantise of experts"
+            )
         said += [f"coefficients of {name} are stated, not fitted" for name in calibration.assumed]
         return tuple(said)
 
