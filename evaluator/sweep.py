@@ -19,9 +19,10 @@ from evaluator.canonical import canonical
 from evaluator.capture import CaptureRequest
 from evaluator.cost import CostModel
 from evaluator.cost.theoretical import TheoreticalCost
-from evaluator.evaluate import batch_range, composition_of, cost_model, evaluate_scenario, kv_cache_bits, traces_of
+from evaluator.evaluate import batch_range, composition_of, cost_model, evaluate_scenario, traces_of
 from evaluator.formats import linear_format
 from evaluator.identity import RecordBuilder
+from evaluator.occupancy import kv_cache_bits
 from evaluator.operators import OperatorSet, from_json, to_json
 from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments

@@ -15,7 +15,7 @@ from evaluator.precision import Precision
 from evaluator.probe_block import ProbeBlock
 from evaluator.serving.batches import FixedLengths
 from evaluator.serving.phases import Scenario
-from evaluator.workload import LengthBin, Workload
+from evaluator.workload import Workload
 from store.columns import PROBE_COLUMNS
 from store.errors import InputError
 
@@ -168,16 +168,8 @@ def test_batch_sizes_do_not_disturb_each_other():
 
 
 def test_other_sources_of_batches_drop_in():
-    workload = replace(
-        BASE.workload,
-        input_length=None,
-        bins=(
-            LengthBin(input_length=3500.0, output_length=1500.0, weight=1.0, min_input_length=0, max_input_length=7000),
-        ),
-    )
-    scenario = replace(BASE, workload=workload, phase="prefill")
-    with pytest.raises(InputError, match="length bins"):
-        block(scenario)
+    # A source of another budget than the workload's own: what is evaluated is the source's
+    scenario = changed(phase="prefill", max_batched_tokens=3500)
     source = FixedLengths(input_length=3500, output_length=1500.0, hit_rate=0.0, token_budget=14000)
     assert block(scenario, source=source).ttft_ms == pytest.approx(block(replace(BASE, phase="prefill")).ttft_ms)
 

@@ -21,9 +21,10 @@ from evaluator_cases import (
     one_group,
 )
 
-from evaluator.evaluate import batch_range, evaluate_scenario, memory_bytes
+from evaluator.evaluate import batch_range, evaluate_scenario
 from evaluator.memory import activation_bytes, kv_bytes, transfer_bytes, weight_bytes
 from evaluator.model import DenseMlp
+from evaluator.occupancy import memory_bytes
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.serving.phases import Scenario
