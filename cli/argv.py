@@ -26,7 +26,7 @@ LIST_OPTIONS: Mapping[str, Kind] = {
 def joined(arguments: Sequence[str]) -> list[str]:
     """`--tp-sizes 1 2 --x` becomes `--tp-sizes=1,2 --x`; a list without values becomes `--tp-sizes=`.
 
-    Several occurrences of one option are joined too. Numbers end a numeric list; a text list goes on to the next option."""
+    Several occurrences of one option are joined too. Text ends a numeric list; a text list ends at the next option."""
     collected: dict[str, list[str]] = {}
     result: list[str] = []
     position = 0

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from queries.question import Answer, Definitions, Limits, PairOptions, Question, Scope
+from queries.question import Answer, Definitions, Limits, PairOptions, Question, ReportOptions, Scope
 from queries.session import Session
 from store.errors import InputError, StoreError
 from store.location import StoreLocation
@@ -111,6 +111,10 @@ def _question(data: Mapping[str, Any]) -> Question:
         pairs=PairOptions(**data["pairs"]),
         top=data["top"],
         rank_by=data["rank_by"],
-        extra=tuple((str(name), value) for name, value in data["extra"]),
+        options=ReportOptions(**{name: _tupled(value) for name, value in data["options"].items()}),
         names=tuple(data["names"]),
     )
+
+
+def _tupled(value: object) -> Any:  # noqa: ANN401  JSON knows lists only
+    return tuple(value) if isinstance(value, list) else value

@@ -239,7 +239,6 @@ def verify(
 ) -> int:
     """Ask a proof's question again, of this or another copy of the store, and compare the answers."""
     from queries.proof import verify_proof
-
     from store.location import parse_url
 
     outcome = verify_proof(proof, parse_url(store))

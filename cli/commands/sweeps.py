@@ -73,8 +73,13 @@ def _asked(arguments: str) -> str:
         asked = json.loads(arguments)
     except json.JSONDecodeError:
         return ""
-    models, devices = asked.get("models") or [], asked.get("devices") or []
-    return f"{', '.join(models[:2])}{' ...' if len(models) > 2 else ''} on {', '.join(devices[:2])}{' ...' if len(devices) > 2 else ''}"
+    return f"{_some(asked.get('models'))} on {_some(asked.get('devices'))}"
+
+
+def _some(names: list[str] | None) -> str:
+    """The first two of a list, and whether there are more."""
+    shown = names or []
+    return ", ".join(shown[:2]) + (" ..." if len(shown) > 2 else "")
 
 
 def show(

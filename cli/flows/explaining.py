@@ -1,4 +1,4 @@
-"""Explain stored probes: scenario and operators restored from the store, the step priced again, operator by operator."""
+"""Explain stored probes: scenario and operators restored from the store, the step priced again."""
 
 from __future__ import annotations
 

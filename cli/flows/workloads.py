@@ -54,7 +54,8 @@ def add(
             raise InputError("a trace brings its own output lengths: drop --output-length")
         summary = read_trace(trace, input_bins=trace_bins)
         bins, fixed = summary.bins, None
-        said = f" from {summary.requests:,} requests ({summary.skipped} without prompt or output skipped), sha256 {summary.sha256[:12]}"
+        skipped = f"{summary.skipped} without prompt or output skipped"
+        said = f" from {summary.requests:,} requests ({skipped}), sha256 {summary.sha256[:12]}"
     elif input_length is not None and input_length.isdigit():
         bins, fixed = (), int(input_length)
     else:

@@ -40,4 +40,4 @@ def _figure(plot, options: OptimizerOptions, run: DeviceRun, table: Table, colum
     plot.title(f"{run.device.name} {options.model} {table.kind}: Throughput vs {axis}")
     plot.xlabel(axis)
     plot.ylabel("Throughput (token/s)")
-    return str(plot.build())
+    return str(plot.build()) if sys.stdout.isatty() else str(plot.uncolorize(plot.build()))

@@ -29,10 +29,7 @@ def boxed(fields: Sequence[Field], rows: Sequence[Row], *, indent: str = "") -> 
     height = max(len(head) for head in heads)
     padded = [head + [""] * (height - len(head)) for head in heads]
     cells = [[field.text.format(**row) for field in fields] for row in rows]
-    widths = [
-        max(max(map(len, head)), max((len(row[index]) for row in cells), default=0)) + 2
-        for index, head in enumerate(padded)
-    ]
+    widths = [max(map(len, (*head, *(row[index] for row in cells)))) + 2 for index, head in enumerate(padded)]
     rule = indent + "+" + "+".join("-" * width for width in widths) + "+"
     yield rule
     for line in zip(*padded, strict=True):
@@ -60,6 +57,10 @@ def _number(value: object, digits: int = 2) -> str:
     return "-" if value is None else f"{float(str(value)):.{digits}f}"
 
 
+_TOP = Field("Top", "{rank}")
+_QPS = Field("QPS (req/s)", "{qps_text}")
+_TTFT = Field("TTFT (ms)", "{ttft_text}")
+_TPOT = Field("TPOT (ms)", "{tpot_text}")
 _THROUGHPUT = Field("Throughput (token/s)", "{rate_text}")
 _TAIL = (
     Field("concurrency", "{concurrency}"),
@@ -69,13 +70,13 @@ _TAIL = (
 )
 FIELDS: Mapping[str, Sequence[Field]] = {
     "aggregated": (
-        Field("Top", "{rank}"), _THROUGHPUT, Field("TTFT (ms)", "{ttft_text}"), Field("TPOT (ms)", "{tpot_text}"), *_TAIL,
+        _TOP, _THROUGHPUT, _TTFT, _TPOT, *_TAIL,
     ),
     "prefill": (
-        Field("Top", "{rank}"), _THROUGHPUT, Field("QPS (req/s)", "{qps_text}"), Field("TTFT (ms)", "{ttft_text}"), *_TAIL,
+        _TOP, _THROUGHPUT, _QPS, _TTFT, *_TAIL,
     ),
     "decode": (
-        Field("Top", "{rank}"), _THROUGHPUT, Field("QPS (req/s)", "{qps_text}"), Field("TPOT (ms)", "{tpot_text}"), *_TAIL,
+        _TOP, _THROUGHPUT, _QPS, _TPOT, *_TAIL,
     ),
 }  # fmt: skip
 MEMORY = (
@@ -144,7 +145,8 @@ def _nothing(table: Table) -> Iterator[str]:
     yield "    Nothing satisfies the limits."
     for row in table.answer.nearest_dicts()[:1]:
         relax = float(str(row["relax_to"]))
-        yield f"    Nearest miss: {row['plan']}, batch size {row['batch_size']}; {row['binding_limit']} binds, relax it to {relax:.2f}"
+        where = f"{row['plan']}, batch size {row['batch_size']}"
+        yield f"    Nearest miss: {where}; {row['binding_limit']} binds, relax it to {relax:.2f}"
 
 
 def single_row(row: Row) -> Row:
@@ -188,7 +190,7 @@ def pair_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Itera
     best = rows[0]
     yield f"    PD Ratio:    {best['ratio_text']} (P Instances:D Instances)"
     yield _side("Prefill QPS", best, "p", f"TTFT: {best['ttft_text']} ms")
-    yield _side("Decode QPS: ", best, "d", f"TPOT: {best['tpot_text']} ms")
+    yield _side("Decode QPS", best, "d", f"TPOT: {best['tpot_text']} ms")
     if counted:
         yield f"    P Instances: {_instances(best, 'prefill')}"
         yield f"    D Instances: {_instances(best, 'decode')}"
@@ -199,13 +201,10 @@ def pair_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Itera
 
 
 def _side(name: str, row: Row, side: str, latency: str) -> str:
+    head = f"{name}:".ljust(len("Prefill QPS:"))
     return (
-        (
-            f"    {name}: {row[f'{side}_qps_text']} req/s  ({latency}, Parallel: {row[f'{side}_parallel']},"
-            f" Batch: {row[f'{side}_batch']}, Concurrency: {row[f'{side}_concurrency']})"
-        )
-        .replace(": :", ":")
-        .replace(" : ", ": ")
+        f"    {head} {row[f'{side}_qps_text']} req/s  ({latency}, Parallel: {row[f'{side}_parallel']},"
+        f" Batch: {row[f'{side}_batch']}, Concurrency: {row[f'{side}_concurrency']})"
     )
 
 

@@ -14,7 +14,8 @@ from evaluator.workloads import workload_of
 from store.errors import InputError
 
 LINEAR_ACTIONS = (
-    "DISABLED", "W8A16_STATIC", "W8A8_STATIC", "W4A8_STATIC", "W8A16_DYNAMIC", "W8A8_DYNAMIC", "W4A8_DYNAMIC", "FP8", "MXFP4",
+    "DISABLED", "W8A16_STATIC", "W8A8_STATIC", "W4A8_STATIC",
+    "W8A16_DYNAMIC", "W8A8_DYNAMIC", "W4A8_DYNAMIC", "FP8", "MXFP4",
 )  # fmt: skip
 ATTENTION_ACTIONS = ("DISABLED", "INT8", "FP8")
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")

@@ -9,8 +9,12 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
+from cli.flows.optimizing import Table, run_device
+from cli.inference.curves import draw
+from cli.inference.layout import cross_lines, device_lines, profile_lines
+from cli.inference.options import parse
 from cli.main import INTERRUPTED, say_error
 from store.errors import SweepdbError
 
@@ -19,11 +23,6 @@ LOG = logging.getLogger("sweepdb")
 
 def run(arguments: Sequence[str]) -> int:
     """Parse, evaluate what is missing, ask, print."""
-    from cli.flows.optimizing import run_device
-    from cli.inference.curves import draw
-    from cli.inference.layout import cross_lines, device_lines, profile_lines
-    from cli.inference.options import parse
-
     started = time.monotonic()
     options = parse(arguments)
     logging.basicConfig(level=options.log_level.upper(), stream=sys.stderr, format="%(levelname)s %(message)s")
@@ -51,16 +50,18 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _print(lines: Sequence[str] | object) -> None:
-    for line in lines:  # type: ignore[attr-defined]
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
         sys.stdout.write(f"{line}\n")
 
 
 _DUMPED = {
     "pd-ratio": {
         "prefill_plan": "parallel_p", "prefill_batch_size": "batch_size_p", "prefill_concurrency": "concurrency_p",
-        "prefill_num_devices": "num_devices_p", "ttft_ms": "ttft_p", "prefill_qps": "p_qps", "decode_plan": "parallel_d",
-        "decode_batch_size": "batch_size_d", "decode_concurrency": "concurrency_d", "decode_num_devices": "num_devices_d",
+        "prefill_num_devices": "num_devices_p", "ttft_ms": "ttft_p", "prefill_qps": "p_qps",
+        "decode_plan": "parallel_d",
+        "decode_batch_size": "batch_size_d", "decode_concurrency": "concurrency_d",
+        "decode_num_devices": "num_devices_d",
         "tpot_ms": "tpot_d", "decode_qps": "d_qps", "pd_ratio": "pd_ratio", "balanced_qps": "balanced_qps",
     },
     "": {
@@ -70,12 +71,9 @@ _DUMPED = {
 }  # fmt: skip
 
 
-def _dump(tables: Sequence[object]) -> None:
+def _dump(tables: Sequence[Table]) -> None:
     """The rows behind the tables, under the same filter, with seed 000's column names."""
-    from cli.flows.optimizing import Table
-
     for table in tables:
-        assert isinstance(table, Table)  # noqa: S101  narrows for the type checker
         names = _DUMPED.get(table.kind, _DUMPED[""])
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names.values())
@@ -92,6 +90,9 @@ def main() -> None:
         code = error.exit_code
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
     sys.exit(code)
 
 

@@ -51,7 +51,7 @@ def _mapping(columns: Sequence[str], row: Sequence[object]) -> dict[str, object]
     return {column: plain(value) for column, value in zip(columns, row, strict=True)}
 
 
-def plain(value: object) -> object:
+def plain(value: object) -> object:  # noqa: PLR0911  one return a kind of value
     """A value JSON and CSV can hold."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -80,9 +80,7 @@ def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Ite
     heads = [_header_lines(column) for column in columns]
     height = max(len(head) for head in heads)
     padded = [[""] * (height - len(head)) + head for head in heads]
-    widths = [
-        max(max(len(line) for line in head), *(len(row[index]) for row in texts)) for index, head in enumerate(padded)
-    ]
+    widths = [max(len(text) for text in (*head, *(row[index] for row in texts))) for index, head in enumerate(padded)]
     for line in zip(*padded, strict=True):
         yield _line(line, widths, numeric)
     yield "  ".join("-" * width for width in widths) + "\n"
