@@ -38,13 +38,13 @@ class Server:
         """Address a database."""
         return f"postgresql://sweepdb:{self.password}@127.0.0.1:{self.port}/{database}"
 
-    def new_database(self, template: str = "template1") -> str:
-        """Create a database, empty or a copy of another by name, and return its address."""
+    def new_database(self) -> str:
+        """Create an empty database and return its address."""
         import psycopg
 
         name = f"test_{secrets.token_hex(6)}"
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+            connection.execute(f"CREATE DATABASE {name}")
         return self.url(name)
 
     def drop(self, url: str) -> None:

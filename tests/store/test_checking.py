@@ -44,12 +44,12 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("statement", list(DAMAGE))
-def test_every_kind_of_damage_is_found(store, statement):
-    fill(store.url, probes=1200, seed=64)  # this seed starts with a distribution workload
-    with store.writing() as connection:
+def test_every_kind_of_damage_is_found(fresh_store, statement):
+    fill(fresh_store.url, probes=1200, seed=64)  # this seed starts with a distribution workload
+    with fresh_store.writing() as connection:
         disarm(connection)
         assert connection.execute(text(statement)).rowcount > 0
-    report = check_store(store.location)
+    report = check_store(fresh_store.location)
     assert not report.whole
     for part in DAMAGE[statement]:
         assert any(part in fault for fault in report.faults), (part, report.faults)
@@ -68,11 +68,11 @@ def test_overlapping_blocks_are_found(store):
     assert any("overlap" in fault for fault in check_store(store.location).faults)
 
 
-def test_a_changed_schema_is_found(store):
-    with store.writing() as connection:
+def test_a_changed_schema_is_found(fresh_store):
+    with fresh_store.writing() as connection:
         connection.execute(text("ALTER TABLE price ADD COLUMN euro FLOAT"))
         connection.execute(text("DROP INDEX ix_sweep_started_at"))
-    faults = " ".join(check_store(store.location).faults)
+    faults = " ".join(check_store(fresh_store.location).faults)
     assert "euro" in faults
     assert "ix_sweep_started_at" in faults
 
