@@ -259,7 +259,8 @@ def pair_row(row: Row) -> Row:
 def profile_lines(devices: Sequence[DeviceProfile]) -> Iterator[str]:
     """Seed 001: the modelling parameters of every device that was asked for."""
     fields = (
-        Field("Device", "{name}"), Field("Cube Compute (TFLOPS)", "{cube}"), Field("Vector Compute (TFLOPS)", "{vector}"),
+        Field("Device", "{name}"), Field("Cube Compute (TFLOPS)", "{cube}"),
+        Field("Vector Compute (TFLOPS)", "{vector}"),
         Field("HBM BW (TB/s)", "{bandwidth}"), Field("Memory (GB)", "{memory}"), Field("Comm Grid", "{grid}"),
         Field("Comm BW (GB/s)", "{links}"),
     )  # fmt: skip
