@@ -12,7 +12,7 @@ from evaluator.explain import explain_step
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.serving.phases import Scenario
-from evaluator.workload import Workload
+from evaluator.workload import LengthBin, Workload
 from store.errors import InputError
 
 CASES = {
@@ -24,6 +24,21 @@ CASES = {
         Plan(dp=8, ep=8),
         {"compile": False},
         Workload(input_length=900, output_length=9.0),
+    ),
+    "mixed lengths": (
+        QWEN3_32B,
+        Plan(tp=8),
+        {},
+        Workload(
+            input_length=None,
+            output_length=250.0,
+            bins=tuple(
+                LengthBin(
+                    input_length=length, output_length=output, weight=0.5, min_input_length=0, max_input_length=30000
+                )
+                for length, output in ((700.0, 400.0), (20000.0, 100.0))
+            ),
+        ),
     ),
     "windows": (GPT_OSS_20B, Plan(tp=2, ep=2), {}, Workload(input_length=3500, output_length=1500.0)),
     "drafts": (
