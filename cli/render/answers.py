@@ -20,6 +20,7 @@ SHOWN: Mapping[str, Sequence[str]] = {
 _COUNTS = ("prefill_instances", "decode_instances", "devices_idle", "system_qps", "qps_per_device")
 _TRANSFER = ("kv_transfer_ms", "ttft_with_transfer_ms", "transfer_hides")
 _GIBIBYTE = 2**30
+NOTED_BIAS = 0.05
 
 
 def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
@@ -32,8 +33,23 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
         yield from _groups(answer.nearest_columns, answer.nearest, answer, None if wide else SHOWN["nearest"])
     else:
         yield "\n(no rows)\n"
-    for note in answer.notes:
+    for note in dict.fromkeys((*answer.notes, *_bias_notes(answer))):
         yield f"{note}\n"
+
+
+def _bias_notes(answer: Answer) -> Iterator[str]:
+    """Small batches miss rare bins of a length distribution: say where the mean prompt is off by more than 5 %."""
+    for prefix in ("", "prefill_"):
+        realised = f"{prefix}realised_input_length_mean"
+        if realised not in answer.columns or "input_length_mean" not in answer.columns:
+            continue
+        for row in answer.dicts():
+            wanted, found = row["input_length_mean"], row[realised]
+            if isinstance(wanted, float) and isinstance(found, float) and abs(found / wanted - 1) > NOTED_BIAS:
+                yield (
+                    f"note: the batch of {row[f'{prefix}probe']} has a mean prompt of {found:.0f} tokens, the distribution"
+                    f" {wanted:.0f} ({found / wanted - 1:+.0%}): too small to hold every bin"
+                )
 
 
 def header_lines(answer: Answer) -> Iterator[str]:

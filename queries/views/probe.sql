@@ -2,7 +2,7 @@
 -- summary: every stored probe, one row a batch size, names joined and rates derived; voided rows are left out
 -- column: probe | none | short reference of the row: scenario and batch size; show, explain and why accept it
 -- column: plan | none | label of the split: tp8pp1dp1, with the expert split where there is one
--- column: prefill_capacity_qps | requests/s | prompts a second of one prefill instance: concurrency / makespan; NULL elsewhere
+-- column: prefill_capacity_qps | requests/s | prompts a second of one prefill instance: concurrency / makespan, at the mean work of a prompt; NULL elsewhere
 -- column: prefill_ttft_qps | requests/s | the seeds' rule: concurrency / mean ttft; NULL elsewhere
 -- column: decode_minus_one_qps | requests/s | concurrency / (tpot x max(output_length - 1, 1)) of one decode instance; NULL elsewhere
 -- column: decode_full_qps | requests/s | concurrency / (tpot x output_length), seed 000's rule; NULL elsewhere
@@ -16,7 +16,9 @@ CREATE OR REPLACE VIEW probe AS
 WITH stored AS (
     SELECT
         *,
-        1000.0 * concurrency / nullif(makespan_ms, 0) AS capacity,
+        -- A composed batch whose prompts are shorter than the distribution's is not faster: QPS by mean work a request.
+        coalesce(realised_input_length_mean / input_length_mean, 1) AS work_share,
+        1000.0 * concurrency / nullif(makespan_ms, 0) * work_share AS capacity,
         concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0) AS decoded_per_s,
         1000.0 * concurrency / nullif(e2e_ms, 0) AS finished_per_s
     FROM raw.stored_probe
@@ -36,7 +38,7 @@ SELECT
     ttft_ms, prefill_step_ms, prefill_chunks, makespan_ms, decode_step_ms, tokens_per_step, tpot_inclusive_ms,
     tpot_exclusive_ms, e2e_ms,
     CASE WHEN phase = 'prefill' THEN capacity END AS prefill_capacity_qps,
-    CASE WHEN phase = 'prefill' THEN 1000.0 * concurrency / nullif(ttft_ms, 0) END AS prefill_ttft_qps,
+    CASE WHEN phase = 'prefill' THEN 1000.0 * concurrency / nullif(ttft_ms, 0) * work_share END AS prefill_ttft_qps,
     CASE WHEN phase = 'decode' THEN decoded_per_s / greatest(output_length - 1, 1) END AS decode_minus_one_qps,
     CASE WHEN phase = 'decode' THEN decoded_per_s / output_length END AS decode_full_qps,
     CASE phase
@@ -45,7 +47,7 @@ SELECT
         ELSE finished_per_s
     END AS requests_per_s,
     CASE phase WHEN 'prefill' THEN capacity WHEN 'aggregated' THEN finished_per_s END
-        * coalesce(realised_input_length_mean, input_length_mean) AS input_tokens_per_s,
+        * input_length_mean AS input_tokens_per_s,
     CASE phase WHEN 'decode' THEN decoded_per_s WHEN 'aggregated' THEN finished_per_s * output_length END
         AS output_tokens_per_s,
     CASE WHEN phase = 'aggregated' THEN 1000.0 * concurrency * output_length / (ttft_ms + tpot_inclusive_ms * output_length) END
