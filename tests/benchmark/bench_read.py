@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from bench_write import machine
 
 from store.location import parse_url
+from store.revision import HEAD_REVISION
 
 RUNS = 5
 ROOT = Path(__file__).parents[2]
@@ -97,7 +98,7 @@ def sealed_store(probes: int) -> str:
 
     folder = Path(os.environ.get("SWEEPDB_BENCHMARK_DIRECTORY", tempfile.gettempdir())) / "sweepdb-benchmark"
     folder.mkdir(exist_ok=True)
-    path = folder / f"read-{probes}.sqlite"
+    path = folder / f"read-{HEAD_REVISION}-{probes}.sqlite"
     url = f"sqlite:///{path}"
     if not path.exists():
         fill(url, probes=probes)
