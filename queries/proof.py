@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from queries.question import Answer, Definitions, Limits, PairOptions, Question, ReportOptions, Scope
-from queries.session import Session
+from queries.session import Pinned, Session
 from store.errors import InputError, StoreError
 from store.location import StoreLocation
 
@@ -21,7 +21,7 @@ FORMAT = 1
 SIGNIFICANT_DIGITS = 12
 
 
-def write_proof(answer: Answer, path: Path, location: StoreLocation) -> None:
+def write_proof(answer: Answer, path: Path, location: StoreLocation, pinned: Pinned) -> None:
     """Write what is needed to repeat an answer and to notice when it differs."""
     from queries.library import SCOPED
 
@@ -32,6 +32,7 @@ def write_proof(answer: Answer, path: Path, location: StoreLocation) -> None:
         "scope": list(answer.scope),
         "versions": dict(answer.versions),
         "probes_considered": answer.probes_considered,
+        "scenarios": [list(item) for item in pinned],
         "sql": {"shared": SCOPED.read_text(encoding="utf-8"), "report": answer.sql},
         "parameters": dict(answer.parameters),
         "columns": list(stable_columns(answer)),
@@ -48,7 +49,8 @@ def verify_proof(path: Path, location: StoreLocation) -> str:
     """Ask the question again and compare; an answer that differs is an error that says how."""
     document = _read(path)
     with Session(location) as session:
-        answer = session.ask(_question(document["question"]))
+        pinned = [(str(key), int(first), int(last), int(group)) for key, first, last, group in document["scenarios"]]
+        answer = session.ask(_question(document["question"]), pinned=pinned)
     if answer_hash(answer) == document["sha256"]:
         looked_at = f"{answer.probes_considered:,} probes looked at"
         return f"verified: {len(answer.rows)} rows, {looked_at}, hash {document['sha256'][:12]}"
@@ -58,7 +60,7 @@ def verify_proof(path: Path, location: StoreLocation) -> str:
     if document["probes_considered"] != answer.probes_considered:
         what += f"; {document['probes_considered']:,} probes were looked at then, {answer.probes_considered:,} now"
     raise StoreError(
-        f"{path}: this store answers differently ({what})", hint="ask with --sweep to pin what is looked at"
+        f"{path}: this store answers differently ({what})", hint="rows were voided or evaluated again since"
     )
 
 
@@ -103,19 +105,17 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _question(data: Mapping[str, Any]) -> Question:
-    scope = dict(data["scope"])
     return Question(
         report=data["report"],
-        scope=Scope(**{**scope, "models": tuple(scope["models"]), "devices": tuple(scope["devices"])}),
+        scope=Scope(**_tuples(data["scope"])),
         limits=Limits(**data["limits"]),
         definitions=Definitions(**data["definitions"]),
         pairs=PairOptions(**data["pairs"]),
+        options=ReportOptions(**_tuples(data["options"])),
         top=data["top"],
         rank_by=data["rank_by"],
-        options=ReportOptions(**{name: _tupled(value) for name, value in data["options"].items()}),
-        names=tuple(data["names"]),
     )
 
 
-def _tupled(value: object) -> Any:  # noqa: ANN401  JSON knows lists only
-    return tuple(value) if isinstance(value, list) else value
+def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}

@@ -30,12 +30,15 @@ SELECT
 FROM scoped
 WHERE phase = wanted_phase;
 
--- The judged probes that satisfy every limit; NULL does not limit. A metric a phase does not have limits nothing there.
+-- The judged probes that satisfy every limit, without the columns nothing decides by; NULL does not limit. A metric a phase does not have limits nothing there.
 CREATE OR REPLACE TEMP MACRO admitted(
     wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
     ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate
 ) AS TABLE
-SELECT *
+SELECT
+    question_group, scenario_id, scenario, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp, num_devices,
+    batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, e2e_ms, decode_step_ms, tokens_per_s_per_user,
+    kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms
 FROM judged(wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
 WHERE memory_free_bytes >= 0
     AND qps > 0

@@ -69,7 +69,7 @@ class Session:
         scope = self._prepare(question, pinned)
         phases = phases_of(question, scope.phases)
         if question.report == "devices" and question.options.mode == "pd":
-            return self._pairs_by_device(question, scope, pinned)
+            return self._pairs_by_device(question, pinned)
         if question.report == "pd-counts":
             return self._pair_counts(question, pinned)
         if question.report == "compare":
@@ -187,7 +187,7 @@ class Session:
         named = replace(pairs, prefill_device=names["prefill"], decode_device=names["decode"])
         return replace(question, pairs=named)
 
-    def _pairs_by_device(self, question: Question, scope: ResolvedScope, pinned: Pinned | None) -> Answer:
+    def _pairs_by_device(self, question: Question, pinned: Pinned | None) -> Answer:
         """The best pair of each device, both sides on it, ranked as pairs are."""
         devices = [
             str(row[0])
@@ -210,12 +210,12 @@ class Session:
         objective = columns.index(str(answers[0].parameters["objective"]))
         rows = sorted(
             (row for answer in answers for row in answer.rows),
-            key=lambda row: (row[group], -_number(row[objective]), columns and row[columns.index("prefill_device")]),
+            key=lambda row: (row[group], -_number(row[objective]), row[columns.index("prefill_device")]),
         )
         position = {
             row: 1 + sum(other[group] == row[group] for other in rows[:place]) for place, row in enumerate(rows)
         }
-        ranked = tuple(row[:rank] + (position[row],) + row[rank + 1 :] for row in rows if position[row] <= question.top)
+        ranked = tuple((*row[:rank], position[row], *row[rank + 1 :]) for row in rows if position[row] <= question.top)
         nearest = tuple(row for answer in answers for row in answer.nearest) if not ranked else ()
         return replace(
             answers[0],

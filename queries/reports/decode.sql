@@ -34,20 +34,24 @@ ranked AS (
     FROM winners
 )
 SELECT
-    question_group, rank, rate, qps, tpot_ms, memory_free_bytes,
-    probe, subject, scenario, first_sweep, stored_at, formula_version, family, model, architecture, device,
-    device_key, vendor, tp, pp, dp, ep, moe_tp, moe_dp, num_devices, plan, linear_quantization,
-    experts_quantization, attention_quantization, mxfp4_group_size, compile, convention, serving_model,
-    serving_cost_ms, workload, workload_key, input_length, input_length_mean, output_length,
-    prefix_cache_hit_rate, max_batched_tokens, mtp_tokens, phase, batch_size, concurrency, ttft_ms,
-    prefill_step_ms, prefill_chunks, makespan_ms, decode_step_ms, tokens_per_step, tpot_inclusive_ms,
-    tpot_exclusive_ms, e2e_ms, prefill_capacity_qps, prefill_ttft_qps, decode_minus_one_qps, decode_full_qps,
-    requests_per_s, input_tokens_per_s, output_tokens_per_s, output_tokens_per_s_twice,
-    output_tokens_per_s_per_device, tokens_per_s_per_user, device_memory_bytes, weight_bytes, kv_cache_bytes,
-    kv_cache_mean_bytes, activation_bytes, kv_bytes_per_request, prefill_step_matrix_ms, prefill_step_vector_ms,
-    prefill_step_memory_ms, prefill_step_communication_ms, prefill_step_overhead_ms, decode_step_matrix_ms,
-    decode_step_vector_ms, decode_step_memory_ms, decode_step_communication_ms, decode_step_overhead_ms,
-    realised_input_length_mean, decode_step_p50_ms, decode_step_p90_ms, decode_step_p99_ms
+    ranked.question_group, ranked.rank, ranked.rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
+    p.subject, p.scenario, p.first_sweep, p.stored_at, p.formula_version, p.family, p.model, p.architecture, p.device,
+    p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.num_devices, p.plan, p.linear_quantization,
+    p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.compile, p.convention, p.serving_model,
+    p.serving_cost_ms, p.workload, p.workload_key, p.input_length, p.input_length_mean, p.output_length,
+    p.prefix_cache_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms,
+    p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.decode_step_ms, p.tokens_per_step, p.tpot_inclusive_ms,
+    p.tpot_exclusive_ms, p.e2e_ms, p.prefill_capacity_qps, p.prefill_ttft_qps, p.decode_minus_one_qps,
+    p.decode_full_qps, p.requests_per_s, p.input_tokens_per_s, p.output_tokens_per_s, p.output_tokens_per_s_twice,
+    p.output_tokens_per_s_per_device, p.tokens_per_s_per_user, p.device_memory_bytes, p.weight_bytes, p.kv_cache_bytes,
+    p.kv_cache_mean_bytes, p.activation_bytes, p.kv_bytes_per_request, p.prefill_step_matrix_ms,
+    p.prefill_step_vector_ms, p.prefill_step_memory_ms, p.prefill_step_communication_ms, p.prefill_step_overhead_ms,
+    p.decode_step_matrix_ms, p.decode_step_vector_ms, p.decode_step_memory_ms, p.decode_step_communication_ms,
+    p.decode_step_overhead_ms, p.realised_input_length_mean, p.decode_step_p50_ms, p.decode_step_p90_ms,
+    p.decode_step_p99_ms
 FROM ranked
+JOIN scoped AS p
+    ON p.scenario_id = ranked.scenario_id AND p.batch_size = ranked.batch_size
+    AND p.question_group = ranked.question_group
 WHERE rank <= $top
-ORDER BY question_group, rank;
+ORDER BY ranked.question_group, rank;

@@ -55,20 +55,27 @@ points AS (
     UNION ALL
     SELECT * FROM split
 ),
--- From the fastest user downwards, a point stays when it gives more a device than every faster one.
+-- A point stays when no user at least as fast gets more a device, and every faster one gets less. Equals both stay.
 frontier AS (
     SELECT
         *,
-        max(tokens_per_s_per_device) OVER (
-            PARTITION BY question_group, mode
-            ORDER BY tokens_per_s_per_user DESC, tokens_per_s_per_device DESC, batch_size, scenario
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS faster_best
+        max(tokens_per_s_per_device) OVER as_fast AS best_as_fast,
+        max(tokens_per_s_per_device) OVER faster AS best_faster
     FROM points
+    WINDOW
+        as_fast AS (
+            PARTITION BY question_group, mode ORDER BY tokens_per_s_per_user DESC
+            RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+        ),
+        faster AS (
+            PARTITION BY question_group, mode ORDER BY tokens_per_s_per_user DESC
+            RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE GROUP
+        )
 )
 SELECT
     question_group, mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms,
     concurrency, probe, device, plan, prefill_probe, prefill_device, prefill_plan, pd_ratio
 FROM frontier
-WHERE faster_best IS NULL OR tokens_per_s_per_device > faster_best
+WHERE tokens_per_s_per_device = best_as_fast
+    AND (best_faster IS NULL OR tokens_per_s_per_device > best_faster)
 ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;

@@ -194,7 +194,7 @@ SELECT
     p.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS kv_transfer_ms,
     p.ttft_ms + p.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS ttft_with_transfer_ms,
     p.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 <= d.decode_step_ms AS transfer_hides,
-    d.tpot_ms,
+    ds.tpot_ms,
     p.model, p.workload, p.workload_key, p.linear_quantization, p.experts_quantization, p.attention_quantization,
     p.convention, p.input_length, p.input_length_mean, p.output_length, p.prefix_cache_hit_rate,
     p.probe AS prefill_probe, p.subject AS prefill_subject, p.scenario AS prefill_scenario, p.first_sweep AS
@@ -209,7 +209,7 @@ SELECT
     prefill_weight_bytes, p.kv_cache_bytes AS prefill_kv_cache_bytes, p.kv_cache_mean_bytes AS
     prefill_kv_cache_mean_bytes, p.activation_bytes AS prefill_activation_bytes, p.kv_bytes_per_request AS
     prefill_kv_bytes_per_request, p.realised_input_length_mean AS prefill_realised_input_length_mean,
-    p.memory_free_bytes AS prefill_memory_free_bytes,
+    ps.memory_free_bytes AS prefill_memory_free_bytes,
     d.probe AS decode_probe, d.subject AS decode_subject, d.scenario AS decode_scenario, d.first_sweep AS
     decode_first_sweep, d.stored_at AS decode_stored_at, d.formula_version AS decode_formula_version, d.family
     AS decode_family, d.device AS decode_device, d.device_key AS decode_device_key, d.vendor AS decode_vendor,
@@ -224,9 +224,13 @@ SELECT
     decode_kv_cache_bytes, d.kv_cache_mean_bytes AS decode_kv_cache_mean_bytes, d.activation_bytes AS
     decode_activation_bytes, d.kv_bytes_per_request AS decode_kv_bytes_per_request, d.realised_input_length_mean
     AS decode_realised_input_length_mean, d.decode_step_p50_ms, d.decode_step_p90_ms, d.decode_step_p99_ms,
-    d.memory_free_bytes AS decode_memory_free_bytes
+    ds.memory_free_bytes AS decode_memory_free_bytes
 FROM ranked
-JOIN prefill_side AS p ON p.question_group = ranked.question_group AND p.side_rank = ranked.prefill_rank
-JOIN decode_side AS d ON d.question_group = ranked.question_group AND d.side_rank = ranked.decode_rank
+JOIN prefill_side AS ps ON ps.question_group = ranked.question_group AND ps.side_rank = ranked.prefill_rank
+JOIN decode_side AS ds ON ds.question_group = ranked.question_group AND ds.side_rank = ranked.decode_rank
+JOIN scoped AS p
+    ON p.scenario_id = ps.scenario_id AND p.batch_size = ps.batch_size AND p.question_group = ps.question_group
+JOIN scoped AS d
+    ON d.scenario_id = ds.scenario_id AND d.batch_size = ds.batch_size AND d.question_group = ds.question_group
 WHERE rank <= $top
 ORDER BY ranked.question_group, rank;
