@@ -15,6 +15,7 @@ from store.errors import InputError, NothingFits
 
 if TYPE_CHECKING:
     from queries.question import Answer, Definitions, Question
+    from store.location import StoreLocation
 
 FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full")
 
@@ -72,6 +73,9 @@ def query(  # noqa: PLR0917  one parameter an option
     decode_degradation: Annotated[float, typer.Option(help="share of decode QPS kept in service")] = 1.0,
     rank_by: Annotated[str | None, typer.Option(help="another order")] = None,
     top: Annotated[int, typer.Option(help="rows a group")] = 10,
+    composition: Annotated[
+        bool, typer.Option("--composition", help="add the requests of each length bin in each row's batch")
+    ] = False,
     wide: Annotated[bool, typer.Option("--wide", help="every column")] = False,
     show_sql: Annotated[bool, typer.Option("--show-sql", help="print the SQL and its parameters instead")] = False,
     proof: Annotated[Path | None, typer.Option(help="write SQL, parameters, probes and hash to this file")] = None,
@@ -159,9 +163,24 @@ def query(  # noqa: PLR0917  one parameter an option
         if proof is not None:
             from queries.proof import write_proof
 
-            write_proof(answer, proof, session.location)
+            write_proof(answer, proof, session.location, session.pinned())
             say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
-    return _show(answer, format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty)
+        code = _show(answer, format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty)
+        if composition:
+            _show_composition(answer, session.location, format_)
+    return code
+
+
+def _show_composition(answer: Answer, location: StoreLocation, format_: str) -> None:
+    from queries.composition import COLUMNS, composition_table
+    from queries.proof import probes_of
+
+    rows = composition_table(location, probes_of(answer))
+    if format_ == "table":
+        write_text(("\n",))
+        write_rows(COLUMNS, rows, "table")
+    else:
+        say("--composition is shown with --format table only")
 
 
 RULES = {
