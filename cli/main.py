@@ -45,21 +45,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; every error ends here as one sentence and an exit code."""
-    import click
     import typer
+    import typer.main
 
+    # Older Typers bring their errors from click, newer ones their own: both stand behind BadParameter.
+    click_error = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
     try:
         command = typer.main.get_command(build_app())
         outcome = command.main(args=joined(arguments), prog_name="sweepdb", standalone_mode=False)
     except SweepdbError as error:
         say_error(error)
         return error.exit_code
-    except click.ClickException as error:
-        sys.stderr.write(f"error: {error.format_message()}\n")
-        if error.exit_code == USAGE:
-            sys.stderr.write("hint: sweepdb COMMAND --help lists the options\n")
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
+    except click_error as error:
+        sys.stderr.write(f"error: {getattr(error, 'message', error)}\nhint: sweepdb COMMAND --help lists the options\n")
+        return USAGE
+    except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("\ninterrupted; what was acknowledged is kept\n")
         return INTERRUPTED
     except BrokenPipeError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cli.inference.options import OptimizerOptions
@@ -13,8 +14,10 @@ from evaluator.profiles.load import load_device
 from evaluator.request import NamedModel, SweepRequest
 from evaluator.serving.phases import Phase
 from evaluator.sweep import SweepReport, run_sweep
+from queries.composition import CompositionRow, composition_rows
 from queries.question import PRESETS, Answer, Limits, PairOptions, Question, ReportOptions, Scope
 from queries.session import Session
+from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
@@ -29,6 +32,7 @@ class Table:
     kind: str  # aggregated, prefill, decode, pd-ratio
     answer: Answer
     curve: Answer | None
+    compositions: Mapping[str, tuple[CompositionRow, ...]]  # by probe, for length distributions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,25 +79,32 @@ def run_device(options: OptimizerOptions, device: str, store_url: str | None) ->
         compile=options.compile,
         search=options.search,
         batch_range=options.batch_range,
+        serving_model=options.prefill_rule if options.prefill_rule == "seed002" else "waves",
         serving_cost_ms=options.serving_cost_ms,
     )
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
         sweep = run_sweep(store, request, label="throughput_optimizer", jobs=options.jobs)
+    if sweep.failures and sum(failure.scenarios for failure in sweep.failures) == sweep.scenarios:
+        raise InputError(f"no plan could be evaluated on {profile.name}: {sweep.failures[0].reason}")
     return DeviceRun(device=profile, sweep=sweep, tables=_tables(options, sweep, store_url))
 
 
 def _tables(options: OptimizerOptions, sweep: SweepReport, store_url: str | None) -> tuple[Table, ...]:
     kinds = ["pd-ratio"] if options.pd_ratio else list(phases_of(options))
     with Session(parse_url(store_url)) as session:
-        return tuple(
-            Table(
-                kind=kind,
-                answer=session.ask(_question(options, sweep, _REPORTS[kind])),
-                curve=session.ask(_question(options, sweep, "curve", _CURVES[kind])) if _draws(options) else None,
-            )
-            for kind in kinds
-        )
+        return tuple(_table(options, sweep, session, kind) for kind in kinds)
+
+
+def _table(options: OptimizerOptions, sweep: SweepReport, session: Session, kind: str) -> Table:
+    answer = session.ask(_question(options, sweep, _REPORTS[kind]))
+    probes = [str(row["probe"]) for row in answer.dicts()] if options.is_distribution else []
+    return Table(
+        kind=kind,
+        answer=answer,
+        curve=session.ask(_question(options, sweep, "curve", _CURVES[kind])) if _draws(options) else None,
+        compositions={probe: composition_rows(session.location, probe) for probe in probes},
+    )
 
 
 def _draws(options: OptimizerOptions) -> bool:
@@ -106,9 +117,9 @@ _CURVES = {"aggregated": "aggregated", "prefill": "prefill", "decode": "decode",
 
 def _question(options: OptimizerOptions, sweep: SweepReport, report: str, curve_phase: str | None = None) -> Question:
     limits: dict[str, float] = {"reserved_gib": options.reserved_memory_gb}
-    if options.ttft_limit_ms is not None and report != "decode":
+    if options.ttft_limit_ms is not None and report not in {"decode", "curve"}:
         limits["ttft_ms"] = options.ttft_limit_ms
-    if options.tpot_limit_ms is not None and report != "prefill":
+    if options.tpot_limit_ms is not None and report not in {"prefill", "curve"}:
         limits["tpot_ms"] = options.tpot_limit_ms
     return Question(
         report=report,

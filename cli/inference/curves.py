@@ -25,6 +25,8 @@ def draw(options: OptimizerOptions, run: DeviceRun) -> None:
             for column, axis in (("concurrency", "Concurrency"), (latency, f"{label} (ms)")):
                 try:
                     sys.stdout.write("\n" + _figure(plotext, options, run, table, column, axis) + "\n")
+                except BrokenPipeError:
+                    raise
                 except Exception as error:  # noqa: BLE001  a curve is never worth losing an answer
                     sys.stderr.write(f"warning: the curve could not be drawn: {error}\n")
 

@@ -79,6 +79,18 @@ FIELDS: Mapping[str, Sequence[Field]] = {
         _TOP, _THROUGHPUT, _QPS, _TPOT, *_TAIL,
     ),
 }  # fmt: skip
+MIXED = (
+    _TOP,
+    Field("num_devices", "{num_devices}"),
+    Field("num_input_tokens", "{tokens}"),
+    Field("request_ratio", "{ratio}"),
+    Field("samples", "{samples}"),
+    Field("concurrency", "{concurrency}"),
+    _TTFT,
+    _THROUGHPUT,
+    Field("parallel", "{parallel}"),
+    Field("batch_size", "{batch_size}"),
+)
 MEMORY = (
     Field("weight_GB", "{weight_text}"),
     Field("kv_cache_GB", "{kv_text}"),
@@ -130,7 +142,10 @@ def single_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Ite
         yield f"    TPOT: {rows[0]['tpot_text']} ms"
     yield rule
     yield f"Top {len(rows)} {TITLES[table.kind]} Configurations:"
-    yield from boxed([*FIELDS[table.kind], *(MEMORY if options.wide else ())], rows)
+    if options.is_distribution:
+        yield from boxed(MIXED, [line for row in rows for line in mixed_rows(row, table)])
+    else:
+        yield from boxed([*FIELDS[table.kind], *(MEMORY if options.wide else ())], rows)
     yield "*" * WIDTH
 
 
@@ -164,6 +179,22 @@ def single_row(row: Row) -> Row:
         "activation_text": _number(int(str(row["activation_bytes"])) / GIB),
         "free_text": _number(int(str(row["memory_free_bytes"])) / GIB),
     }
+
+
+def mixed_rows(row: Row, table: Table) -> Iterator[Row]:
+    """Seed 002, 7.4: a configuration's aggregate row, then one row a bin with requests, its metrics blank."""
+    concurrency = row["concurrency"]
+    yield {**row, "tokens": "all", "ratio": "1.000", "samples": concurrency}
+    for part in table.compositions[str(row["probe"])]:
+        yield {
+            **row,
+            "rank": "-",
+            "tokens": f"{part.input_length:.0f}",
+            "ratio": f"{part.ratio:.3f}",
+            "samples": part.samples,
+            "ttft_text": "-",
+            "rate_text": "-",
+        }
 
 
 def pair_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Iterator[str]:

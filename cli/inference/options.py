@@ -10,7 +10,7 @@ from pathlib import Path
 from evaluator.lengths import load_distribution, mean_output_length
 from evaluator.plans import PlanSearch, Sizes
 from evaluator.workload import Workload
-from evaluator.workloads import workload_of
+from evaluator.workloads import effective_input_length, workload_of
 from store.errors import InputError
 
 LINEAR_ACTIONS = (
@@ -150,6 +150,14 @@ def _check_distribution(options: OptimizerOptions) -> None:
         raise InputError("a length distribution needs --ttft-limits here", hint=_OWN)
     if options.tpot_limit_ms is not None:
         raise InputError("a length distribution does not support --tpot-limits here", hint=_OWN)
+    if options.prefill_rule == "seed002":
+        mean = effective_input_length(options.workload())
+        if mean > options.max_batched_tokens:
+            raise InputError(
+                f"this distribution needs chunked prefill: its mean of {mean:.0f} new tokens is above"
+                f" --max-batched-tokens {options.max_batched_tokens}",
+                hint="raise --max-batched-tokens",
+            )
 
 
 _OWN = "sweepdb evaluate --input-length FILE evaluates distributions in every mode"

@@ -47,8 +47,8 @@ def _bias_notes(answer: Answer) -> Iterator[str]:
             wanted, found = row["input_length_mean"], row[realised]
             if isinstance(wanted, float) and isinstance(found, float) and abs(found / wanted - 1) > NOTED_BIAS:
                 yield (
-                    f"note: the batch of {row[f'{prefix}probe']} has a mean prompt of {found:.0f} tokens, the distribution"
-                    f" {wanted:.0f} ({found / wanted - 1:+.0%}): too small to hold every bin"
+                    f"note: the batch of {row[f'{prefix}probe']} has a mean prompt of {found:.0f} tokens,"
+                    f" the distribution {wanted:.0f} ({found / wanted - 1:+.0%}): too small to hold every bin"
                 )
 
 

@@ -1,0 +1,37 @@
+"""Running the command in this process, as tests of the command line do."""
+
+from __future__ import annotations
+
+import io
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+
+from cli.main import run
+
+EXAMPLE = (
+    "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500"
+    " --batch-range 260"
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    code: int
+    out: str
+    err: str
+
+
+def sweepdb(text: str | list[str], store: str | None = None, stdin: str = "") -> Outcome:
+    """Run one command line in this process."""
+    arguments = text.split() if isinstance(text, str) else list(text)
+    if store is not None:
+        arguments += ["--store", store]
+    out, err, before = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(stdin)
+    try:
+        with redirect_stdout(out), redirect_stderr(err):
+            code = run(arguments)
+    finally:
+        sys.stdin = before
+    return Outcome(code, out.getvalue(), err.getvalue())
