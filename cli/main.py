@@ -49,10 +49,12 @@ def run(arguments: Sequence[str]) -> int:
     import typer.main
 
     # Older Typers bring their errors from click, newer ones their own: both stand behind BadParameter.
-    click_error = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+    click_error: type[Exception] = next(
+        kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+    )
     try:
         command = typer.main.get_command(build_app())
-        outcome = command.main(args=joined(arguments), prog_name="sweepdb", standalone_mode=False)
+        outcome = command.main(args=joined(arguments) or ["--help"], prog_name="sweepdb", standalone_mode=False)
     except SweepdbError as error:
         say_error(error)
         return error.exit_code
