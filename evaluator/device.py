@@ -38,4 +38,4 @@ class DeviceProfile:
     compute_units: int | None = None
     watts: float | None = None
     source: str = ""
-    calibration: str | None = None  # canonical JSON of the calibrated coefficients (evaluator/calibration); None when theoretical
+    calibration: str | None = None  # canonical JSON of the fitted coefficients; None when theoretical
