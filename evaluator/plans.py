@@ -115,7 +115,9 @@ def _candidates(model: ModelSpec, devices: int, search: PlanSearch) -> Iterator[
         for tp in tps:
             for dp in _dp_sizes(devices, tp, pp, search):
                 attention = Plan(tp=tp, pp=pp, dp=dp)
-                named = _named(search, tp=tp, pp=pp, dp=dp)
+                named = _all_named(search, tp=tp, pp=pp, dp=dp)
+                if not named and attention.num_devices != devices:
+                    continue  # a size that was searched, not asked for, does not go with one that was
                 for ep, moe_tp, moe_dp in _expert_splits(model, attention, devices, search):
                     plan = Plan(tp=tp, pp=pp, dp=dp, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
                     yield plan, named or _named(search, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
@@ -123,6 +125,12 @@ def _candidates(model: ModelSpec, devices: int, search: PlanSearch) -> Iterator[
 
 def _named(search: PlanSearch, **sizes: int) -> bool:
     return any(size in (getattr(search, f"{name}_sizes") or ()) for name, size in sizes.items())
+
+
+def _all_named(search: PlanSearch, **sizes: int) -> bool:
+    """Whether somebody asked for just this split: every size above 1 was given, where it can be given."""
+    given = {name: size for name, size in sizes.items() if getattr(search, f"{name}_sizes") is not None or name != "dp"}
+    return _named(search, **given) and all(size == 1 or _named(search, **{name: size}) for name, size in given.items())
 
 
 def _dp_sizes(devices: int, tp: int, pp: int, search: PlanSearch) -> Sequence[int]:

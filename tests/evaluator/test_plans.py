@@ -51,6 +51,14 @@ def test_pipeline_stages_are_searched_only_when_asked():
     assert {plan.pp for plan in legal(DENSE, 8, pp_sizes=())} == {1, 2, 4, 8}
 
 
+def test_sizes_that_were_not_asked_for_are_never_told_as_illegal():
+    choices = plan_choices(DENSE, 8, PlanSearch(pp_sizes=(1, 2, 4)))
+    assert all(choice.illegal is None for choice in choices)
+    assert {(choice.plan.tp, choice.plan.pp) for choice in choices} == {
+        (1, 1), (2, 1), (4, 1), (8, 1), (1, 2), (2, 2), (4, 2), (1, 4), (2, 4),
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     "model, devices, search, reason",
     [
