@@ -23,7 +23,7 @@ def build_app() -> typer.Typer:
     """Every command, registered without importing what it works with."""
     import typer
 
-    from cli.commands import catalogue, database, evaluating, questions, sql, sweeps
+    from cli.commands import catalogue, database, evaluating, prices, questions, sql, sweeps
 
     app = typer.Typer(
         name="sweepdb",
@@ -33,7 +33,7 @@ def build_app() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    for module in (evaluating, questions, sql, sweeps, catalogue, database):
+    for module in (evaluating, questions, sql, sweeps, catalogue, prices, database):
         module.register(app)
     return app
 
