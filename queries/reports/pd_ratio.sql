@@ -43,7 +43,7 @@
 -- column: ttft_ms | ms | of the prefill side
 -- column: prefill_memory_free_bytes | bytes | memory left on the fullest prefill device
 -- column: decode_memory_free_bytes | bytes | memory left on the fullest decode device
-WITH prefill_candidates AS (
+WITH prefill_candidates AS NOT MATERIALIZED (
     SELECT * REPLACE (qps * $prefill_degradation AS qps)
     FROM side(
         'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
@@ -52,7 +52,7 @@ WITH prefill_candidates AS (
     WHERE ($prefill_device IS NULL OR device = $prefill_device)
         AND ($prefill_instance_devices IS NULL OR num_devices = $prefill_instance_devices)
 ),
-decode_candidates AS (
+decode_candidates AS NOT MATERIALIZED (
     SELECT * REPLACE (qps * $decode_degradation AS qps)
     FROM side(
         'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
