@@ -26,7 +26,8 @@ bench: $(INSTALLED)
 	@$(BIN)/python tests/benchmark/run.py
 
 docs: $(INSTALLED)
-	$(BIN)/python -m cli.reference
+	$(BIN)/python -m queries.dictionary docs/reference/schema.md
+	$(BIN)/python -m queries.reference docs/reference/queries.md
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV); the first time takes a few minutes" >&2

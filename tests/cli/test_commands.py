@@ -287,3 +287,22 @@ def _blocks(path) -> int:
             return connection.execute("SELECT count(*) FROM block").fetchone()[0]
     except sqlite3.Error:
         return 0
+
+
+def test_a_bundle_carries_a_store_over_once(example_store, tmp_path):
+    folder, other = tmp_path / "bundle", f"sqlite:///{tmp_path}/other.sqlite"
+    assert sweepdb(f"export {folder}", example_store).code == 0
+    assert (folder / "bundle.json").exists()
+    first = sweepdb(f"import {folder}", other)
+    assert first.code == 0
+    count = json.loads(sweepdb(["sql", "SELECT count(*) AS n FROM probe", "--format", "json"], example_store).out)[0][
+        "n"
+    ]
+    assert f"1 sweeps and {count:,} probes added" in first.err
+    assert "0 sweeps and 0 probes added" in sweepdb(f"import {folder}", other).err
+    line = "query best --tpot-limits 50 --format csv"
+    here, there = (list(csv.DictReader(io.StringIO(sweepdb(line, url).out))) for url in (example_store, other))
+    local = {"stored_at"}
+    assert [{k: v for k, v in row.items() if k not in local} for row in here] == [
+        {k: v for k, v in row.items() if k not in local} for row in there
+    ]

@@ -1,0 +1,51 @@
+"""export and import: carrying rows between stores. Not here: the bundle's format (queries.bundle)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import StoreOption
+from cli.output import say
+from store.errors import InputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("export")(export)
+    app.command("import")(import_)
+
+
+def export(
+    folder: Annotated[Path, typer.Argument(help="a new folder for the bundle")],
+    sweep: Annotated[str | None, typer.Option(help="only what this sweep asked for")] = None,
+    format_: Annotated[str, typer.Option("--format", help="parquet or csv")] = "parquet",
+    store: StoreOption = None,
+) -> int:
+    """Write a store, or one sweep, as a bundle with its data dictionary."""
+    from queries.bundle import export_bundle
+    from store.location import parse_url
+
+    if format_ not in {"parquet", "csv"}:
+        raise InputError(f"--format {format_} is not one of parquet, csv")
+    done = export_bundle(parse_url(store), folder, sweep=sweep, format_="csv" if format_ == "csv" else "parquet")
+    say(f"{folder}: {done.sweeps} sweeps, {done.scenarios} scenarios, {done.probes:,} probes")
+    return 0
+
+
+def import_(
+    folder: Annotated[Path, typer.Argument(help="a bundle written by export")], store: StoreOption = None
+) -> int:
+    """Bring a bundle into this store; what is there already is not added again."""
+    from cli.flows.bundle import import_bundle
+    from store.location import parse_url
+    from store.migrating import create_if_missing
+    from store.opening import open_store
+
+    create_if_missing(parse_url(store))
+    with open_store(store) as opened:
+        done = import_bundle(opened, folder)
+    say(f"{done.sweeps} sweeps and {done.probes:,} probes added")
+    return 0
