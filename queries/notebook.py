@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import Any
 
 from queries.library import reports
-from queries.question import PRESETS, Answer, Definitions, Limits, PairOptions, Question, ReportOptions, Scope
+from queries.question import Answer, Definitions, Limits, PairOptions, Question, ReportOptions, Scope, preset_named
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
@@ -58,6 +58,50 @@ class Notebook:
         """Prefill and decode instances paired, one line a pair of plans."""
         return self._ask("pd-ratio", options)
 
+    def capacity(self, **options: Any) -> Answer:  # noqa: ANN401
+        """What each number of devices carries, and the fewest that carry `target_qps`."""
+        return self._ask("capacity", options)
+
+    def compare(self, **options: Any) -> Answer:  # noqa: ANN401
+        """The best aggregated deployment against the best split one on `num_devices`."""
+        return self._ask("compare", options)
+
+    def pareto(self, **options: Any) -> Answer:  # noqa: ANN401
+        """Configurations that no other beats in both tokens/s/device and tokens/s/user."""
+        return self._ask("pareto", options)
+
+    def curve(self, **options: Any) -> Answer:  # noqa: ANN401
+        """Every stored batch size of each plan that fits memory."""
+        return self._ask("curve", options)
+
+    def devices(self, **options: Any) -> Answer:  # noqa: ANN401
+        """The best configuration of each device; `mode` chooses the phase, or pd."""
+        return self._ask("devices", options)
+
+    def nearest(self, **options: Any) -> Answer:  # noqa: ANN401
+        """The closest misses of the limits."""
+        return self._ask("nearest", options)
+
+    def sensitivity(self, **options: Any) -> Answer:  # noqa: ANN401
+        """The best throughput as a function of the limits in `vary`."""
+        return self._ask("sensitivity", options)
+
+    def why(self, **options: Any) -> Answer:  # noqa: ANN401
+        """Two `probes` side by side."""
+        return self._ask("why", options)
+
+    def diff(self, **options: Any) -> Answer:  # noqa: ANN401
+        """What changed between two `sweeps` of the same subjects."""
+        return self._ask("diff", options)
+
+    def coverage(self, **options: Any) -> Answer:  # noqa: ANN401
+        """What is stored, how densely, with how many failures."""
+        return self._ask("coverage", options)
+
+    def cost(self, **options: Any) -> Answer:  # noqa: ANN401
+        """Tokens per $ and per kWh by the prices entered."""
+        return self._ask("cost", options)
+
     def report(self, name: str, **options: Any) -> Answer:  # noqa: ANN401
         """Any report by its name."""
         return self._ask(name, options)
@@ -68,7 +112,7 @@ class Notebook:
 
     def _ask(self, name: str, options: dict[str, Any]) -> Answer:
         given = dict(options)
-        preset = PRESETS[given.pop("preset", "sweepdb")]
+        preset = preset_named(given.pop("preset", "sweepdb"))
         rules = {_RULES[key]: given.pop(key) for key in list(given) if key in _RULES}
         limits = {_LIMITS[key]: given.pop(key) for key in list(given) if key in _LIMITS}
         pairs = {item.name: given.pop(item.name) for item in fields(PairOptions) if item.name in given}

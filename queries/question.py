@@ -21,6 +21,16 @@ MODES = ("aggregated", "prefill", "decode", "pd")
 VARIED_LIMITS = ("ttft", "tpot", "e2e", "memory")
 
 
+RULES: Mapping[str, tuple[str, ...]] = {
+    "tpot": ("inclusive", "exclusive"),
+    "prefill_qps": ("capacity", "ttft"),
+    "decode_qps": ("minus-one", "full"),
+    "throughput": ("once", "twice"),
+    "allocation": ("budget", "exact"),
+    "kv_charge": ("full", "mean"),
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
     """One named rule for each measure on which sources disagree (docs/decisions)."""
@@ -32,6 +42,12 @@ class Definitions:
     allocation: AllocationRule = "budget"
     kv_charge: KvCharge = "full"
 
+    def __post_init__(self) -> None:
+        """Refuse rules that nobody defined."""
+        for name, rules in RULES.items():
+            if getattr(self, name) not in rules:
+                raise InputError(f"{getattr(self, name)!r} is no rule for {name}", hint=f"known: {', '.join(rules)}")
+
 
 PRESETS: Mapping[str, Definitions] = {
     "sweepdb": Definitions(),
@@ -39,6 +55,13 @@ PRESETS: Mapping[str, Definitions] = {
     "seed000": Definitions(prefill_qps="ttft", decode_qps="full", allocation="exact"),
     "seed001": Definitions(prefill_qps="ttft", throughput="twice"),
 }
+
+
+def preset_named(name: str) -> Definitions:
+    """A preset by its name."""
+    if name not in PRESETS:
+        raise InputError(f"unknown preset {name!r}", hint=f"known: {', '.join(PRESETS)}")
+    return PRESETS[name]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -349,6 +349,7 @@ def _resolved(
     first = [] if sweep_id is None else [sweep_id]
     rows = list(transaction.rows(statement, (*first, *wanted.parameters)))
     if not rows:
+        _newest_sweep(transaction)  # an empty store is another message
         raise InputError(
             "nothing stored matches this question's filters",
             hint="sweepdb query coverage shows what is stored; " + _narrowed(scope),

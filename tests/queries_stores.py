@@ -111,7 +111,7 @@ def every_row(rows, phase, *, ttft=None, tpot=None):
     return groups
 
 
-def allocate(prefill_qps, decode_qps, prefill_size, decode_size, budget, rule="budget"):
+def allocate(prefill_qps, decode_qps, prefill_size, decode_size, budget, *, rule="budget"):
     """(prefill instances, decode instances, devices, system qps) by trying every pair of counts; None: none fits."""
     ratio = decode_qps / prefill_qps
     best = None

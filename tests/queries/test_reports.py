@@ -191,13 +191,15 @@ def test_s38_fourteen_devices_are_nine_prefill_and_five_decode():
     best = counts(5.6, 10, 1, 1, 14)[0]
     assert (best["prefill_instances"], best["decode_instances"]) == (9, 5)
     assert best["qps_per_device"] == pytest.approx(3.571, abs=5e-4)
-    assert 1 / (1 / 5.6 + 1 / 10) == pytest.approx(3.590, abs=5e-4)
+    bound = 1 / (1 / 5.6 + 1 / 10)
+    assert bound == pytest.approx(3.590, abs=5e-4)
 
 
 def test_s39_s41_kv_transfer_is_the_prompts_bytes_over_the_bandwidth(notebook):
     # OPT-175B: 2048 tokens x 4,718,592 bytes / 512e9 bytes/s = 18.87 ms; over 600e9: 16.1 ms
-    assert 2048 * 4_718_592 / 512e9 * 1000 == pytest.approx(18.87, abs=0.005)
-    assert 2048 * 4_718_592 / 600e9 * 1000 == pytest.approx(16.1, abs=0.01)
+    prompt_bytes = 2048 * 4_718_592
+    assert prompt_bytes / 512e9 * 1000 == pytest.approx(18.87, abs=0.005)
+    assert prompt_bytes / 600e9 * 1000 == pytest.approx(16.1, abs=0.01)
     for row in notebook.pd_ratio(kv_transfer_gb_per_s=64, top=50).dicts():
         assert row["kv_transfer_ms"] == pytest.approx(row["prefill_kv_bytes_per_request"] / 64e9 * 1000)
         assert row["ttft_with_transfer_ms"] == pytest.approx(row["ttft_ms"] + row["kv_transfer_ms"])
@@ -214,7 +216,7 @@ def test_exact_allocation_uses_every_device_or_says_why_not(stored, notebook):
     for budget in (8, 13):
         for row in notebook.pd_ratio(num_devices=budget, allocation="exact", top=100).dicts():
             expected = allocate(row["prefill_qps"], row["decode_qps"], row["prefill_num_devices"],
-                                row["decode_num_devices"], budget, "exact")  # fmt: skip
+                                row["decode_num_devices"], budget, rule="exact")  # fmt: skip
             got = (row["prefill_instances"], row["decode_instances"])
             assert got == (expected[:2] if expected else (None, None))
             assert (row["allocation_reason"] is None) == (expected is not None)
@@ -440,6 +442,8 @@ def test_the_scope_without_filters_is_the_newest_sweeps_subject(stored, tmp_path
         ({"rank_by": "beauty"}, "throughput"),
         ({"top": 0}, "at least 1"),
         ({"colour": "red"}, "colour"),
+        ({"preset": "seed007"}, "unknown preset"),
+        ({"tpot_definition": "median"}, "no rule for tpot"),
     ],
 )
 def test_bad_input_is_one_sentence_that_helps(notebook, options, message):
@@ -475,6 +479,8 @@ def test_an_empty_store_says_how_to_fill_it(sqlite_url):
     with pytest.raises(InputError, match="no probes yet") as caught:
         queries.open(sqlite_url).best()
     assert "sweepdb evaluate" in caught.value.hint
+    with pytest.raises(InputError, match="no probes yet"):
+        queries.open(sqlite_url).coverage()
 
 
 def test_pairs_that_cannot_be_pruned_are_refused(notebook):
