@@ -18,8 +18,8 @@ class Link:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProfile:
-    """One device of a homogeneous cluster. `grid` lists extents outermost first; `links[i]` joins a group that starts at
-    dimension i. Peak rates are FLOP/s (or integer op/s) by dtype name: fp32, bf16, fp16, int8, fp8, fp4."""
+    """One device of a homogeneous cluster. `grid` lists extents outermost first; `links[i]` joins a group that starts
+    at dimension i. Peak rates are FLOP/s (or integer op/s) by dtype name: fp32, bf16, fp16, int8, fp8, fp4."""
 
     name: str
     vendor: str

@@ -24,6 +24,7 @@ from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.formulas import PrefillCompletion, aggregated_times, tokens_per_step
 from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.phases import Convention, Integers, Phase, Run, Scenario, decode_period, prefilled, shared_steps
+from evaluator.serving.shared_mixed import shared_mixed_steps
 from evaluator.step import StepTimes
 from evaluator.sums import FloatArray
 from evaluator.workload import Workload
@@ -190,6 +191,8 @@ def _aggregated(run: Run) -> ProbeBlock:
     step, gained = decode_period(run, 0.0), _tokens_per_step(run)
     if run.source.chunks > 1 and isinstance(run.source, FixedLengths):
         completion, times = shared_steps(run, run.source, gained)
+    elif run.source.chunks > 1 and isinstance(run.source, MixedLengths):
+        completion, times = shared_mixed_steps(run, run.source, gained, step.total)
     else:
         convention, output = run.scenario.convention, run.scenario.workload.output_length
         times = aggregated_times(completion.mean, step.total / gained, output, convention)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthBin:
-    """One bin of a joint length distribution: representative lengths, probability, and an own prefix-cache hit rate if given."""
+    """One bin of a joint length distribution: representative lengths, probability, an own hit rate if given."""
 
     input_length: float
     output_length: float

@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shared_data import shared_data
 
-from evaluator.evaluate import composition_of, evaluate_scenario
+from evaluator.evaluate import batch_source, composition_of, cost_model, evaluate_scenario
 from evaluator.lengths import load_distribution
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.serving.mixed import MixedLengths
-from evaluator.serving.phases import Scenario
+from evaluator.serving.phases import Run, Scenario, decode_step_times
+from evaluator.step import mixed_step_seconds, step_seconds
 from evaluator.workload import LengthBin, Workload
 from evaluator.workloads import workload_of
 
@@ -165,3 +166,40 @@ def test_the_peak_charge_uses_full_lengths_and_the_mean_charge_the_steady_state(
     # full: 1280 + 1280 and 12800 + 1280 tokens, whole blocks of 128; mean: two requests at 7040 + 640 on average
     assert columns["kv_cache_bytes"][0] == (2560 + 14080) * per_token
     assert columns["kv_cache_mean_bytes"][0] == 2 * (7040 + 640) * per_token
+
+
+@pytest.mark.parametrize("convention", ["physical", "upstream"])
+def test_chunked_aggregated_steps_against_one_request_at_a_time(convention):
+    bins = (bin_of(2000, 40, 0.75), bin_of(20000, 40, 0.25))
+    workload = workload_of(input_length=None, output_length=40, bins=bins, max_batched_tokens=4096)
+    case = scenario(workload, "aggregated", convention=convention)
+    sets, batch = operators(case.plan, convention), 8
+    columns = evaluated(case, [batch])
+    source = batch_source(case)
+    cost = cost_model(case.device, convention)
+    run = Run(scenario=case, operators=sets, source=source, cost=cost, batch_sizes=np.array([batch]))
+    decode_s = columns["decode_step_ms"][0] / 1000
+    wanted = 40 if convention == "upstream" else 39
+    clock, done, ends, waiting = 0.0, 0, [], []
+    for stage in source.waves(np.array([batch])):
+        prefill = stage.steps[0]
+        alone = step_seconds(sets["prefill"], cost, prefill).total[0]
+        decodes = source.decodes(np.array([float(done)]), 1)
+        if convention == "upstream":
+            beside = decode_step_times(run, np.array([float(done)])).total[0] if done else 0.0
+            step = max(alone, beside)
+        else:
+            step = (
+                mixed_step_seconds(sets["prefill"], sets["decode"], cost, prefill, decodes).total[0] if done else alone
+            )
+        clock += step
+        # everyone already decoding gains a token in this step; who has enough leaves
+        waiting = [(first, left - 1) for first, left in waiting]
+        ends += [(first, clock) for first, left in waiting if left == 0]
+        waiting = [(first, left) for first, left in waiting if left > 0]
+        waiting += [(clock, wanted)] * int(stage.requests[0])
+        done += int(stage.requests[0])
+    ends += [(first, clock + left * decode_s) for first, left in waiting]
+    assert columns["ttft_ms"][0] == pytest.approx(1000 * np.mean([first for first, _ in ends]))
+    assert columns["e2e_ms"][0] == pytest.approx(1000 * np.mean([end for _, end in ends]))
+    assert columns["makespan_ms"][0] == pytest.approx(1000 * clock)
