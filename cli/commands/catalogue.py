@@ -11,6 +11,8 @@ from cli.options import FormatOption, OutputOption, StoreOption
 from cli.output import check_format, say, write_rows
 from store.errors import InputError
 
+LONGEST_CELL = 160
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
@@ -97,11 +99,16 @@ def devices(
 
 def _show_one(values: dict[str, object], format_: str, output: Path | None) -> None:
     if format_ == "table":
-        write_rows(
-            ("field", "value"), [[key, value] for key, value in values.items() if value is not None], "table", output
-        )
+        shown = [[key, _short(value)] for key, value in values.items() if value is not None]
+        write_rows(("field", "value"), shown, "table", output)
     else:
         write_rows(list(values), [list(values.values())], format_, output)
+
+
+def _short(value: object) -> object:
+    """Parts as text on a line; what is longer than a person reads is cut (--format json has it whole)."""
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
+    return f"{text[:LONGEST_CELL]} ..." if isinstance(text, str) and len(text) > LONGEST_CELL else text
 
 
 def workloads(  # noqa: PLR0917  one parameter an option

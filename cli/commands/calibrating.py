@@ -1,0 +1,62 @@
+"""calibrate: fit a device profile to measured kernels. Not here: fitting and timing (evaluator.calibration)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cli.options import FormatOption, StoreOption
+from cli.output import check_format, say, write_rows
+from store.errors import InputError
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("calibrate")(calibrate)
+
+
+def calibrate(  # noqa: PLR0917  one parameter an option
+    device: Annotated[str, typer.Argument(help="a known device; with --measure, the new profile's name")],
+    kernels: Annotated[Path | None, typer.Option(help="folder or file of measured kernels (CSV, Parquet)")] = None,
+    measure: Annotated[str | None, typer.Option(help="time kernels on this machine: cpu or cuda")] = None,
+    budget: Annotated[float, typer.Option(help="seconds to measure")] = 60.0,
+    profile: Annotated[
+        Path | None, typer.Option(help="write the profile here [default: DEVICE-calibrated.yaml]")
+    ] = None,
+    format_: FormatOption = "table",
+    store: StoreOption = None,
+) -> int:
+    """Fit a device's profile to measured kernels, and say how well it predicts those it was not fitted to."""
+    check_format(format_, None)
+    if (kernels is None) == (measure is None):
+        raise InputError("calibrate needs --kernels DIR_OR_FILE or --measure cpu|cuda")
+    if measure not in {None, "cpu", "cuda"}:
+        raise InputError(f"--measure {measure} is not one of cpu, cuda")
+    if not 1 <= budget <= 86_400:
+        raise InputError(f"--budget must lie between 1 and 86400 seconds, not {budget:g}")
+    output = profile or Path(f"{Path(device).stem}-calibrated.yaml")
+    if output.exists():
+        raise InputError(f"{output} is there already", hint="name another file: --profile FILE.yaml")
+    from cli.flows import calibrating as flow
+
+    if kernels is not None:
+        done = flow.from_kernels(device, kernels)
+    else:
+        kind: Literal["cpu", "cuda"] = "cuda" if measure == "cuda" else "cpu"
+        done = flow.from_machine(kind, device, budget, _progress)
+    version = flow.keep(done, output, store)
+    write_rows(flow.COLUMNS, done.rows(), format_)
+    if done.calibration.assumed:
+        say(f"assumed, because nothing was measured: {', '.join(done.calibration.assumed)}")
+    say(f"{output} written; version {version} of {done.profile.name} is stored with its measurements")
+    say(f"next: sweepdb evaluate MODEL --device {output} ...   (or keep it by name: sweepdb devices add {output})")
+    return 0
+
+
+def _progress(share: float, what: str) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{share:4.0%} {what}" if share < 1 else "\r\x1b[K")
+        sys.stderr.flush()
