@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,6 +122,13 @@ def parse(arguments: Sequence[str]) -> OptimizerOptions:
 
 
 def _check(options: OptimizerOptions) -> None:
+    for name, limit in (
+        ("--ttft-limits", options.ttft_limit_ms),
+        ("--tpot-limits", options.tpot_limit_ms),
+        ("--reserved-memory-gb", options.reserved_memory_gb),
+    ):
+        if limit is not None and not 0 <= limit < math.inf:
+            raise InputError(f"{name} must be a number of at least 0, not {limit:g}")
     if options.pd_ratio:
         if options.disagg:
             raise InputError("--enable-optimize-prefill-decode-ratio cannot be used together with --disagg")
