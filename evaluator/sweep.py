@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -17,12 +17,16 @@ import numpy as np
 
 from evaluator.canonical import canonical
 from evaluator.capture import CaptureRequest
-from evaluator.cost import CostModel
-from evaluator.cost.theoretical import TheoreticalCost
-from evaluator.evaluate import batch_range, composition_of, cost_model, evaluate_scenario, traces_of
-from evaluator.formats import linear_format
+from evaluator.evaluate import (
+    Trace,
+    assumptions_of,
+    batch_range,
+    capture_requests,
+    composition_of,
+    cost_model,
+    evaluate_scenario,
+)
 from evaluator.identity import RecordBuilder
-from evaluator.occupancy import kv_cache_bits
 from evaluator.operators import OperatorSet, from_json, to_json
 from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
@@ -157,46 +161,9 @@ def _worth_evaluating(
             yield planned, sets, _interval(request, planned, sets)[0]
 
 
-def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
+def captures(planned: PlannedScenario) -> dict[Trace, CaptureRequest]:
     """The operator sets a scenario needs, by trace."""
-    scenario = planned.scenario
-    group, convention = scenario.precision.mxfp4_group_size, scenario.convention
-    linear = linear_format(scenario.precision.linear, mxfp4_group_size=group, convention=convention)
-    experts = linear_format(
-        scenario.precision.experts or scenario.precision.linear, mxfp4_group_size=group, convention=convention
-    )
-    return {
-        trace: CaptureRequest(
-            model=scenario.model,
-            plan=scenario.plan,
-            linear=linear,
-            experts=experts,
-            kv_bits=kv_cache_bits(scenario.precision),
-            trace=trace,
-            compile=planned.compile,
-            convention=convention,
-        )
-        for trace in traces_of(scenario.phase)
-    }
-
-
-def assumptions_of(cost: CostModel, operators: Iterable[OperatorSet]) -> str | None:
-    """What was assumed, one sentence a line: dtypes the device lacks, operators without a formula, calibration."""
-    said = list(cost.assumptions)
-    sets = list(operators)
-    if isinstance(cost, TheoreticalCost):
-        dtypes = {op.matrix_dtype for item in sets for op in item.operators if not op.matrix_flops.is_zero}
-        for dtype in sorted(dtypes):
-            run_in = cost.widened(dtype)
-            lacking = run_in != dtype and not (dtype == "bf16" and run_in == "fp16")
-            if lacking and cost.convention == "upstream":
-                said.append(f"{cost.device.name} has no {dtype} unit: its compute time is left out")
-            elif lacking:
-                said.append(f"{cost.device.name} has no {dtype} unit: computed in {run_in}")
-    said += [
-        f"operator without a formula: {name}" for name in sorted({name for item in sets for name in item.unmodelled})
-    ]
-    return "\n".join(said) or None
+    return capture_requests(planned.scenario, compile_graphs=planned.compile)
 
 
 def _capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
@@ -298,7 +265,7 @@ class _Runner:
             sets = {trace: self.operators[item.key] for trace, item in captures(planned).items()}
             interval, fits = _interval(self.request, planned, sets)
             cost = cost_model(planned.scenario.device, planned.scenario.convention)
-            said = assumptions_of(cost, sets.values())
+            said = "\n".join(assumptions_of(planned.scenario, sets, cost=cost)) or None
         except SweepdbError as error:
             return self._failed(planned, "unsupported", error.message)
         except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
