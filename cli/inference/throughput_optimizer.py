@@ -16,6 +16,7 @@ from cli.inference.curves import draw
 from cli.inference.layout import cross_lines, device_lines, profile_lines
 from cli.inference.options import parse
 from cli.main import INTERRUPTED, say_error
+from cli.render.answers import bias_notes
 from store.errors import SweepdbError
 
 LOG = logging.getLogger("sweepdb")
@@ -32,6 +33,8 @@ def run(arguments: Sequence[str]) -> int:
         LOG.info("device %s", device)
         runs.append(run_device(options, device, store_url))
         _print(device_lines(options, runs[-1]))
+        for table in runs[-1].tables:
+            sys.stderr.writelines(f"{note}\n" for note in bias_notes(table.answer))
         if options.dump_original_results:
             _dump(runs[-1].tables)
         for failure in runs[-1].sweep.failures:

@@ -33,11 +33,11 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
         yield from _groups(answer.nearest_columns, answer.nearest, answer, None if wide else SHOWN["nearest"])
     else:
         yield "\n(no rows)\n"
-    for note in dict.fromkeys((*answer.notes, *_bias_notes(answer))):
+    for note in dict.fromkeys((*answer.notes, *bias_notes(answer))):
         yield f"{note}\n"
 
 
-def _bias_notes(answer: Answer) -> Iterator[str]:
+def bias_notes(answer: Answer) -> Iterator[str]:
     """Small batches miss rare bins of a length distribution: say where the mean prompt is off by more than 5 %."""
     for prefix in ("", "prefill_"):
         realised = f"{prefix}realised_input_length_mean"

@@ -85,6 +85,14 @@ def test_other_limits_evaluate_nothing_and_say_so(optimizer):
     assert ENDING.search(printed.out)[1] == "nothing evaluated"
 
 
+def test_a_batch_too_small_for_its_lengths_is_noted(optimizer):
+    # The best row holds one request a replica, of the bin of midpoint 500; the mean of all bins is
+    # 0.5 x 500 + 0.3 x 2000 + 0.2 x 6000 = 2050.
+    printed = optimizer(CASES["lengths"])
+    assert "has a mean prompt of 500 tokens, the distribution 2050 (-76%)" in printed.err
+    assert "mean prompt" not in printed.out
+
+
 def test_without_plotext_the_answer_comes_with_a_warning(optimizer):
     printed = optimizer(CASES["aggregated"])
     assert "warning: no curves, because plotext is not installed" in printed.err
