@@ -18,7 +18,6 @@ import numpy as np
 from evaluator.canonical import canonical
 from evaluator.capture import CaptureRequest
 from evaluator.evaluate import (
-    Trace,
     assumptions_of,
     batch_range,
     capture_requests,
@@ -161,9 +160,9 @@ def _worth_evaluating(
             yield planned, sets, _interval(request, planned, sets)[0]
 
 
-def captures(planned: PlannedScenario) -> dict[Trace, CaptureRequest]:
+def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
     """The operator sets a scenario needs, by trace."""
-    return capture_requests(planned.scenario, compile_graphs=planned.compile)
+    return dict(capture_requests(planned.scenario, compile_graphs=planned.compile).items())
 
 
 def _capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
