@@ -18,7 +18,7 @@
 -- column: probes | probes | stored and not voided
 -- column: smallest_batch_size | requests | of the probes
 -- column: largest_batch_size | requests | of the probes
--- column: most_common_reason | none | of the failures
+-- column: most_common_reason | none | of the failures; of equally common ones the last in the alphabet
 WITH stored AS (
     SELECT scenario_id, count(*) AS probes, min(batch_size) AS smallest, max(batch_size) AS largest
     FROM probe
@@ -29,7 +29,12 @@ cells AS (
         s.model, s.device, s.workload, s.linear_quantization, s.experts_quantization, s.attention_quantization,
         s.convention, s.phase, s.formula_version, s.status, s.reason, s.scenario_id,
         concat_ws('/', s.tp, s.pp, s.dp, s.ep, s.moe_tp, s.moe_dp) AS split, stored.probes, stored.smallest,
-        stored.largest
+        stored.largest,
+        -- How often the cell has this reason, before the reason itself: the largest text is the most common reason.
+        printf('%09d', count(*) OVER (
+            PARTITION BY s.model, s.device, s.workload, s.linear_quantization, s.experts_quantization,
+                s.attention_quantization, s.convention, s.phase, s.reason
+        )) || s.reason AS counted_reason
     FROM scenario AS s
     JOIN scope ON scope.scenario_id = s.scenario_id
     LEFT JOIN stored ON stored.scenario_id = s.scenario_id
@@ -42,7 +47,8 @@ SELECT
     count(DISTINCT scenario_id) FILTER (WHERE status = 'unsupported') AS unsupported,
     count(DISTINCT scenario_id) FILTER (WHERE status = 'error') AS error,
     coalesce(sum(probes), 0)::BIGINT AS probes, min(smallest) AS smallest_batch_size,
-    max(largest) AS largest_batch_size, mode(reason) FILTER (WHERE status <> 'ok') AS most_common_reason
+    max(largest) AS largest_batch_size, 
+    substr(max(counted_reason) FILTER (WHERE status <> 'ok'), 10) AS most_common_reason
 FROM cells
 GROUP BY ALL
 ORDER BY
