@@ -59,13 +59,13 @@ def run(arguments: Sequence[str]) -> int:
         say_error(error)
         return error.exit_code
     except click_error as error:
-        sys.stderr.write(f"error: {getattr(error, 'message', error)}\nhint: sweepdb COMMAND --help lists the options\n")
+        sys.stderr.write(f"error: {_said(error)}\nhint: sweepdb COMMAND --help lists the options\n")
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("\ninterrupted; what was acknowledged is kept\n")
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader has seen enough: not an error, and nothing more can be written.
+    except (BrokenPipeError, SystemExit):
+        # The reader has seen enough: not an error, and nothing more can be written. Typer turns it into SystemExit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception:  # noqa: BLE001  the boundary: a bug keeps its traceback
@@ -73,6 +73,12 @@ def run(arguments: Sequence[str]) -> int:
         sys.stderr.write("error: this is a bug in sweepdb; the lines above say where\n")
         return BUG
     return outcome if isinstance(outcome, int) else 0
+
+
+def _said(error: Exception) -> str:
+    """The message of a usage error, with the option or argument it is about."""
+    formatted = getattr(error, "format_message", None)
+    return str(formatted() if formatted is not None else error)
 
 
 def say_error(error: SweepdbError) -> None:

@@ -95,7 +95,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a proof: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InputError(

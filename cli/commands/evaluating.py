@@ -34,6 +34,8 @@ def register(app: typer.Typer) -> None:
     app.command("explain")(explain)
 
 
+# Longer than a screen because a command line is declared here and nowhere else: Typer reads options from one signature
+# and has no groups of them. Nothing is computed between the declaration and SweepOptions.
 def evaluate(  # noqa: PLR0917  one parameter an option
     model: Annotated[str | None, typer.Argument(help="id, directory or config.json; several by commas")] = None,
     device: Annotated[str, typer.Option(help="device names or profile files")] = "TEST_DEVICE",
@@ -67,7 +69,7 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     moe_dp_sizes: Annotated[str | None, typer.Option(help="replicas of the expert group")] = None,
     batch_range: Annotated[str | None, typer.Option(help="[min] max batch size of a replica")] = None,
     serving_cost: Annotated[float, typer.Option(help="fixed cost of delivery, ms")] = 0.0,
-    serving_model: Annotated[str, typer.Option(help="how step times become latencies")] = "waves",
+    serving_model: Annotated[str, typer.Option(help="how step times become latencies: waves, or seed002")] = "waves",
     family: Annotated[str, typer.Option(help="auto, theoretical or calibrated cost model")] = "auto",
     sweep: Annotated[
         Path | None, typer.Option("--sweep", help="YAML file: products of models, devices, workloads")
@@ -87,6 +89,8 @@ def evaluate(  # noqa: PLR0917  one parameter an option
             "limits belong to query", hint="evaluate stores every point; then: sweepdb query --tpot-limits 50"
         )
     check_format(format_, None, known=("table", "json"))
+    if jobs < 1:
+        raise InputError(f"--jobs must be at least 1, not {jobs}")
     from cli.flows.requests import SweepOptions, build_request
 
     options = SweepOptions(

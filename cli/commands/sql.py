@@ -66,6 +66,8 @@ def _statement(statement: str | None, file: Path | None) -> str | None:
             return file.read_text(encoding="utf-8")
         except OSError as error:
             raise InputError(f"{file}: cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"{file}: not a text file in UTF-8") from error
     if statement not in {None, "-"}:
         return statement
     return sys.stdin.read() if statement == "-" or not sys.stdin.isatty() else None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from cli.flows.sweep_file import read_sweep_file
+from evaluator.evaluate import SERVING_MODELS
 from evaluator.formats import check_precision
 from evaluator.lengths import load_distribution, mean_output_length
 from evaluator.models import load_model
@@ -85,13 +88,19 @@ def _requests(options: SweepOptions, store_url: str | None) -> list[SweepRequest
             **{item.name: getattr(options, item.name) for item in fields(PlanSearch) if item.name != "rule"},
         ),
         batch_range=options.batch_range,
-        serving_model=options.serving_model,
+        serving_model=_one_of(options.serving_model, SERVING_MODELS, "--serving-model"),
         serving_cost_ms=options.serving_cost_ms,
     )
     by_precision: dict[Precision, list[NamedModel]] = {}
     for model in models:
         by_precision.setdefault(_precision(options, model), []).append(model)
     return [replace(whole, models=tuple(group), precisions=(precision,)) for precision, group in by_precision.items()]
+
+
+def _from_file(options: SweepOptions, path: Path) -> list[SweepOptions]:
+    """The options a sweep file stands for; models named on the command line take the place of its own."""
+    given = {"models": options.models} if options.models else {}
+    return [replace(options, **{**overrides, **given}) for overrides in read_sweep_file(path)]
 
 
 _FAMILIES = ("auto", "theoretical", "calibrated")
@@ -156,6 +165,9 @@ def _workloads(options: SweepOptions, store_url: str | None) -> tuple[Workload, 
 
 def _fixed(input_length: str, output_length: float, common: Mapping[str, Any]) -> Workload:
     length = float(input_length)
+    for option, value in (("--input-length", length), ("--output-length", output_length)):
+        if not math.isfinite(value):
+            raise InputError(f"{option} must be a number of tokens, not {value:g}")
     if length != int(length) or output_length != int(output_length):
         raise InputError(f"lengths are whole tokens, not {input_length} and {output_length:g}")
     return workload_of(input_length=int(length), output_length=int(output_length), **common)
@@ -167,62 +179,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-_LISTS = {"model": "models", "models": "models", "device": "devices", "devices": "devices"}
-_FILE_KEYS = {item.name for item in fields(SweepOptions)} | set(_LISTS) | {"workloads", "precisions"}
-
-
-def _from_file(options: SweepOptions, path: Path) -> list[SweepOptions]:
-    """The options a sweep file stands for: its workloads times its precisions, each over its models and devices."""
-    import yaml
-
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: not a YAML file: {str(error).splitlines()[0]}") from error
-    if not isinstance(document, Mapping):
-        raise InputError(
-            f"{path}: expected a mapping", hint="keys: models, devices, num_devices, workloads, precisions"
-        )
-    unknown = sorted(str(key) for key in document if key not in _FILE_KEYS)
-    if unknown:
-        raise InputError(f"{path}: unknown key {unknown[0]!r}", hint=f"known keys: {', '.join(sorted(_FILE_KEYS))}")
-    plain = {_LISTS.get(str(key), str(key)): _value(value) for key, value in document.items()}
-    workloads, precisions = plain.pop("workloads", None) or [{}], plain.pop("precisions", None) or [{}]
-    base = replace(options, **{key: value for key, value in plain.items() if key != "models" or not options.models})
-    return [
-        replace(
-            base,
-            **_part(workload, _WORKLOAD_KEYS, path, "workloads"),
-            **_part(precision, _PRECISION_KEYS, path, "precisions"),
-        )
-        for workload in workloads
-        for precision in precisions
-    ]
-
-
-_WORKLOAD_KEYS = {
-    "input_length",
-    "output_length",
-    "prefix_cache_hit_rate",
-    "max_batched_tokens",
-    "mtp_tokens",
-    "mtp_acceptance",
-}
-_PRECISION_KEYS = {"linear", "experts", "attention", "mxfp4_group_size"}
-
-
-def _part(data: object, known: set[str], path: Path, what: str) -> dict[str, Any]:
-    if not isinstance(data, Mapping):
-        raise InputError(f"{path}: {what} must be a list of mappings")
-    unknown = sorted(str(key) for key in data if key not in known)
-    if unknown:
-        raise InputError(f"{path}: {what}: unknown key {unknown[0]!r}", hint=f"known keys: {', '.join(sorted(known))}")
-    return {str(key): str(value) if key == "input_length" else _value(value) for key, value in data.items()}
-
-
-def _value(value: object) -> Any:  # noqa: ANN401  YAML values
-    return tuple(value) if isinstance(value, list) and all(not isinstance(item, Mapping) for item in value) else value

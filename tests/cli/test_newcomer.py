@@ -1,0 +1,87 @@
+"""What a newcomer types wrong, and what they are told: one sentence, the right exit code, never a traceback."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from conftest_cli import sweepdb
+
+EVALUATE = "evaluate Qwen/Qwen3-0.6B --dry-run"
+WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("modles: [x]", "unknown key 'modles'\nhint: nearest: modes, models"),
+        ("models: [Qwen/Qwen3-0.6B]\nworkloads: 5", "workloads must be a list of mappings, not 5"),
+        ("models: 7", "models must be a name or a list of names, not 7"),
+        (f"num_devices: two\n{WORKLOAD}", "num_devices must be a whole number, not 'two'"),
+        (f"tp_sizes: two\n{WORKLOAD}", "tp_sizes must be a list of whole numbers, not 'two'"),
+        (f"batch_range: [1, 2, 3]\n{WORKLOAD}", "batch_range must be the largest batch size, or [smallest, largest]"),
+        (f"compile: 3\n{WORKLOAD}", "compile must be true or false, not 3"),
+        ("workloads: [{input_length: 1, output_length: [1]}]", "workloads: output_length must be a number, not [1]"),
+        ("workloads: [{input_lenght: 1}]", "workloads: unknown key 'input_lenght'\nhint: nearest: input_length"),
+        ("precisions: [3]", "precisions: each entry must be a mapping"),
+        ("a: [\n", "not a YAML file: line 2: "),
+        ("- 1", "the file must be a mapping"),
+    ],
+)
+def test_a_sweep_file_names_the_key_that_is_wrong(tmp_path, text, said):
+    file = tmp_path / "sweep.yaml"
+    file.write_text(text, encoding="utf-8")
+    outcome = sweepdb(["evaluate", "--sweep", str(file), "--dry-run"])
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert str(file) in outcome.err
+
+
+def test_a_sweep_file_takes_one_value_where_a_list_has_one(tmp_path):
+    file = tmp_path / "sweep.yaml"
+    file.write_text(
+        f"models: Qwen/Qwen3-0.6B\ndevice: TEST_DEVICE\nnum_devices: 2\ntp_sizes: 2\nbatch_range: 7\n{WORKLOAD}",
+        encoding="utf-8",
+    )
+    # One plan in three phases, 7 batch sizes each.
+    assert "3 scenarios (0 illegal), 21 probes" in sweepdb(["evaluate", "--sweep", str(file), "--dry-run"]).err
+
+
+@pytest.mark.parametrize("command", ["evaluate --dry-run --sweep", "sql -f", "verify", f"{EVALUATE} --device"])
+def test_bytes_that_are_no_text_are_named(tmp_path, command):
+    file = tmp_path / "bytes.yaml"
+    file.write_bytes(b"\xff\xfe\x00")
+    outcome = sweepdb(
+        [*command.split(), str(file), *(["--input-length", "1", "--output-length", "1"] * ("--device" in command))]
+    )
+    assert outcome.code == 2
+    assert "bytes.yaml: not " in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (f"{EVALUATE} --input-length nan --output-length 10", "--input-length must be a number of tokens, not nan"),
+        (f"{EVALUATE} --input-length 1e400 --output-length 10", "--input-length must be a number of tokens, not inf"),
+        (f"{EVALUATE} --input-length 10 --output-length nan", "--output-length must be a number of tokens, not nan"),
+        (f"{EVALUATE} --input-length 10 --output-length 10 --serving-model queue", "--serving-model queue is not one"),
+        (f"{EVALUATE} --input-length 10 --output-length 10 --jobs 0", "--jobs must be at least 1, not 0"),
+        ("query best --tpot-limits abc", "'--tpot-limits'"),
+        ("query best --tpot-definition most", "--tpot-definition most is not one of inclusive, exclusive"),
+        ("void a1b2c3d4", "Missing option '--reason'"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_option(command, said):
+    outcome = sweepdb(command)
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(example_store):
+    command = [sys.executable, "-m", "cli.main", "query", "curve", "--format", "csv", "--store", example_store]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait() == 0
