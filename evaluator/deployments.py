@@ -1,0 +1,217 @@
+"""A measured point as a deployment we can predict: model, device, precision, plan and users of one replica.
+
+What cannot be matched says why, by a rule with a name; what was recorded wrongly is repaired by a rule with a name.
+Not here: predicting (evaluator.prediction) and errors (evaluator.scoring)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import isqrt
+
+from evaluator.device import DeviceProfile
+from evaluator.model import ModelSpec, MoeMlp
+from evaluator.models import load_model
+from evaluator.plan import Plan
+from evaluator.plans import illegality
+from evaluator.precision import Precision
+from evaluator.profiles.load import load_device
+from store.errors import InputError
+from store.records import MeasurementRecord, SideRecord
+
+# Published names that differ from the catalogue's; the weights are the same, or the same but for their precision.
+MODEL_NAMES: Mapping[str, str] = {
+    "bloom-176b": "bigscience/bloom",
+    "llama-2 70b": "meta-llama/Llama-2-70b-hf",
+    "llama-2-70b": "meta-llama/Llama-2-70b-hf",
+    "llama-2 7b": "meta-llama/Llama-2-7b-hf",
+    "llama-3-70b": "meta-llama/Meta-Llama-3-70B",
+    "nvidia/deepseek-r1-nvfp4": "deepseek-ai/DeepSeek-R1",
+    "nvidia/deepseek-v3.1-nvfp4": "deepseek-ai/DeepSeek-V3.1",
+}
+ONE_MODEL: Mapping[str, str] = {"deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3"}
+FORMATS: Mapping[str, str] = {
+    "fp16": "BF16",
+    "bf16": "BF16",
+    "fp8": "FP8",
+    "fp8_block": "FP8_BLOCK",
+    "nvfp4": "NVFP4",
+    "fp4": "NVFP4",
+    "mxfp4": "MXFP4",
+    "w8a8": "W8A8_DYNAMIC",
+    "w4a16": "W4A16",
+    "w8a16": "W8A16_STATIC",
+}
+ENGINE_NAMES = ("sglang", "vllm", "trtllm")
+# The client of these points draws lengths uniformly in 0.8-1 of nominal; engines behind it poll every 10 or 30 steps.
+RANGED_IDS = re.compile(r"^(?:2026_\d\d_\d\d_|dsr1_|minimaxm2_5_|gptoss_|glm5_|qwen3_5_)")
+SHORTEST_RANGED = 0.8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What is predicted for one measured point. `users` is the concurrency of the whole deployment."""
+
+    model_name: str
+    model: ModelSpec
+    device: DeviceProfile
+    precision: Precision
+    plan: Plan
+    engine: str | None
+    mode: str
+    input_length: int
+    output_length: int
+    users: int
+    shortest: float = 1.0
+    repairs: tuple[str, ...] = ()
+
+    @property
+    def users_of_replica(self) -> int:
+        """Users of one attention data-parallel replica, the fullest."""
+        return max(1, -(-self.users // self.plan.dp))
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """(device, model) for leave-one-pair-out; names that share weights are one model."""
+        return self.device.name, ONE_MODEL.get(self.model_name, self.model_name)
+
+    @property
+    def moe(self) -> bool:
+        """Whether the model has experts."""
+        return any(isinstance(group.mlp, MoeMlp) for group in self.model.layers)
+
+
+class Unmatched(Exception):  # noqa: N818  becomes an exclusion with its rule, never an error of the user
+    """Why a point cannot be predicted; `rule` is what is counted."""
+
+    def __init__(self, rule: str, detail: str = "") -> None:
+        super().__init__(detail or rule)
+        self.rule = rule
+
+
+def deployment_of(record: MeasurementRecord) -> Deployment:
+    """The deployment of an aggregated, prefill or decode point. Raises Unmatched."""
+    if record.mode == "disaggregated":
+        raise Unmatched("disaggregated: not predicted by the closed loop")
+    model_name, model = _model(record.model)
+    device = _device(record.device)
+    if record.input_length is None or record.output_length is None:
+        raise Unmatched("lengths not stated")
+    plan, repairs = _plan(model, record)
+    users = record.concurrency or (None if record.decode.batch_size is None else record.decode.batch_size * plan.dp)
+    if users is None:
+        raise Unmatched("concurrency not stated")
+    extra = json.loads(record.extra)
+    ranged = bool(RANGED_IDS.match(str(extra.get("id", ""))))
+    return Deployment(
+        model_name=model_name,
+        model=model,
+        device=device,
+        precision=_precision(model, record, extra),
+        plan=plan,
+        engine=engine_of(record.engine),
+        mode=record.mode or "aggregated",
+        input_length=round(record.input_length),
+        output_length=max(1, round(record.output_length)),
+        users=round(users),
+        shortest=SHORTEST_RANGED if ranged else 1.0,
+        repairs=repairs,
+    )
+
+
+def engine_of(name: str | None) -> str | None:
+    """Our name of a serving engine, from what a source calls it."""
+    folded = re.sub(r"[^a-z]", "", (name or "").lower())
+    if "tensorrt" in folded:
+        return "trtllm"
+    return next((known for known in ENGINE_NAMES if known in folded), None)
+
+
+@lru_cache(maxsize=512)
+def _model_or_reason(name: str) -> tuple[str, ModelSpec] | str:
+    short = MODEL_NAMES.get(name.lower(), name)
+    try:
+        return load_model(short)
+    except InputError as error:
+        return str(error)
+
+
+def _model(name: str | None) -> tuple[str, ModelSpec]:
+    if name is None:
+        raise Unmatched("model not stated")
+    found = _model_or_reason(name)
+    if isinstance(found, str):
+        raise Unmatched("model not covered", found)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _device_or_reason(name: str) -> DeviceProfile | str:
+    for candidate in (name, name.rsplit("-", 1)[0]):
+        try:
+            return load_device(candidate)
+        except InputError as error:
+            reason = str(error)
+    return reason
+
+
+def _device(name: str | None) -> DeviceProfile:
+    if name is None:
+        raise Unmatched("device not stated")
+    found = _device_or_reason(name)
+    if isinstance(found, str):
+        raise Unmatched("device not covered", found)
+    return found
+
+
+def _plan(model: ModelSpec, record: MeasurementRecord) -> tuple[Plan, tuple[str, ...]]:
+    side, repairs = repaired(record.decode)
+    moe = next((group.mlp for group in model.layers if isinstance(group.mlp, MoeMlp)), None)
+    tp, pp, dp = side.tp or 1, side.pp or 1, side.dp
+    if moe is None:
+        plan = Plan(tp=tp, pp=pp, dp=dp or 1)
+    else:
+        ep, moe_tp = side.ep or 1, side.moe_tp
+        if dp is None:  # attention data parallelism follows from the experts' split
+            dp = max(1, ep * (moe_tp or 1) // tp)
+        plan = Plan(tp=tp, pp=pp, dp=dp, ep=ep, moe_tp=moe_tp or max(1, tp * dp // ep))
+    reason = illegality(model, plan, plan.num_devices)
+    if reason is not None:
+        raise Unmatched("plan not legal", reason)
+    return plan, repairs
+
+
+def repaired(side: SideRecord) -> tuple[SideRecord, tuple[str, ...]]:
+    """Sizes recorded twice (tp 64 with experts 8 x 8 for what the id calls tp8_ep8): the root of each.
+
+    The pattern is experts' tensor and expert parallel sizes equal, and their product in one attention size alone."""
+    group = (side.tp or 1) * (side.dp or 1)
+    ep, moe_tp = side.ep or 1, side.moe_tp or 1
+    root = isqrt(group)
+    if group < 16 or ep != moe_tp or ep * moe_tp != group or root * root != group or root != ep:
+        return side, ()
+    if (side.tp or 1) == group:
+        return replace(side, tp=root, ep=root, moe_tp=1), ("parallelism recorded twice",)
+    if (side.dp or 1) == group:
+        return replace(side, dp=root, ep=root, moe_tp=1), ("parallelism recorded twice",)
+    return side, ()
+
+
+def _precision(model: ModelSpec, record: MeasurementRecord, extra: Mapping[str, object]) -> Precision:
+    stated = (record.precision or "").lower()
+    linear = _format(extra.get("gemm_quant_mode"), stated)
+    experts = _format(extra.get("moe_quant_mode"), stated)
+    if model.native_experts == "MXFP4" and experts in {"NVFP4", "MXFP4"}:
+        linear, experts = model.native_linear, "MXFP4"  # gpt-oss: only its experts are narrow
+    kv = (record.kv_precision or "").lower()
+    return Precision(linear=linear, experts=experts, attention="FP8" if kv == "fp8" else "DISABLED")
+
+
+def _format(mode: object, stated: str) -> str:
+    name = str(mode).lower() if mode else (re.split(r"[ (?]", stated)[0] or "bf16")
+    if name not in FORMATS:
+        raise Unmatched("precision not covered", name)
+    return FORMATS[name]

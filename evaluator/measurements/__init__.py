@@ -1,0 +1,10 @@
+"""Files of measured serving points as typed records: pure readers, one a format.
+
+Not here: storing records (store.measurements), and comparing them with predictions (evaluator.scoring)."""
+
+from __future__ import annotations
+
+from evaluator.measurements.building import Problem, ReadResult
+from evaluator.measurements.reading import FORMATS, read_measurements
+
+__all__ = ["FORMATS", "Problem", "ReadResult", "read_measurements"]

@@ -1,0 +1,175 @@
+"""What every reader of measurements shares: numbers that may be missing, problems by file and line, content keys."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from evaluator.canonical import content_key
+from store.errors import InputError
+from store.records import MeasurementRecord, SideRecord
+
+LARGEST_FILE_BYTES = 1 << 28
+MISSING = {"", "none", "nan", "null", "n/a", "-"}
+
+# How the field defines the two latencies; every reader says which one its source means.
+TTFT = "arrival of the request to its first token, queueing included"
+TPOT_EXCLUSIVE = "(e2e - ttft) / (output tokens - 1), mean over requests"
+TPOT_INCLUSIVE = "e2e / output tokens"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A line or item that could not be read; the others of its file were."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadResult:
+    """Records of a file, and what in it could not be read."""
+
+    records: tuple[MeasurementRecord, ...]
+    problems: tuple[Problem, ...] = ()
+    format: str = ""
+
+
+class BadItem(Exception):  # noqa: N818  becomes a Problem, never seen outside this package
+    """Why one line or item cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One point of a file, before its content key is known."""
+
+    model: str | None = None
+    device: str | None = None
+    engine: str | None = None
+    engine_version: str | None = None
+    mode: str | None = None
+    precision: str | None = None
+    kv_precision: str | None = None
+    num_devices: int | None = None
+    input_length: float | None = None
+    output_length: float | None = None
+    concurrency: float | None = None
+    request_rate: float | None = None
+    prefill: SideRecord = field(default_factory=SideRecord)
+    decode: SideRecord = field(default_factory=SideRecord)
+    metrics: Mapping[str, float | None]
+    definitions: Mapping[str, str]
+    extra: Mapping[str, Any]
+
+
+def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
+    """The record of an item, keyed by its content and not by the file it stood in: importing again adds nothing."""
+    metrics = {name: value for name, value in item.metrics.items() if value is not None}
+    if not metrics:
+        raise BadItem("no measured value that we know")
+    for name, value in metrics.items():
+        if not value > 0:
+            raise BadItem(f"{name} is {value:g}: a measured value must be above 0")
+    values = {name: getattr(item, name) for name in Item.__slots__}
+    made = MeasurementRecord(
+        **{
+            **values,
+            "key": "",
+            "source": "",
+            "source_format": source_format,
+            "metrics": metrics,
+            "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
+            "extra": json.dumps(_plain(dict(item.extra)), sort_keys=True, ensure_ascii=False),
+        }
+    )
+    return replace(made, key=content_key(made), source=source)
+
+
+def read_rows(
+    path: Path, source_format: str, required: Iterable[str], item_of: Callable[[Mapping[str, str]], Item]
+) -> ReadResult:
+    """Records of a CSV file, one a line; `item_of` raises BadItem for a line that makes no sense."""
+    records: list[MeasurementRecord] = []
+    problems: list[Problem] = []
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file)
+            names = reader.fieldnames or []
+            missing = [name for name in required if name not in names]
+            if missing:
+                raise InputError(f"{path}: no column {missing[0]!r}", hint=f"columns found: {', '.join(names[:12])}")
+            for row in reader:
+                where = f"{path.name}:{reader.line_num}"
+                try:
+                    records.append(record(item_of(_complete(row)), source=where, source_format=source_format))
+                except BadItem as problem:
+                    problems.append(Problem(where=where, what=str(problem)))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path}: cannot be read: {error}") from error
+    return ReadResult(records=tuple(records), problems=tuple(problems), format=source_format)
+
+
+def _complete(row: Mapping[str | Any, str | Any]) -> Mapping[str, str]:
+    if None in row or None in row.values():
+        raise BadItem("more or fewer fields than the header has")
+    return row
+
+
+def number(row: Mapping[str, Any], *names: str) -> float | None:
+    """The first of these fields that is there, as a number; None where none is."""
+    for name in names:
+        value = row.get(name)
+        if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+            continue
+        if isinstance(value, bool):
+            raise BadItem(f"{name}: {value!r} is not a number")
+        try:
+            found = float(value)
+        except (TypeError, ValueError):
+            raise BadItem(f"{name}: {value!r} is not a number") from None
+        if math.isnan(found):
+            continue
+        if math.isinf(found):
+            raise BadItem(f"{name} is infinite")
+        return found
+    return None
+
+
+def whole(row: Mapping[str, Any], *names: str) -> int | None:
+    """As `number`, a whole number; 0, which some tables write for "does not apply", is missing."""
+    value = number(row, *names)
+    if value is None or value == 0:
+        return None
+    if value < 0 or value != int(value):
+        raise BadItem(f"{names[0]}: {value:g} is not a whole number of at least 1")
+    return int(value)
+
+
+def text(row: Mapping[str, Any], *names: str) -> str | None:
+    """The first of these fields that is there, as text."""
+    for name in names:
+        value = row.get(name)
+        if value is not None and str(value).strip().lower() not in MISSING:
+            return str(value).strip()
+    return None
+
+
+def rest(row: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
+    """Fields that no reader interprets: kept as they are."""
+    known = set(used)
+    return {name: value for name, value in row.items() if name not in known and value is not None and value != ""}
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  JSON values have no narrower type
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,65 @@
+"""Latencies of a deployment from the device profile, operators and an engine profile.
+
+Not here: where deployments come from (evaluator.deployments), and how wrong the latencies are (evaluator.scoring)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+from evaluator.capture import CaptureRequest, capture
+from evaluator.cost import CostModel
+from evaluator.deployments import Deployment
+from evaluator.evaluate import capture_requests, cost_model
+from evaluator.operators import OperatorSet
+from evaluator.serving.closed_loop import ClosedLoop, LoopTimes, simulate
+from evaluator.serving.engines import EngineProfile
+from evaluator.serving.phases import Scenario
+from evaluator.serving.step_tables import StepTable, TableExtents, step_table
+from evaluator.workload import Workload
+
+LONGEST_STEP = 16_384  # tokens of a step that tables reach; proportional beyond
+
+
+def operators_of(
+    deployment: Deployment, captured: Callable[[CaptureRequest], OperatorSet] | None = None
+) -> Mapping[str, OperatorSet]:
+    """Both operator sets of a deployment, by trace. `captured` looks them up; by default torch traces them."""
+    scenario = Scenario(
+        model=deployment.model,
+        device=deployment.device,
+        precision=deployment.precision,
+        plan=deployment.plan,
+        workload=Workload(input_length=deployment.input_length, output_length=deployment.output_length),
+        phase="aggregated",
+    )
+    look_up = captured or _captured
+    return {trace: look_up(request) for trace, request in capture_requests(scenario, compile_graphs=True).items()}
+
+
+@lru_cache(maxsize=256)
+def _captured(request: CaptureRequest) -> OperatorSet:
+    return capture(request)
+
+
+def table_of(
+    deployment: Deployment, operators: Mapping[str, OperatorSet], *, sequences: int, cost: CostModel | None = None
+) -> StepTable:
+    """Step times of one replica, for up to `sequences` users of it."""
+    mean = (1.0 + deployment.shortest) / 2
+    windows = tuple(sorted({group.window for group in deployment.model.layers if group.window is not None}))
+    extents = TableExtents(
+        input_length=deployment.input_length,
+        decode_keys=mean * (deployment.input_length + deployment.output_length / 2),
+        sequences=sequences,
+        tokens=LONGEST_STEP + sequences,
+    )
+    return step_table(operators, cost or cost_model(deployment.device, "physical"), extents, windows)
+
+
+def predicted(deployment: Deployment, table: StepTable, engine: EngineProfile) -> LoopTimes:
+    """The closed loop of one replica with its share of the users."""
+    loop = ClosedLoop(
+        users=deployment.users_of_replica, output_length=deployment.output_length, shortest=deployment.shortest
+    )
+    return simulate(table, engine, loop)

@@ -1,0 +1,113 @@
+"""Kernel seconds of one replica as small tables over tokens, prompts and decoding sequences, for the closed loop.
+
+Not here: what an engine adds to kernels (evaluator.serving.engines), and who asks when (evaluator.serving.closed_loop).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.cost import CostModel
+from evaluator.operators import Operator, OperatorSet
+from evaluator.step import operator_seconds
+from evaluator.sums import BatchSums, FloatArray, repeated, request_sums
+
+SPACING = 128
+PROMPT_STRETCHES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTable:
+    """Kernel seconds of one replica, without any engine overhead.
+
+    `linear` is the time of everything but attention and the head for 0, `spacing`, 2 `spacing` ... new tokens;
+    `attention` the prefill attention of a prompt that has grown to 0, 1/n, 2/n ... of `input_length`. `decode_linear`
+    belongs to 0, 1, 2 ... decoding sequences, and so does `decode_own`: their attention and their rows of the head
+    (at 0: one row, for the first token of a prompt)."""
+
+    spacing: int
+    linear: tuple[float, ...]
+    input_length: int
+    attention: tuple[float, ...]
+    decode_linear: tuple[float, ...]
+    decode_own: tuple[float, ...]
+    layers: int = 0
+    moe_layers: int = 0
+
+    def linear_s(self, tokens: float) -> float:
+        """Non-attention seconds of `tokens` new tokens; proportional beyond the table."""
+        return _interpolated(self.linear, tokens / self.spacing)
+
+    def attention_s(self, tokens: float) -> float:
+        """Attention seconds of the first `tokens` of a prompt."""
+        return _interpolated(self.attention, tokens / self.input_length * (len(self.attention) - 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableExtents:
+    """How far a table must reach: the prompt, keys of a decoding sequence on average, sequences, tokens of a step."""
+
+    input_length: int
+    decode_keys: float
+    sequences: int
+    tokens: int
+
+
+def step_table(
+    operators: Mapping[str, OperatorSet], cost: CostModel, extents: TableExtents, windows: Sequence[int] = ()
+) -> StepTable:
+    """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode."""
+    prefill, decode = operators["prefill"].operators, operators["decode"].operators
+    shared = [one for one in prefill if not one.per_phase and one.driver != "sequences"]
+    head = [one for one in prefill if not one.per_phase and one.driver == "sequences"]
+    tokens = np.arange(0, extents.tokens + SPACING, SPACING, dtype=np.float64)
+    sequences = np.arange(0, extents.sequences + 1, dtype=np.float64)
+    batch = np.maximum(sequences, 1.0)
+    own = _seconds(
+        [one for one in decode if one.per_phase],
+        repeated(request_sums(1.0, extents.decode_keys - 1.0, windows=windows), batch),
+        cost,
+    )
+    counted = [one for one in decode if one.per_phase and one.attention is not None]
+    return StepTable(
+        spacing=SPACING,
+        linear=_tuple(_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0)),
+        input_length=extents.input_length,
+        attention=_tuple(_attention([one for one in prefill if one.per_phase], extents.input_length, cost, windows)),
+        decode_linear=_tuple(_seconds(shared, _tokens(batch), cost)),
+        decode_own=_tuple(own * (sequences > 0) + _seconds(head, _tokens(batch), cost)),
+        layers=sum(one.count for one in counted),
+        moe_layers=sum(one.count for one in prefill if one.experts is not None and one.experts.role == "gate_up"),
+    )
+
+
+def _attention(operators: Sequence[Operator], input_length: int, cost: CostModel, windows: Sequence[int]) -> FloatArray:
+    grown = input_length * np.arange(1, PROMPT_STRETCHES + 1) / PROMPT_STRETCHES
+    seconds = _seconds(operators, request_sums(grown, 0.0, windows=windows), cost)
+    return np.concatenate(([0.0], seconds))
+
+
+def _tokens(tokens: FloatArray) -> BatchSums:
+    return BatchSums(tokens=tokens, sequences=tokens, pairs=tokens, keys=tokens)
+
+
+def _seconds(operators: Iterable[Operator], sums: BatchSums, cost: CostModel) -> FloatArray:
+    total = np.zeros(sums.tokens.shape)
+    for operator in operators:
+        total = total + operator.count * np.asarray(operator_seconds(operator, cost, sums).total())
+    return total
+
+
+def _tuple(values: FloatArray) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)
+
+
+def _interpolated(values: tuple[float, ...], position: float) -> float:
+    last = len(values) - 1
+    if position >= last:
+        return values[last] * position / last
+    low = int(position)
+    return values[low] + (values[low + 1] - values[low]) * (position - low)
