@@ -78,3 +78,13 @@ def test_what_is_refused(tmp_path, monkeypatch, arguments, complaint):
 def test_a_written_profile_is_read_back_whole(name):
     profile = load_device(name)
     assert profile_from_text(profile_yaml(profile), "written") == profile
+
+
+@pytest.mark.survival
+def test_this_machine_is_measured_fitted_and_kept(tmp_path):
+    url, profile = f"sqlite:///{tmp_path}/store.sqlite", tmp_path / "here.yaml"
+    outcome = sweepdb(f"calibrate here --measure cpu --budget 4 --profile {profile} --format json", url)
+    assert outcome.code == 0, outcome.err
+    assert "gemm.bf16" in {row["kernel"] for row in json.loads(outcome.out)}
+    assert "version 1 of here is stored with its measurements" in outcome.err
+    assert load_device(str(profile)).memory_bandwidth_bytes_per_s > 0

@@ -306,3 +306,9 @@ def test_a_bundle_carries_a_store_over_once(example_store, tmp_path):
     assert [{k: v for k, v in row.items() if k not in local} for row in here] == [
         {k: v for k, v in row.items() if k not in local} for row in there
     ]
+
+
+def test_an_empty_probe_is_refused_with_a_sentence(example_store):
+    outcome = sweepdb(["explain", ""], example_store)
+    assert outcome.code == 2
+    assert outcome.err.startswith("error: '' is not a probe")
