@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -91,12 +91,16 @@ def reports() -> dict[str, Report]:
     return {report.name: report for report in map(read_header, sorted(FOLDER.glob("*.sql")))}
 
 
+def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
+    return f"nearest: {', '.join(nearest)}" if nearest else f"known: {', '.join(sorted(known))}"
+
+
 def report(name: str) -> Report:
     """One report; an unknown name lists the nearest."""
     known = reports()
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
-        raise InputError(f"unknown report {name!r}", hint=f"nearest: {', '.join(nearest or sorted(known))}")
+        raise InputError(f"unknown report {name!r}", hint=_nearest(nearest, known))
     return known[name]
 
 

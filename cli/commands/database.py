@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from cli.options import FormatOption, StoreOption
@@ -69,10 +67,14 @@ def check(format_: FormatOption = "table", store: StoreOption = None) -> int:
         say(f"fault: {fault}")
     if not report.whole:
         raise StoreError(
-            f"{len(report.faults)} faults found",
+            f"{_counted(len(report.faults))} found in {parse_url(store).display}",
             hint="a faulty snapshot is rebuilt by: sweepdb db seal; a faulty database needs its backup",
         )
     return 0
+
+
+def _counted(faults: int) -> str:
+    return "1 fault" if faults == 1 else f"{faults} faults"
 
 
 def vacuum(store: StoreOption = None) -> int:
@@ -85,11 +87,17 @@ def vacuum(store: StoreOption = None) -> int:
     return 0
 
 
-def seal_store(store: Annotated[str | None, typer.Option("--store", envvar="SWEEPDB_STORE")] = None) -> int:
+def seal_store(store: StoreOption = None) -> int:
     """Lay new blocks down as Parquet, so that questions are fast; rebuild what is missing or wrong."""
     from store.location import parse_url
     from store.sealing import seal_location
 
-    report = seal_location(parse_url(store))
-    say(", ".join(f"{name.replace('_', ' ')} {getattr(report, name)}" for name in report.__dataclass_fields__))
+    location = parse_url(store)
+    report = seal_location(location)
+    for part in report.rejected:
+        say(f"not used, written anew: {part.path.name}: {part.reason}")
+    say(
+        f"{report.probes_sealed:,} probes sealed in {report.parts_written} new parts;"
+        f" {report.probes:,} in {report.parts} parts, {report.bytes:,} bytes, in {report.directory}"
+    )
     return 0

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import FormatOption, OutputOption, StoreOption
-from cli.output import check_format, say, write_rows
+from cli.output import check_format, say, write_rows, write_text
+from cli.render.rows import table_lines
 
 if TYPE_CHECKING:
-    from store.sweeps import SweepSummary
+    from collections.abc import Iterator
+
+    from store.sweeps import SweepDetail, SweepSummary
 
 COLUMNS = (
     "sweep",
@@ -106,14 +109,7 @@ def show(
 
     detail = show_sweep(location, reference)
     if format_ == "table":
-        write_rows(("sweep", "value"), list(zip(COLUMNS, _row(detail.summary), strict=True)), "table", output)
-        say()
-        contents = [[c.model, c.device, c.workload, c.phase, c.scenarios, c.probes] for c in detail.contents]
-        write_rows(("model", "device", "workload", "phase", "scenarios", "probes"), contents, "table")
-        failed = [[o.status, o.scenarios, o.reason] for o in detail.outcomes if o.status != "ok"]
-        if failed:
-            say()
-            write_rows(("status", "scenarios", "reason"), failed, "table")
+        write_text(_sweep_lines(detail), output)
         return 0
     columns = (*COLUMNS, "arguments", "outcomes", "contents")
     outcomes = [{"status": o.status, "reason": o.reason, "scenarios": o.scenarios} for o in detail.outcomes]
@@ -125,6 +121,18 @@ def show(
     row_json = [*_row(detail.summary), detail.summary.arguments, outcomes, contents_json]
     write_rows(columns, [row_json], format_, output)
     return 0
+
+
+def _sweep_lines(detail: SweepDetail) -> Iterator[str]:
+    """A sweep for a person: itself, what it stored, and what failed."""
+    yield from table_lines(("sweep", "value"), list(zip(COLUMNS, _row(detail.summary), strict=True)))
+    yield "\n"
+    contents = [[c.model, c.device, c.workload, c.phase, c.scenarios, c.probes] for c in detail.contents]
+    yield from table_lines(("model", "device", "workload", "phase", "scenarios", "probes"), contents)
+    failed = [[o.status, o.scenarios, o.reason] for o in detail.outcomes if o.status != "ok"]
+    if failed:
+        yield "\n"
+        yield from table_lines(("status", "scenarios", "reason"), failed)
 
 
 def void(
