@@ -46,7 +46,7 @@ _ALWAYS_MERGED_ROWS = 50_000
 _ROW_GROUP_ROWS = 122_880
 _RETIRED_KEPT_S = 300.0  # a reader opens the parts it listed within this time; a slower one lists them again
 _LOCK_WAIT_S = 120.0
-_SEALING_MEMORY = "2GB"
+_SEALING_MEMORY = "1GB"
 _SORTING = ".sorting"  # where DuckDB sorts what does not fit in memory
 
 
