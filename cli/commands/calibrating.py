@@ -19,12 +19,15 @@ def register(app: typer.Typer) -> None:
 
 
 def calibrate(  # noqa: PLR0917  one parameter an option
-    device: Annotated[str, typer.Argument(help="a known device; with --measure, the new profile's name")],
+    device: Annotated[
+        str | None, typer.Argument(help="a known device; with --measure, the new profile's name [default: this-cpu]")
+    ] = None,
     kernels: Annotated[Path | None, typer.Option(help="folder or file of measured kernels (CSV, Parquet)")] = None,
     measure: Annotated[str | None, typer.Option(help="time kernels on this machine: cpu or cuda")] = None,
-    budget: Annotated[float, typer.Option(help="seconds to measure")] = 60.0,
+    budget: Annotated[float, typer.Option("--budget", "--seconds", help="seconds to measure")] = 60.0,
     profile: Annotated[
-        Path | None, typer.Option(help="write the profile here [default: DEVICE-calibrated.yaml]")
+        Path | None,
+        typer.Option("--profile", "--output", help="write the profile here [default: DEVICE-calibrated.yaml]"),
     ] = None,
     format_: FormatOption = "table",
     store: StoreOption = None,
@@ -37,6 +40,10 @@ def calibrate(  # noqa: PLR0917  one parameter an option
         raise InputError(f"--measure {measure} is not one of cpu, cuda")
     if not 1 <= budget <= 86_400:
         raise InputError(f"--budget must lie between 1 and 86400 seconds, not {budget:g}")
+    if device is None:
+        if measure is None:
+            raise InputError("--kernels needs the device they were measured on", hint="sweepdb devices lists them")
+        device = f"this-{measure}"
     output = profile or Path(f"{Path(device).stem}-calibrated.yaml")
     if output.exists():
         raise InputError(f"{output} is there already", hint="name another file: --profile FILE.yaml")

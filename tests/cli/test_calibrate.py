@@ -59,6 +59,7 @@ def test_a_profile_is_never_overwritten(kernels, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        ("calibrate --kernels nowhere", "needs the device they were measured on"),
         ("calibrate a100_sxm", "needs --kernels DIR_OR_FILE or --measure cpu|cuda"),
         ("calibrate a100_sxm --measure tpu", "not one of cpu, cuda"),
         ("calibrate a100_sxm --measure cpu --budget 0", "between 1 and 86400"),
@@ -83,8 +84,8 @@ def test_a_written_profile_is_read_back_whole(name):
 @pytest.mark.survival
 def test_this_machine_is_measured_fitted_and_kept(tmp_path):
     url, profile = f"sqlite:///{tmp_path}/store.sqlite", tmp_path / "here.yaml"
-    outcome = sweepdb(f"calibrate here --measure cpu --budget 4 --profile {profile} --format json", url)
+    outcome = sweepdb(f"calibrate --measure cpu --seconds 4 --output {profile} --format json", url)
     assert outcome.code == 0, outcome.err
     assert "gemm.bf16" in {row["kernel"] for row in json.loads(outcome.out)}
-    assert "version 1 of here is stored with its measurements" in outcome.err
+    assert "version 1 of this-cpu is stored with its measurements" in outcome.err
     assert load_device(str(profile)).memory_bandwidth_bytes_per_s > 0
