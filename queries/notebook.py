@@ -102,6 +102,10 @@ class Notebook:
         """Tokens per $ and per kWh by the prices entered."""
         return self._ask("cost", options)
 
+    def by_length(self, **options: Any) -> Answer:  # noqa: ANN401
+        """The best aggregated plan and P:D pair of each stored workload, by input length."""
+        return self._ask("by-length", options)
+
     def report(self, name: str, **options: Any) -> Answer:  # noqa: ANN401
         """Any report by its name."""
         return self._ask(name, options)

@@ -12,7 +12,7 @@ from queries.library import Report
 from queries.question import Question
 from store.errors import InputError
 
-ScopeKind = Literal["question", "whole", "sweeps", "probes"]
+ScopeKind = Literal["question", "workloads", "whole", "sweeps", "probes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,7 @@ SHAPES: Mapping[str, Shape] = {
     "nearest": Shape(has_mode=True),
     "sensitivity": Shape(has_mode=True),
     "cost": Shape(has_mode=True),
+    "by-length": Shape(needs=(("aggregated",), ("prefill",), ("decode",)), scope="workloads"),
     "device-profiles": Shape(),
     "coverage": Shape(scope="whole"),
     "why": Shape(scope="probes"),
@@ -75,7 +76,7 @@ _EVERY_PAIR = 2**40
 def phases_of(question: Question, stored: Collection[str]) -> tuple[str, ...]:
     """The phases a report looks at; an error when they are not stored, or a limit has no metric in any of them."""
     shape = SHAPES[question.report]
-    if shape.scope != "question" or question.report == "device-profiles":
+    if shape.scope not in {"question", "workloads"} or question.report == "device-profiles":
         return tuple(sorted(stored))
     if shape.has_mode:
         phases = _PAIR if question.options.mode == "pd" else (mode_of(question, stored),)

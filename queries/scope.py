@@ -17,10 +17,9 @@ from store.wide import SCENARIO_TABLES
 LARGEST_BATCH = 2**31 - 1
 _VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 _HAS_PROBES = "EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
-_SUBJECTS_OF_SWEEP = (
-    "(sj.model_id, sj.workload_id, sj.precision_id, sj.convention) IN (SELECT j2.model_id, j2.workload_id,"
-    " j2.precision_id, j2.convention FROM sweep_interval i JOIN scenario s2 ON s2.id = i.scenario_id"
-    " JOIN subject j2 ON j2.id = s2.subject_id WHERE i.sweep_id = ? AND s2.status = 'ok')"
+_OF_SWEEP = (
+    "({wanted}) IN (SELECT {wanted} FROM sweep_interval i JOIN scenario s2 ON s2.id = i.scenario_id"
+    " JOIN subject sj ON sj.id = s2.subject_id WHERE i.sweep_id = ? AND s2.status = 'ok')"
 )
 _PLAIN = {
     "input_length": "w.input_length",
@@ -73,17 +72,23 @@ class _Filter:
         self.parameters.extend(parameters)
 
 
-def resolve_scope(transaction: ReadTransaction, scope: Scope) -> ResolvedScope:
-    """The scenarios a scope stands for; an empty store or an unknown name is an error that says what to do."""
+def resolve_scope(
+    transaction: ReadTransaction, scope: Scope, *, over_workloads: bool = False, workloads: Sequence[int] = ()
+) -> ResolvedScope:
+    """The scenarios a scope stands for; an empty store or an unknown name is an error that says what to do. With
+    `over_workloads` the workload divides no groups, and no filter means every workload rather than the newest one's."""
     wanted = _Filter()
     _leave_out_voided(transaction, wanted)
     sweep_id = None
     if scope.sweep is not None or scope.last:
         sweep_id = _sweep_id(transaction, scope)
     elif scope.is_default:
-        wanted.add(_SUBJECTS_OF_SWEEP, _newest_sweep(transaction))
+        same = "sj.model_id, sj.precision_id, sj.convention" + ("" if over_workloads else ", sj.workload_id")
+        wanted.add(_OF_SWEEP.format(wanted=same), _newest_sweep(transaction))
+    if workloads:
+        wanted.add(f"sj.workload_id IN ({_marks(workloads)})", *workloads)
     _add_filters(transaction, scope, wanted)
-    return _resolved(transaction, scope, sweep_id, wanted)
+    return _resolved(transaction, scope, sweep_id, wanted, over_workloads=over_workloads)
 
 
 def resolve_whole_store(transaction: ReadTransaction, scope: Scope) -> ResolvedScope:
@@ -133,30 +138,6 @@ def resolve_probes(transaction: ReadTransaction, references: Sequence[str]) -> R
         formula_versions=tuple(sorted({int(str(row[3])) for row in found})),
         families=tuple(sorted({str(row[4]) for row in found})),
         serving_models=tuple(sorted({str(row[5]) for row in found})),
-    )
-
-
-def resolve_pinned(transaction: ReadTransaction, pinned: Sequence[tuple[str, int, int, int]]) -> ResolvedScope:
-    """Scenarios by content key with their batch intervals and groups: what a proof was about."""
-    stored = {
-        str(row[1]): (int(str(row[0])), str(row[2]))
-        for row in transaction.rows(
-            "SELECT sc.id, sc.key, sj.phase FROM scenario sc JOIN subject sj ON sj.id = sc.subject_id"
-        )
-    }
-    missing = [key for key, *_ in pinned if key not in stored]
-    if missing:
-        raise InputError(
-            f"{len(missing)} of {len(pinned)} scenarios of this proof are not in the store, {missing[0][:8]} first",
-            hint="verify against the store the proof was made on, or a copy or import of it",
-        )
-    return ResolvedScope(
-        rows=tuple(
-            ScopeRow(scenario_id=stored[key][0], first_batch_size=first, last_batch_size=last, question_group=group)
-            for key, first, last, group in pinned
-        ),
-        groups=(),
-        phases=frozenset(stored[key][1] for key, *_ in pinned),
     )
 
 
@@ -258,7 +239,7 @@ def _filter_names(transaction: ReadTransaction, scope: Scope, wanted: _Filter) -
         names = [device_name(transaction, name) for name in scope.devices]
         wanted.add(f"sj.device_name IN ({_marks(names)})", *names)
     if scope.workload is not None:
-        ids = _workload_ids(transaction, scope.workload)
+        ids = workload_ids(transaction, scope.workload)
         wanted.add(f"sj.workload_id IN ({_marks(ids)})", *ids)
     for name, (column, table, source) in _NAMED.items():
         value = getattr(scope, name)
@@ -301,7 +282,8 @@ def device_name(transaction: ReadTransaction, name: str) -> str:
     raise _unknown("device", name, known)
 
 
-def _workload_ids(transaction: ReadTransaction, name: str) -> list[int]:
+def workload_ids(transaction: ReadTransaction, name: str) -> list[int]:
+    """The workloads that a name, a label or the beginning of a key stands for; an unknown one names the nearest."""
     statement = (
         "SELECT w.id FROM workload w LEFT JOIN workload_name n ON n.workload_id = w.id"
         " WHERE n.name = ? OR w.name = ? OR w.label = ? OR w.key LIKE ?"
@@ -328,7 +310,13 @@ def _unknown(what: str, value: str, known: Sequence[str]) -> InputError:
 
 
 def _resolved(
-    transaction: ReadTransaction, scope: Scope, sweep_id: int | None, wanted: _Filter, *, first_batch: int = 1
+    transaction: ReadTransaction,
+    scope: Scope,
+    sweep_id: int | None,
+    wanted: _Filter,
+    *,
+    first_batch: int = 1,
+    over_workloads: bool = False,
 ) -> ResolvedScope:
     newest = "1 = 1" if scope.all_versions or sweep_id is not None else "age = 1"
     joined = (
@@ -358,10 +346,10 @@ def _resolved(
     lines: list[str] = []
     scoped = []
     for row in rows:
-        group_key = (row[13], row[14], row[15], row[8])
+        group_key = (row[13], None if over_workloads else row[14], row[15], row[8])
         if group_key not in groups:
             groups[group_key] = len(groups)
-            lines.append(_line(row))
+            lines.append(_line(row, "every workload" if over_workloads else str(row[4])))
         scoped.append(
             ScopeRow(
                 scenario_id=int(str(row[0])),
@@ -381,10 +369,10 @@ def _resolved(
     )
 
 
-def _line(row: Sequence[object]) -> str:
+def _line(row: Sequence[object], workload: str) -> str:
     experts = f", experts {row[6]}" if row[6] != row[5] else ""
     attention = f", KV {row[7]}" if row[7] != "DISABLED" else ""
-    return f"{row[3]} · {row[4]} · {row[5]}{experts}{attention} · {row[8]}"
+    return f"{row[3]} · {workload} · {row[5]}{experts}{attention} · {row[8]}"
 
 
 def _narrowed(scope: Scope) -> str:

@@ -12,12 +12,12 @@ from typing import Self
 from queries.connect import StoreConnection
 from queries.library import SCOPED, Report, report
 from queries.parameters import SHAPES, parameters_of, phases_of
+from queries.pinned import resolve_pinned
 from queries.question import Answer, Question, Scope
 from queries.scope import (
     ResolvedScope,
     ScopeRow,
     device_name,
-    resolve_pinned,
     resolve_probes,
     resolve_scope,
     resolve_two_sweeps,
@@ -267,7 +267,7 @@ def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned |
         return resolve_two_sweeps(transaction, *question.options.sweeps)
     if kind == "probes":
         return resolve_probes(transaction, question.options.probes)
-    return resolve_scope(transaction, question.scope)
+    return resolve_scope(transaction, question.scope, over_workloads=kind == "workloads")
 
 
 def _check_options(question: Question) -> None:
@@ -278,6 +278,8 @@ def _check_options(question: Question) -> None:
         raise InputError("why compares two probes", hint="sweepdb query why a1b2c3d4:175 e5f6a7b8:64")
     if name == "diff" and len(options.sweeps) != 2:
         raise InputError("diff compares two sweeps", hint="sweepdb sweeps lists them")
+    if name == "by-length" and question.rank_by is not None:
+        raise InputError("by-length ranks by tokens/s/device and requests/s/device", hint="leave --rank-by out")
     if name in {"compare", "pd-counts"} and pairs.num_devices is None:
         raise InputError(f"report {name} needs a device budget", hint="add --num-devices N")
     if name == "sensitivity" and not options.vary:

@@ -16,6 +16,8 @@ SHOWN: Mapping[str, Sequence[str]] = {
                 "ttft_ms", "tpot_ms", "memory_free_gib", "probe"),
     "pd-ratio": ("rank", "prefill_plan", "prefill_batch_size", "ttft_ms", "prefill_qps", "decode_plan",
                  "decode_batch_size", "tpot_ms", "decode_qps", "pd_ratio", "balanced_qps"),
+    "by-length": ("workload", "input_length_mean", "output_length", "device", "plan", "batch_size", "rate_per_device",
+                  "plan_changes", "prefill_plan", "decode_plan", "pd_ratio", "qps_per_device_bound", "pair_changes"),
 }  # fmt: skip
 _COUNTS = ("prefill_instances", "decode_instances", "devices_idle", "system_qps", "qps_per_device")
 _TRANSFER = ("kv_transfer_ms", "ttft_with_transfer_ms", "transfer_hides")

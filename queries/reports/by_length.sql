@@ -1,0 +1,109 @@
+-- name: by-length
+-- summary: how the best aggregated plan and the best P:D ratio change with input length: one line a stored workload
+-- parameters: rules
+-- parameters: limits
+-- parameter: prefill_device | VARCHAR | none | prefill instances on any stored device
+-- parameter: decode_device | VARCHAR | none | decode instances on any stored device
+-- parameter: prefill_instance_devices | BIGINT | devices | prefill instances of any size
+-- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
+-- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
+-- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
+-- column: question_group | none | group of model, precision and convention, over every workload of the scope
+-- column: position | none | 1 is the shortest mean input; ties go to the shorter output, then the workload's key
+-- column: workload | none | name of the workload, else its label
+-- column: workload_key | sha256 | content key of the workload
+-- column: input_length | tokens | NULL for a length distribution
+-- column: input_length_mean | tokens | mean prompt; what lines are ordered by
+-- column: output_length | tokens | generated tokens, mean for a distribution
+-- column: device | none | of the best aggregated plan; NULL where no aggregated row satisfies the limits
+-- column: plan | none | the aggregated plan with the most generated tokens/s/device; ties as in best
+-- column: batch_size | requests | its best batch size by tokens/s
+-- column: rate_per_device | tokens/s | generated tokens/s of that plan / its devices
+-- column: plan_changes | none | whether device or plan differs from the line before; NULL at the first and beside a NULL
+-- column: prefill_device | none | of the prefill side
+-- column: prefill_plan | none | the prefill plan with the most requests/s/device; NULL where none satisfies the limits
+-- column: prefill_batch_size | requests | its best batch size by requests/s
+-- column: decode_device | none | of the decode side
+-- column: decode_plan | none | the decode plan with the most requests/s/device; NULL where none satisfies the limits
+-- column: decode_batch_size | requests | its best batch size by requests/s
+-- column: pd_ratio | ratio | decode_qps / prefill_qps: prefill instances for each decode instance
+-- column: qps_per_device_bound | requests/s | 1 / (prefill devices / prefill_qps + decode devices / decode_qps), the highest of any pair: both sides have the most requests/s/device
+-- column: pair_changes | none | whether a device or plan of the pair differs from the line before; NULL at the first and beside a NULL
+-- column: probe | none | of the aggregated winner
+-- column: prefill_probe | none | of the prefill side
+-- column: decode_probe | none | of the decode side
+WITH workloads AS (
+    SELECT DISTINCT question_group, workload, workload_key, input_length, input_length_mean, output_length
+    FROM scoped
+),
+scenarios AS (
+    SELECT DISTINCT scenario_id, workload_key FROM scoped
+),
+aggregated_side AS (
+    SELECT
+        picked.question_group, scenarios.workload_key, device, plan, batch_size, probe,
+        rate / num_devices AS rate_per_device
+    FROM picked(
+        'aggregated', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+        $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'rate'
+    ) AS picked
+    JOIN scenarios ON scenarios.scenario_id = picked.scenario_id
+    QUALIFY row_number() OVER (
+        PARTITION BY picked.question_group, scenarios.workload_key
+        ORDER BY rate / num_devices DESC, latency_ms, batch_size, scenario
+    ) = 1
+),
+prefill_side AS (
+    SELECT
+        side.question_group, scenarios.workload_key, device, plan, batch_size, probe, num_devices,
+        qps * $prefill_degradation AS qps
+    FROM side(
+        'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+        $ttft_limit_ms, NULL, NULL, FALSE
+    ) AS side
+    JOIN scenarios ON scenarios.scenario_id = side.scenario_id
+    WHERE ($prefill_device IS NULL OR device = $prefill_device)
+        AND ($prefill_instance_devices IS NULL OR num_devices = $prefill_instance_devices)
+    QUALIFY row_number() OVER (
+        PARTITION BY side.question_group, scenarios.workload_key
+        ORDER BY side.qps / num_devices DESC, latency_ms, batch_size, scenario
+    ) = 1
+),
+decode_side AS (
+    SELECT
+        side.question_group, scenarios.workload_key, device, plan, batch_size, probe, num_devices,
+        qps * $decode_degradation AS qps
+    FROM side(
+        'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+        NULL, $tpot_limit_ms, $min_user_rate, FALSE
+    ) AS side
+    JOIN scenarios ON scenarios.scenario_id = side.scenario_id
+    WHERE ($decode_device IS NULL OR device = $decode_device)
+        AND ($decode_instance_devices IS NULL OR num_devices = $decode_instance_devices)
+    QUALIFY row_number() OVER (
+        PARTITION BY side.question_group, scenarios.workload_key
+        ORDER BY side.qps / num_devices DESC, latency_ms, batch_size, scenario
+    ) = 1
+)
+SELECT
+    w.question_group, row_number() OVER by_length AS position, w.workload, w.workload_key, w.input_length,
+    w.input_length_mean, w.output_length, a.device, a.plan, a.batch_size, a.rate_per_device,
+    a.device <> lag(a.device) OVER by_length OR a.plan <> lag(a.plan) OVER by_length AS plan_changes,
+    p.device AS prefill_device, p.plan AS prefill_plan, p.batch_size AS prefill_batch_size, d.device AS decode_device,
+    d.plan AS decode_plan, d.batch_size AS decode_batch_size, d.qps / p.qps AS pd_ratio,
+    1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS qps_per_device_bound,
+    CASE
+        WHEN p.plan IS NOT NULL AND d.plan IS NOT NULL AND lag(p.plan) OVER by_length IS NOT NULL
+            AND lag(d.plan) OVER by_length IS NOT NULL
+            THEN p.device <> lag(p.device) OVER by_length OR p.plan <> lag(p.plan) OVER by_length
+                OR d.device <> lag(d.device) OVER by_length OR d.plan <> lag(d.plan) OVER by_length
+    END AS pair_changes,
+    a.probe, p.probe AS prefill_probe, d.probe AS decode_probe
+FROM workloads AS w
+LEFT JOIN aggregated_side AS a ON a.question_group = w.question_group AND a.workload_key = w.workload_key
+LEFT JOIN prefill_side AS p ON p.question_group = w.question_group AND p.workload_key = w.workload_key
+LEFT JOIN decode_side AS d ON d.question_group = w.question_group AND d.workload_key = w.workload_key
+WINDOW by_length AS (
+    PARTITION BY w.question_group ORDER BY w.input_length_mean, w.output_length, w.workload_key
+)
+ORDER BY w.question_group, position;
