@@ -53,7 +53,11 @@ def marginal_prompt_s(table: StepTable, engine: EngineProfile) -> float:
     steps = length / budget if length > budget else 1.0 / (budget // length)
     tokens = min(budget, (budget // length) * length or budget)
     kernels = steps * table.linear_s(tokens) + table.attention_s(length)
-    return steps * engine.step_s(table) + 1e-3 * engine.step_per_prompt_ms + engine.prefill_factor * kernels
+    return (
+        steps * (engine.step_s(table) + engine.prompt_step_s())
+        + 1e-3 * engine.step_per_prompt_ms
+        + engine.prefill_factor * kernels
+    )
 
 
 def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopTimes:
@@ -90,7 +94,7 @@ class _Play:
         self.count = loop.prompts or PROMPTS_A_USER * loop.users
         self.tokens, self.outputs = _lengths(table.input_length, loop.output_length, loop.shortest, self.count)
         self.decode_s = decode_steps_s(table, engine)
-        self.step_s = engine.step_s(table)
+        self.step_s, self.prompt_step_s = engine.step_s(table), engine.prompt_step_s()
         self.now = self.ttft = self.tpot = 0.0
         self.step = self.oldest = self.done_of_oldest = 0
         self.arrival = [0.0] * min(loop.users, self.count)
@@ -143,7 +147,11 @@ class _Play:
         engine, table = self.engine, self.table
         slow, fast = engine.prefill_factor, engine.decode_factor
         factor = (slow * used + fast * decodes) / (used + decodes)
-        host = self.step_s + 1e-3 * (engine.step_per_decode_ms * decodes + engine.step_per_prompt_ms * prompts)
+        host = (
+            self.step_s
+            + self.prompt_step_s
+            + 1e-3 * (engine.step_per_decode_ms * decodes + engine.step_per_prompt_ms * prompts)
+        )
         kernels = factor * table.linear_s(used + decodes) + slow * attention
         return host + kernels + (fast if decodes else slow) * table.decode_own[decodes]
 

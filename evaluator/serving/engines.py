@@ -32,6 +32,11 @@ class EngineProfile:
     busy_from: int = 16
     layer_us: float = 0.0  # each layer of a step: launches, where kernels were not measured with theirs
     moe_layer_us: float = 0.0  # each layer with experts, besides
+    prompt_step_ms: float = 0.0  # each step with prompts in it, besides: it is not replayed from a graph
+
+    def prompt_step_s(self) -> float:
+        """Host seconds that prompts add to a step, however many."""
+        return 1e-3 * self.prompt_step_ms
 
     def step_s(self, table: StepTable) -> float:
         """Host seconds of a step, whatever is in it."""
