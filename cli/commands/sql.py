@@ -105,30 +105,43 @@ def _schema(format_: str, output: Path | None) -> int:
 
 
 def _prompt(location: StoreLocation, limits: Limits, format_: str) -> int:
-    import atexit
-    import readline
-
-    history = Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state")) / "sweepdb" / "history"
-    if history.exists():
-        readline.read_history_file(history)
-
-    def keep_history() -> None:
-        history.parent.mkdir(parents=True, exist_ok=True)
-        readline.write_history_file(history)
-
-    atexit.register(keep_history)
+    _remember()
     say("one SELECT at a time, ended by ;  --  .schema shows views and columns, .quit leaves")
-    while (text := _typed()) is not None:
+    while True:
         try:
+            text = _typed()
+            if text is None:
+                return 0
             if text == ".schema":
                 _schema(format_, None)
+            elif text.startswith("."):
+                say(f"error: no command {text}\nhint: .schema shows views and columns, .quit leaves")
             elif text:
                 _run(location, text, limits, format_, None)
+        except KeyboardInterrupt:
+            say("\ninterrupted; .quit leaves")
         except SweepdbError as error:
             say(f"error: {error.message}")
             if error.hint:
                 say(f"hint: {error.hint}")
-    return 0
+
+
+def _remember() -> None:
+    """Keep what is typed from one prompt to the next, where the user's directory lets us."""
+    import atexit
+    import readline
+    from contextlib import suppress
+
+    history = Path(os.environ.get("XDG_STATE_HOME", Path.home() / ".local" / "state")) / "sweepdb" / "history"
+    with suppress(OSError):
+        readline.read_history_file(history)
+
+    def keep_history() -> None:
+        with suppress(OSError):
+            history.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(history)
+
+    atexit.register(keep_history)
 
 
 def _typed() -> str | None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
+import pty
+import select
+import signal
 import subprocess
 import sys
 
@@ -85,3 +90,46 @@ def test_a_reader_that_has_seen_enough_is_no_error(example_store):
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait() == 0
+
+
+def test_show_writes_all_of_a_sweep_to_the_file_that_was_asked_for(tmp_path, example_store):
+    (sweep,) = json.loads(sweepdb("sweeps --format json", example_store).out)
+    file = tmp_path / "sweep.txt"
+    shown = sweepdb(f"show {sweep['sweep']}", example_store).out
+    assert sweepdb(f"show {sweep['sweep']} --output {file}", example_store).out == ""
+    assert file.read_text(encoding="utf-8") == shown
+    assert "\n\nmodel" in shown
+
+
+def test_sealing_says_in_words_what_it_did(example_store):
+    assert " probes sealed in 0 new parts; " in sweepdb("db seal", example_store).err
+
+
+def test_an_interrupt_leaves_the_statement_and_not_the_prompt(tmp_path, example_store):
+    pid, terminal = pty.fork()
+    if pid == 0:  # the child becomes the command; whoever runs the tests may have told it to ignore interrupts
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.environ["XDG_STATE_HOME"] = str(tmp_path)
+        os.execv(sys.executable, [sys.executable, "-m", "cli.main", "sql", "--store", example_store])
+    _until(terminal, "sweepdb> ")
+    for typed, answered in [
+        ("SELECT 1\n", "...> "),
+        ("\x03", "interrupted; .quit leaves"),
+        (".no\n", "no command .no"),
+        ("SELECT 20 + 22 AS answer;\n", " 42\r\n"),
+        (".quit\n", ".quit"),
+    ]:
+        os.write(terminal, typed.encode())
+        _until(terminal, answered)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    os.close(terminal)
+    assert "SELECT 20 + 22" in (tmp_path / "sweepdb" / "history").read_text(encoding="utf-8")
+
+
+def _until(terminal: int, text: str) -> str:
+    """What a terminal shows up to a text."""
+    shown = ""
+    while text not in shown:
+        assert select.select([terminal], [], [], 20)[0], f"waited for {text!r}, saw {shown!r}"
+        shown += os.read(terminal, 4096).decode(errors="replace")
+    return shown
