@@ -74,7 +74,7 @@ def query(  # noqa: PLR0917  one parameter an option
     prefill_degradation: Annotated[float, typer.Option(help="share of prefill QPS kept in service")] = 1.0,
     decode_degradation: Annotated[float, typer.Option(help="share of decode QPS kept in service")] = 1.0,
     rank_by: Annotated[str | None, typer.Option(help="another order")] = None,
-    top: Annotated[int, typer.Option(help="rows a group")] = 10,
+    top: Annotated[int | None, typer.Option(help="rows a group [default: 10; 40 of curves and steps]")] = None,
     composition: Annotated[
         bool, typer.Option("--composition", help="add the requests of each length bin in each row's batch")
     ] = False,
@@ -86,6 +86,7 @@ def query(  # noqa: PLR0917  one parameter an option
         str | None, typer.Option(help="curve, pareto, sensitivity: aggregated, prefill, decode or pd")
     ] = None,
     vary: Annotated[str | None, typer.Option(help="sensitivity: one or two of ttft, tpot, e2e, memory")] = None,
+    mix: Annotated[list[str] | None, typer.Option(help="mix: WORKLOAD=WEIGHT, once for each workload")] = None,
     steps: Annotated[int, typer.Option(help="sensitivity over two limits: values of each")] = 5,
     price_date: Annotated[str | None, typer.Option(help="prices of this ISO date [default: the newest]")] = None,
     format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl, parquet or json-full")] = "table",
@@ -149,7 +150,7 @@ def query(  # noqa: PLR0917  one parameter an option
             prefill_degradation=prefill_degradation,
             decode_degradation=decode_degradation,
         ),
-        top=top,
+        top=10 if top is None else top,
         rank_by=rank_by,
         options=ReportOptions(
             mode=mode,
@@ -157,6 +158,7 @@ def query(  # noqa: PLR0917  one parameter an option
             sweeps=tuple(names or ()) if report == "diff" else (),
             vary=parse_names(vary),
             steps=steps,
+            mix=tuple(map(_weighted, mix or ())),
             price_date=price_date,
         ),
     )
@@ -167,10 +169,19 @@ def query(  # noqa: PLR0917  one parameter an option
 
             write_proof(answer, proof, session.location, session.pinned())
             say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
-        code = _show(answer, format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty)
+        code = _show(_cut(answer, top, format_), format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty)
         if composition:
             _show_composition(answer, session.location, format_)
     return code
+
+
+def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
+    """Reports without a rank of their own end where --top says, and in a table where a person stops reading."""
+    from cli.render.answers import LONG, SHOWN_OF_LONG, shortened
+
+    if "top" in answer.parameters or (top is None and (format_ != "table" or answer.report not in LONG)):
+        return answer
+    return shortened(answer, SHOWN_OF_LONG if top is None else top)
 
 
 def _show_composition(answer: Answer, location: StoreLocation, format_: str) -> None:
@@ -193,6 +204,16 @@ RULES = {
     "allocation": ("budget", "exact"),
     "kv_charge": ("full", "mean"),
 }
+
+
+def _weighted(text: str) -> tuple[str, float]:
+    name, separator, weight = text.rpartition("=")
+    if not separator or not name:
+        raise InputError(f"--mix {text}: a workload and its weight are expected", hint="such as --mix chat=0.6")
+    try:
+        return name, float(weight)
+    except ValueError:
+        raise InputError(f"--mix {text}: {weight!r} is no weight", hint="such as --mix chat=0.6") from None
 
 
 def _definitions(preset: str, **rules: str | None) -> Definitions:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from cli.render.rows import table_lines
 from queries.question import Answer
 
+_PROBES = ("prefill_probe", "decode_probe")
 _COMMON = ("rank", "device", "plan", "batch_size", "concurrency")
 SHOWN: Mapping[str, Sequence[str]] = {
     "best": (*_COMMON, "rate", "ttft_ms", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
@@ -14,15 +18,22 @@ SHOWN: Mapping[str, Sequence[str]] = {
     "decode": (*_COMMON, "rate", "qps", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
     "nearest": ("rank", "phase", "device", "plan", "batch_size", "binding_limit", "miss", "relax_to", "admitted_then",
                 "ttft_ms", "tpot_ms", "memory_free_gib", "probe"),
-    "pd-ratio": ("rank", "prefill_plan", "prefill_batch_size", "ttft_ms", "prefill_qps", "decode_plan",
-                 "decode_batch_size", "tpot_ms", "decode_qps", "pd_ratio", "balanced_qps"),
-    "by-length": ("workload", "input_length_mean", "output_length", "device", "plan", "batch_size", "rate_per_device",
-                  "plan_changes", "prefill_plan", "decode_plan", "pd_ratio", "qps_per_device_bound", "pair_changes"),
+    "pd-ratio": ("rank", "prefill_plan", "ttft_ms", "prefill_qps", "decode_plan", "tpot_ms", "decode_qps", "pd_ratio",
+                 "balanced_qps", *_PROBES),
+    "devices": (*_COMMON, "rate", "rate_per_device", "qps", "ttft_ms", "tpot_ms", "num_devices", "probe"),
+    "cost": ("rank", "device", "plan", "rate", "tokens_per_usd", "usd_per_million_tokens", "tokens_per_kwh",
+             "break_even_usd_per_device_hour", "usd_per_device_hour", "price_from", "probe"),
+    "coverage": ("model", "device", "workload", "linear_quantization", "convention", "phase", "plans", "scenarios_ok",
+                 "illegal", "unsupported", "error", "probes", "most_common_reason"),
 }  # fmt: skip
-_COUNTS = ("prefill_instances", "decode_instances", "devices_idle", "system_qps", "qps_per_device")
+_COUNTED = ("rank", "prefill_plan", "ttft_ms", "decode_plan", "tpot_ms", "pd_ratio", "prefill_instances",
+            "decode_instances", "devices_idle", "system_qps", "qps_per_device", *_PROBES)  # fmt: skip
 _TRANSFER = ("kv_transfer_ms", "ttft_with_transfer_ms", "transfer_hides")
+LONG = ("curve", "sensitivity", "pareto", "diff")  # a row a stored batch size, where no --top ends them
+SHOWN_OF_LONG = 40
 _GIBIBYTE = 2**30
 NOTED_BIAS = 0.05
+_NOTE_WIDTH = 120
 
 
 def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
@@ -35,8 +46,26 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
         yield from _groups(answer.nearest_columns, answer.nearest, answer, None if wide else SHOWN["nearest"])
     else:
         yield "\n(no rows)\n"
-    for note in dict.fromkeys((*answer.notes, *bias_notes(answer))):
-        yield f"{note}\n"
+    notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer))))
+    if notes:
+        yield "\n"
+    for note in notes:
+        yield textwrap.fill(note, _NOTE_WIDTH, subsequent_indent="  ", break_long_words=False) + "\n"
+
+
+def shortened(answer: Answer, rows_a_group: int) -> Answer:
+    """The first rows of each group, and a note of how many were left out."""
+    position = answer.columns.index("question_group") if "question_group" in answer.columns else None
+    seen: Counter[object] = Counter()
+    kept = []
+    for row in answer.rows:
+        group = None if position is None else row[position]
+        seen[group] += 1
+        if seen[group] <= rows_a_group:
+            kept.append(row)
+    left_out = len(answer.rows) - len(kept)
+    note = (f"{left_out:,} more rows: --top N shows more of them, --format csv all",) if left_out else ()
+    return replace(answer, rows=tuple(kept), notes=(*answer.notes, *note))
 
 
 def bias_notes(answer: Answer) -> Iterator[str]:
@@ -93,8 +122,7 @@ def _shown(answer: Answer) -> Sequence[str] | None:
     if answer.report == "pd-ratio":
         options = answer.question.pairs
         columns = (
-            *columns,
-            *(_COUNTS if options.num_devices else ()),
+            *(_COUNTED if options.num_devices else columns),
             *(_TRANSFER if options.kv_transfer_gb_per_s else ()),
         )
     return columns
@@ -124,4 +152,14 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequ
     chosen = [name for name in (shown or columns) if name in names and name != "question_group"]
     indices = [names.index(name) for name in chosen]
     heads = [{"rate": "tokens_per_s"}.get(name, name) for name in chosen]
-    yield from table_lines(heads, [[row[index] for index in indices] for row in held])
+    yield from table_lines(heads, [[_number_of(row[index], names[index]) for index in indices] for row in held])
+
+
+def _number_of(value: object, name: str) -> object:
+    """`why` has numbers and names in one column, so numbers come as text; a table shows them as numbers."""
+    if name not in {"first", "second"} or not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        return value

@@ -133,3 +133,27 @@ def _until(terminal: int, text: str) -> str:
         assert select.select([terminal], [], [], 20)[0], f"waited for {text!r}, saw {shown!r}"
         shown += os.read(terminal, 4096).decode(errors="replace")
     return shown
+
+
+def test_a_long_table_ends_where_top_says_and_tells_what_it_left_out(example_store):
+    steps = sweepdb("query sensitivity --vary tpot --format csv", example_store).out.splitlines()[1:]
+    table = sweepdb("query sensitivity --vary tpot --top 3", example_store).out
+    assert sum(line.startswith("tpot ") for line in table.splitlines()) == 3
+    assert f"{len(steps) - 3:,} more rows: --top N" in table
+    unasked = sweepdb("query curve", example_store).out
+    assert sum("TEST_DEVICE" in line for line in unasked.splitlines()) == 40
+    assert len(json.loads(sweepdb("query curve --top 5 --format json", example_store).out)) == 5
+
+
+def test_every_ranked_table_prints_references_to_its_probes(example_store):
+    table = sweepdb("query pd-ratio --num-devices 32 --top 1", example_store).out
+    rows = json.loads(sweepdb("query pd-ratio --num-devices 32 --top 1 --format json", example_store).out)
+    assert rows[0]["prefill_probe"] in table
+    assert rows[0]["decode_probe"] in table
+
+
+def test_why_shows_numbers_to_the_digits_a_person_reads(example_store):
+    rows = json.loads(sweepdb("query best --top 2 --format json", example_store).out)
+    table = sweepdb(f"query why {rows[0]['probe']} {rows[1]['probe']}", example_store).out
+    (line,) = [line for line in table.splitlines() if line.startswith("result") and " ttft_ms " in line]
+    assert line.split()[3] == f"{rows[0]['ttft_ms']:.1f}"
