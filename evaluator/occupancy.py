@@ -82,7 +82,7 @@ def _cache(run: Run, moment: Literal["prompt", "middle", "end"], requests: Float
 
 def _wave_activations(run: Run) -> FloatArray:
     peak = np.zeros(run.batch_sizes.shape)
-    for stage in run.source.waves(run.requests):
+    for stage in run.source.largest_waves(run.requests):
         for sums in stage.steps:
             peak[stage.batch] = np.maximum(peak[stage.batch], activation_bytes(run.operators["prefill"], sums))
     return peak

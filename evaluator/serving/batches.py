@@ -45,6 +45,9 @@ class BatchSource(Protocol):
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
         """Prefill of all requests, all there at the start, in waves under the token budget."""
 
+    def largest_waves(self, requests: Integers) -> Sequence[WaveStage]:
+        """Of those waves, at least the largest of each batch: what memory must hold."""
+
     def decodes(self, requests: FloatArray, new_tokens: int) -> BatchSums:
         """One decode step over all requests half-way through their output, each adding `new_tokens`."""
 
@@ -121,6 +124,10 @@ class FixedLengths:
             WaveStage(batch=last, requests=rest[last], repeats=np.ones_like(last), steps=self._steps(rest[last])),
         ]
         return [stage for stage in stages if stage.batch.size]
+
+    def largest_waves(self, requests: Integers) -> Sequence[WaveStage]:
+        """Two stages at most: all of them."""
+        return self.waves(requests)
 
     def wave_requests(self, requests: Integers) -> FloatArray:
         """Prompts of one replica in a full wave, or all there are."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluator.composition import Ties, largest_remainder, realised_mean
 from evaluator.serving.batches import CachedTokens, Convention, Integers, WaveStage, new_prompt_tokens
-from evaluator.serving.packing import PromptKind, pack
+from evaluator.serving.packing import PackedSteps, PromptKind, pack
 from evaluator.sums import BatchSums, FloatArray, composed, repeated, request_sums
 from evaluator.workload import LengthBin
 
@@ -73,10 +73,7 @@ class MixedLengths:
 
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
         """One stage a step: the k-th step of every batch that has one."""
-        samples = self.composition(requests)
-        square = self.convention == "upstream"
-        budget = self.token_budget if self.rule == "packed" else _everything(samples, self.prompts)
-        packed = pack(samples, self.prompts, budget, windows=self.windows, square=square)
+        packed = self._packed(requests, first_only=False)
         stages = []
         for index in range(int(packed.count.max())):
             batch = np.flatnonzero(packed.count > index)
@@ -90,6 +87,18 @@ class MixedLengths:
                 )
             )
         return stages
+
+    def largest_waves(self, requests: Integers) -> Sequence[WaveStage]:
+        """The first step of every batch: none has more tokens, and none more prompts, for short ones come first."""
+        packed = self._packed(requests, first_only=True)
+        batch = np.arange(packed.count.size)
+        return [WaveStage(batch=batch, requests=packed.finished, repeats=np.ones_like(batch), steps=(packed.sums,))]
+
+    def _packed(self, requests: Integers, *, first_only: bool) -> PackedSteps:
+        samples = self.composition(requests)
+        square = self.convention == "upstream"
+        budget = self.token_budget if self.rule == "packed" else _everything(samples, self.prompts)
+        return pack(samples, self.prompts, budget, windows=self.windows, square=square, first_only=first_only)
 
     def wave_requests(self, requests: Integers) -> FloatArray:
         """Prompts of mean length in one step, at least one."""

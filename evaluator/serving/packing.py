@@ -43,19 +43,19 @@ def pack(
     *,
     windows: tuple[int, ...] = (),
     square: bool = False,
+    first_only: bool = False,
 ) -> PackedSteps:
-    """The steps of batches that hold `samples[i, j]` prompts of kind j."""
+    """The steps of batches that hold `samples[i, j]` prompts of kind j; with `first_only` the first step of each."""
     lengths = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
     ends = np.cumsum(samples * lengths, axis=1)
+    starts = ends - samples * lengths
+    if first_only:
+        starts, ends = np.minimum(starts, token_budget), np.minimum(ends, token_budget)
     count = -(-ends[:, -1] // token_budget)
     first = np.concatenate(([0], np.cumsum(count)[:-1])).astype(np.int64)
     steps = _Accumulator(int(count.sum()), windows)
     for index, kind in enumerate(kinds):
-        steps.add(
-            _pieces(first, ends[:, index] - samples[:, index] * lengths[index], ends[:, index], token_budget),
-            kind,
-            square=square,
-        )
+        steps.add(_pieces(first, starts[:, index], ends[:, index], token_budget), kind, square=square)
     return PackedSteps(first=first, count=count, finished=steps.finished, sums=steps.sums())
 
 

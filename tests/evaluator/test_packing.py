@@ -69,3 +69,15 @@ def test_every_step_holds_what_one_token_at_a_time_gives(case, square):
             ("done", packed.finished),
         ):
             assert values[own].tolist() == [step[name] for step in expected], name
+
+
+@given(batches(), st.booleans())
+def test_the_first_step_alone_is_the_first_of_all(case, square):
+    samples, kinds, budget, window = case
+    every = pack(samples, kinds, budget, windows=(window,), square=square)
+    first = pack(samples, kinds, budget, windows=(window,), square=square, first_only=True)
+    assert first.count.tolist() == [1] * len(samples)
+    for name in ("tokens", "sequences", "pairs", "keys"):
+        assert getattr(first.sums, name).tolist() == getattr(every.sums, name)[every.first].tolist()
+    assert first.finished.tolist() == every.finished[every.first].tolist()
+    assert every.sums.tokens.max() == first.sums.tokens.max()
