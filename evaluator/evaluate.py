@@ -4,6 +4,7 @@ Not here: which scenarios there are, what is stored, and whether a probe fits or
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -70,8 +71,9 @@ def capture_requests(scenario: Scenario, *, compile_graphs: bool) -> dict[Trace,
     }
 
 
+@functools.lru_cache(maxsize=64)
 def cost_model(device: DeviceProfile, convention: Convention) -> CostModel:
-    """The family of cost model that a device profile says it has."""
+    """The family of cost model that a device profile says it has; a calibration is read once, not once a scenario."""
     if device.family == "theoretical":
         return TheoreticalCost(device=device, convention=convention)
     from evaluator.cost.calibrated import calibrated_cost

@@ -137,21 +137,20 @@ def run_sweep(
     return runner.report(key, interrupted=interrupted)
 
 
-def evaluate_all(request: SweepRequest) -> Iterator[ProbeBlock]:
-    """Every block of a request, stored nowhere: for benchmarks and notebooks."""
-    for planned, sets, (first, last) in _worth_evaluating(request):
+def evaluate_all(request: SweepRequest, operators: dict[str, OperatorSet] | None = None) -> Iterator[ProbeBlock]:
+    """Every block of a request, stored nowhere: for benchmarks and notebooks. `operators` keeps what is captured."""
+    for planned, sets, (first, last) in _worth_evaluating(request, {} if operators is None else operators):
         yield evaluate_scenario(planned.scenario, np.arange(first, last + 1), sets)
 
 
 def count_probes(request: SweepRequest) -> int:
     """How many probes a request stands for; nothing is evaluated."""
-    return sum(last - first + 1 for _, _, (first, last) in _worth_evaluating(request))
+    return sum(last - first + 1 for _, _, (first, last) in _worth_evaluating(request, {}))
 
 
 def _worth_evaluating(
-    request: SweepRequest,
+    request: SweepRequest, operators: dict[str, OperatorSet]
 ) -> Iterator[tuple[PlannedScenario, dict[str, OperatorSet], tuple[int, int]]]:
-    operators: dict[str, OperatorSet] = {}
     for planned in planned_scenarios(request):
         if planned.illegal is None and _unsupported(planned) is None:
             sets = {

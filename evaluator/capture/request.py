@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
@@ -34,11 +35,16 @@ class CaptureRequest:
     @property
     def key(self) -> str:
         """sha256 of the canonical form of everything that decides the operators."""
-        # Names and what the published weights come in decide defaults elsewhere, and no operator.
-        bare = replace(self, model=replace(self.model, architecture="", native_linear="", native_experts=""))
-        form = {"capture_version": CAPTURE_VERSION, **asdict(bare)}
-        text = json.dumps(form, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return _key(self)
+
+
+@functools.lru_cache(maxsize=4096)  # the scenarios of one plan, on every device and workload, ask for the same sets
+def _key(request: CaptureRequest) -> str:
+    # Names and what the published weights come in decide defaults elsewhere, and no operator.
+    bare = replace(request, model=replace(request.model, architecture="", native_linear="", native_experts=""))
+    form = {"capture_version": CAPTURE_VERSION, **asdict(bare)}
+    text = json.dumps(form, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def layers_of_stages(model: ModelSpec, stages: int) -> tuple[tuple[int, ...], ...]:
