@@ -106,6 +106,10 @@ class Notebook:
         """The best aggregated plan and P:D pair of each stored workload, by input length."""
         return self._ask("by-length", options)
 
+    def mix(self, **options: Any) -> Answer:  # noqa: ANN401
+        """A weighted blend of workloads, `mix=(("chat", 0.6), ("code", 0.4))`, on `num_devices`."""
+        return self._ask("mix", options)
+
     def report(self, name: str, **options: Any) -> Answer:  # noqa: ANN401
         """Any report by its name."""
         return self._ask(name, options)

@@ -12,7 +12,7 @@ from queries.library import Report
 from queries.question import Question
 from store.errors import InputError
 
-ScopeKind = Literal["question", "workloads", "whole", "sweeps", "probes"]
+ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,7 @@ SHAPES: Mapping[str, Shape] = {
     "sensitivity": Shape(has_mode=True),
     "cost": Shape(has_mode=True),
     "by-length": Shape(needs=(("aggregated",), ("prefill",), ("decode",)), scope="workloads"),
+    "mix": Shape(has_mode=True, scope="blend"),
     "device-profiles": Shape(),
     "coverage": Shape(scope="whole"),
     "why": Shape(scope="probes"),
@@ -76,7 +77,7 @@ _EVERY_PAIR = 2**40
 def phases_of(question: Question, stored: Collection[str]) -> tuple[str, ...]:
     """The phases a report looks at; an error when they are not stored, or a limit has no metric in any of them."""
     shape = SHAPES[question.report]
-    if shape.scope not in {"question", "workloads"} or question.report == "device-profiles":
+    if shape.scope not in {"question", "workloads", "blend"} or question.report == "device-profiles":
         return tuple(sorted(stored))
     if shape.has_mode:
         phases = _PAIR if question.options.mode == "pd" else (mode_of(question, stored),)
@@ -188,5 +189,7 @@ def parameters_of(question: Question, asked: Report, phases: Collection[str]) ->
         "vary_second": options.vary[1] if len(options.vary) > 1 else None,
         "steps": options.steps,
         "price_date": options.price_date,
+        "mix_workloads": [key for key, _ in options.mix],
+        "mix_weights": [weight for _, weight in options.mix],
     }
     return {name: values[name] for name in sorted(asked.parameter_names)}

@@ -118,4 +118,8 @@ def _question(data: Mapping[str, Any]) -> Question:
 
 
 def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+    return {name: _tuple(value) for name, value in data.items()}
+
+
+def _tuple(value: object) -> object:
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value

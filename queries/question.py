@@ -17,6 +17,7 @@ DecodeQpsRule = Literal["minus-one", "full"]
 ThroughputRule = Literal["once", "twice"]
 AllocationRule = Literal["budget", "exact"]
 KvCharge = Literal["full", "mean"]
+Blend = tuple[tuple[str, float], ...]  # a workload by name, and its weight
 MODES = ("aggregated", "prefill", "decode", "pd")
 VARIED_LIMITS = ("ttft", "tpot", "e2e", "memory")
 
@@ -167,6 +168,7 @@ class ReportOptions:
     sweeps: tuple[str, ...] = ()  # diff SWEEP SWEEP
     vary: tuple[str, ...] = ()  # sensitivity: one or two of ttft, tpot, e2e, memory
     steps: int = 5  # sensitivity over two limits: values of each
+    mix: Blend = ()  # mix: shares of the requests, of any sum
     price_date: str | None = None  # ISO date; None: the newest price of each device
 
     def __post_init__(self) -> None:
@@ -178,6 +180,9 @@ class ReportOptions:
         for name in self.vary:
             if name not in VARIED_LIMITS:
                 raise InputError(f"--vary {name} is not one of {', '.join(VARIED_LIMITS)}")
+        for name, weight in self.mix:
+            if not (math.isfinite(weight) and weight > 0):
+                raise InputError(f"--mix {name}={weight:g}: a weight is a number above 0")
         if not 2 <= self.steps <= 50:
             raise InputError(f"--steps must lie in 2..50, not {self.steps}")
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
 from queries.library import SCOPED, Report, report
 from queries.parameters import SHAPES, parameters_of, phases_of
@@ -65,7 +66,7 @@ class Session:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
         asked = report(question.report)
         _check_options(question)
-        question = self._with_device_names(question)
+        question = self._with_blend_keys(self._with_device_names(question))
         scope = self._prepare(question, pinned)
         phases = phases_of(question, scope.phases)
         if question.report == "devices" and question.options.mode == "pd":
@@ -122,7 +123,8 @@ class Session:
 
     def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
         kind = SHAPES[question.report].scope
-        about = (kind, question.scope, question.options.sweeps, question.options.probes, pinned)
+        options = question.options
+        about = (kind, question.scope, options.sweeps, options.probes, options.mix, pinned)
         if self._scope is not None and self._asked == about:
             self._keep()
             return self._scope
@@ -186,6 +188,13 @@ class Session:
             }
         named = replace(pairs, prefill_device=names["prefill"], decode_device=names["decode"])
         return replace(question, pairs=named)
+
+    def _with_blend_keys(self, question: Question) -> Question:
+        if question.report != "mix":
+            return question
+        with read_transaction(self.location) as transaction:
+            blend = keyed_blend(transaction, question.options.mix)
+        return replace(question, options=replace(question.options, mix=blend))
 
     def _pairs_by_device(self, question: Question, pinned: Pinned | None) -> Answer:
         """The best pair of each device, both sides on it, ranked as pairs are."""
@@ -265,6 +274,8 @@ def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned |
         return resolve_whole_store(transaction, question.scope)
     if kind == "sweeps":
         return resolve_two_sweeps(transaction, *question.options.sweeps)
+    if kind == "blend":
+        return resolve_blend(transaction, question.scope, question.options.mix)
     if kind == "probes":
         return resolve_probes(transaction, question.options.probes)
     return resolve_scope(transaction, question.scope, over_workloads=kind == "workloads")
@@ -280,11 +291,13 @@ def _check_options(question: Question) -> None:
         raise InputError("diff compares two sweeps", hint="sweepdb sweeps lists them")
     if name == "by-length" and question.rank_by is not None:
         raise InputError("by-length ranks by tokens/s/device and requests/s/device", hint="leave --rank-by out")
-    if name in {"compare", "pd-counts"} and pairs.num_devices is None:
+    if name == "mix" and len(options.mix) < 2:
+        raise InputError("mix blends two workloads or more", hint="add --mix chat=0.6 --mix retrieval=0.4")
+    if name in {"compare", "pd-counts", "mix"} and pairs.num_devices is None:
         raise InputError(f"report {name} needs a device budget", hint="add --num-devices N")
     if name == "sensitivity" and not options.vary:
         raise InputError("sensitivity varies a limit", hint="add --vary ttft, tpot, e2e or memory, or two of them")
-    if name in {"curve", "nearest", "sensitivity", "cost"} and options.mode == "pd":
+    if name in {"curve", "nearest", "sensitivity", "cost", "mix"} and options.mode == "pd":
         raise InputError(f"report {name} looks at one phase", hint="--mode aggregated, prefill or decode")
     if name == "cost" and options.mode == "prefill":
         raise InputError("cost counts generated tokens; prefill instances generate none", hint="--mode decode")
@@ -299,7 +312,10 @@ def _check_serving_models(scope: ResolvedScope) -> None:
 
 
 def _has_nearest(question: Question) -> bool:
-    return SHAPES[question.report].scope == "question" and question.report not in {"nearest", "device-profiles"}
+    return SHAPES[question.report].scope in {"question", "blend"} and question.report not in {
+        "nearest",
+        "device-profiles",
+    }
 
 
 def _assumptions(scope: ResolvedScope, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:

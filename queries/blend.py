@@ -1,0 +1,44 @@
+"""The workloads of a blend: names into content keys, weights normalised, and the scenarios that are about them.
+
+Not here: how a blend is served (queries/reports/mix.sql)."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from queries.question import Blend, Scope
+from queries.scope import ResolvedScope, resolve_scope, workload_ids
+from store.errors import InputError
+from store.readers import ReadTransaction
+
+
+def keyed_blend(transaction: ReadTransaction, blend: Blend) -> Blend:
+    """The same blend by the workloads' content keys, weights that add up to 1."""
+    stored = {int(str(row[0])): str(row[1]) for row in transaction.rows("SELECT id, key FROM workload")}
+    found = []
+    for name, weight in blend:
+        ids = workload_ids(transaction, name)
+        if len(ids) > 1:
+            keys = ", ".join(stored[workload_id][:12] for workload_id in ids[:4])
+            raise InputError(f"{name!r} stands for {len(ids)} workloads", hint=f"write one by its key: {keys}")
+        found.append((stored[ids[0]], weight))
+    twice = [name for name, count in Counter(key for key, _ in found).items() if count > 1]
+    if twice:
+        names = [name for (name, _), (key, _) in zip(blend, found, strict=True) if key == twice[0]]
+        raise InputError(f"--mix names one workload twice: {', '.join(names)}", hint="add their weights up")
+    total = sum(weight for _, weight in found)
+    return tuple((key, weight / total) for key, weight in found)
+
+
+def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend) -> ResolvedScope:
+    """The scenarios of a blend's workloads; one without any stored row in the scope is an error that names it."""
+    ids = {key: workload_ids(transaction, key)[0] for key, _ in blend}
+    for key, workload_id in ids.items():
+        try:
+            resolve_scope(transaction, scope, over_workloads=True, workloads=(workload_id,))
+        except InputError as error:
+            raise InputError(
+                f"nothing of workload {key[:12]} is stored under this question's model, precision and filters",
+                hint=error.hint,
+            ) from error
+    return resolve_scope(transaction, scope, over_workloads=True, workloads=tuple(ids.values()))

@@ -1,0 +1,154 @@
+-- name: mix
+-- summary: a weighted blend of workloads on a device budget: one configuration for all, or the devices split between them
+-- parameters: rules
+-- parameters: limits
+-- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
+-- parameter: mix_workloads | VARCHAR[] | none | never NULL: content keys of the workloads
+-- parameter: mix_weights | DOUBLE[] | ratio | never NULL: share of the requests that are of each workload; they add up to 1
+-- parameter: num_devices | BIGINT | devices | never NULL: device budget
+-- column: question_group | none | group of model, precision and convention
+-- column: choice | none | single: one device, plan and serving model for every workload, each at its own best batch size by requests/s, time shared; split: each workload has instances of its own, all of one configuration
+-- column: workload | none | name of the workload, else its label
+-- column: workload_key | sha256 | content key of the workload
+-- column: weight | ratio | share of the requests
+-- column: device | none | device of the instances that serve this workload; NULL where the choice is impossible
+-- column: plan | none | their split
+-- column: instance_devices | devices | of one instance
+-- column: batch_size | requests | best batch size for this workload in that plan
+-- column: qps | requests/s | of one instance that serves this workload alone
+-- column: time_share | ratio | of an instance's time that this workload takes: single: (weight / qps) / sum of weight / qps; split: weight x system_qps / (instances x qps)
+-- column: instances | instances | single: floor(budget / instance devices), shared by all; split: of this workload alone
+-- column: devices_used | devices | by every instance of the choice
+-- column: system_qps | requests/s | of the whole blend. single: instances / (sum of weight / qps); split: the least of instances x qps / weight. Each the highest within the budget; ties use fewer devices
+-- column: against_other | ratio | system_qps / system_qps of the other choice: below 1 is what this choice costs
+-- column: reason | none | why the choice is impossible
+-- column: probe | none | the stored row
+WITH blend AS (
+    SELECT unnest($mix_workloads::VARCHAR[]) AS workload_key, unnest($mix_weights::DOUBLE[]) AS weight
+),
+scenarios AS (
+    SELECT DISTINCT
+        scenario_id, workload, workload_key,
+        concat_ws('/', device_key, plan, serving_model, serving_cost_ms, compile) AS configuration
+    FROM scoped
+),
+-- What one instance of a configuration carries of each workload.
+offers AS (
+    SELECT
+        picked.question_group, s.workload, s.workload_key, blend.weight, s.configuration, picked.device, picked.plan,
+        picked.num_devices AS size, picked.batch_size, picked.qps, picked.probe, picked.scenario
+    FROM picked(
+        $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+        $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'qps'
+    ) AS picked
+    JOIN scenarios AS s ON s.scenario_id = picked.scenario_id
+    JOIN blend ON blend.workload_key = s.workload_key
+    QUALIFY row_number() OVER (
+        PARTITION BY picked.question_group, s.workload_key, s.configuration
+        ORDER BY picked.qps DESC, picked.latency_ms, picked.batch_size, picked.scenario
+    ) = 1
+),
+served AS (
+    SELECT question_group FROM offers
+    GROUP BY question_group
+    HAVING count(DISTINCT workload_key) = len($mix_workloads::VARCHAR[])
+),
+shared AS (
+    SELECT
+        question_group, configuration, any_value(size) AS size, sum(weight / qps) AS seconds_per_request,
+        $num_devices // any_value(size) AS instances
+    FROM offers
+    GROUP BY question_group, configuration
+    HAVING count(*) = len($mix_workloads::VARCHAR[])
+),
+single AS (
+    SELECT *, instances / seconds_per_request AS system_qps, instances * size AS devices_used
+    FROM shared
+    WHERE instances > 0
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group ORDER BY instances / seconds_per_request DESC, instances * size, configuration
+    ) = 1
+),
+-- Of each size only the configuration with the most requests/s can be in the best split.
+sized AS (
+    SELECT *, qps / weight AS blend_qps
+    FROM offers
+    WHERE size <= $num_devices
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, workload_key, size ORDER BY qps DESC, configuration
+    ) = 1
+),
+-- The best split carries exactly what some workload's instances carry, so these rates are all that need be tried.
+counted AS (
+    SELECT question_group, blend_qps, unnest(range(1, $num_devices // size + 1)) AS instances FROM sized
+),
+targets AS (
+    SELECT DISTINCT question_group, instances * blend_qps AS target FROM counted
+),
+fewest AS (
+    SELECT
+        targets.question_group, target, workload_key, configuration, size,
+        least_count(blend_qps, target) AS instances, least_count(blend_qps, target) * size AS devices
+    FROM targets
+    JOIN sized ON sized.question_group = targets.question_group
+    QUALIFY row_number() OVER (
+        PARTITION BY targets.question_group, target, workload_key
+        ORDER BY least_count(blend_qps, target) * size, least_count(blend_qps, target) * blend_qps DESC, configuration
+    ) = 1
+),
+split AS (
+    SELECT question_group, target AS system_qps, sum(devices)::BIGINT AS devices_used
+    FROM fewest
+    GROUP BY question_group, target
+    HAVING sum(devices) <= $num_devices AND count(*) = len($mix_workloads::VARCHAR[])
+    QUALIFY row_number() OVER (PARTITION BY question_group ORDER BY target DESC) = 1
+),
+least AS (
+    SELECT question_group, sum(size)::BIGINT AS devices
+    FROM (SELECT question_group, workload_key, min(size) AS size FROM offers GROUP BY question_group, workload_key)
+    GROUP BY question_group
+),
+least_shared AS (
+    SELECT question_group, min(size) AS devices FROM shared GROUP BY question_group
+),
+named AS (
+    SELECT DISTINCT o.question_group, o.workload, o.workload_key, o.weight
+    FROM offers AS o
+    JOIN served ON served.question_group = o.question_group
+),
+choices AS (
+    SELECT
+        n.*, 'single' AS choice, s.configuration, s.instances, s.devices_used, s.system_qps,
+        o.system_qps AS other_qps, n.weight / s.seconds_per_request AS share_of_qps,
+        CASE
+            WHEN s.question_group IS NOT NULL THEN NULL
+            WHEN l.devices IS NULL THEN 'no configuration serves every workload under the limits'
+            ELSE concat('one instance needs ', l.devices, ' devices')
+        END AS reason
+    FROM named AS n
+    LEFT JOIN single AS s ON s.question_group = n.question_group
+    LEFT JOIN split AS o ON o.question_group = n.question_group
+    LEFT JOIN least_shared AS l ON l.question_group = n.question_group
+    UNION ALL
+    SELECT
+        n.*, 'split', f.configuration, f.instances, s.devices_used, s.system_qps, o.system_qps,
+        n.weight * s.system_qps / f.instances,
+        CASE
+            WHEN s.question_group IS NULL
+                THEN concat('one instance of each workload needs ', l.devices, ' devices')
+        END
+    FROM named AS n
+    LEFT JOIN split AS s ON s.question_group = n.question_group
+    LEFT JOIN fewest AS f
+        ON f.question_group = n.question_group AND f.target = s.system_qps AND f.workload_key = n.workload_key
+    LEFT JOIN single AS o ON o.question_group = n.question_group
+    LEFT JOIN least AS l ON l.question_group = n.question_group
+)
+SELECT
+    c.question_group, c.choice, c.workload, c.workload_key, c.weight, o.device, o.plan, o.size AS instance_devices,
+    o.batch_size, o.qps, c.share_of_qps / o.qps AS time_share, c.instances, c.devices_used, c.system_qps,
+    c.system_qps / c.other_qps AS against_other, c.reason, o.probe
+FROM choices AS c
+LEFT JOIN offers AS o
+    ON o.question_group = c.question_group AND o.workload_key = c.workload_key AND o.configuration = c.configuration
+ORDER BY c.question_group, c.system_qps DESC NULLS LAST, c.choice, c.weight DESC, c.workload_key;
