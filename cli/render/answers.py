@@ -25,6 +25,10 @@ SHOWN: Mapping[str, Sequence[str]] = {
              "break_even_usd_per_device_hour", "usd_per_device_hour", "price_from", "probe"),
     "coverage": ("model", "device", "workload", "linear_quantization", "convention", "phase", "plans", "scenarios_ok",
                  "illegal", "unsupported", "error", "probes", "most_common_reason"),
+    "by-length": ("workload", "input_length_mean", "output_length", "device", "plan", "batch_size", "rate_per_device",
+                  "plan_changes", "prefill_plan", "decode_plan", "pd_ratio", "qps_per_device_bound", "pair_changes"),
+    "mix": ("choice", "workload", "weight", "device", "plan", "batch_size", "qps", "time_share", "instances",
+            "devices_used", "system_qps", "against_other", "reason", "probe"),
 }  # fmt: skip
 _COUNTED = ("rank", "prefill_plan", "ttft_ms", "decode_plan", "tpot_ms", "pd_ratio", "prefill_instances",
             "decode_instances", "devices_idle", "system_qps", "qps_per_device", *_PROBES)  # fmt: skip
