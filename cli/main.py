@@ -59,6 +59,9 @@ def run(arguments: Sequence[str]) -> int:
         say_error(error)
         return error.exit_code
     except click_error as error:
+        if type(error).__name__ == "NoArgsIsHelpError":
+            sys.stderr.write(f"{_said(error)}\n")
+            return USAGE
         sys.stderr.write(f"error: {_said(error)}\nhint: sweepdb COMMAND --help lists the options\n")
         return USAGE
     except (KeyboardInterrupt, typer.Abort):

@@ -203,7 +203,7 @@ def _say_report(item: SweepReport) -> None:
 
 def explain(  # noqa: PLR0917  one parameter an option
     probe: Annotated[list[str], typer.Argument(help="one probe, or two to set side by side (a1b2c3d4:175)")],
-    top: Annotated[int | None, typer.Option(help="only the longest operators")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="only the longest operators")] = None,
     step: Annotated[str | None, typer.Option(help="prefill or decode [default: both where there are both]")] = None,
     format_: FormatOption = "table",
     output: OutputOption = None,

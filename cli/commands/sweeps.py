@@ -38,7 +38,7 @@ def register(app: typer.Typer) -> None:
 
 
 def sweeps(
-    limit: Annotated[int, typer.Option(help="how many")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="how many")] = 20,
     format_: FormatOption = "table",
     output: OutputOption = None,
     store: StoreOption = None,

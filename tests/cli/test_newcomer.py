@@ -74,6 +74,8 @@ def test_bytes_that_are_no_text_are_named(tmp_path, command):
         (f"{EVALUATE} --input-length 10 --output-length 10 --jobs 0", "--jobs must be at least 1, not 0"),
         ("query best --tpot-limits abc", "'--tpot-limits'"),
         ("query best --tpot-definition most", "--tpot-definition most is not one of inclusive, exclusive"),
+        ("sweeps --limit 0", "Invalid value for '--limit'"),
+        ("explain a1b2c3d4:1 --top 0", "Invalid value for '--top'"),
         ("void a1b2c3d4", "Missing option '--reason'"),
     ],
 )
@@ -157,3 +159,9 @@ def test_why_shows_numbers_to_the_digits_a_person_reads(example_store):
     table = sweepdb(f"query why {rows[0]['probe']} {rows[1]['probe']}", example_store).out
     (line,) = [line for line in table.splitlines() if line.startswith("result") and " ttft_ms " in line]
     assert line.split()[3] == f"{rows[0]['ttft_ms']:.1f}"
+
+
+def test_a_group_without_its_command_prints_its_help():
+    outcome = sweepdb("db")
+    assert outcome.code == 2
+    assert outcome.err.startswith("Usage: sweepdb db ")
