@@ -59,10 +59,7 @@ def run(arguments: Sequence[str]) -> int:
         say_error(error)
         return error.exit_code
     except click_error as error:
-        if type(error).__name__ == "NoArgsIsHelpError":
-            sys.stderr.write(f"{_said(error)}\n")
-            return USAGE
-        sys.stderr.write(f"error: {_said(error)}\nhint: sweepdb COMMAND --help lists the options\n")
+        sys.stderr.write(_said(error))
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
         sys.stderr.write("\ninterrupted; what was acknowledged is kept\n")
@@ -79,9 +76,12 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _said(error: Exception) -> str:
-    """The message of a usage error, with the option or argument it is about."""
+    """A usage error with the option or argument it is about; a group without its command is its help alone."""
     formatted = getattr(error, "format_message", None)
-    return str(formatted() if formatted is not None else error)
+    message = str(formatted() if formatted is not None else error)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        return f"{message}\n"
+    return f"error: {message}\nhint: sweepdb COMMAND --help lists the options\n"
 
 
 def say_error(error: SweepdbError) -> None:

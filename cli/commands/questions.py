@@ -99,6 +99,7 @@ def query(  # noqa: PLR0917  one parameter an option
     if names and report not in {"why", "diff"}:
         raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     check_format(format_, output, known=FORMATS)
+    _check_date(price_date)
     from queries.question import Limits, PairOptions, Question, ReportOptions, Scope
     from queries.session import open_session
 
@@ -173,6 +174,15 @@ def query(  # noqa: PLR0917  one parameter an option
         if composition:
             _show_composition(answer, session.location, format_)
     return code
+
+
+def _check_date(text: str | None) -> None:
+    from datetime import date
+
+    try:
+        date.fromisoformat(text or "2000-01-01")
+    except ValueError:
+        raise InputError(f"--price-date must be a date such as 2026-01-31, not {text!r}") from None
 
 
 def _cut(answer: Answer, top: int | None, format_: str) -> Answer:

@@ -74,6 +74,7 @@ def test_bytes_that_are_no_text_are_named(tmp_path, command):
         (f"{EVALUATE} --input-length 10 --output-length 10 --jobs 0", "--jobs must be at least 1, not 0"),
         ("query best --tpot-limits abc", "'--tpot-limits'"),
         ("query best --tpot-definition most", "--tpot-definition most is not one of inclusive, exclusive"),
+        ("query cost --price-date soon", "--price-date must be a date such as 2026-01-31, not 'soon'"),
         ("sweeps --limit 0", "Invalid value for '--limit'"),
         ("explain a1b2c3d4:1 --top 0", "Invalid value for '--top'"),
         ("void a1b2c3d4", "Missing option '--reason'"),
