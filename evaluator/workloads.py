@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evaluator.lengths import LARGEST_LENGTH, mean_input_length
+from evaluator.lengths import LARGEST_LENGTH, mean_input_length, normalised
 from evaluator.serving.batches import new_prompt_tokens
 from evaluator.workload import LengthBin, Workload
 from store.errors import InputError
@@ -39,13 +39,19 @@ def workload_of(
     return Workload(
         input_length=input_length,
         output_length=output_length,
-        bins=tuple(bins),
+        bins=_shares(bins),
         prefix_cache_hit_rate=float(prefix_cache_hit_rate),
         max_batched_tokens=max_batched_tokens,
         mtp_tokens=mtp_tokens,
         mtp_acceptance=_acceptance(mtp_tokens, mtp_acceptance),
         name=name,
     )
+
+
+def _shares(bins: Sequence[LengthBin]) -> tuple[LengthBin, ...]:
+    # Weights that sum to 1 already stay as they are, bit for bit: they are part of a content key.
+    summed = math.isclose(math.fsum(bin_.weight for bin_ in bins), 1.0, rel_tol=1e-9)
+    return tuple(bins) if summed or not bins else normalised(bins)
 
 
 def _whole(option: str, value: int, low: int, high: int) -> None:

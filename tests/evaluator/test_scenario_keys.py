@@ -1,0 +1,282 @@
+"""Content keys: every input field of a scenario is changed, one at a time, and its key must change exactly when a
+number does."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from evaluator_cases import (
+    DEEPSEEK_V3,
+    GPT_OSS_20B,
+    LLAMA_31_8B,
+    OPT_125M,
+    QWEN3_30B_A3B,
+    QWEN3_32B,
+    TEST_DEVICE,
+    one_group,
+)
+
+from evaluator.capture import capture
+from evaluator.evaluate import batch_range, capture_requests, evaluate_scenario
+from evaluator.identity import RecordBuilder
+from evaluator.models import load_model
+from evaluator.plan import Plan
+from evaluator.plans import PlanSearch, plan_choices
+from evaluator.precision import Precision
+from evaluator.profiles.load import load_device
+from evaluator.serving.phases import Scenario
+from evaluator.workload import LengthBin, Workload
+from evaluator.workloads import workload_of
+
+SIZES = np.asarray([1, 3, 40])
+W8A8 = Precision(linear="W8A8_DYNAMIC")
+SHORT = Workload(input_length=900, output_length=60.0)
+MIXED = workload_of(
+    input_length=None,
+    output_length=85.0,
+    bins=[
+        LengthBin(input_length=400, output_length=60.0, weight=0.25, min_input_length=300, max_input_length=500),
+        LengthBin(input_length=2000, output_length=90.0, weight=0.75, min_input_length=1500, max_input_length=2500),
+    ],
+)
+
+
+def case(model, plan, phase, workload=SHORT, *, precision=W8A8, device=TEST_DEVICE, **options) -> Scenario:
+    return Scenario(
+        model=model, device=device, precision=precision, plan=plan, workload=workload, phase=phase, **options
+    )
+
+
+def scenarios() -> dict[str, tuple[Scenario, bool]]:
+    """Scenarios (and whether they are compiled) that together make use of every field."""
+    drafts = Workload(input_length=900, output_length=60.0, mtp_tokens=2, mtp_acceptance=(0.9, 0.6))
+    cached = replace(SHORT, prefix_cache_hit_rate=0.5)
+    latent = Plan(tp=8, dp=2, ep=16)
+    return {
+        "dense": (case(QWEN3_32B, Plan(tp=8), "prefill", cached, serving_cost_ms=2.0), True),
+        "dense, two dimensions": (case(QWEN3_32B, Plan(tp=16), "decode"), True),
+        "rope table": (case(LLAMA_31_8B, Plan(tp=2), "decode", convention="upstream"), True),
+        "plain": (case(OPT_125M, Plan(tp=2), "decode", precision=Precision(linear="BF16", attention="INT8")), True),
+        "plain, eager": (case(OPT_125M, Plan(tp=2), "aggregated", convention="upstream"), False),
+        "experts": (
+            case(QWEN3_30B_A3B, Plan(tp=2, dp=2, ep=4), "decode", precision=Precision(linear="BF16", experts="MXFP4")),
+            True,
+        ),
+        "latent": (case(DEEPSEEK_V3, latent, "decode", drafts), True),
+        "latent, prefill": (case(DEEPSEEK_V3, latent, "prefill"), True),
+        "windows": (case(GPT_OSS_20B, Plan(tp=2, ep=2), "decode"), True),
+        "mixed": (case(LLAMA_31_8B, Plan(tp=2), "prefill", MIXED), True),
+        "mixed, aggregated": (case(LLAMA_31_8B, Plan(tp=2), "aggregated", MIXED), True),
+        "measured": (
+            case(LLAMA_31_8B, Plan(tp=4), "aggregated", precision=Precision(linear="BF16"), device=h200()),
+            True,
+        ),
+    }
+
+
+@functools.cache
+def h200():
+    return load_device("h200_sxm", family="calibrated")
+
+
+@functools.cache
+def operators(request):
+    return capture(request)
+
+
+def key_of(scenario: Scenario, *, compiled: bool) -> str:
+    return RecordBuilder().scenario("some/name", scenario, compile=compiled).key
+
+
+def numbers_of(scenario: Scenario, *, compiled: bool) -> np.ndarray:
+    """Every stored number of a scenario, with the batch sizes worth storing and the memory that questions compare."""
+    sets = {trace: operators(request) for trace, request in capture_requests(scenario, compile_graphs=compiled).items()}
+    worth = batch_range(scenario, sets)
+    edges = [float(worth.last), float(worth.largest_fitting), float(scenario.device.memory_bytes)]
+    columns = evaluate_scenario(scenario, SIZES, sets).columns().values()
+    return np.concatenate([np.asarray(edges), *(np.asarray(column, dtype=float) for column in columns)])
+
+
+# What else a text or an absent value can be; numbers and flags are changed by rule.
+CHOICES = {
+    "architecture": "another", "native_linear": "FP8", "native_experts": "FP8", "vendor": "another", "source": "another",
+    "watts": 700.0, "compute_units": 100, "max_positions": 4096, "window": 512, "query_lora_rank": 256,
+    "norm": {"rms": "layer", "layer": "rms"}, "position": {"rope": "alibi", "learned": "rope"},
+    "qk_norm": {"none": "per_head", "per_head": "per_layer"}, "topology": {"clos": "full_mesh", "full_mesh": "clos"},
+    "phase": {"prefill": "decode", "decode": "prefill", "aggregated": "decode"},
+    "convention": {"physical": "upstream", "upstream": "physical"},
+    "linear": {"BF16": "W8A8_DYNAMIC", "W8A8_DYNAMIC": "W4A8_DYNAMIC"}, "experts": {None: "W4A16", "MXFP4": "FP8_BLOCK"},
+    "attention": {"DISABLED": "FP8", "INT8": "DISABLED"}, "serving_model": {"waves": "seed002"},
+    "prefix_cache_hit_rate": 0.25,
+}  # fmt: skip
+# Fields that other tests change as a whole: they cannot change alone.
+WHOLE = {"plan", "calibration", "family", "input_length", "bins", "mtp_tokens", "name"}
+
+
+def leaves(record: object, path: tuple[str | int, ...] = ()):
+    """(path, value) of every scalar inside frozen records and tuples."""
+    if dataclasses.is_dataclass(record):
+        for item in dataclasses.fields(record):
+            if item.name not in WHOLE:
+                yield from leaves(getattr(record, item.name), (*path, item.name))
+    elif isinstance(record, tuple):
+        for index, item in enumerate(record):
+            yield from leaves(item, (*path, index))
+    else:
+        yield path, record
+
+
+def put(record, path, value):
+    """The record with the scalar at `path` replaced."""
+    if not path:
+        return value
+    head, *rest = path
+    if isinstance(head, int):
+        return (*record[:head], put(record[head], rest, value), *record[head + 1 :])
+    return replace(record, **{head: put(getattr(record, head), rest, value)})
+
+
+def changed(path: tuple[str | int, ...], value: object) -> object:
+    """Another valid value; `value` itself where there is none."""
+    name = next(part for part in reversed(path) if isinstance(part, str))
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, str) and name.endswith("flops_per_s"):
+        return "int4"  # a rate of another dtype
+    if isinstance(value, str) or value is None or name == "prefix_cache_hit_rate":
+        choice = CHOICES[name]
+        return choice.get(value, value) if isinstance(choice, dict) else choice
+    if isinstance(value, int):
+        return 2 * value or 64
+    return 0.75 * value or 1.5e-6
+
+
+def field_of(path: tuple[str | int, ...]) -> str:
+    return ".".join(part for part in path if isinstance(part, str))
+
+
+def test_a_key_changes_exactly_when_a_number_does():
+    key_moves: dict[str, bool] = {}
+    number_moves: dict[str, bool] = {}
+    for name, (scenario, compiled) in scenarios().items():
+        key, numbers = key_of(scenario, compiled=compiled), numbers_of(scenario, compiled=compiled)
+        for path, value in leaves(scenario):
+            other = put(scenario, path, changed(path, value))
+            if other == scenario:
+                continue
+            other_key, other_numbers = key_of(other, compiled=compiled), numbers_of(other, compiled=compiled)
+            moved = not np.array_equal(numbers, other_numbers, equal_nan=True)
+            # In every single scenario: no two numbers under one key.
+            assert not (moved and other_key == key), f"{name}: {path} changes numbers, and not the key"
+            field = field_of(path)
+            key_moves[field] = key_moves.get(field, False) or other_key != key
+            number_moves[field] = number_moves.get(field, False) or moved
+    # Over all scenarios: what is in the key makes a difference somewhere.
+    assert {field for field, moves in key_moves.items() if moves} == {
+        field for field, moves in number_moves.items() if moves
+    }
+    assert {field for field, moves in key_moves.items() if not moves} == {
+        "model.architecture", "model.native_linear", "model.native_experts", "device.vendor", "device.source", "device.watts",
+    }  # fmt: skip
+
+
+def one_of(name: str) -> tuple[Scenario, bool]:
+    return scenarios()[name]
+
+
+def assert_both_change(scenario: Scenario, other: Scenario, *, compiled: bool = True) -> None:
+    assert key_of(scenario, compiled=compiled) != key_of(other, compiled=compiled)
+    before, after = numbers_of(scenario, compiled=compiled), numbers_of(other, compiled=compiled)
+    assert not np.array_equal(before, after, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"input_length": 901},
+        {"bins": MIXED.bins, "input_length": None},
+        {"mtp_tokens": 1, "mtp_acceptance": (0.9,)},
+    ],
+)
+def test_what_is_served_is_in_the_key(changes):
+    scenario = case(DEEPSEEK_V3, Plan(tp=8, dp=2, ep=16), "aggregated")
+    assert_both_change(scenario, replace(scenario, workload=replace(SHORT, **changes)))
+
+
+@pytest.mark.parametrize("field", ["input_length", "output_length", "weight", "prefix_cache_hit_rate"])
+def test_every_figure_of_a_length_bin_is_in_the_key(field):
+    scenario, _ = one_of("mixed, aggregated")
+    first, *rest = MIXED.bins
+    new = replace(first, **{field: 0.5 * (getattr(first, field) or 0.5)})
+    assert_both_change(scenario, replace(scenario, workload=replace(MIXED, bins=(new, *rest))))
+
+
+def test_the_scale_of_weights_and_the_users_name_are_in_no_key():
+    doubled = [replace(bin_, weight=4 * bin_.weight) for bin_ in MIXED.bins]
+    again = workload_of(input_length=None, output_length=85.0, bins=doubled, name="mine")
+    scenario, _ = one_of("mixed")
+    assert again.bins == MIXED.bins
+    assert key_of(replace(scenario, workload=again), compiled=True) == key_of(scenario, compiled=True)
+
+
+def test_every_plan_is_a_key_of_its_own():
+    plans = [choice.plan for choice in plan_choices(QWEN3_30B_A3B, 8, PlanSearch(pp_sizes=()))]
+    keys = {key_of(case(QWEN3_30B_A3B, plan, "decode"), compiled=True) for plan in plans}
+    assert len(keys) == len(plans) > 40
+
+
+def test_compiled_and_eager_graphs_are_two_keys_and_two_numbers():
+    scenario, _ = one_of("rope table")
+    keys = {key_of(scenario, compiled=compiled) for compiled in (True, False)}
+    assert len(keys) == 2
+    assert not np.array_equal(numbers_of(scenario, compiled=True), numbers_of(scenario, compiled=False), equal_nan=True)
+
+
+def test_a_calibration_is_in_the_key():
+    scenario, _ = one_of("measured")
+    document = json.loads(h200().calibration)
+    document.pop("hash")  # of the untouched coefficients
+    document["kernels"]["gemm.bf16"]["memory_efficiency"] *= 0.9
+    other = replace(h200(), calibration=json.dumps(document, sort_keys=True, separators=(",", ":")))
+    assert_both_change(scenario, replace(scenario, device=other))
+    assert_both_change(scenario, replace(scenario, device=load_device("h200_sxm", family="theoretical")))
+
+
+def test_another_profile_under_the_same_name_is_another_scenario_of_one_subject():
+    scenario, _ = one_of("dense")
+    builder = RecordBuilder()
+    faster = replace(scenario, device=replace(TEST_DEVICE, memory_efficiency=0.7))
+    before, after = (builder.scenario("some/name", item, compile=True) for item in (scenario, faster))
+    assert before.subject.key == after.subject.key
+    assert before.key != after.key
+
+
+def test_two_ids_with_the_same_hyper_parameters_are_one_model():
+    scenario, _ = one_of("dense")
+    quantised = load_model("Qwen/Qwen3-32B-FP8")[1]
+    assert quantised.native_linear == "FP8_BLOCK"
+    keys = {key_of(replace(scenario, model=model), compiled=True) for model in (quantised, QWEN3_32B)}
+    assert len(keys) == 1
+
+
+def test_defaults_written_out_and_left_out_are_one_key():
+    scenario = case(QWEN3_32B, Plan(tp=8), "decode")
+    written = replace(
+        scenario,
+        precision=Precision(linear="W8A8_DYNAMIC", experts="W8A8_DYNAMIC"),
+        workload=replace(SHORT, output_length=60),
+    )
+    assert key_of(scenario, compiled=True) == key_of(written, compiled=True)
+
+
+def test_kinds_of_records_with_equal_fields_are_told_apart():
+    dense = one_group("a", 64, 100, 2, QWEN3_32B.layers[0].attention, QWEN3_32B.layers[0].mlp)
+    group = dense.layers[0]
+    other = replace(dense, layers=(replace(group, attention=DEEPSEEK_V3.layers[0].attention),))
+    keys = {RecordBuilder().scenario("n", case(model, Plan(), "decode"), compile=True).key for model in (dense, other)}
+    assert len(keys) == 2
