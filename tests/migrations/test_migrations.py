@@ -15,6 +15,8 @@ from stored import STORES, load_postgresql, load_sqlite
 import store.migrating
 import store.reading
 import store.revision
+from queries.question import Limits, PairOptions, Question, ReportOptions, Scope
+from queries.session import Session
 from store.checking import check_store
 from store.errors import RevisionError, StoreError
 from store.location import parse_url
@@ -144,6 +146,31 @@ def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
         )
         assert step == pytest.approx(memory_ms, rel=1e-12)
         assert ttft is None
+
+
+QUESTIONS = {
+    "best": ("chat-mix", {}),
+    "prefill": ("3500/1500", {}),
+    "decode": ("3500/1500", {}),
+    "pd-ratio": ("3500/1500", {}),
+    "pareto": ("3500/1500", {}),
+    "curve": ("3500/1500", {"options": ReportOptions(mode="decode")}),
+    "nearest": ("3500/1500", {"limits": Limits(tpot_ms=1e-6), "options": ReportOptions(mode="decode")}),
+    "sensitivity": ("chat-mix", {"options": ReportOptions(vary=("tpot",))}),
+    "capacity": ("3500/1500", {"pairs": PairOptions(num_devices=64)}),
+    "devices": ("chat-mix", {}),
+    "device-profiles": ("chat-mix", {}),
+    "coverage": (None, {}),
+}
+
+
+def test_every_report_still_answers_on_what_a_release_wrote(stored_url):
+    upgrade_store(stored_url)
+    with Session(parse_url(stored_url)) as session:
+        for name, (workload, options) in QUESTIONS.items():
+            asked = {"limits": Limits(reserved_gib=0), **options} if name != "coverage" else options
+            answer = session.ask(Question(report=name, scope=Scope(workload=workload), **asked))
+            assert answer.rows, name
 
 
 NEXT_REVISION = '''"""Say how noisy a measurement is, as the next release might."""
