@@ -1,0 +1,109 @@
+"""How long evaluating takes as a user meets it: whole commands in new processes, and a sweep that stores nothing.
+
+Run: python tests/benchmark/bench_evaluate.py. Prints one JSON line a figure. `cpu` is the processor time of all threads:
+on a busy machine the wall clock says more about the others."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from bench_write import machine
+
+from evaluator.formats import check_precision
+from evaluator.models import load_model
+from evaluator.precision import Precision
+from evaluator.profiles.load import Family, load_device
+from evaluator.request import NamedModel, SweepRequest
+from evaluator.sweep import evaluate_all
+from evaluator.workloads import workload_of
+
+ROOT = Path(__file__).parents[2]
+MIB_OF_KIB = 1024
+QWEN = "Qwen/Qwen3-32B --num-devices 8 --input-length 3500 --output-length 1500 --compile"
+DEEPSEEK = (
+    "deepseek-ai/DeepSeek-V3.1 --device h200_sxm --prefill-devices-per-instance 16 --decode-devices-per-instance 16"
+    " --input-length 3500 --output-length 1500 --compile"
+)
+MILLION = """
+models: [Qwen/Qwen3-32B, Qwen/Qwen3-8B, meta-llama/Llama-3.1-8B]
+devices: [TEST_DEVICE, h100_sxm, h200_sxm]
+family: theoretical
+num_devices: 8
+workloads:
+  - {input_length: 256, output_length: 128}
+  - {input_length: 512, output_length: 128}
+  - {input_length: 512, output_length: 256}
+"""
+
+
+def say(name: str, value: float, unit: str, **more: object) -> None:
+    """Print one figure as a JSON line."""
+    print(json.dumps({"name": name, "value": round(value, 3), "unit": unit, **more, "machine": machine()}), flush=True)
+
+
+def command(name: str, arguments: str, store: Path, goal: float) -> None:
+    """Time one evaluate command in a new process."""
+    line = [sys.executable, "-m", "cli.main", "evaluate", *arguments.split(), "--store", f"sqlite:///{store}"]
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    printed = subprocess.run([*line, "--format", "json"], cwd=ROOT, check=True, capture_output=True).stdout
+    seconds, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    stored = sum(sweep["probes_stored"] for sweep in json.loads(printed))
+    largest = after.ru_maxrss // MIB_OF_KIB  # of all processes so far
+    say(name, seconds, "s", goal=goal, cpu_s=round(cpu, 2), probes=stored, largest_process_mib=largest)
+
+
+def commands() -> None:
+    """Commands in new processes, on an empty store and on one that knows the operators."""
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        qwen, million = folder / "qwen.sqlite", folder / "million.yaml"
+        command("evaluate Qwen3-32B, empty store", f"{QWEN} --device TEST_DEVICE", qwen, 4.0)
+        command("evaluate Qwen3-32B, known operators", f"{QWEN} --device ATLAS_800_A2_376T_64G", qwen, 1.2)
+        command("evaluate Qwen3-32B again", f"{QWEN} --device TEST_DEVICE", qwen, 1.2)
+        command("evaluate DeepSeek-V3.1, 16 + 16 devices", DEEPSEEK, folder / "deepseek.sqlite", 15.0)
+        million.write_text(MILLION)
+        command("sweep file of a million probes, stored", f"--sweep {million}", folder / "million.sqlite", 25.0)
+
+
+def unstored(family: Family, device: str) -> None:
+    """Probes a second of some two hundred scenarios, operators unknown at first, nothing stored."""
+    request = SweepRequest(
+        models=tuple(
+            NamedModel(name=name, spec=load_model(name)[1]) for name in ("Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B")
+        ),
+        devices=(load_device(device, family=family),),
+        workloads=tuple(workload_of(input_length=size, output_length=200) for size in (500, 1000)),
+        precisions=(check_precision(Precision(linear="W8A8_DYNAMIC" if family == "theoretical" else "FP8")),),
+        num_devices=8,
+    )
+    operators = {}
+    for known in ("unknown", "known"):
+        started, cpu = time.perf_counter(), time.process_time()
+        sizes = [block.batch_size.size for block in evaluate_all(request, operators)]
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
+        name = f"sweep not stored, {family} device, operators {known}"
+        say(
+            name,
+            sum(sizes) / seconds,
+            "probes/s",
+            goal=500_000,
+            cpu_s=round(cpu, 2),
+            scenarios=len(sizes),
+            probes=sum(sizes),
+        )
+
+
+if __name__ == "__main__":
+    commands()
+    unstored("theoretical", "TEST_DEVICE")
+    unstored("calibrated", "h200_sxm")
