@@ -119,6 +119,8 @@ def _native(reader: _Reader) -> tuple[str, str]:
         return name, name
     if method == "mxfp4":  # gpt-oss: experts only
         return "BF16", "MXFP4"
+    if method in {"awq", "gptq"} and quantisation.get("bits") == 4:
+        return "W4A16", "W4A16"
     groups = quantisation.get("config_groups")
     if isinstance(groups, Mapping) and groups:
         weights = next(iter(groups.values())).get("weights", {})
@@ -329,6 +331,8 @@ def _opt(reader: _Reader) -> ModelSpec:
         raise reader.refuse(f"activation {reader.config['activation_function']!r}")
     if reader.config.get("word_embed_proj_dim", reader.config.get("hidden_size")) != reader.config.get("hidden_size"):
         raise reader.refuse("an embedding narrower than the hidden size (word_embed_proj_dim)")
+    if not reader.flag("enable_bias", default=True) or not reader.flag("layer_norm_elementwise_affine", default=True):
+        raise reader.refuse("OPT without biases (enable_bias, layer_norm_elementwise_affine)")
     attention = _gqa(reader, qkv_bias=True, output_bias=True)
     mlp = DenseMlp(intermediate_size=reader.size("ffn_dim"), gated=False, bias=True)
     return _spec(

@@ -129,3 +129,41 @@ def test_an_unknown_name_lists_the_nearest():
     with pytest.raises(InputError, match="unknown model 'Qwen3-33B'") as caught:
         load_model("Qwen3-33B")
     assert "Qwen/Qwen3-32B" in caught.value.hint
+
+
+OPT = {
+    "model_type": "opt", "hidden_size": 64, "vocab_size": 100, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "ffn_dim": 256, "max_position_embeddings": 128,
+}  # fmt: skip
+
+
+def test_opt_without_biases_is_refused(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(OPT))
+    assert load_model(str(path))[1].layers[0].attention.output_bias
+    path.write_text(json.dumps({**OPT, "enable_bias": False}))
+    with pytest.raises(InputError, match=r"OPT without biases .* is not covered"):
+        load_model(str(path))
+
+
+@pytest.mark.parametrize(
+    "quantisation, native",
+    [
+        (None, ("BF16", "BF16")),
+        ({"quant_method": "fp8"}, ("FP8", "FP8")),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("FP8_BLOCK", "FP8_BLOCK")),
+        ({"quant_method": "mxfp4"}, ("BF16", "MXFP4")),
+        ({"quant_method": "awq", "bits": 4}, ("W4A16", "W4A16")),
+        ({"config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "float"}}}}, ("NVFP4", "NVFP4")),
+        ({"config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}}}, ("FP8", "FP8")),
+        (
+            {"config_groups": {"g": {"weights": {"num_bits": 4, "type": "float"}}}, "ignore": ["model.*.self_attn*"]},
+            ("BF16", "NVFP4"),
+        ),
+    ],
+)
+def test_what_the_published_weights_come_in(tmp_path, quantisation, native):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, "quantization_config": quantisation}))
+    spec = load_model(str(path))[1]
+    assert (spec.native_linear, spec.native_experts) == native
