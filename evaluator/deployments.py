@@ -66,6 +66,7 @@ class Deployment:
     output_length: int
     users: int
     shortest: float = 1.0
+    poll_steps: int = 1
     repairs: tuple[str, ...] = ()
 
     @property
@@ -118,8 +119,17 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         output_length=max(1, round(record.output_length)),
         users=round(users),
         shortest=SHORTEST_RANGED if ranged else 1.0,
+        poll_steps=_ranged_steps(record, users) if ranged else 1,
         repairs=repairs,
     )
+
+
+def _ranged_steps(record: MeasurementRecord, users: float) -> int:
+    """A flag of the SGLang servers behind that client: they look for requests every 10 decode steps, 30 from 16 users
+    on."""
+    if engine_of(record.engine) != "sglang":
+        return 1
+    return 10 if users < 16 else 30
 
 
 def engine_of(name: str | None) -> str | None:

@@ -9,7 +9,9 @@ from functools import lru_cache
 
 from evaluator.capture import CaptureRequest, capture
 from evaluator.cost import CostModel
+from evaluator.cost.calibrated import calibrated_cost
 from evaluator.deployments import Deployment
+from evaluator.device import DeviceProfile
 from evaluator.evaluate import capture_requests, cost_model
 from evaluator.operators import OperatorSet
 from evaluator.serving.closed_loop import ClosedLoop, LoopTimes, simulate
@@ -18,6 +20,7 @@ from evaluator.serving.phases import Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, step_table
 from evaluator.workload import Workload
 
+SERVED_ROUTING = "power_law_1.2"  # the skew that tools of the field assume for real prompts
 LONGEST_STEP = 16_384  # tokens of a step that tables reach; proportional beyond
 
 
@@ -42,6 +45,13 @@ def _captured(request: CaptureRequest) -> OperatorSet:
     return capture(request)
 
 
+def serving_cost(device: DeviceProfile) -> CostModel:
+    """The device's cost model with experts routed as real prompts do, where it was measured so."""
+    if device.family == "theoretical":
+        return cost_model(device, "physical")
+    return calibrated_cost(device, routing=SERVED_ROUTING)
+
+
 def table_of(
     deployment: Deployment, operators: Mapping[str, OperatorSet], *, sequences: int, cost: CostModel | None = None
 ) -> StepTable:
@@ -54,12 +64,26 @@ def table_of(
         sequences=sequences,
         tokens=LONGEST_STEP + sequences,
     )
-    return step_table(operators, cost or cost_model(deployment.device, "physical"), extents, windows)
+    return step_table(
+        operators,
+        cost or serving_cost(deployment.device),
+        extents,
+        windows=windows,
+        replicas=deployment.plan.dp,
+    )
 
 
 def predicted(deployment: Deployment, table: StepTable, engine: EngineProfile) -> LoopTimes:
     """The closed loop of one replica with its share of the users."""
-    loop = ClosedLoop(
-        users=deployment.users_of_replica, output_length=deployment.output_length, shortest=deployment.shortest
+    return simulate(table, engine, loop_of(deployment))
+
+
+def loop_of(deployment: Deployment) -> ClosedLoop:
+    """The closed loop of one replica of a deployment, with its share of the users."""
+    return ClosedLoop(
+        users=deployment.users_of_replica,
+        output_length=deployment.output_length,
+        shortest=deployment.shortest,
+        poll_steps=deployment.poll_steps,
+        replicas=deployment.plan.dp,
     )
-    return simulate(table, engine, loop)

@@ -62,8 +62,11 @@ def _serving_item(row: Mapping[str, str]) -> Item:
         concurrency=number(row, "concurrency"),
         prefill=both[0],
         decode=both[1],
-        metrics={"ttft_ms": number(row, "measured_ttft_ms"), "tpot_exclusive_ms": number(row, "measured_tpot_ms")},
-        definitions={"ttft_ms": TTFT, "tpot_exclusive_ms": TPOT_EXCLUSIVE},
+        metrics={
+            "ttft_ms_mean": number(row, "measured_ttft_ms"),
+            "tpot_exclusive_ms_mean": number(row, "measured_tpot_ms"),
+        },
+        definitions={"ttft_ms_mean": TTFT, "tpot_exclusive_ms_mean": TPOT_EXCLUSIVE},
         extra=rest(row, used),
     )
 
@@ -134,15 +137,15 @@ def _published_item(row: Mapping[str, str]) -> Item:
         concurrency=_first_number(row.get("batch_or_concurrency")),
         prefill=prefill,
         decode=decode,
-        metrics={name + _suffix(row): value},
-        definitions={name + _suffix(row): definition},
+        metrics={name + _suffix(row, name): value},
+        definitions={name + _suffix(row, name): definition},
         extra=rest(row, used),
     )
 
 
-def _suffix(row: Mapping[str, str]) -> str:
-    percentile = (row.get("percentile") or "mean").split()[0]
-    return "" if percentile == "mean" else f"_{percentile}"
+def _suffix(row: Mapping[str, str], name: str) -> str:
+    """Latencies carry their statistic, rates are totals."""
+    return "" if name.endswith("_per_s") else "_" + (row.get("percentile") or "mean").split()[0]
 
 
 def _published_side(row: Mapping[str, str], side: str) -> SideRecord:

@@ -26,6 +26,8 @@ class ClosedLoop:
     output_length: int
     prompts: int | None = None  # None: ten a user
     shortest: float = 1.0  # lengths are uniform in [shortest, 1] of nominal
+    poll_steps: int = 1  # decode steps between two looks at the queue, where prompts stop the decodes
+    replicas: int = 1  # of attention data parallelism: `users` are those of one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class LoopTimes:
 def decode_steps_s(table: StepTable, engine: EngineProfile) -> list[float]:
     """D of 0, 1, 2 ... sequences: h + hs b + fD (N(b) + G(b)), host time linear in the batch, kernels scaled."""
     kernels = np.asarray(table.decode_linear) + np.asarray(table.decode_own)
-    host = engine.step_s(table) + 1e-3 * engine.step_per_decode_ms * np.arange(kernels.size)
+    host = engine.step_s() + 1e-3 * engine.step_per_decode_ms * np.arange(kernels.size)
     steps: list[float] = (host + engine.decode_factor * kernels).tolist()
     return steps
 
@@ -54,7 +56,7 @@ def marginal_prompt_s(table: StepTable, engine: EngineProfile) -> float:
     tokens = min(budget, (budget // length) * length or budget)
     kernels = steps * table.linear_s(tokens) + table.attention_s(length)
     return (
-        steps * (engine.step_s(table) + engine.prompt_step_s())
+        steps * (engine.step_s() + engine.prompt_step_s())
         + 1e-3 * engine.step_per_prompt_ms
         + engine.prefill_factor * kernels
     )
@@ -94,7 +96,9 @@ class _Play:
         self.count = loop.prompts or PROMPTS_A_USER * loop.users
         self.tokens, self.outputs = _lengths(table.input_length, loop.output_length, loop.shortest, self.count)
         self.decode_s = decode_steps_s(table, engine)
-        self.step_s, self.prompt_step_s = engine.step_s(table), engine.prompt_step_s()
+        self.step_s, self.prompt_step_s = engine.step_s(), engine.prompt_step_s()
+        self.poll_steps = loop.poll_steps
+        self.held = engine.replica_wait_steps if loop.replicas > 1 else 0.0
         self.now = self.ttft = self.tpot = 0.0
         self.step = self.oldest = self.done_of_oldest = 0
         self.arrival = [0.0] * min(loop.users, self.count)
@@ -104,7 +108,7 @@ class _Play:
     def prefill_first(self) -> None:
         """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps, or when idle."""
         engine, looked = self.engine, 0
-        poll = engine.poll_steps_busy if self.users >= engine.busy_from else engine.poll_steps
+        poll = self.poll_steps
         while self.active or self.oldest < len(self.arrival):
             if self.oldest < len(self.arrival) and (not self.active or self.step - looked >= poll):
                 seen = len(self.arrival)
@@ -178,6 +182,8 @@ class _Play:
         active, count, limit = self.active, self.count, (self.step + 1) * self.count
         while active and active[0] < limit:
             request = heappop(active) % count
-            self.tpot += (self.now - self.begun[request]) / max(self.outputs[request] - 1, 1)
+            each = (self.now - self.begun[request]) / max(self.outputs[request] - 1, 1)
+            self.ttft += self.held * each
+            self.tpot += each
             if len(self.arrival) < count:
                 self.arrival.append(self.now)

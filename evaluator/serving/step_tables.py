@@ -6,7 +6,7 @@ Not here: what an engine adds to kernels (evaluator.serving.engines), and who as
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,8 +34,6 @@ class StepTable:
     attention: tuple[float, ...]
     decode_linear: tuple[float, ...]
     decode_own: tuple[float, ...]
-    layers: int = 0
-    moe_layers: int = 0
 
     def linear_s(self, tokens: float) -> float:
         """Non-attention seconds of `tokens` new tokens; proportional beyond the table."""
@@ -57,10 +55,19 @@ class TableExtents:
 
 
 def step_table(
-    operators: Mapping[str, OperatorSet], cost: CostModel, extents: TableExtents, windows: Sequence[int] = ()
+    operators: Mapping[str, OperatorSet],
+    cost: CostModel,
+    extents: TableExtents,
+    *,
+    windows: Sequence[int] = (),
+    replicas: int = 1,
 ) -> StepTable:
-    """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode."""
-    prefill, decode = operators["prefill"].operators, operators["decode"].operators
+    """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode. `replicas` are those of
+    attention data parallelism: with one of them tokens are not exchanged between experts."""
+    prefill, decode = (
+        operators[trace].operators if replicas > 1 else without_exchange(operators[trace].operators)
+        for trace in ("prefill", "decode")
+    )
     shared = [one for one in prefill if not one.per_phase and one.driver != "sequences"]
     head = [one for one in prefill if not one.per_phase and one.driver == "sequences"]
     tokens = np.arange(0, extents.tokens + SPACING, SPACING, dtype=np.float64)
@@ -71,7 +78,6 @@ def step_table(
         repeated(request_sums(1.0, extents.decode_keys - 1.0, windows=windows), batch),
         cost,
     )
-    counted = [one for one in decode if one.per_phase and one.attention is not None]
     return StepTable(
         spacing=SPACING,
         linear=_tuple(_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0)),
@@ -79,9 +85,27 @@ def step_table(
         attention=_tuple(_attention([one for one in prefill if one.per_phase], extents.input_length, cost, windows)),
         decode_linear=_tuple(_seconds(shared, _tokens(batch), cost)),
         decode_own=_tuple(own * (sequences > 0) + _seconds(head, _tokens(batch), cost)),
-        layers=sum(one.count for one in counted),
-        moe_layers=sum(one.count for one in prefill if one.experts is not None and one.experts.role == "gate_up"),
     )
+
+
+_EXCHANGES = ("mlp.dispatch", "mlp.gather", "mlp.all_gather")
+
+
+def without_exchange(operators: Sequence[Operator]) -> tuple[Operator, ...]:
+    """The operators of a step whose ranks all hold every token: engines without attention data parallelism run their
+    own experts on all of them and add up, in the all-reduce that sums the shared experts or in one of its own.
+
+    Source: SGLang's and vLLM's expert parallel layers without data parallel attention. Left out: nothing is saved on
+    the gate, which then runs on every rank."""
+    dropped = [one for one in operators if one.label.endswith(_EXCHANGES)]
+    if not dropped:
+        return tuple(operators)
+    kept = [one for one in operators if one not in dropped]
+    if any(one.label.endswith("shared_experts.all_reduce") for one in kept):
+        return tuple(kept)
+    counts = max((one.counts for one in dropped), key=sum)
+    sums = [one for one in kept if one.label.endswith("attention_all_reduce") and one.kind == "all_reduce"]
+    return (*kept, *(replace(one, label="experts.all_reduce", counts=counts) for one in sums[-1:]))
 
 
 def _attention(operators: Sequence[Operator], input_length: int, cost: CostModel, windows: Sequence[int]) -> FloatArray:

@@ -1,0 +1,148 @@
+"""Fits an engine's few numbers to measured closed-loop points, and scores fits on points they have not seen.
+
+Not here: which points there are (evaluator.deployments) and figures of errors (evaluator.scoring)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.serving.closed_loop import ClosedLoop, simulate
+from evaluator.serving.engines import EngineProfile, with_numbers
+from evaluator.serving.step_tables import StepTable
+from evaluator.sums import FloatArray
+
+# Fitted number -> (smallest, largest, step of the finite difference, spread of the prior about the start).
+FITTED: Mapping[str, tuple[float, float, float, float]] = {
+    "prefill_factor": (0.5, 2.5, 0.02, 0.3),
+    "decode_factor": (0.5, 2.0, 0.02, 0.2),
+    "step_ms": (0.0, 20.0, 0.05, 2.0),
+    "step_per_decode_ms": (0.0, 0.2, 0.002, 0.02),
+    "step_per_prompt_ms": (0.0, 40.0, 0.2, 5.0),
+    "request_ms": (0.0, 300.0, 1.0, 40.0),
+    "prompt_step_ms": (0.0, 100.0, 0.5, 10.0),
+    "replica_wait_steps": (0.0, 100.0, 1.0, 10.0),
+}
+ROUNDS = 6
+CORNER = 0.15  # log error from which a point pulls with constant force: outliers do not decide
+PRIOR_POINTS = 4.0  # how many points at the corner the starting values weigh
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitPoint:
+    """A measured point with the step times of its replica. `weight` lets a large group count less a point."""
+
+    table: StepTable
+    loop: ClosedLoop
+    ttft_s: float
+    tpot_exclusive_s: float
+    weight: float = 1.0
+
+
+def fit_engine(
+    points: Sequence[FitPoint],
+    start: EngineProfile,
+    *,
+    names: Sequence[str] = (),
+    begin: EngineProfile | None = None,
+) -> EngineProfile:
+    """The profile whose log errors of TTFT and TPOT have the least Huber loss, near `start` where points say little.
+
+    Gauss-Newton with numerical derivatives, from `begin` (by default `start`); deterministic. A step that does not
+    lower the loss is shortened."""
+    chosen = tuple(names) or tuple(FITTED)
+    profile = begin or start
+    errors = log_errors(points, profile)
+    for _ in range(ROUNDS):
+        step = _newton_step(points, profile, start, errors, chosen)
+        for share in (1.0, 0.4, 0.15, 0.05):
+            candidate = _moved(profile, chosen, share * step)
+            found = log_errors(points, candidate)
+            if _loss(points, found, candidate, start, chosen) < _loss(points, errors, profile, start, chosen):
+                profile, errors = candidate, found
+                break
+        else:
+            break
+    return profile
+
+
+def log_errors(points: Sequence[FitPoint], engine: EngineProfile) -> FloatArray:
+    """log(predicted / measured) of TTFT and TPOT, [point, 2]."""
+    rows = []
+    for point in points:
+        times = simulate(point.table, engine, point.loop)
+        rows.append((times.ttft_s / point.ttft_s, times.tpot_exclusive_s / point.tpot_exclusive_s))
+    return np.asarray(np.log(np.asarray(rows, dtype=np.float64).reshape(-1, 2)))
+
+
+def _newton_step(
+    points: Sequence[FitPoint],
+    profile: EngineProfile,
+    start: EngineProfile,
+    errors: FloatArray,
+    names: Sequence[str],
+) -> FloatArray:
+    columns = []
+    for name in names:
+        moved = with_numbers(profile, {name: getattr(profile, name) + FITTED[name][2]})
+        columns.append(((log_errors(points, moved) - errors) / FITTED[name][2]).ravel())
+    slopes = np.column_stack(columns)
+    weights = np.repeat([point.weight for point in points], 2) * _huber_weight(errors.ravel())
+    spread = np.asarray([FITTED[name][3] for name in names])
+    prior = PRIOR_POINTS * CORNER**2 / spread**2
+    away = np.asarray([getattr(profile, name) - getattr(start, name) for name in names])
+    normal = slopes.T @ (slopes * weights[:, None]) + np.diag(prior)
+    downhill = -(slopes.T @ (weights * errors.ravel()) + prior * away)
+    return _bounded_step(normal, downhill, _room(profile, names))
+
+
+def _room(profile: EngineProfile, names: Sequence[str]) -> FloatArray:
+    """How far each number may move down and up, [number, 2]."""
+    return np.asarray(
+        [(FITTED[name][0] - getattr(profile, name), FITTED[name][1] - getattr(profile, name)) for name in names]
+    )
+
+
+def _bounded_step(normal: FloatArray, downhill: FloatArray, room: FloatArray) -> FloatArray:
+    """The minimum of the quadratic model inside the bounds: numbers that hit one are held there, the rest solved
+    again."""
+    step, free = np.zeros(downhill.size), np.ones(downhill.size, dtype=np.bool_)
+    for _ in range(downhill.size):
+        if not free.any():
+            break
+        pull = downhill[free] - normal[np.ix_(free, ~free)] @ step[~free]
+        step[free] = np.linalg.solve(normal[np.ix_(free, free)], pull)
+        outside = free & ((step < room[:, 0] - 1e-12) | (step > room[:, 1] + 1e-12))
+        if not outside.any():
+            break
+        step[outside] = np.clip(step[outside], room[outside, 0], room[outside, 1])
+        free &= ~outside
+    return step
+
+
+def _huber_weight(errors: FloatArray) -> FloatArray:
+    return np.asarray(np.minimum(1.0, CORNER / np.maximum(np.abs(errors), 1e-12)))
+
+
+def _loss(
+    points: Sequence[FitPoint],
+    errors: FloatArray,
+    profile: EngineProfile,
+    start: EngineProfile,
+    names: Sequence[str],
+) -> float:
+    size = np.abs(errors)
+    huber = np.where(size <= CORNER, 0.5 * size**2, CORNER * (size - 0.5 * CORNER)).sum(axis=1)
+    data = float(huber @ np.asarray([point.weight for point in points]))
+    away = [(getattr(profile, name) - getattr(start, name)) / FITTED[name][3] for name in names]
+    return data + 0.5 * PRIOR_POINTS * CORNER**2 * float(np.sum(np.square(away)))
+
+
+def _moved(profile: EngineProfile, names: Sequence[str], step: FloatArray) -> EngineProfile:
+    values = {
+        name: float(np.clip(getattr(profile, name) + change, FITTED[name][0], FITTED[name][1]))
+        for name, change in zip(names, step, strict=True)
+    }
+    return with_numbers(profile, values)
