@@ -67,6 +67,7 @@ class Deployment:
     users: int
     shortest: float = 1.0
     poll_steps: int = 1
+    batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
 
     @property
@@ -119,6 +120,7 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         output_length=max(1, round(record.output_length)),
         users=round(users),
         shortest=SHORTEST_RANGED if ranged else 1.0,
+        batched=extra.get("value_scope") == "batch_total",
         poll_steps=_ranged_steps(record, users) if ranged else 1,
         repairs=repairs,
     )

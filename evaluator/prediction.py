@@ -4,7 +4,7 @@ Not here: where deployments come from (evaluator.deployments), and how wrong the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 from evaluator.capture import CaptureRequest, capture
@@ -14,13 +14,14 @@ from evaluator.deployments import Deployment
 from evaluator.device import DeviceProfile
 from evaluator.evaluate import capture_requests, cost_model
 from evaluator.operators import OperatorSet
-from evaluator.serving.closed_loop import ClosedLoop, LoopTimes, simulate
+from evaluator.serving.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, simulate
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.phases import Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, step_table
 from evaluator.workload import Workload
 
 SERVED_ROUTING = "power_law_1.2"  # the skew that tools of the field assume for real prompts
+MS = 1000.0
 LONGEST_STEP = 16_384  # tokens of a step that tables reach; proportional beyond
 
 
@@ -73,6 +74,27 @@ def table_of(
     )
 
 
+def tables_of(
+    deployments: Sequence[Deployment], captured: Callable[[CaptureRequest], OperatorSet] | None = None
+) -> list[StepTable]:
+    """The table of each deployment; those that differ in users alone share one."""
+    most: dict[object, int] = {}
+    for one in deployments:
+        most[_table_key(one)] = max(most.get(_table_key(one), 1), one.users_of_replica)
+    costs: dict[str, CostModel] = {}
+    tables: dict[object, StepTable] = {}
+    for one in deployments:
+        key = _table_key(one)
+        if key not in tables:
+            cost = costs.setdefault(one.device.name, serving_cost(one.device))
+            tables[key] = table_of(one, operators_of(one, captured), sequences=most[key], cost=cost)
+    return [tables[_table_key(one)] for one in deployments]
+
+
+def _table_key(one: Deployment) -> object:
+    return (one.model_name, one.device.name, one.precision, one.plan, one.input_length, one.output_length, one.shortest)
+
+
 def predicted(deployment: Deployment, table: StepTable, engine: EngineProfile) -> LoopTimes:
     """The closed loop of one replica with its share of the users."""
     return simulate(table, engine, loop_of(deployment))
@@ -86,4 +108,44 @@ def loop_of(deployment: Deployment) -> ClosedLoop:
         shortest=deployment.shortest,
         poll_steps=deployment.poll_steps,
         replicas=deployment.plan.dp,
+    )
+
+
+def predictions(deployment: Deployment, table: StepTable, engine: EngineProfile) -> dict[str, float]:
+    """Every metric of a deployment that we can predict, by its name without a statistic.
+
+    Phases measured alone (`prefill`, `decode`) and batches that are all there at the start follow the batch's own
+    definition; everything else is the closed loop."""
+    users, outputs = deployment.users_of_replica, deployment.output_length
+    prefill, decode = prompt_batch_s(table, engine, users), decode_steps_s(table, engine)[users]
+    if deployment.mode in {"prefill", "decode"}:
+        return {
+            "prefill_latency_ms": MS * prefill,
+            "ttft_ms": MS * prefill + engine.request_ms,
+            "decode_step_ms": MS * decode,
+            "tpot_exclusive_ms": MS * decode,
+            "input_tokens_per_s": deployment.users * deployment.input_length / prefill,
+            "output_tokens_per_s": deployment.users / decode,
+        }
+    times = predicted(deployment, table, engine)
+    cycle = times.ttft_s + (outputs - 1) * times.tpot_exclusive_s
+    return {
+        "ttft_ms": MS * times.ttft_s,
+        "tpot_exclusive_ms": MS * times.tpot_exclusive_s,
+        "e2e_ms": MS * (prefill + (outputs - 1) * decode) if deployment.batched else MS * cycle,
+        "output_tokens_per_s": deployment.users * outputs / cycle,
+        "requests_per_s": deployment.users / cycle,
+    }
+
+
+def prompt_batch_s(table: StepTable, engine: EngineProfile, prompts: int) -> float:
+    """Seconds until every prompt of a batch that is all there has its first token, in steps of the token budget."""
+    tokens = prompts * table.input_length
+    whole, rest = divmod(tokens, engine.token_budget)
+    linear = whole * table.linear_s(engine.token_budget) + (table.linear_s(rest) if rest else 0.0)
+    host = (whole + (rest > 0)) * (
+        engine.step_s() + engine.prompt_step_s()
+    ) + 1e-3 * engine.step_per_prompt_ms * prompts
+    return host + engine.prefill_factor * (
+        linear + prompts * table.attention_s(table.input_length) + table.decode_own[0]
     )

@@ -16,6 +16,8 @@ from evaluator.serving.step_tables import StepTable
 
 SEED = 20_240_601
 PROMPTS_A_USER = 10  # what the benchmark clients of measured points send
+ROUNDS_PLAYED = 4  # of many users; the rest repeat what the second round on has shown
+MANY_USERS = 96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,18 +66,23 @@ def marginal_prompt_s(table: StepTable, engine: EngineProfile) -> float:
 
 def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopTimes:
     """Play the loop to its last answer, from event to event: decode steps between two events are one jump."""
-    play = _Play(table, engine, loop)
+    asked = loop.prompts or PROMPTS_A_USER * loop.users
+    many = loop.users > MANY_USERS and asked > ROUNDS_PLAYED * loop.users
+    play = _Play(table, engine, loop, ROUNDS_PLAYED * loop.users if many else asked)
     if engine.admission == "prefill_first":
         play.prefill_first()
     else:
         play.mixed()
-    count = play.count
+    # Everybody's first request meets a queue of all; of the later ones only some were played.
+    first, later = min(loop.users, play.count), play.count - min(loop.users, play.count)
+    share = (asked - first) / later if later else 0.0
+    ttft = (play.ttft[0] + share * play.ttft[1]) / asked
     return LoopTimes(
-        ttft_s=play.ttft / count + 1e-3 * engine.request_ms,
-        tpot_exclusive_s=play.tpot / count,
-        makespan_s=play.now,
-        requests=count,
-        output_tokens=sum(play.outputs),
+        ttft_s=ttft + 1e-3 * engine.request_ms,
+        tpot_exclusive_s=(play.tpot[0] + share * play.tpot[1]) / asked,
+        makespan_s=play.now * asked / play.count,
+        requests=asked,
+        output_tokens=round(sum(play.outputs) * asked / play.count),
     )
 
 
@@ -91,15 +98,15 @@ def _lengths(prompt: int, output: int, shortest: float, count: int) -> tuple[lis
 class _Play:
     """The run so far. Requests are numbered as they arrive, so those still waiting are `oldest` ... the last."""
 
-    def __init__(self, table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> None:
-        self.table, self.engine, self.users = table, engine, loop.users
-        self.count = loop.prompts or PROMPTS_A_USER * loop.users
+    def __init__(self, table: StepTable, engine: EngineProfile, loop: ClosedLoop, count: int) -> None:
+        self.table, self.engine, self.users, self.count = table, engine, loop.users, count
         self.tokens, self.outputs = _lengths(table.input_length, loop.output_length, loop.shortest, self.count)
         self.decode_s = decode_steps_s(table, engine)
         self.step_s, self.prompt_step_s = engine.step_s(), engine.prompt_step_s()
         self.poll_steps = loop.poll_steps
         self.held = engine.replica_wait_steps if loop.replicas > 1 else 0.0
-        self.now = self.ttft = self.tpot = 0.0
+        self.now = 0.0
+        self.ttft, self.tpot = [0.0, 0.0], [0.0, 0.0]  # of first requests, and of later ones
         self.step = self.oldest = self.done_of_oldest = 0
         self.arrival = [0.0] * min(loop.users, self.count)
         self.begun = [0.0] * self.count
@@ -163,7 +170,7 @@ class _Play:
         """The first tokens of requests are out."""
         for request in requests:
             self.begun[request] = self.now
-            self.ttft += self.now - self.arrival[request]
+            self.ttft[request >= self.users] += self.now - self.arrival[request]
             heappush(self.active, (self.step + self.outputs[request] - 1) * self.count + request)
         self._retire()
 
@@ -183,7 +190,7 @@ class _Play:
         while active and active[0] < limit:
             request = heappop(active) % count
             each = (self.now - self.begun[request]) / max(self.outputs[request] - 1, 1)
-            self.ttft += self.held * each
-            self.tpot += each
+            self.ttft[request >= self.users] += self.held * each
+            self.tpot[request >= self.users] += each
             if len(self.arrival) < count:
                 self.arrival.append(self.now)
