@@ -22,6 +22,8 @@ from evaluator.occupancy import kv_cache_bits, memory_bytes
 from evaluator.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
 from evaluator.serving.batches import BatchSource, FixedLengths
+from evaluator.serving.closed_run import closed_loop_times, is_engine
+from evaluator.serving.engines import engine_profile, list_engines
 from evaluator.serving.formulas import PrefillCompletion, aggregated_times, tokens_per_step
 from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.phases import Convention, Integers, Phase, Run, Scenario, decode_period, prefilled, shared_steps
@@ -33,7 +35,8 @@ from store.errors import InputError
 
 Trace = Literal["prefill", "decode"]
 Columns = dict[str, NDArray[Any]]
-SERVING_MODELS = ("waves", "seed002")  # seed002: a mixed-length prefill batch runs whole, in one step
+# waves: seed 001's formulas; seed002: a mixed-length prefill batch runs whole; engines play a closed loop.
+SERVING_MODELS = ("waves", "seed002", *list_engines())
 MS = 1000.0
 LARGEST_BATCH = 8192  # a replica (design decision 9)
 LARGEST_WAVES = 64
@@ -191,7 +194,10 @@ def _decode(run: Run) -> ProbeBlock:
 def _aggregated(run: Run) -> ProbeBlock:
     completion, full = prefilled(run, 0.0)
     step, gained = decode_period(run, 0.0), _tokens_per_step(run)
-    if run.source.chunks > 1 and isinstance(run.source, FixedLengths):
+    if is_engine(run.scenario.serving_model):
+        mean, times = closed_loop_times(run, engine_profile(run.scenario.serving_model))
+        completion = replace(completion, mean=mean)
+    elif run.source.chunks > 1 and isinstance(run.source, FixedLengths):
         completion, times = shared_steps(run, run.source, gained)
     elif run.source.chunks > 1 and isinstance(run.source, MixedLengths):
         completion, times = shared_mixed_steps(run, run.source, gained, step.total)

@@ -4,9 +4,9 @@ Only what a statement needs is brought in, in one read transaction. Not here: li
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
 
@@ -27,12 +27,14 @@ from store.wide import WIDE_COLUMNS
 if TYPE_CHECKING:
     from store.snapshots import Part
 
+_T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]
 
 _TABLES = {table.name: table for table in RAW_TABLES}
 _COLUMNS = ", ".join(column.name for column in WIDE_COLUMNS)
 _WIDE = [(column.name, column.type) for column in WIDE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
+_ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
 
 
@@ -54,15 +56,9 @@ class StoreConnection:
         self.duckdb.execute("CREATE SCHEMA raw")
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
-        """Run one statement and return its cursor; a part that was replaced meanwhile is looked up once more."""
+        """Run one statement and return its cursor; parts that were replaced meanwhile are looked up again."""
         self.provide_for(sql)
-        try:
-            return self.duckdb.execute(sql, parameters)
-        except duckdb.IOException:
-            if all(part.path.exists() for part in self.snapshot.parts):
-                raise
-            self.refresh()
-            return self.duckdb.execute(sql, parameters)
+        return self._despite_replaced_parts(lambda: self.duckdb.execute(sql, parameters), between=self.refresh)
 
     def provide_for(self, sql: str) -> None:
         """Bring in what a statement refers to; everything, where its parser cannot tell."""
@@ -110,9 +106,24 @@ class StoreConnection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _despite_replaced_parts(self, attempt: Callable[[], _T], between: Callable[[], None] = lambda: None) -> _T:
+        """Attempt again where a sealer has deleted a part between its being listed and its being read."""
+        for _ in range(_ATTEMPTS - 1):
+            try:
+                return attempt()
+            except duckdb.IOException:
+                if all(part.path.exists() for part in self.snapshot.parts):
+                    raise
+            between()
+        return attempt()
+
     def _load(self, names: frozenset[str]) -> None:
         """Read the named relations in one transaction, so that they agree with each other."""
         self._raw = frozenset()  # should reading fail half-way, the next statement reads everything again
+        self._despite_replaced_parts(lambda: self._load_once(names))
+        self._raw = names
+
+    def _load_once(self, names: frozenset[str]) -> None:
         if not self._read(names, most_hot_probes=_WORTH_SEALING):
             # Snapshots are missing or wrong. Where they cannot be made now, the store itself answers, more slowly.
             from store.sealing import seal_location
@@ -120,7 +131,6 @@ class StoreConnection:
             with suppress(StoreError):
                 seal_location(self.location, wait_s=0.0)
             self._read(names)
-        self._raw = names
 
     def _read(self, names: frozenset[str], *, most_hot_probes: int | None = None) -> bool:
         """Read relations at one moment; give up where more probes than allowed are not laid down."""

@@ -69,7 +69,9 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     moe_dp_sizes: Annotated[str | None, typer.Option(help="replicas of the expert group")] = None,
     batch_range: Annotated[str | None, typer.Option(help="[min] max batch size of a replica")] = None,
     serving_cost: Annotated[float, typer.Option(help="fixed cost of delivery, ms")] = 0.0,
-    serving_model: Annotated[str, typer.Option(help="how step times become latencies: waves, or seed002")] = "waves",
+    serving_model: Annotated[
+        str, typer.Option(help="how step times become latencies: waves, seed002, or an engine: vllm, sglang, trtllm")
+    ] = "waves",
     family: Annotated[str, typer.Option(help="auto, theoretical or calibrated cost model")] = "auto",
     sweep: Annotated[
         Path | None, typer.Option("--sweep", help="YAML file: products of models, devices, workloads")

@@ -24,6 +24,7 @@ from store.location import parse_url
 from store.readers import read_transaction
 from store.schema import Base, Tombstone
 from store.sealing import seal
+from store.snapshots import load_snapshot
 from store.wide import MEASURE_COLUMNS, NAMED_COLUMNS, WIDE_COLUMNS
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
@@ -212,6 +213,28 @@ def test_what_is_brought_in_later_is_of_the_same_moment_as_what_is_there(store):
         evaluate(store, "b" * 32, [make(device=1)])
         both = "SELECT (SELECT count(*) FROM raw.sweep), (SELECT count(*) FROM raw.stored_probe)"
         assert connection.execute(both).fetchone() == (2, 40)
+
+
+def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkeypatch):
+    evaluate(store, "a" * 32, [make()])
+    seal(store)
+    vanished = []
+
+    def load_then_compact(*arguments, **options):
+        snapshot = load_snapshot(*arguments, **options)
+        if not vanished:  # what a sealer does to a reader that has listed its parts and was then held up
+            vanished.extend(part.path for part in snapshot.parts)
+            evaluate(store, "b" * 32, [make(device=1)])
+            seal(store)
+            seal(store)
+        return snapshot
+
+    monkeypatch.setattr("store.sealing._RETIRED_KEPT_S", 0.0)
+    monkeypatch.setattr("queries.connect.load_snapshot", load_then_compact)
+    with connect(store.url) as connection:
+        assert connection.execute("SELECT count(*) FROM raw.stored_probe").fetchone() == (40,)
+    assert vanished
+    assert not any(path.exists() for path in vanished)
 
 
 @pytest.mark.parametrize("sealed", [False, True])
