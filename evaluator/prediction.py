@@ -147,5 +147,5 @@ def prompt_batch_s(table: StepTable, engine: EngineProfile, prompts: int) -> flo
         engine.step_s() + engine.prompt_step_s()
     ) + 1e-3 * engine.step_per_prompt_ms * prompts
     return host + engine.prefill_factor * (
-        linear + prompts * table.attention_s(table.input_length) + table.decode_own[0]
+        linear + prompts * table.attention_s(table.input_length) + float(table.decode_own[0])
     )

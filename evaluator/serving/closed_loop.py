@@ -1,23 +1,20 @@
 """A closed loop of C users played against an engine's scheduler, over tables of step times: pure, no clock, no I/O.
 
-Not here: where the step times come from (evaluator.serving.step_tables) and what engines are like (engines)."""
+Source: the scheduler study in docs/explanation/serving-models.md. Not here: who is in which step
+(evaluator.serving.schedule), where step times come from (step_tables), and what engines are like (engines)."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
-from functools import lru_cache
-from heapq import heappop, heappush
 
 import numpy as np
 
 from evaluator.serving.engines import EngineProfile
+from evaluator.serving.schedule import Rules, Schedule, schedule_of
 from evaluator.serving.step_tables import StepTable
+from evaluator.sums import FloatArray
 
-SEED = 20_240_601
 PROMPTS_A_USER = 10  # what the benchmark clients of measured points send
-ROUNDS_PLAYED = 4  # of many users; the rest repeat what the second round on has shown
-MANY_USERS = 96
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +42,7 @@ class LoopTimes:
 
 def decode_steps_s(table: StepTable, engine: EngineProfile) -> list[float]:
     """D of 0, 1, 2 ... sequences: h + hs b + fD (N(b) + G(b)), host time linear in the batch, kernels scaled."""
-    kernels = np.asarray(table.decode_linear) + np.asarray(table.decode_own)
+    kernels = table.decode_linear + table.decode_own
     host = engine.step_s() + 1e-3 * engine.step_per_decode_ms * np.arange(kernels.size)
     steps: list[float] = (host + engine.decode_factor * kernels).tolist()
     return steps
@@ -65,132 +62,50 @@ def marginal_prompt_s(table: StepTable, engine: EngineProfile) -> float:
 
 
 def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopTimes:
-    """Play the loop to its last answer, from event to event: decode steps between two events are one jump."""
+    """Play the loop to its last answer. The schedule is looked up where another table or engine has asked for it."""
     asked = loop.prompts or PROMPTS_A_USER * loop.users
-    many = loop.users > MANY_USERS and asked > ROUNDS_PLAYED * loop.users
-    play = _Play(table, engine, loop, ROUNDS_PLAYED * loop.users if many else asked)
-    if engine.admission == "prefill_first":
-        play.prefill_first()
-    else:
-        play.mixed()
-    # Everybody's first request meets a queue of all; of the later ones only some were played.
-    first, later = min(loop.users, play.count), play.count - min(loop.users, play.count)
-    share = (asked - first) / later if later else 0.0
-    ttft = (play.ttft[0] + share * play.ttft[1]) / asked
+    schedule = schedule_of(
+        Rules(
+            admission=engine.admission,
+            token_budget=engine.token_budget,
+            poll_steps=loop.poll_steps if engine.admission == "prefill_first" else 1,
+            users=loop.users,
+            requests=asked,
+            input_length=table.input_length,
+            output_length=loop.output_length,
+            shortest=loop.shortest,
+            spacing=table.spacing,
+            stretches=len(table.attention) - 1,
+        )
+    )
+    ttft, tpot, makespan = (float(value) for value in priced(schedule, table, engine))
+    held = engine.replica_wait_steps if loop.replicas > 1 else 0.0
     return LoopTimes(
-        ttft_s=ttft + 1e-3 * engine.request_ms,
-        tpot_exclusive_s=(play.tpot[0] + share * play.tpot[1]) / asked,
-        makespan_s=play.now * asked / play.count,
+        ttft_s=ttft + held * tpot + 1e-3 * engine.request_ms,
+        tpot_exclusive_s=tpot,
+        makespan_s=makespan,
         requests=asked,
-        output_tokens=round(sum(play.outputs) * asked / play.count),
+        output_tokens=schedule.output_tokens,
     )
 
 
-@lru_cache(maxsize=128)
-def _lengths(prompt: int, output: int, shortest: float, count: int) -> tuple[list[int], list[int]]:
-    if shortest >= 1.0:
-        return [prompt] * count, [output] * count
-    draw, width = random.Random(SEED), 1.0 - shortest  # noqa: S311  lengths, no secrets
-    tokens = [max(1, round(prompt * (shortest + width * draw.random()))) for _ in range(count)]
-    return tokens, [max(1, round(output * (shortest + width * draw.random()))) for _ in range(count)]
+def priced(schedule: Schedule, table: StepTable, engine: EngineProfile) -> FloatArray:
+    """Seconds of [mean TTFT, mean TPOT, makespan], without what waits outside of steps.
 
-
-class _Play:
-    """The run so far. Requests are numbered as they arrive, so those still waiting are `oldest` ... the last."""
-
-    def __init__(self, table: StepTable, engine: EngineProfile, loop: ClosedLoop, count: int) -> None:
-        self.table, self.engine, self.users, self.count = table, engine, loop.users, count
-        self.tokens, self.outputs = _lengths(table.input_length, loop.output_length, loop.shortest, self.count)
-        self.decode_s = decode_steps_s(table, engine)
-        self.step_s, self.prompt_step_s = engine.step_s(), engine.prompt_step_s()
-        self.poll_steps = loop.poll_steps
-        self.held = engine.replica_wait_steps if loop.replicas > 1 else 0.0
-        self.now = 0.0
-        self.ttft, self.tpot = [0.0, 0.0], [0.0, 0.0]  # of first requests, and of later ones
-        self.step = self.oldest = self.done_of_oldest = 0
-        self.arrival = [0.0] * min(loop.users, self.count)
-        self.begun = [0.0] * self.count
-        self.active: list[int] = []  # the step of the last token x count + request
-
-    def prefill_first(self) -> None:
-        """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps, or when idle."""
-        engine, looked = self.engine, 0
-        poll = self.poll_steps
-        while self.active or self.oldest < len(self.arrival):
-            if self.oldest < len(self.arrival) and (not self.active or self.step - looked >= poll):
-                seen = len(self.arrival)
-                while self.oldest < seen:
-                    self._start(self._prompts(engine.token_budget, seen, decodes=0))
-                looked = self.step
-            waiting = self.oldest < len(self.arrival)
-            self._decode(max(1, poll - (self.step - looked)) if waiting else None)
-
-    def mixed(self) -> None:
-        """Decodes first, the rest of the budget to the oldest prompts, cut where it ends."""
-        while self.active or self.oldest < len(self.arrival):
-            if self.oldest == len(self.arrival):
-                self._decode(None)
-                continue
-            decodes = len(self.active)
-            begun = self._prompts(max(1, self.engine.token_budget - decodes), len(self.arrival), decodes=decodes)
-            self.step += 1
-            self._retire()  # what began before this step; the prompts it finished have their first token only now
-            self._start(begun)
-
-    def _prompts(self, room: int, seen: int, *, decodes: int) -> range:
-        """One step with up to `room` prompt tokens beside `decodes`: the requests whose prompt it finishes."""
-        table, tokens, first = self.table, self.tokens, self.oldest
-        used, prompts, attention, request = 0, 0, 0.0, first
-        while request < seen and used < room:
-            piece = min(tokens[request] - self.done_of_oldest, room - used)
-            attention += table.attention_s(self.done_of_oldest + piece)
-            if self.done_of_oldest:
-                attention -= table.attention_s(self.done_of_oldest)
-            used, prompts, self.done_of_oldest = used + piece, prompts + 1, self.done_of_oldest + piece
-            if self.done_of_oldest == tokens[request]:
-                request, self.done_of_oldest = request + 1, 0
-        self.now += self._step_with_prompts(used, prompts, attention, decodes)
-        self.oldest = request
-        return range(first, request)
-
-    def _step_with_prompts(self, used: int, prompts: int, attention: float, decodes: int) -> float:
-        """P (no decodes) or M of serving with prompts of `used` tokens in the step."""
-        engine, table = self.engine, self.table
-        slow, fast = engine.prefill_factor, engine.decode_factor
-        factor = (slow * used + fast * decodes) / (used + decodes)
-        host = (
-            self.step_s
-            + self.prompt_step_s
-            + 1e-3 * (engine.step_per_decode_ms * decodes + engine.step_per_prompt_ms * prompts)
-        )
-        kernels = factor * table.linear_s(used + decodes) + slow * attention
-        return host + kernels + (fast if decodes else slow) * table.decode_own[decodes]
-
-    def _start(self, requests: range) -> None:
-        """The first tokens of requests are out."""
-        for request in requests:
-            self.begun[request] = self.now
-            self.ttft[request >= self.users] += self.now - self.arrival[request]
-            heappush(self.active, (self.step + self.outputs[request] - 1) * self.count + request)
-        self._retire()
-
-    def _decode(self, most: int | None) -> None:
-        """Decode steps with nothing else in them, up to the next answer."""
-        if not self.active:
-            return
-        steps = self.active[0] // self.count - self.step
-        steps = steps if most is None else min(steps, most)
-        self.now += steps * self.decode_s[len(self.active)]
-        self.step += steps
-        self._retire()
-
-    def _retire(self) -> None:
-        """Every request whose last token is out asks again."""
-        active, count, limit = self.active, self.count, (self.step + 1) * self.count
-        while active and active[0] < limit:
-            request = heappop(active) % count
-            each = (self.now - self.begun[request]) / max(self.outputs[request] - 1, 1)
-            self.ttft[request >= self.users] += self.held * each
-            self.tpot[request >= self.users] += each
-            if len(self.arrival) < count:
-                self.arrival.append(self.now)
+    A decode step is h + hs b + fD (N(b) + G(b)); a step with prompts h + h' + hs b + hp k + (fP p + fD b) / (p + b)
+    N(p + b) + fP (sum of dA) + fD G(b), for k prompts, p prefill tokens and b decodes in it."""
+    slow, fast = engine.prefill_factor, engine.decode_factor
+    host = (
+        engine.step_s() * schedule.steps
+        + engine.prompt_step_s() * schedule.prompt_steps
+        + 1e-3 * (engine.step_per_decode_ms * schedule.decodes + engine.step_per_prompt_ms * schedule.prompts)
+    )
+    nodes, most = schedule.linear_prefill.shape[1], schedule.decode_linear.shape[1]
+    linear = table.linear_nodes(nodes)
+    prefill = schedule.linear_prefill @ linear + schedule.attention @ table.attention
+    decode = schedule.linear_decode @ linear + schedule.decode_linear @ table.decode_linear[:most]
+    return np.asarray(
+        host
+        + slow * (prefill + schedule.own_prefill * table.decode_own[0])
+        + fast * (decode + schedule.own_decode @ table.decode_own[:most])
+    )

@@ -19,7 +19,7 @@ SPACING = 128
 PROMPT_STRETCHES = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StepTable:
     """Kernel seconds of one replica, without any engine overhead.
 
@@ -29,15 +29,22 @@ class StepTable:
     (at 0: one row, for the first token of a prompt)."""
 
     spacing: int
-    linear: tuple[float, ...]
+    linear: FloatArray
     input_length: int
-    attention: tuple[float, ...]
-    decode_linear: tuple[float, ...]
-    decode_own: tuple[float, ...]
+    attention: FloatArray
+    decode_linear: FloatArray
+    decode_own: FloatArray
 
     def linear_s(self, tokens: float) -> float:
         """Non-attention seconds of `tokens` new tokens; proportional beyond the table."""
         return _interpolated(self.linear, tokens / self.spacing)
+
+    def linear_nodes(self, nodes: int) -> FloatArray:
+        """The first entries of `linear`; proportional beyond the table."""
+        last = self.linear.size - 1
+        if nodes <= last + 1:
+            return self.linear[:nodes]
+        return np.concatenate((self.linear, self.linear[last] / last * np.arange(last + 1, nodes)))
 
     def attention_s(self, tokens: float) -> float:
         """Attention seconds of the first `tokens` of a prompt."""
@@ -80,11 +87,11 @@ def step_table(
     )
     return StepTable(
         spacing=SPACING,
-        linear=_tuple(_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0)),
+        linear=_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0),
         input_length=extents.input_length,
-        attention=_tuple(_attention([one for one in prefill if one.per_phase], extents.input_length, cost, windows)),
-        decode_linear=_tuple(_seconds(shared, _tokens(batch), cost)),
-        decode_own=_tuple(own * (sequences > 0) + _seconds(head, _tokens(batch), cost)),
+        attention=_attention([one for one in prefill if one.per_phase], extents.input_length, cost, windows),
+        decode_linear=_seconds(shared, _tokens(batch), cost),
+        decode_own=own * (sequences > 0) + _seconds(head, _tokens(batch), cost),
     )
 
 
@@ -125,13 +132,9 @@ def _seconds(operators: Iterable[Operator], sums: BatchSums, cost: CostModel) ->
     return total
 
 
-def _tuple(values: FloatArray) -> tuple[float, ...]:
-    return tuple(float(value) for value in values)
-
-
-def _interpolated(values: tuple[float, ...], position: float) -> float:
-    last = len(values) - 1
+def _interpolated(values: FloatArray, position: float) -> float:
+    last = values.size - 1
     if position >= last:
-        return values[last] * position / last
+        return float(values[last] * position / last)
     low = int(position)
-    return values[low] + (values[low + 1] - values[low]) * (position - low)
+    return float(values[low] + (values[low + 1] - values[low]) * (position - low))

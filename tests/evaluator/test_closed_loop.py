@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,11 +16,11 @@ from evaluator.serving.step_tables import StepTable
 # A kernel world that is linear: 1 us a new token, 2 us a token of prompt attention, 5 ms + 10 us a decode.
 TABLE = StepTable(
     spacing=1024,
-    linear=tuple(1e-6 * 1024 * index for index in range(9)),
+    linear=1e-6 * 1024 * np.arange(9),
     input_length=1000,
-    attention=(0.0, 1e-3, 2e-3),
-    decode_linear=tuple(5e-3 + 4e-6 * users for users in range(300)),
-    decode_own=tuple(6e-6 * users for users in range(300)),
+    attention=np.asarray([0.0, 1e-3, 2e-3]),
+    decode_linear=5e-3 + 4e-6 * np.arange(300),
+    decode_own=6e-6 * np.arange(300),
 )
 
 
@@ -48,7 +49,7 @@ def test_a_cycle_is_its_decodes_and_everybodys_prompts(users: int, name: str, bu
         step_per_prompt_ms=1.0, prompt_step_ms=0.0, request_ms=0.0, token_budget=budget + 300,
     )  # fmt: skip
     # Decode steps that cost the same whatever is in them, so that the start and the end of the run do too.
-    flat = replace(TABLE, linear=(0.0,) * 9, decode_linear=(0.0,) * 300, decode_own=(0.0, *(4e-3,) * 299))
+    flat = replace(TABLE, linear=np.zeros(9), decode_linear=np.zeros(300), decode_own=4e-3 * (np.arange(300) > 0))
     outputs = 400
     times = simulate(flat, engine, ClosedLoop(users=users, output_length=outputs, prompts=40 * users))
     cycle = times.ttft_s + (outputs - 1) * times.tpot_exclusive_s

@@ -1,0 +1,259 @@
+"""What every step of a closed loop holds, in whole numbers: played once, then priced under any table and engine.
+
+Requests arrive when others end and are looked for between steps, so the schedule never depends on how long a step
+takes. Every mean that is asked for is a sum over steps of their time, each step weighted by the requests that wait or
+decode in it. Not here: step times (evaluator.serving.step_tables) and the pricing (evaluator.serving.closed_loop)."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from functools import lru_cache
+from heapq import heappop, heappush
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.serving.engines import Admission
+from evaluator.sums import FloatArray
+
+Integers = NDArray[np.int64]
+SEED = 20_240_601
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """Everything a schedule depends on. `stretches` and `spacing` are those of the tables it will be priced with."""
+
+    admission: Admission
+    token_budget: int
+    poll_steps: int
+    users: int
+    requests: int
+    input_length: int
+    output_length: int
+    shortest: float
+    spacing: int
+    stretches: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How often each price of a table and of an engine counts in [mean TTFT, mean TPOT, makespan].
+
+    Rows are those three. Host times count by step, step with prompts, decoding sequence and prompt; kernels by the
+    node of their table: linear ones of steps with prompts apart for prefill and decode tokens."""
+
+    steps: FloatArray
+    prompt_steps: FloatArray
+    decodes: FloatArray
+    prompts: FloatArray
+    linear_prefill: FloatArray
+    linear_decode: FloatArray
+    attention: FloatArray
+    decode_linear: FloatArray
+    own_decode: FloatArray
+    own_prefill: FloatArray
+    output_tokens: int
+
+
+@lru_cache(maxsize=2048)
+def schedule_of(rules: Rules) -> Schedule:
+    """Play the loop of `rules`, and count."""
+    tokens, outputs = _lengths(rules.input_length, rules.output_length, rules.shortest, rules.requests)
+    ends = np.cumsum(tokens)
+    play = _Play(rules, ends, outputs)
+    if rules.admission == "prefill_first":
+        play.prefill_first()
+    else:
+        play.mixed()
+    return _counted(rules, np.asarray(tokens), ends, np.asarray(outputs), np.asarray(play.steps, dtype=np.int64))
+
+
+@lru_cache(maxsize=128)
+def _lengths(prompt: int, output: int, shortest: float, count: int) -> tuple[list[int], list[int]]:
+    if shortest >= 1.0:
+        return [prompt] * count, [output] * count
+    draw, width = random.Random(SEED), 1.0 - shortest  # noqa: S311  lengths, no secrets
+    tokens = [max(1, round(prompt * (shortest + width * draw.random()))) for _ in range(count)]
+    return tokens, [max(1, round(output * (shortest + width * draw.random()))) for _ in range(count)]
+
+
+class _Play:
+    """The run so far. Requests are numbered as they arrive, and their prompts are one line of tokens: those before
+    `position` are prefilled. `steps` gets (equal steps, decodes in each, position after, step number after)."""
+
+    def __init__(self, rules: Rules, ends: Integers, outputs: list[int]) -> None:
+        self.rules, self.count, self.outputs = rules, rules.requests, outputs
+        self.fixed = rules.shortest >= 1.0
+        self.ends = [0, *ends.tolist()]  # of the prompts of the first n requests
+        self.steps: list[tuple[int, int, int, int]] = []
+        self.step = self.position = self.begun = self.active = 0
+        self.arrived = min(rules.users, self.count)
+        self.last_tokens: dict[int, int] = {}  # step -> requests whose last token it makes
+        self.coming: list[int] = []  # its keys, a heap
+        self.in_order: deque[tuple[int, int]] = deque()  # the same where lengths are fixed: first in, first out
+
+    def prefill_first(self) -> None:
+        """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps, or when idle."""
+        looked, poll, budget = 0, self.rules.poll_steps, self.rules.token_budget
+        while self.active or self.begun < self.arrived:
+            if self.begun < self.arrived and (not self.active or self.step - looked >= poll):
+                seen = self.ends[self.arrived]
+                while self.position < seen:
+                    self.position = min(self.position + budget, seen)
+                    self.steps.append((1, 0, self.position, self.step))
+                    self._start()
+                looked = self.step
+            waiting = self.begun < self.arrived
+            self._decode(max(1, poll - (self.step - looked)) if waiting else None)
+
+    def mixed(self) -> None:
+        """Decodes first, the rest of the budget to the oldest prompts, cut where it ends."""
+        budget, ends, steps = self.rules.token_budget, self.ends, self.steps
+        while self.active or self.begun < self.arrived:
+            if self.begun == self.arrived:
+                self._decode(None)
+                continue
+            decodes = self.active
+            self.position = min(self.position + max(1, budget - decodes), ends[self.arrived])
+            self.step += 1
+            steps.append((1, decodes, self.position, self.step))
+            self._retire()  # what began before this step; the prompts it finished have their first token only now
+            self._start()
+
+    def _start(self) -> None:
+        """The first tokens of requests are out."""
+        first = self.begun
+        self.begun = bisect_right(self.ends, self.position, lo=first) - 1
+        if self.begun == first:
+            return
+        self.active += self.begun - first
+        if self.fixed:
+            self.in_order.append((self.step + self.outputs[0] - 1, self.begun - first))
+        else:
+            known, base = self.last_tokens, self.step - 1
+            for output in self.outputs[first : self.begun]:
+                last = base + output
+                if last in known:
+                    known[last] += 1
+                else:
+                    known[last] = 1
+                    heappush(self.coming, last)
+        self._retire()
+
+    def _decode(self, most: int | None) -> None:
+        """Decode steps with nothing else in them, up to the next answer."""
+        if not self.active:
+            return
+        steps = (self.in_order[0][0] if self.fixed else self.coming[0]) - self.step
+        steps = steps if most is None else min(steps, most)
+        self.step += steps
+        self.steps.append((steps, self.active, self.position, self.step))
+        self._retire()
+
+    def _retire(self) -> None:
+        """Every request whose last token is out asks again."""
+        ended, step = 0, self.step
+        if self.fixed:
+            while self.in_order and self.in_order[0][0] <= step:
+                ended += self.in_order.popleft()[1]
+        else:
+            while self.coming and self.coming[0] <= step:
+                ended += self.last_tokens.pop(heappop(self.coming))
+        if ended:
+            self.active -= ended
+            self.arrived = min(self.arrived + ended, self.count)
+
+
+def _counted(rules: Rules, tokens: Integers, ends: Integers, outputs: Integers, steps: Integers) -> Schedule:
+    repeats, decodes, positions, numbers = steps.T
+    used = np.diff(positions, prepend=0)
+    weights = _weights(rules, outputs, _first_tokens(positions, ends), numbers)
+    with_prompts = used > 0
+    tail = ~with_prompts
+    pieces = _pieces(positions[with_prompts], tokens, ends)
+    prompts = np.zeros(used.size)
+    prompts[with_prompts] = np.bincount(pieces.step, minlength=int(with_prompts.sum()))
+    host = weights * repeats
+    mixed, share = weights[:, with_prompts], (used / np.maximum(used + decodes, 1))[with_prompts]
+    nodes = np.asarray((used + decodes)[with_prompts] / rules.spacing)
+    grown = pieces.start > 0
+    stretch = rules.stretches / rules.input_length
+    until, since = np.asarray(pieces.end * stretch), np.asarray(pieces.start[grown] * stretch)
+    attention = _on_nodes(mixed[:, pieces.step], until, rules.stretches + 1)
+    attention -= _on_nodes(mixed[:, pieces.step[grown]], since, rules.stretches + 1)
+    largest = int(decodes.max(initial=0)) + 1
+    return Schedule(
+        steps=host.sum(axis=1),
+        prompt_steps=mixed.sum(axis=1),
+        decodes=host @ decodes,
+        prompts=weights @ prompts,
+        linear_prefill=_on_nodes(mixed * share, nodes),
+        linear_decode=_on_nodes(mixed * (1.0 - share), nodes),
+        attention=attention,
+        decode_linear=_by_number(host[:, tail], decodes[tail], largest),
+        own_decode=_by_number(host * (decodes > 0), decodes, largest),
+        own_prefill=(weights * (decodes == 0)).sum(axis=1),
+        output_tokens=int(outputs.sum()),
+    )
+
+
+def _first_tokens(positions: Integers, ends: Integers) -> Integers:
+    """The step that ends each prompt."""
+    return np.searchsorted(positions, ends).astype(np.int64)
+
+
+def _weights(rules: Rules, outputs: Integers, begun: Integers, numbers: Integers) -> FloatArray:
+    """[TTFT, TPOT, makespan] x step: requests that wait in it, that decode in it (each one over its O - 1), and 1."""
+    count, users, steps = rules.requests, min(rules.users, rules.requests), numbers.size
+    ended = np.maximum(begun, np.searchsorted(numbers, numbers[begun] + outputs - 1))
+    arrived = np.full(count, -1, dtype=np.int64)
+    arrived[users:] = np.sort(ended)[: count - users]
+    each = np.full(count, 1.0 / count)
+    return np.stack((
+        _during(arrived, begun, each, steps),
+        _during(begun, ended, each / np.maximum(outputs - 1, 1), steps),
+        np.ones(steps),
+    ))  # fmt: skip
+
+
+def _during(after: Integers, until: Integers, counts: FloatArray, steps: int) -> FloatArray:
+    """What counts in each step, where request r counts in steps after[r] + 1 ... until[r]."""
+    changes = np.bincount(after + 1, counts, steps + 1) - np.bincount(until + 1, counts, steps + 1)
+    return np.asarray(np.cumsum(changes)[:steps])
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """Parts of prompts that one step prefills: tokens of the prompt before and after, and the step."""
+
+    start: Integers
+    end: Integers
+    step: Integers
+
+
+def _pieces(positions: Integers, tokens: Integers, ends: Integers) -> _Pieces:
+    """Cut the line of prompt tokens where a step ends or a prompt does."""
+    until = np.unique(np.concatenate((positions, ends)))
+    since = np.concatenate(([0], until[:-1]))
+    request = np.searchsorted(ends, until)
+    before = ends[request] - tokens[request]
+    return _Pieces(since - before, until - before, np.searchsorted(positions, until))
+
+
+def _on_nodes(weights: FloatArray, places: FloatArray, size: int | None = None) -> FloatArray:
+    """Linear interpolation turned round: how much of each weight every node of a table gets."""
+    low = places.astype(np.int64)
+    high_share = places - low
+    nodes = size or int(low.max(initial=0)) + 2
+    return np.stack([
+        np.bincount(low, row * (1.0 - high_share), nodes) + np.bincount(low + 1, row * high_share, nodes + 1)[:nodes]
+        for row in weights
+    ])  # fmt: skip
+
+
+def _by_number(weights: FloatArray, numbers: Integers, size: int) -> FloatArray:
+    return np.stack([np.bincount(numbers, row, size) for row in weights])
