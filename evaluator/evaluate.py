@@ -24,10 +24,10 @@ from evaluator.probe_block import ProbeBlock
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.closed_run import closed_loop_times, is_engine
 from evaluator.serving.engines import engine_profile, list_engines
-from evaluator.serving.formulas import PrefillCompletion, aggregated_times, tokens_per_step
-from evaluator.serving.mixed import MixedLengths
+from evaluator.serving.formulas import PrefillCompletion, RequestTimes, aggregated_times, tokens_per_step
+from evaluator.serving.mixed import MixedLengths, PrefillRule
 from evaluator.serving.phases import Convention, Integers, Phase, Run, Scenario, decode_period, prefilled, shared_steps
-from evaluator.serving.shared_mixed import shared_mixed_steps
+from evaluator.serving.shared_mixed import first_steps, mixed_prefilled, shared_mixed_steps
 from evaluator.step import StepTimes
 from evaluator.sums import FloatArray
 from evaluator.workload import Workload
@@ -40,6 +40,7 @@ SERVING_MODELS = ("waves", "seed002", *list_engines())
 MS = 1000.0
 LARGEST_BATCH = 8192  # a replica (design decision 9)
 LARGEST_WAVES = 64
+_FIRST_BLOCK = 512
 _TRACES: Mapping[Phase, tuple[Trace, ...]] = {
     "prefill": ("prefill",),
     "decode": ("decode",),
@@ -104,15 +105,8 @@ def batch_source(scenario: Scenario) -> BatchSource:
     windows = tuple(sorted({group.window for group in scenario.model.layers if group.window is not None}))
     single = _single_lengths(workload)
     if single is None:
-        return MixedLengths(
-            bins=workload.bins,
-            hit_rate=workload.prefix_cache_hit_rate,
-            token_budget=workload.max_batched_tokens,
-            convention=scenario.convention,
-            rule="whole" if scenario.serving_model == "seed002" else "packed",
-            windows=windows,
-            tokens_per_decode=1 + workload.mtp_tokens,
-        )
+        rule: PrefillRule = "whole" if scenario.serving_model == "seed002" else "packed"
+        return _mixed_lengths(workload, scenario.convention, rule, windows)
     input_length, output_length, hit_rate = single
     return FixedLengths(
         input_length=input_length,
@@ -121,6 +115,22 @@ def batch_source(scenario: Scenario) -> BatchSource:
         token_budget=workload.max_batched_tokens,
         convention=scenario.convention,
         replicas=scenario.plan.dp,
+        windows=windows,
+        tokens_per_decode=1 + workload.mtp_tokens,
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _mixed_lengths(
+    workload: Workload, convention: Convention, rule: PrefillRule, windows: tuple[int, ...]
+) -> MixedLengths:
+    """One source for all plans and phases of a distribution: what it has composed and packed is used again."""
+    return MixedLengths(
+        bins=workload.bins,
+        hit_rate=workload.prefix_cache_hit_rate,
+        token_budget=workload.max_batched_tokens,
+        convention=convention,
+        rule=rule,
         windows=windows,
         tokens_per_decode=1 + workload.mtp_tokens,
     )
@@ -175,7 +185,7 @@ def evaluate_scenario(
 
 
 def _prefill(run: Run) -> ProbeBlock:
-    completion, full = prefilled(run, run.scenario.serving_cost_ms / MS)
+    completion, full = _prefilled(run, run.scenario.serving_cost_ms / MS)
     return replace(
         _blank(run),
         **_prefill_columns(run, completion, full),
@@ -184,36 +194,48 @@ def _prefill(run: Run) -> ProbeBlock:
     )
 
 
+def _prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
+    if isinstance(run.source, MixedLengths):
+        return mixed_prefilled(run, run.source, serving_cost_s)
+    return prefilled(run, serving_cost_s)
+
+
 def _decode(run: Run) -> ProbeBlock:
-    step = decode_period(run, run.scenario.serving_cost_ms / MS)
+    step, quantiles = _decode_periods(run, run.scenario.serving_cost_ms / MS)
     gained = _tokens_per_step(run)
     tpot = MS * step.total / gained
-    return replace(_blank(run), **_decode_columns(run, step, gained), tpot_inclusive_ms=tpot, tpot_exclusive_ms=tpot)
+    columns = _decode_columns(run, step, gained) | quantiles
+    return replace(_blank(run), **columns, tpot_inclusive_ms=tpot, tpot_exclusive_ms=tpot)
 
 
 def _aggregated(run: Run) -> ProbeBlock:
-    completion, full = prefilled(run, 0.0)
-    step, gained = decode_period(run, 0.0), _tokens_per_step(run)
-    if is_engine(run.scenario.serving_model):
-        mean, times = closed_loop_times(run, engine_profile(run.scenario.serving_model))
-        completion = replace(completion, mean=mean)
-    elif run.source.chunks > 1 and isinstance(run.source, FixedLengths):
-        completion, times = shared_steps(run, run.source, gained)
-    elif run.source.chunks > 1 and isinstance(run.source, MixedLengths):
-        completion, times = shared_mixed_steps(run, run.source, gained, step.total)
-    else:
-        convention, output = run.scenario.convention, run.scenario.workload.output_length
-        times = aggregated_times(completion.mean, step.total / gained, output, convention)
+    (step, quantiles), gained = _decode_periods(run, 0.0), _tokens_per_step(run)
+    completion, times, full = _aggregated_times(run, step, gained)
     return replace(
         _blank(run),
         **_prefill_columns(run, completion, full),
         **_decode_columns(run, step, gained),
+        **quantiles,
         ttft_ms=MS * completion.mean,
         makespan_ms=MS * completion.makespan,
         e2e_ms=MS * times.e2e,
         tpot_inclusive_ms=MS * times.tpot_inclusive,
         tpot_exclusive_ms=MS * times.tpot_exclusive,
     )
+
+
+def _aggregated_times(run: Run, step: StepTimes, gained: float) -> tuple[PrefillCompletion, RequestTimes, StepTimes]:
+    """Completion of the prompts, times of a request, and the first prefill step of each batch."""
+    if isinstance(run.source, MixedLengths) and run.source.chunks > 1 and not is_engine(run.scenario.serving_model):
+        return *shared_mixed_steps(run, run.source, gained, step.total), first_steps(run, run.source)
+    completion, full = _prefilled(run, 0.0)
+    if is_engine(run.scenario.serving_model):
+        mean, times = closed_loop_times(run, engine_profile(run.scenario.serving_model))
+        return replace(completion, mean=mean), times, full
+    if run.source.chunks > 1 and isinstance(run.source, FixedLengths):
+        return *shared_steps(run, run.source, gained), full
+    convention, output = run.scenario.convention, run.scenario.workload.output_length
+    return completion, aggregated_times(completion.mean, step.total / gained, output, convention), full
 
 
 def _tokens_per_step(run: Run) -> float:
@@ -234,7 +256,6 @@ def _decode_columns(run: Run, step: StepTimes, gained: float) -> Columns:
         "decode_step_ms": MS * step.total,
         "tokens_per_step": np.full(run.batch_sizes.shape, gained),
         **_split("decode", step),
-        **_decode_quantiles(run),
     }
 
 
@@ -242,16 +263,16 @@ def _decode_columns(run: Run, step: StepTimes, gained: float) -> Columns:
 _QUANTILES = {"p50": 0.0, "p90": 1.2815515655446004, "p99": 2.3263478740408408}
 
 
-def _decode_quantiles(run: Run) -> Columns:
-    """Decode steps over random compositions and ages of the batch; absent for fixed lengths."""
+def _decode_periods(run: Run, serving_cost_s: float) -> tuple[StepTimes, Columns]:
+    """The expected decode step, and its quantiles over random compositions and ages of the batch (none for fixed
+    lengths)."""
     if not isinstance(run.source, MixedLengths):
-        return {}
-    cost_s = 0.0 if run.scenario.phase == "aggregated" else run.scenario.serving_cost_ms / MS
-    return {
-        f"decode_step_{name}_ms": MS
-        * decode_period(replace(run, source=replace(run.source, deviations=deviations)), cost_s).total
-        for name, deviations in _QUANTILES.items()
-    }
+        return decode_period(run, serving_cost_s), {}
+    source = run.source.deviating((0.0, *_QUANTILES.values()))
+    periods = decode_period(replace(run, source=source), serving_cost_s)
+    total = MS * periods.total
+    expected = StepTimes(kinds=periods.kinds[..., 0], slowest_stage=periods.slowest_stage[..., 0])
+    return expected, {f"decode_step_{name}_ms": total[:, index] for index, name in enumerate(_QUANTILES, start=1)}
 
 
 def _split(phase: str, step: StepTimes) -> Columns:
@@ -315,25 +336,41 @@ class BatchRange:
 
 
 def batch_range(
-    scenario: Scenario, operators: Mapping[str, OperatorSet], *, source: BatchSource | None = None
+    scenario: Scenario,
+    operators: Mapping[str, OperatorSet],
+    *,
+    source: BatchSource | None = None,
+    ceiling: int = LARGEST_BATCH,
 ) -> BatchRange:
-    """Every integer up to the largest that fits, and an eighth beyond it; at most 8,192 a replica, prefill up to 64
-    waves.
+    """Every integer up to the largest that fits, and an eighth beyond it; at most 8,192 a replica (or `ceiling`),
+    prefill up to 64 waves.
 
     One batch size at least, so that a question can say how far off it was."""
     chosen = source or batch_source(scenario)
-    ceiling = LARGEST_BATCH
     if scenario.phase == "prefill":
         all_at_once = np.asarray([LARGEST_BATCH * scenario.plan.pp], dtype=np.int64)
         waves = LARGEST_WAVES * int(chosen.wave_requests(all_at_once)[0])
-        ceiling = max(1, min(LARGEST_BATCH, -(-waves // scenario.plan.pp)))
-    run = Run(
-        scenario=scenario,
-        operators=operators,
-        source=chosen,
-        cost=cost_model(scenario.device, scenario.convention),
-        batch_sizes=np.arange(1, ceiling + 1, dtype=np.int64),
+        ceiling = min(ceiling, -(-waves // scenario.plan.pp))
+    ceiling = max(1, min(LARGEST_BATCH, ceiling))
+    fitting = _largest_fitting(
+        Run(
+            scenario=scenario,
+            operators=operators,
+            source=chosen,
+            cost=cost_model(scenario.device, scenario.convention),
+            batch_sizes=np.arange(1, ceiling + 1, dtype=np.int64),
+        )
     )
-    fits = memory_bytes(run).used("mean") <= scenario.device.memory_bytes
-    fitting = ceiling if fits.all() else int(np.argmin(fits))
     return BatchRange(largest_fitting=fitting, last=min(ceiling, max(1, fitting + -(-fitting // 8))))
+
+
+def _largest_fitting(run: Run) -> int:
+    """The last of batch sizes 1, 2, 3 ... before the first that does not fit, looked for in ever larger blocks."""
+    start, end = 0, _FIRST_BLOCK
+    while start < run.batch_sizes.size:
+        block = replace(run, batch_sizes=run.batch_sizes[start:end])
+        fits = memory_bytes(block, mean_only=True).used("mean") <= run.scenario.device.memory_bytes
+        if not fits.all():
+            return start + int(np.argmin(fits))
+        start, end = end, end * 4
+    return int(run.batch_sizes.size)

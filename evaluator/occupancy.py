@@ -14,6 +14,8 @@ from evaluator.precision import Precision
 from evaluator.serving.phases import Run
 from evaluator.sums import FloatArray
 
+Charge = Literal["full", "mean"]
+
 
 def kv_cache_bits(precision: Precision) -> int:
     """Bits of one number in the KV cache."""
@@ -29,14 +31,14 @@ class MemoryBytes:
     kv_mean: FloatArray
     activations: FloatArray
 
-    def used(self, charge: Literal["full", "mean"]) -> FloatArray:
+    def used(self, charge: Charge) -> FloatArray:
         """Everything, with the KV cache at this charge."""
         return np.asarray(self.weights + self.activations + (self.kv_full if charge == "full" else self.kv_mean))
 
 
-def memory_bytes(run: Run) -> MemoryBytes:
+def memory_bytes(run: Run, *, mean_only: bool = False) -> MemoryBytes:
     """Weights, KV and activations. A prefill instance holds the prompts of the waves in flight, the others every
-    request."""
+    request. With `mean_only` the mean charge stands for the full one, which composes no batch."""
     scenario = run.scenario
     # Both traces hold the same weights.
     weights = max(weight_bytes(operators, drafting=scenario.drafting) for operators in run.operators.values())
@@ -44,7 +46,8 @@ def memory_bytes(run: Run) -> MemoryBytes:
     if scenario.phase == "prefill":
         prompts = _prompts_in_flight(run)
         return MemoryBytes(weights=weights, kv_full=prompts, kv_mean=prompts, activations=_wave_activations(run))
-    full, mean = _cache(run, "end", requests), _cache(run, "middle", requests)
+    mean = _cache(run, "middle", requests)
+    full = mean if mean_only else _cache(run, "end", requests)
     activations = _decode_activations(run)
     if scenario.phase == "aggregated":
         wave = _wave_activations(run)
@@ -77,7 +80,9 @@ def _cache(run: Run, moment: Literal["prompt", "middle", "end"], requests: Float
         )
         for cached in run.source.cached_tokens(moment, requests)
     ]
-    return np.asarray(np.broadcast_to(sum(kinds[1:], kinds[0]), run.batch_sizes.shape))
+    total = sum(kinds[1:], kinds[0])
+    # Kinds of requests may also stand in rows.
+    return np.asarray(np.broadcast_to(total.sum(axis=0) if total.ndim > 1 else total, run.batch_sizes.shape))
 
 
 def _wave_activations(run: Run) -> FloatArray:

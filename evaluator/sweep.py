@@ -18,6 +18,7 @@ import numpy as np
 from evaluator.canonical import canonical
 from evaluator.capture import CaptureRequest
 from evaluator.evaluate import (
+    LARGEST_BATCH,
     assumptions_of,
     batch_range,
     capture_requests,
@@ -180,10 +181,9 @@ def _chunks(items: Sequence[PlannedScenario], size: int) -> Iterator[list[Planne
 def _interval(
     request: SweepRequest, planned: PlannedScenario, operators: Mapping[str, OperatorSet]
 ) -> tuple[tuple[int, int], bool]:
-    worth = batch_range(planned.scenario, operators)
     first, last = request.batch_range
-    largest = worth.last if last is None else min(last, worth.last)
-    return (first, max(first, largest)), worth.largest_fitting >= 1
+    worth = batch_range(planned.scenario, operators, ceiling=LARGEST_BATCH if last is None else last)
+    return (first, max(first, worth.last)), worth.largest_fitting >= 1
 
 
 @dataclass(slots=True, kw_only=True)

@@ -60,7 +60,7 @@ class BatchSource(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CachedTokens:
-    """`requests` requests of `tokens` cached tokens each, one entry a batch."""
+    """`requests` requests of `tokens` cached tokens each, one entry a batch; with two dimensions, a row a kind."""
 
     requests: FloatArray
     tokens: FloatArray

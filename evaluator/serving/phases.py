@@ -17,7 +17,7 @@ from evaluator.model import ModelSpec
 from evaluator.operators import OperatorSet
 from evaluator.plan import Plan
 from evaluator.precision import Precision
-from evaluator.serving.batches import BatchSource, FixedLengths, WaveStage
+from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.chunked import ChunkedWorkload, chunked_times
 from evaluator.serving.formulas import (
     PrefillCompletion,
@@ -28,11 +28,10 @@ from evaluator.serving.formulas import (
     request_times,
 )
 from evaluator.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
-from evaluator.sums import BatchSums, FloatArray, concatenated, repeated
+from evaluator.sums import BatchSums, FloatArray, repeated
 from evaluator.workload import Workload
 
 Integers = NDArray[np.int64]
-MANY_STAGES = 4
 Phase = Literal["prefill", "decode", "aggregated"]
 Convention = Literal["physical", "upstream"]
 
@@ -76,8 +75,8 @@ class Run:
 def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
     """Completion of all prompts, and the first (fullest) wave of each batch."""
     stages = run.source.waves(run.requests)
-    waves = all_wave_times(run, stages)
-    completion = prefill_completion(stages, [_as_waves(run, wave) for wave in waves], run.batch_sizes.size)
+    waves = [wave_times(run, stage.steps) for stage in stages]
+    completion = prefill_completion(stages, [as_waves(run, wave) for wave in waves], run.batch_sizes.size)
     completion = PrefillCompletion(mean=completion.mean + serving_cost_s, makespan=completion.makespan + serving_cost_s)
     full = StepTimes(kinds=np.zeros((len(KINDS), run.batch_sizes.size)), slowest_stage=np.zeros(run.batch_sizes.size))
     for stage, wave in zip(reversed(stages), reversed(waves), strict=True):
@@ -86,33 +85,17 @@ def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepT
     return completion, full
 
 
-def all_wave_times(run: Run, stages: Sequence[WaveStage]) -> list[StepTimes]:
-    """Times of the waves of every stage. Many stages of one step each (mixed lengths) are priced in one call."""
-    if len(stages) < MANY_STAGES or any(len(stage.steps) > 1 for stage in stages):
-        return [wave_times(run, stage) for stage in stages]
-    together = WaveStage(
-        batch=np.concatenate([stage.batch for stage in stages]),
-        requests=np.concatenate([stage.requests for stage in stages]),
-        repeats=np.concatenate([stage.repeats for stage in stages]),
-        steps=(concatenated([stage.steps[0] for stage in stages]),),
-    )
-    times = wave_times(run, together)
-    ends = np.cumsum([stage.batch.size for stage in stages])
-    parts = [slice(end - stage.batch.size, end) for end, stage in zip(ends, stages, strict=True)]
-    return [StepTimes(kinds=times.kinds[:, part], slowest_stage=times.slowest_stage[part]) for part in parts]
-
-
-def wave_times(run: Run, stage: WaveStage) -> StepTimes:
-    """One wave of a stage: its steps one after the other, with the MTP module's own pass over the prompts."""
+def wave_times(run: Run, sums: Sequence[BatchSums]) -> StepTimes:
+    """One wave: its steps one after the other, with the MTP module's own pass over the prompts."""
     operators = run.operators["prefill"]
-    steps = [step_seconds(operators, run.cost, sums) for sums in stage.steps]
+    steps = [step_seconds(operators, run.cost, one) for one in sums]
     if run.scenario.drafting:
-        steps += [draft_seconds(operators, run.cost, sums) for sums in stage.steps]
+        steps += [draft_seconds(operators, run.cost, one) for one in sums]
     return sum(steps[1:], steps[0])
 
 
-def _as_waves(run: Run, wave: StepTimes) -> WaveTimes:
-    # Upstream does not let the next wave enter while one is in the pipeline.
+def as_waves(run: Run, wave: StepTimes) -> WaveTimes:
+    """Times of waves that follow each other. Upstream lets none enter while one is in the pipeline."""
     slowest = wave.total if run.scenario.convention == "upstream" else wave.slowest_stage
     return WaveTimes(total=wave.total, slowest_stage=slowest)
 

@@ -1,20 +1,22 @@
-"""Aggregated serving of mixed lengths whose long prompts need chunks: prefill steps run beside the decodes so far.
+"""Prefill of mixed lengths, and aggregated serving whose long prompts need chunks: prefill steps beside decodes.
 
-Step k prefills the k-th stretch of tokens while every request whose prompt is done decodes in the same step; the step
-is that of the packed batch (the longer of the two under upstream). Left out: the 15 % margin of the fixed-length
-schedule, and requests that differ in output length (all have the mean)."""
+Step k prefills the k-th stretch of tokens. In aggregated serving every request whose prompt is done decodes in the same
+step, which is that of the packed batch (the longer of the two under upstream). Left out: the 15 % margin of the
+fixed-length schedule, and requests that differ in output length (all have the mean)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluator.serving.formulas import PrefillCompletion, RequestTimes, request_times
 from evaluator.serving.mixed import MixedLengths
-from evaluator.serving.phases import Run, decode_step_times
-from evaluator.step import draft_seconds, mixed_step_seconds, step_seconds
-from evaluator.sums import BatchSums, FloatArray, concatenated
+from evaluator.serving.packing import PackedSteps, taken
+from evaluator.serving.phases import Run, as_waves, decode_step_times, wave_times
+from evaluator.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
+from evaluator.sums import BatchSums, FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,30 @@ class _Schedule:
     ends: FloatArray
     finished: FloatArray
     count: FloatArray
+
+
+def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
+    """Completion of all prompts, and the first (fullest) step of each batch.
+
+    Step k enters the pipeline when its first stage is free and cannot overtake: it ends at the sum of the slowest
+    stages up to its own, plus the longest way through the rest of the pipeline of all steps so far."""
+    packed = source.packed(run.requests)
+    steps = wave_times(run, [packed.sums])
+    times = as_waves(run, steps)
+    left = np.cumsum(_rows(packed, times.slowest_stage), axis=1)
+    ends = left + np.maximum.accumulate(_rows(packed, times.total - times.slowest_stage), axis=1)
+    finished = _rows(packed, packed.finished)
+    completion = PrefillCompletion(
+        mean=(finished * ends).sum(axis=1) / finished.sum(axis=1) + serving_cost_s,
+        makespan=ends[:, -1] + serving_cost_s,
+    )
+    first = packed.first
+    return completion, StepTimes(kinds=steps.kinds[:, first], slowest_stage=steps.slowest_stage[first])
+
+
+def first_steps(run: Run, source: MixedLengths) -> StepTimes:
+    """Times of the first (fullest) prefill step of each batch."""
+    return wave_times(run, source.largest_waves(run.requests)[0].steps)
 
 
 def shared_mixed_steps(
@@ -40,38 +66,50 @@ def shared_mixed_steps(
     makespan = schedule.ends[np.arange(prompts.size), schedule.count.astype(np.int64) - 1]
     # A prompt that ends in step k decodes beside the count - 1 - k steps that follow, the rest after the last of them.
     after = schedule.count[:, None] - 1.0 - np.arange(schedule.ends.shape[1])[None, :]
-    rest = makespan[:, None] + np.maximum(wanted - after, 0.0) * decode_s[:, None]
-    early = _at(schedule, np.arange(schedule.ends.shape[1])[None, :] + np.ceil(wanted))
-    e2e = (schedule.finished * np.where(after >= wanted, early, rest)).sum(axis=1) / prompts
+    done = makespan[:, None] + np.maximum(wanted - after, 0.0) * decode_s[:, None]
+    if schedule.ends.shape[1] > wanted:
+        early = _at(schedule, np.arange(schedule.ends.shape[1])[None, :] + np.ceil(wanted))
+        done = np.where(after >= wanted, early, done)
+    e2e = (schedule.finished * done).sum(axis=1) / prompts
     return PrefillCompletion(mean=ttft, makespan=makespan), request_times(ttft, e2e, output)
 
 
 def _schedule(run: Run, source: MixedLengths) -> _Schedule:
-    stages = source.waves(run.requests)
-    shape = (run.batch_sizes.size, len(stages))
-    finished, count = np.zeros(shape), np.zeros(shape[0])
-    for index, stage in enumerate(stages):
-        finished[stage.batch, index] = stage.requests
-        count[stage.batch] = index + 1
-    before = np.cumsum(finished, axis=1) - finished
-    rows = np.concatenate([stage.batch for stage in stages])
-    columns = np.repeat(np.arange(len(stages)), [stage.batch.size for stage in stages])
-    seconds = np.zeros(shape)
-    seconds[rows, columns] = _step_seconds(run, source, [stage.steps[0] for stage in stages], before[rows, columns])
-    return _Schedule(np.cumsum(seconds, axis=1), finished, count)
+    packed = source.packed(run.requests)
+    finished = _rows(packed, packed.finished)
+    before = (np.cumsum(finished, axis=1) - finished)[packed.batch, packed.position]
+    seconds = _step_seconds(run, source, packed.sums, before)
+    return _Schedule(np.cumsum(_rows(packed, seconds), axis=1), finished, packed.count.astype(np.float64))
 
 
-def _step_seconds(run: Run, source: MixedLengths, parts: list[BatchSums], decoding: FloatArray) -> FloatArray:
-    prefills, drafts = concatenated(parts), run.scenario.workload.mtp_tokens
-    alone = step_seconds(run.operators["prefill"], run.cost, prefills)
+def _rows(packed: PackedSteps, values: NDArray[np.int64] | FloatArray) -> FloatArray:
+    """A row a batch, its steps in order, and zeros beyond the last."""
+    rows = np.zeros((packed.count.size, int(packed.count.max())))
+    rows[packed.batch, packed.position] = values
+    return rows
+
+
+def _step_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding: FloatArray) -> FloatArray:
     if run.scenario.convention == "upstream":
-        beside = decode_step_times(run, decoding).total * (decoding > 0)
-        return np.asarray(np.maximum(alone.total, beside))
+        longest = step_seconds(run.operators["prefill"], run.cost, prefills).total
+        beside = decode_step_times(run, np.arange(decoding.max() + 1.0)).total
+        return np.asarray(np.maximum(longest, np.where(decoding > 0, beside[decoding.astype(np.int64)], 0.0)))
+    seconds = np.zeros(decoding.shape)
+    alone_at, shared_at = np.flatnonzero(decoding == 0), np.flatnonzero(decoding)
+    alone = step_seconds(run.operators["prefill"], run.cost, taken(prefills, alone_at))
+    seconds[alone_at] = alone.slowest_stage
+    if shared_at.size:
+        seconds[shared_at] = _shared_seconds(run, source, taken(prefills, shared_at), decoding[shared_at])
+    return seconds
+
+
+def _shared_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding: FloatArray) -> FloatArray:
+    drafts = run.scenario.workload.mtp_tokens
     decodes = source.decodes(decoding, 1 + drafts)
     step = mixed_step_seconds(run.operators["prefill"], run.operators["decode"], run.cost, prefills, decodes)
     if drafts:
         step = step + draft_seconds(run.operators["decode"], run.cost, decodes).scaled(float(drafts))
-    return np.asarray(np.where(decoding > 0, step.slowest_stage, alone.slowest_stage))
+    return step.slowest_stage
 
 
 def _at(schedule: _Schedule, index: FloatArray) -> FloatArray:

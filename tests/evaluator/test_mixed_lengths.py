@@ -128,7 +128,7 @@ def test_decoding_holds_requests_by_probability_times_output_length():
     # E[c^2]: 0.25 (1e6 + 1e5 + 1e4/3) + 0.75 (9e6 + 9e5 + 9e4/3) = 0.25 x 1103333.33 + 0.75 x 9930000
     square = 0.25 * (1000**2 + 1000 * 100 + 100**2 / 3) + 0.75 * (3000**2 + 3000 * 300 + 300**2 / 3)
     mean = 0.25 * 1050 + 0.75 * 3150
-    assert source.context_variance() == pytest.approx(square - mean**2)
+    assert source.context_variance == pytest.approx(square - mean**2)
 
 
 def test_the_spread_of_decode_steps_is_that_of_random_batches():
@@ -146,7 +146,7 @@ def test_the_spread_of_decode_steps_is_that_of_random_batches():
     keys = (inputs[chosen] + outputs[chosen] * random.random(chosen.shape) + 1).sum(axis=1)
     expected = np.quantile(keys, 0.9) - np.median(keys)
     source = MixedLengths(bins=workload.bins, hit_rate=0.0, token_budget=8192)
-    spread = 1.2815515655446004 * np.sqrt(64 * source.context_variance())
+    spread = 1.2815515655446004 * np.sqrt(64 * source.context_variance)
     assert spread == pytest.approx(expected, rel=0.1)
 
 
