@@ -49,20 +49,28 @@ def decode_steps_s(table: StepTable, engine: EngineProfile) -> list[float]:
 
 
 def marginal_prompt_s(table: StepTable, engine: EngineProfile) -> float:
-    """W: what one more prompt adds to a full step of the engine, host time included."""
+    """W: what one more prompt adds to full steps of the engine, host time included.
+
+    Of a mixed engine the step itself is left out: its decodes run it anyway. Prompts are cut where the budget ends
+    only if they are longer than it."""
     length, budget = table.input_length, engine.token_budget
     steps = length / budget if length > budget else 1.0 / (budget // length)
     tokens = min(budget, (budget // length) * length or budget)
-    kernels = steps * table.linear_s(tokens) + table.attention_s(length)
-    return (
-        steps * (engine.step_s() + engine.prompt_step_s())
-        + 1e-3 * engine.step_per_prompt_ms
-        + engine.prefill_factor * kernels
-    )
+    alone = engine.admission == "prefill_first"
+    host = steps * (engine.step_s() * alone + engine.prompt_step_s()) + 1e-3 * engine.step_per_prompt_ms
+    head = steps * float(table.decode_own[0]) * alone
+    return host + engine.prefill_factor * (steps * table.linear_s(tokens) + head + table.attention_s(length))
 
 
 def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopTimes:
-    """Play the loop to its last answer. The schedule is looked up where another table or engine has asked for it."""
+    """Play the loop to its last answer. The schedule is looked up where another table or engine has asked for it.
+
+    TTFT + (O - 1) TPOT = O D(C) + C W holds to one decode in O where lengths are fixed and every prompt is prefilled
+    whole: beside the decodes (mixed) or in full steps (prefill first). Elsewhere scheduling adds work, and the sum is
+    larger: a prompt cut by the budget is host work twice, a step that prompts do not fill costs a whole one (3 % at
+    most over users of 1 to 128, prompts of 500 to 4,000 and budgets of 2,048 to 8,192 tokens; 7 % where a prompt is
+    longer than the budget), decodes that take most of a mixed engine's budget leave more steps than O to a cycle (40 %
+    at three times the budget), and of ten requests a user the last round empties the server (up to 2 %)."""
     asked = loop.prompts or PROMPTS_A_USER * loop.users
     schedule = schedule_of(
         Rules(

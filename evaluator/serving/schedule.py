@@ -62,7 +62,7 @@ class Schedule:
 @lru_cache(maxsize=2048)
 def schedule_of(rules: Rules) -> Schedule:
     """Play the loop of `rules`, and count."""
-    tokens, outputs = _lengths(rules.input_length, rules.output_length, rules.shortest, rules.requests)
+    tokens, outputs = lengths_of(rules.input_length, rules.output_length, rules.shortest, rules.requests)
     ends = np.cumsum(tokens)
     play = _Play(rules, ends, outputs)
     if rules.admission == "prefill_first":
@@ -73,7 +73,8 @@ def schedule_of(rules: Rules) -> Schedule:
 
 
 @lru_cache(maxsize=128)
-def _lengths(prompt: int, output: int, shortest: float, count: int) -> tuple[list[int], list[int]]:
+def lengths_of(prompt: int, output: int, shortest: float, count: int) -> tuple[list[int], list[int]]:
+    """Prompt and output tokens of each request, by number: a fixed seed, uniform in [shortest, 1] of nominal."""
     if shortest >= 1.0:
         return [prompt] * count, [output] * count
     draw, width = random.Random(SEED), 1.0 - shortest  # noqa: S311  lengths, no secrets
