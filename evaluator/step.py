@@ -66,6 +66,48 @@ def mixed_step_seconds(
     return _seconds(parts, prefill_set.stages, cost)
 
 
+def mixed_stage_seconds(
+    prefill_set: OperatorSet,
+    decode_set: OperatorSet,
+    cost: CostModel,
+    prefills: BatchSums,
+    decodes: BatchSums,
+    index: NDArray[np.int64],
+) -> FloatArray:
+    """The slowest pipeline stage of mixed steps alone, where step i holds the prefills i and the decodes `index[i]`.
+
+    What mixed_step_seconds gives, for many steps (one dimension) that share few batches of decodes."""
+    stages = prefill_set.stages
+    packed = [operator for operator in prefill_set.operators if not operator.per_phase]
+    nothing = np.zeros(1)
+    together = BatchSums(
+        tokens=prefills.tokens + decodes.tokens[index],
+        sequences=prefills.sequences + decodes.sequences[index],
+        pairs=nothing,
+        keys=nothing,
+    )
+    seconds = _stage_seconds(
+        [operator for operator in prefill_set.operators if operator.per_phase], stages, prefills, cost
+    )
+    attending = [operator for operator in decode_set.operators if operator.per_phase]
+    seconds += _stage_seconds(attending, stages, decodes, cost).take(index, axis=1)
+    for tabulated in _Part(tuple(packed), _as_matrix(together), stages, cost).tabulated:
+        seconds += tabulated.by_stage()
+    return np.asarray(seconds.max(axis=0))
+
+
+def _stage_seconds(operators: Sequence[Operator], stages: int, sums: BatchSums, cost: CostModel) -> FloatArray:
+    """Seconds of each stage (rows) in each batch, for operators that attend."""
+    part = _Part(tuple(operators), _as_matrix(sums), stages, cost)
+    seconds = np.empty((stages, sums.tokens.size))
+    for start in range(0, sums.tokens.size, _ELEMENTS_AT_ONCE):
+        block = slice(start, min(start + _ELEMENTS_AT_ONCE, sums.tokens.size))
+        table = _Table((block.stop - start, 1), stages)
+        part.add_to(table, block)
+        seconds[:, block] = table.by_stage()[..., 0]
+    return seconds
+
+
 def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> KindSeconds:
     """One occurrence of an operator, its loop over touched experts included."""
     seen = sums.within(operator.attention.window) if operator.attention is not None else sums
@@ -128,6 +170,10 @@ class _Table:
         if self.stages is not None:
             self.stages += np.einsum("kob,os->sb", seconds, counts).reshape((-1, *shape)) * gate
 
+    def by_stage(self) -> FloatArray:
+        """Time of each stage (first axis)."""
+        return self.kinds.sum(axis=0)[None] if self.stages is None else self.stages
+
     def slowest_stage(self) -> FloatArray:
         """Time of the stage that takes longest."""
         return np.asarray(self.kinds.sum(axis=0) if self.stages is None else self.stages.max(axis=0))
@@ -141,7 +187,7 @@ class _Part:
         self._attention = [operator for operator in operators if operator.driver == "attention"]
         by_tokens = [operator for operator in operators if operator.driver in {"tokens", "constant"}]
         by_sequences = [operator for operator in operators if operator.driver == "sequences"]
-        self._tabulated = [
+        self.tabulated = [
             _Tabulated(chosen, extent, stages, cost)
             for chosen, extent in ((by_tokens, sums.tokens), (by_sequences, sums.sequences))
             if chosen
@@ -149,7 +195,7 @@ class _Part:
 
     def add_to(self, table: _Table, block: slice) -> None:
         """Add the times of a block of rows. A part without tokens takes no time."""
-        for tabulated in self._tabulated:
+        for tabulated in self.tabulated:
             tabulated.add_to(table, block)
         if not self._attention:
             return
@@ -181,6 +227,12 @@ class _Tabulated:
         table.kinds += self._gathered(self._values.kinds, block)
         if table.stages is not None and self._values.stages is not None:
             table.stages += self._gathered(self._values.stages, block)
+
+    def by_stage(self) -> FloatArray:
+        """Time of each stage (rows) in each batch of one dimension."""
+        values = self._values.by_stage()
+        values = values.reshape(len(values), -1)
+        return values if self._index is None else values.take(self._index[:, 0], axis=1)
 
     def _gathered(self, values: FloatArray, block: slice) -> FloatArray:
         index = self._index

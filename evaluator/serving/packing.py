@@ -86,107 +86,105 @@ def pack(
     square: bool = False,
     first_only: bool = False,
 ) -> PackedSteps:
-    """The steps of batches that hold `samples[i, j]` prompts of kind j; with `first_only` the first step of each."""
-    lengths = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
-    cached = np.asarray([kind.cached for kind in kinds], dtype=np.int64)
-    ends = np.cumsum(samples * lengths, axis=1)
-    starts = ends - samples * lengths
-    if first_only:
-        starts, ends = np.minimum(starts, token_budget), np.minimum(ends, token_budget)
-    count = -(-ends[:, -1] // token_budget)
+    """The steps of batches that hold `samples[i, j]` prompts of kind j; with `first_only` the first step of each.
+
+    Only the edges of steps are looked at: what lies between two of them is a difference of running totals."""
+    line = _Line(samples, kinds)
+    tokens = np.minimum(line.total, token_budget) if first_only else line.total
+    count = -(-tokens // token_budget)
     first = np.concatenate(([0], np.cumsum(count)[:-1])).astype(np.int64)
-    pieces = _pieces(first, starts, ends, token_budget)
-    parts = _stretches(pieces, lengths, cached)
-    # Pieces stand in the order of their steps, and no step is empty.
-    begins = np.flatnonzero(np.diff(pieces.step, prepend=-1))
-
-    def added(values: NDArray[np.int64] | FloatArray) -> FloatArray:
-        return np.add.reduceat(values, begins).astype(np.float64)
-
+    row = np.repeat(np.arange(count.size), count)
+    begin = (np.arange(row.size) - np.repeat(first, count)) * token_budget
+    end = np.minimum(begin + token_budget, line.total[row])
+    steps = _Steps.between(line, line.cut(row, begin), line.cut(row, end))
+    keys = line.between(line.keys, steps.before, steps.after)
     sums = BatchSums(
-        tokens=added(pieces.high - pieces.low),
-        sequences=added(parts.ending + (parts.offset > 0)),
-        pairs=added(parts.pairs(None, square=square)),
-        keys=added(parts.ending * parts.whole_keys + np.where(parts.offset > 0, parts.cached + parts.offset, 0)),
+        tokens=(end - begin).astype(np.float64),
+        sequences=(steps.finished + (steps.after.offset > 0)).astype(np.float64),
+        pairs=steps.pairs(line, None, square=square),
+        keys=keys + np.where(steps.after.offset > 0, line.cached[steps.after.kind] + steps.after.offset, 0),
         windows=tuple(
-            (width, added(parts.pairs(width, square=square)), added(parts.window_keys(width))) for width in windows
+            (width, steps.pairs(line, width, square=square), steps.window_keys(line, width)) for width in windows
         ),
     )
-    return PackedSteps(first=first, count=count, finished=np.add.reduceat(parts.ending, begins), sums=sums)
+    return PackedSteps(first=first, count=count, finished=steps.finished, sums=sums)
 
 
 @dataclass(frozen=True, slots=True)
-class _Pieces:
-    """What single steps take of one kind's tokens: from `low` to `high`, counted from the kind's first token."""
+class _Cut:
+    """Places in the lines of prompts: after `done` prompts of `kind` and `offset` tokens of the next one."""
 
-    step: Integers
+    row: Integers
     kind: Integers
-    low: Integers
-    high: Integers
+    done: Integers
+    offset: Integers
 
 
-def _pieces(first: Integers, starts: Integers, ends: Integers, token_budget: int) -> _Pieces:
-    row, kind = np.nonzero(ends > starts)
-    start, end = starts[row, kind], ends[row, kind]
-    from_step, to_step = start // token_budget, (end - 1) // token_budget
-    many = to_step - from_step + 1
-    owner = np.repeat(np.arange(row.size), many)
-    local = from_step[owner] + np.arange(owner.size) - np.repeat(np.cumsum(many) - many, many)
-    start, edge = start[owner], local * token_budget
-    low = np.maximum(edge, start) - start
-    high = np.minimum(edge + token_budget, end[owner]) - start
-    return _Pieces(first[row][owner] + local, kind[owner], low, high)
+class _Line:
+    """The prompts of each batch (rows) end to end, in the order of their kinds."""
+
+    def __init__(self, samples: Integers, kinds: tuple[PromptKind, ...]) -> None:
+        self.samples = samples
+        self.length = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
+        self.cached = np.asarray([kind.cached for kind in kinds], dtype=np.int64)
+        self.keys = self.cached + self.length  # those the last token of a prompt sees
+        self._ends = np.cumsum(samples * self.length, axis=1)
+        self.total = self._ends[:, -1]
+
+    def cut(self, row: Integers, token: Integers) -> _Cut:
+        """What stands before a token of each of these rows, both ascending."""
+        base = np.cumsum(self.total) - self.total
+        kinds = self.length.size
+        found = np.searchsorted((self._ends + base[:, None]).ravel(), token + base[row], side="right") - row * kinds
+        kind = np.minimum(found, kinds - 1)
+        length = self.length[kind]
+        into = token - self._ends[row, kind] + self.samples[row, kind] * length
+        done = into // length
+        return _Cut(row, kind, done, into - done * length)
+
+    def between(self, of_one: NDArray[np.int64] | FloatArray, before: _Cut, after: _Cut) -> FloatArray:
+        """A quantity of prompts, `of_one` of each kind, added up over those that end between two cuts."""
+        each = of_one.astype(np.float64)
+        earlier = np.cumsum(self.samples * each, axis=1) - self.samples * each
+        start, end = (earlier[cut.row, cut.kind] + cut.done * each[cut.kind] for cut in (before, after))
+        return np.asarray(end - start)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stretches:
-    """Of one kind each: `ending` prompts end here, `whole` of them from their start on and perhaps one with its last
-    `head` tokens; `rest` tokens are of one more that is cut here at its token `offset`."""
+class _Steps:
+    """Stretches between two cuts. `finished` prompts end there, one of them perhaps with its last `head` tokens only;
+    `rest` tokens are of a prompt that goes on after them."""
 
-    ending: Integers
-    whole: Integers
+    before: _Cut
+    after: _Cut
+    finished: Integers
     head: Integers
     rest: Integers
-    offset: Integers
-    length: Integers
-    cached: Integers
 
-    @property
-    def whole_keys(self) -> Integers:
-        """Keys a prompt's last token sees."""
-        return self.cached + self.length
+    @classmethod
+    def between(cls, line: _Line, before: _Cut, after: _Cut) -> _Steps:
+        """The stretches from one cut to another."""
+        finished = line.between(np.ones_like(line.length), before, after).astype(np.int64)
+        begun = before.offset > 0
+        head = np.where(begun & (finished > 0), line.length[before.kind] - before.offset, 0)
+        return cls(before, after, finished, head, after.offset - np.where(finished == 0, before.offset, 0))
 
-    def pairs(self, window: int | None, *, square: bool) -> FloatArray:
+    def pairs(self, line: _Line, window: int | None, *, square: bool) -> FloatArray:
         """Attended query-key pairs."""
-        one = _pairs(self.length, self.cached, window, square=square)
-        head = _pairs(self.head, self.whole_keys - self.head, window, square=square)
-        rest = _pairs(self.rest, self.cached + self.offset - self.rest, window, square=square)
-        return np.asarray(self.whole * one + np.where(self.head > 0, head, 0.0) + np.where(self.rest > 0, rest, 0.0))
+        one = _pairs(line.length, line.cached, window, square=square)
+        keys = line.keys[self.before.kind]
+        head = _pairs(self.head, keys - self.head, window, square=square) - one[self.before.kind]
+        context = line.cached[self.after.kind] + self.after.offset - self.rest
+        rest = _pairs(self.rest, context, window, square=square)
+        return line.between(one, self.before, self.after) + np.where(self.head > 0, head, 0.0) + rest
 
-    def window_keys(self, window: int) -> FloatArray:
+    def window_keys(self, line: _Line, window: int) -> FloatArray:
         """Keys read under a sliding window: q + w - 1 at most for q new tokens."""
-        one = np.minimum(self.whole_keys, self.length + window - 1)
-        head = np.minimum(self.whole_keys, self.head + window - 1)
-        rest = np.minimum(self.cached + self.offset, self.rest + window - 1)
-        return np.asarray(self.whole * one + np.where(self.head > 0, head, 0) + np.where(self.rest > 0, rest, 0))
-
-
-def _stretches(pieces: _Pieces, lengths: Integers, cached: Integers) -> _Stretches:
-    length = lengths[pieces.kind]
-    done_low, offset_low = np.divmod(pieces.low, length)
-    done_high, offset_high = np.divmod(pieces.high, length)
-    ending = done_high - done_low
-    head = np.where((ending > 0) & (offset_low > 0), length - offset_low, 0)  # the end of a prompt cut before
-    return _Stretches(
-        ending=ending,
-        whole=ending - (head > 0),
-        head=head,
-        # The unfinished prompt began in this step, or was already cut before it.
-        rest=np.where(offset_high > 0, offset_high - np.where(ending == 0, offset_low, 0), 0),
-        offset=offset_high,
-        length=length,
-        cached=cached[pieces.kind],
-    )
+        one = np.minimum(line.keys, line.length + window - 1)
+        head = np.minimum(line.keys[self.before.kind], self.head + window - 1) - one[self.before.kind]
+        rest = np.minimum(line.cached[self.after.kind] + self.after.offset, self.rest + window - 1)
+        whole = line.between(one, self.before, self.after)
+        return whole + np.where(self.head > 0, head, 0) + np.where(self.rest > 0, rest, 0)
 
 
 def _pairs(new: Integers, context: Integers, window: int | None, *, square: bool) -> FloatArray:

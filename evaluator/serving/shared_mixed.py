@@ -15,7 +15,7 @@ from evaluator.serving.formulas import PrefillCompletion, RequestTimes, request_
 from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.packing import PackedSteps, taken
 from evaluator.serving.phases import Run, as_waves, decode_step_times, wave_times
-from evaluator.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
+from evaluator.step import StepTimes, draft_seconds, mixed_stage_seconds, step_seconds
 from evaluator.sums import BatchSums, FloatArray
 
 
@@ -94,22 +94,20 @@ def _step_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding:
         longest = step_seconds(run.operators["prefill"], run.cost, prefills).total
         beside = decode_step_times(run, np.arange(decoding.max() + 1.0)).total
         return np.asarray(np.maximum(longest, np.where(decoding > 0, beside[decoding.astype(np.int64)], 0.0)))
-    seconds = np.zeros(decoding.shape)
-    alone_at, shared_at = np.flatnonzero(decoding == 0), np.flatnonzero(decoding)
-    alone = step_seconds(run.operators["prefill"], run.cost, taken(prefills, alone_at))
-    seconds[alone_at] = alone.slowest_stage
-    if shared_at.size:
-        seconds[shared_at] = _shared_seconds(run, source, taken(prefills, shared_at), decoding[shared_at])
+    alone_at = np.flatnonzero(decoding == 0)
+    seconds = _shared_seconds(run, source, prefills, decoding)
+    seconds[alone_at] = step_seconds(run.operators["prefill"], run.cost, taken(prefills, alone_at)).slowest_stage
     return seconds
 
 
 def _shared_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding: FloatArray) -> FloatArray:
-    drafts = run.scenario.workload.mtp_tokens
-    decodes = source.decodes(decoding, 1 + drafts)
-    step = mixed_step_seconds(run.operators["prefill"], run.operators["decode"], run.cost, prefills, decodes)
+    drafts, index = run.scenario.workload.mtp_tokens, decoding.astype(np.int64)
+    decodes = source.decodes(np.arange(decoding.max() + 1.0), 1 + drafts)
+    prefill, decode = run.operators["prefill"], run.operators["decode"]
+    seconds = mixed_stage_seconds(prefill, decode, run.cost, prefills, decodes, index)
     if drafts:
-        step = step + draft_seconds(run.operators["decode"], run.cost, decodes).scaled(float(drafts))
-    return step.slowest_stage
+        seconds += drafts * draft_seconds(decode, run.cost, decodes).slowest_stage[index]
+    return seconds
 
 
 def _at(schedule: _Schedule, index: FloatArray) -> FloatArray:
