@@ -22,8 +22,8 @@ from evaluator.occupancy import kv_cache_bits, memory_bytes
 from evaluator.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
 from evaluator.serving.batches import BatchSource, FixedLengths
-from evaluator.serving.closed_run import closed_loop_times, is_engine
-from evaluator.serving.engines import engine_profile, list_engines
+from evaluator.serving.closed_run import closed_loop_times, decodes_alone, engine_of, prompts_alone, refusal
+from evaluator.serving.engines import described, label_of_engine, list_engines
 from evaluator.serving.formulas import PrefillCompletion, RequestTimes, aggregated_times, tokens_per_step
 from evaluator.serving.mixed import MixedLengths, PrefillRule
 from evaluator.serving.phases import Convention, Integers, Phase, Run, Scenario, decode_period, prefilled, shared_steps
@@ -93,6 +93,8 @@ def assumptions_of(
     model = cost or cost_model(scenario.device, scenario.convention)
     sets = [operators[trace] for trace in traces_of(scenario.phase)]
     said = [f"not priced, no formula: {name}" for one in sets for name in one.unmodelled]
+    if (engine := engine_of(scenario)) is not None:
+        said.append(f"engine {label_of_engine(scenario.engine or engine)}: {described(engine)}")
     if isinstance(model, TheoreticalCost):
         dtypes = {one.matrix_dtype for chosen in sets for one in chosen.operators if not one.matrix_flops.is_zero}
         said += [model.said_of(dtype) for dtype in sorted(dtypes)]
@@ -161,6 +163,11 @@ def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers,
     return np.asarray(batch_sizes, dtype=np.int64)[row], column.astype(np.int64), samples[row, column]
 
 
+def unsupported(scenario: Scenario) -> InputError | None:
+    """Why the serving model of a scenario does not cover it; None where it does. Nothing is traced to know."""
+    return None if engine_of(scenario) is None else refusal(scenario, batch_source(scenario))
+
+
 def evaluate_scenario(
     scenario: Scenario,
     batch_sizes: Integers,
@@ -170,7 +177,7 @@ def evaluate_scenario(
     cost: CostModel | None = None,
 ) -> ProbeBlock:
     """The probes of a scenario. `operators` holds the sets of `traces_of(phase)` by trace."""
-    if scenario.serving_model not in SERVING_MODELS:
+    if scenario.engine is None and scenario.serving_model not in SERVING_MODELS:
         raise InputError(
             f"unknown serving model {scenario.serving_model!r}", hint=f"known: {', '.join(SERVING_MODELS)}"
         )
@@ -185,7 +192,11 @@ def evaluate_scenario(
 
 
 def _prefill(run: Run) -> ProbeBlock:
-    completion, full = _prefilled(run, run.scenario.serving_cost_ms / MS)
+    cost_s = run.scenario.serving_cost_ms / MS
+    completion, full = _prefilled(run, cost_s)
+    if (engine := engine_of(run.scenario)) is not None:
+        alone = prompts_alone(run, engine)
+        completion = replace(completion, mean=alone.mean + cost_s, makespan=alone.makespan + cost_s)
     return replace(
         _blank(run),
         **_prefill_columns(run, completion, full),
@@ -201,9 +212,10 @@ def _prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, Step
 
 
 def _decode(run: Run) -> ProbeBlock:
-    step, quantiles = _decode_periods(run, run.scenario.serving_cost_ms / MS)
-    gained = _tokens_per_step(run)
-    tpot = MS * step.total / gained
+    cost_s = run.scenario.serving_cost_ms / MS
+    (step, quantiles), gained = _decode_periods(run, cost_s), _tokens_per_step(run)
+    engine = engine_of(run.scenario)
+    tpot = MS * (step.total / gained if engine is None else decodes_alone(run, engine) + cost_s)
     columns = _decode_columns(run, step, gained) | quantiles
     return replace(_blank(run), **columns, tpot_inclusive_ms=tpot, tpot_exclusive_ms=tpot)
 
@@ -226,12 +238,12 @@ def _aggregated(run: Run) -> ProbeBlock:
 
 def _aggregated_times(run: Run, step: StepTimes, gained: float) -> tuple[PrefillCompletion, RequestTimes, StepTimes]:
     """Completion of the prompts, times of a request, and the first prefill step of each batch."""
-    if isinstance(run.source, MixedLengths) and run.source.chunks > 1 and not is_engine(run.scenario.serving_model):
+    engine = engine_of(run.scenario)
+    if isinstance(run.source, MixedLengths) and run.source.chunks > 1 and engine is None:
         return *shared_mixed_steps(run, run.source, gained, step.total), first_steps(run, run.source)
     completion, full = _prefilled(run, 0.0)
-    if is_engine(run.scenario.serving_model):
-        mean, times = closed_loop_times(run, engine_profile(run.scenario.serving_model))
-        return replace(completion, mean=mean), times, full
+    if engine is not None:
+        return *closed_loop_times(run, engine), full
     if run.source.chunks > 1 and isinstance(run.source, FixedLengths):
         return *shared_steps(run, run.source, gained), full
     convention, output = run.scenario.convention, run.scenario.workload.output_length

@@ -13,6 +13,8 @@ from evaluator.parameters import parameter_count
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.profiles.load import effective_rate
+from evaluator.serving.closed_run import engine_of
+from evaluator.serving.engines import key_of_engine
 from evaluator.serving.phases import Scenario
 from evaluator.version import FORMULA_VERSION
 from evaluator.workload import Workload
@@ -181,8 +183,11 @@ class RecordBuilder:
             serving_model=scenario.serving_model,
             serving_cost_ms=scenario.serving_cost_ms,
         )
+        determines = {"subject": subject.key, "device": device.key, "formula_version": FORMULA_VERSION}
+        if (engine := engine_of(scenario)) is not None:
+            determines["engine"] = key_of_engine(engine)
         return ScenarioRecord(
-            key=content_key({"subject": subject.key, "device": device.key, "formula_version": FORMULA_VERSION}),
+            key=content_key(determines),
             subject=subject,
             device=device,
             formula_version=FORMULA_VERSION,

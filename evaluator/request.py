@@ -10,6 +10,7 @@ from evaluator.model import ModelSpec
 from evaluator.plans import PlanSearch, plan_choices
 from evaluator.precision import Precision
 from evaluator.profiles.load import check_device_count
+from evaluator.serving.engines import EngineProfile
 from evaluator.serving.phases import Convention, Phase, Scenario
 from evaluator.workload import Workload
 from store.errors import InputError
@@ -46,6 +47,7 @@ class SweepRequest:
     batch_range: tuple[int, int | None] = (1, None)
     serving_model: str = "waves"
     serving_cost_ms: float = 0.0
+    engine: EngineProfile | None = None  # of a serving model that is a profile of the user's own
 
     def devices_of(self, phase: Phase) -> int | None:
         """Devices of one instance of this phase; None where the request has none."""
@@ -114,6 +116,7 @@ def _phase_scenarios(  # noqa: PLR0917  one of each dimension
             convention=request.convention,
             serving_model=request.serving_model,
             serving_cost_ms=request.serving_cost_ms,
+            engine=request.engine,
         )
         yield PlannedScenario(model_name=model.name, scenario=scenario, compile=request.compile, illegal=choice.illegal)
 

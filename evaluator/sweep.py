@@ -25,6 +25,7 @@ from evaluator.evaluate import (
     composition_of,
     cost_model,
     evaluate_scenario,
+    unsupported,
 )
 from evaluator.identity import RecordBuilder
 from evaluator.operators import OperatorSet, from_json, to_json
@@ -320,7 +321,8 @@ def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int
 def _unsupported(planned: PlannedScenario) -> str | None:
     if planned.scenario.drafting and planned.scenario.model.mtp_layers == 0:
         return f"{planned.model_name} has no MTP module; --num-mtp-tokens must be 0"
-    return None
+    error = unsupported(planned.scenario)
+    return None if error is None else f"{error.message} ({error.hint})"
 
 
 def _evaluated(task: tuple[_Ready, ScenarioRef, tuple[int, int]]) -> ProbeBlock | Exception:

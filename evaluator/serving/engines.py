@@ -6,16 +6,30 @@ from __future__ import annotations
 
 import difflib
 import functools
-from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
+from evaluator.canonical import content_key
 from store.errors import InputError
 
 Admission = Literal["prefill_first", "mixed"]
 FOLDER = "serving/profiles"
+KEY_LENGTH = 8  # digits of a content key in a label
+LONGEST_NAME = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Client:
+    """Who asks: lengths are uniform in [shortest, 1] of nominal, and prompt-first engines look for new requests every
+    `poll_steps` decode steps."""
+
+    shortest: float = 1.0
+    prompts_per_user: int = 10
+    poll_steps: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +47,7 @@ class EngineProfile:
     prompt_step_ms: float = 2.0  # each step with prompts in it, besides: it is not replayed from a graph
     request_ms: float = 40.0  # HTTP and tokeniser, once a request
     replica_wait_steps: float = 0.0  # decode steps that a prompt waits for those of the other replicas
+    client: Client = field(default_factory=Client)
 
     def step_s(self) -> float:
         """Host seconds of a step, whatever is in it."""
@@ -43,7 +58,21 @@ class EngineProfile:
         return 1e-3 * self.prompt_step_ms
 
 
-NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission"})
+NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client"})
+# Key -> (smallest, largest) of what a file may say.
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "token_budget": (1, 2**40),
+    "prefill_factor": (0.01, 100.0),
+    "decode_factor": (0.01, 100.0),
+    **dict.fromkeys(
+        ("step_ms", "step_per_decode_ms", "step_per_prompt_ms", "prompt_step_ms", "request_ms"), (0.0, 1e6)
+    ),
+    "replica_wait_steps": (0.0, 1e6),
+    "shortest": (0.01, 1.0),
+    "prompts_per_user": (1, 1000),
+    "poll_steps": (1, 100_000),
+}
+_WHOLE = {"token_budget", "prompts_per_user", "poll_steps"}
 # What fits start from, and fall back to where points say little: engineering guesses, not fitted to any point.
 STARTS: Mapping[str, EngineProfile] = {
     "sglang": EngineProfile(name="sglang", admission="prefill_first"),
@@ -63,7 +92,24 @@ class FittedEngine:
 
 def with_numbers(profile: EngineProfile, values: Mapping[str, float]) -> EngineProfile:
     """The same engine with some of its numbers changed."""
-    return replace(profile, **_numbers(values))
+    return replace(profile, **_checked(values, NUMBERS))
+
+
+def key_of_engine(profile: EngineProfile) -> str:
+    """The content key of everything that changes a number: all but the name."""
+    return content_key(replace(profile, name=""))
+
+
+def label_of_engine(profile: EngineProfile) -> str:
+    """What a scenario calls a profile of the user's own: its name and the beginning of its content key."""
+    return f"{profile.name}@{key_of_engine(profile)[:KEY_LENGTH]}"
+
+
+def described(profile: EngineProfile) -> str:
+    """Every number of a profile in one line."""
+    numbers = ", ".join(f"{name} {getattr(profile, name):.10g}" for name in NUMBERS)
+    client = ", ".join(f"{name} {value:.10g}" for name, value in asdict(profile.client).items())
+    return f"{profile.admission}, {numbers}; client: {client}"
 
 
 def list_engines() -> tuple[str, ...]:
@@ -80,7 +126,7 @@ def fitted_engine(name: str) -> FittedEngine:
     file = resources.files("evaluator").joinpath(f"{FOLDER}/{name}.yaml")
     if not file.is_file():
         return FittedEngine(profile=STARTS[name], held_out={}, source="not fitted")
-    return from_mapping(_parsed(file.read_text(encoding="utf-8")), f"{name}.yaml")
+    return from_mapping(_parsed(file.read_text(encoding="utf-8"), file.name), f"{name}.yaml")
 
 
 def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> EngineProfile:
@@ -96,24 +142,35 @@ def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> Engin
 def engine_from_file(path: Path) -> FittedEngine:
     """A profile that somebody fitted to their own measurements."""
     try:
-        return from_mapping(_parsed(path.read_text(encoding="utf-8")), str(path))
+        text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a text file in UTF-8") from error
+    return from_mapping(_parsed(text, str(path)), str(path))
 
 
 def from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
-    """The fit that `as_yaml` wrote."""
+    """The fit that `as_yaml` wrote, or a profile written by hand."""
     try:
+        _known_keys(content, ("name", "admission", "profile", "client", "source", "held_out"))
         base = EngineProfile(
-            name=str(content["name"]), admission=_admission(content["admission"], where), **_numbers(content["profile"])
+            name=_name(content["name"]),
+            admission=_admission(content["admission"]),
+            client=Client(**_checked(content.get("client") or {}, [item.name for item in fields(Client)])),
+            **_checked(content["profile"], NUMBERS),
         )
         held_out = {
-            (str(one["device"]), str(one["model"])): replace(base, **_numbers(one["profile"]))
+            (str(one["device"]), str(one["model"])): replace(base, **_checked(one["profile"], NUMBERS))
             for one in content.get("held_out", [])
         }
         return FittedEngine(profile=base, held_out=held_out, source=str(content.get("source", "")))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{where}: not an engine profile: {error}") from error
+    except InputError as error:
+        raise InputError(f"{where}: {error.message}", hint=error.hint) from error
+    except KeyError as error:
+        raise InputError(f"{where}: not an engine profile: {error.args[0]} is missing", hint=_HINT) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{where}: not an engine profile: {error}", hint=_HINT) from error
 
 
 def as_yaml(engine: FittedEngine) -> str:
@@ -125,6 +182,7 @@ def as_yaml(engine: FittedEngine) -> str:
         "admission": engine.profile.admission,
         "source": engine.source,
         "profile": _plain(engine.profile),
+        **({} if engine.profile.client == Client() else {"client": asdict(engine.profile.client)}),
         "held_out": [
             {"device": device, "model": model, "profile": _plain(profile)}
             for (device, model), profile in sorted(engine.held_out.items())
@@ -137,25 +195,54 @@ def _plain(profile: EngineProfile) -> dict[str, float]:
     return {name: round(getattr(profile, name), 6) for name in NUMBERS}
 
 
-def _numbers(content: Mapping[str, Any]) -> dict[str, Any]:
-    unknown = set(content) - set(NUMBERS)
-    if unknown:
-        raise KeyError(f"unknown key {min(unknown)}")
-    return {name: int(value) if name == "token_budget" else float(value) for name, value in content.items()}
+_HINT = (
+    "keys: name, admission (prefill_first or mixed), profile (its numbers), client; docs/explanation/serving-models.md"
+)
 
 
-def _admission(value: object, where: str) -> Admission:
+def _known_keys(content: Mapping[str, Any], known: Sequence[str]) -> None:
+    for key in content:
+        if key not in known:
+            nearest = difflib.get_close_matches(str(key), known, n=3, cutoff=0.3) or known
+            raise InputError(f"unknown key {key!r}", hint=f"known: {', '.join(nearest)}")
+
+
+def _checked(content: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Numbers by key: known, numbers, whole where they count something, and in range."""
+    _known_keys(content, known)
+    checked: dict[str, Any] = {}
+    for key, value in content.items():
+        low, high = _RANGES[key]
+        plain = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not plain or not low <= value <= high or (key in _WHOLE and value != int(value)):
+            kind = "a whole number" if key in _WHOLE else "a number"
+            raise InputError(f"{key} must be {kind} from {low:g} to {high:g}, not {value!r}")
+        checked[key] = int(value) if key in _WHOLE else float(value)
+    return checked
+
+
+def _name(value: object) -> str:
+    name = str(value)
+    if not name or len(name) > LONGEST_NAME or not all(letter.isalnum() or letter in "._-" for letter in name):
+        raise InputError(f"name must be up to {LONGEST_NAME} letters, digits, dots and dashes, not {name!r}")
+    return name
+
+
+def _admission(value: object) -> Admission:
     if value == "prefill_first":
         return "prefill_first"
     if value == "mixed":
         return "mixed"
-    raise InputError(f"{where}: admission {value!r} is neither prefill_first nor mixed")
+    raise InputError(f"admission {value!r} is neither prefill_first nor mixed")
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed(text: str, where: str) -> dict[str, Any]:
     import yaml
 
-    content: object = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+    try:
+        content: object = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
+    except yaml.YAMLError as error:
+        raise InputError(f"{where}: not a YAML file: {getattr(error, 'problem', None) or error}") from error
     if not isinstance(content, dict):
-        raise InputError("an engine profile is a mapping")
+        raise InputError(f"{where}: an engine profile is a mapping", hint=_HINT)
     return content

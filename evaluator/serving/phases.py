@@ -19,6 +19,7 @@ from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.chunked import ChunkedWorkload, chunked_times
+from evaluator.serving.engines import EngineProfile
 from evaluator.serving.formulas import (
     PrefillCompletion,
     RequestTimes,
@@ -49,6 +50,7 @@ class Scenario:
     convention: Convention = "physical"
     serving_model: str = "waves"
     serving_cost_ms: float = 0.0
+    engine: EngineProfile | None = None  # of a serving model that is a profile of the user's own
 
     @property
     def drafting(self) -> bool:

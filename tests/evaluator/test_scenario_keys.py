@@ -115,7 +115,7 @@ CHOICES = {
     "prefix_cache_hit_rate": 0.25,
 }  # fmt: skip
 # Fields that other tests change as a whole: they cannot change alone.
-WHOLE = {"plan", "calibration", "family", "input_length", "bins", "mtp_tokens", "name"}
+WHOLE = {"engine", "plan", "calibration", "family", "input_length", "bins", "mtp_tokens", "name"}
 
 
 def leaves(record: object, path: tuple[str | int, ...] = ()):
