@@ -96,7 +96,8 @@ def pack(
     row = np.repeat(np.arange(count.size), count)
     begin = (np.arange(row.size) - np.repeat(first, count)) * token_budget
     end = np.minimum(begin + token_budget, line.total[row])
-    steps = _Steps.between(line, line.cut(row, begin), line.cut(row, end))
+    after = line.cut(row, end)
+    steps = _Steps.between(line, after.shifted(first), after)
     keys = line.between(line.keys, steps.before, steps.after)
     sums = BatchSums(
         tokens=(end - begin).astype(np.float64),
@@ -112,12 +113,22 @@ def pack(
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Places in the lines of prompts: after `done` prompts of `kind` and `offset` tokens of the next one."""
+    """Places in the lines of prompts: after `done` prompts of `kind` and `offset` tokens of the next one. `cell` is
+    that of the row and kind in a table of them."""
 
-    row: Integers
+    cell: Integers
     kind: Integers
     done: Integers
     offset: Integers
+
+    def shifted(self, first: Integers) -> _Cut:
+        """The cuts before these: each step begins where the one before it ended, the `first` of a row at its start."""
+        kinds = np.roll(self.kind, 1), np.roll(self.done, 1), np.roll(self.offset, 1)
+        for values in kinds:
+            values[first] = 0
+        cell = np.roll(self.cell, 1)
+        cell[first] = self.cell[first] - self.kind[first]
+        return _Cut(cell, *kinds)
 
 
 class _Line:
@@ -128,25 +139,27 @@ class _Line:
         self.length = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
         self.cached = np.asarray([kind.cached for kind in kinds], dtype=np.int64)
         self.keys = self.cached + self.length  # those the last token of a prompt sees
-        self._ends = np.cumsum(samples * self.length, axis=1)
+        self._tokens = samples * self.length
+        self._ends = np.cumsum(self._tokens, axis=1)
         self.total = self._ends[:, -1]
 
     def cut(self, row: Integers, token: Integers) -> _Cut:
         """What stands before a token of each of these rows, both ascending."""
-        base = np.cumsum(self.total) - self.total
-        kinds = self.length.size
-        found = np.searchsorted((self._ends + base[:, None]).ravel(), token + base[row], side="right") - row * kinds
-        kind = np.minimum(found, kinds - 1)
+        base, kinds = np.cumsum(self.total) - self.total, self.length.size
+        found = np.searchsorted((self._ends + base[:, None]).ravel(), token + base[row], side="right")
+        cell = np.minimum(found, row * kinds + kinds - 1)
+        kind = cell - row * kinds
         length = self.length[kind]
-        into = token - self._ends[row, kind] + self.samples[row, kind] * length
+        into = token - (self._ends - self._tokens).ravel()[cell]
         done = into // length
-        return _Cut(row, kind, done, into - done * length)
+        return _Cut(cell, kind, done, into - done * length)
 
     def between(self, of_one: NDArray[np.int64] | FloatArray, before: _Cut, after: _Cut) -> FloatArray:
         """A quantity of prompts, `of_one` of each kind, added up over those that end between two cuts."""
         each = of_one.astype(np.float64)
-        earlier = np.cumsum(self.samples * each, axis=1) - self.samples * each
-        start, end = (earlier[cut.row, cut.kind] + cut.done * each[cut.kind] for cut in (before, after))
+        added = self.samples * each
+        earlier = (np.cumsum(added, axis=1) - added).ravel()
+        start, end = (earlier[cut.cell] + cut.done * each[cut.kind] for cut in (before, after))
         return np.asarray(end - start)
 
 
