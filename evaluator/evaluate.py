@@ -27,7 +27,7 @@ from evaluator.serving.engines import described, label_of_engine, list_engines
 from evaluator.serving.formulas import PrefillCompletion, RequestTimes, aggregated_times, tokens_per_step
 from evaluator.serving.mixed import MixedLengths, PrefillRule
 from evaluator.serving.phases import Convention, Integers, Phase, Run, Scenario, decode_period, prefilled, shared_steps
-from evaluator.serving.shared_mixed import first_steps, mixed_prefilled, shared_mixed_steps
+from evaluator.serving.shared_mixed import mixed_prefilled, shared_mixed_steps
 from evaluator.step import StepTimes
 from evaluator.sums import FloatArray
 from evaluator.workload import Workload
@@ -240,7 +240,7 @@ def _aggregated_times(run: Run, step: StepTimes, gained: float) -> tuple[Prefill
     """Completion of the prompts, times of a request, and the first prefill step of each batch."""
     engine = engine_of(run.scenario)
     if isinstance(run.source, MixedLengths) and run.source.chunks > 1 and engine is None:
-        return *shared_mixed_steps(run, run.source, gained, step.total), first_steps(run, run.source)
+        return shared_mixed_steps(run, run.source, gained, step.total)
     completion, full = _prefilled(run, 0.0)
     if engine is not None:
         return *closed_loop_times(run, engine), full

@@ -6,26 +6,14 @@ fixed-length schedule, and requests that differ in output length (all have the m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-from numpy.typing import NDArray
 
 from evaluator.serving.formulas import PrefillCompletion, RequestTimes, request_times
 from evaluator.serving.mixed import MixedLengths
-from evaluator.serving.packing import PackedSteps, taken
+from evaluator.serving.packing import Integers, PackedSteps, taken
 from evaluator.serving.phases import Run, as_waves, decode_step_times, wave_times
 from evaluator.step import StepTimes, draft_seconds, mixed_stage_seconds, step_seconds
 from evaluator.sums import BatchSums, FloatArray
-
-
-@dataclass(frozen=True, slots=True)
-class _Schedule:
-    """Steps of all batches, a row a batch: when each ends, how many prompts end in it, and how many steps there are."""
-
-    ends: FloatArray
-    finished: FloatArray
-    count: FloatArray
 
 
 def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
@@ -36,82 +24,95 @@ def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tu
     packed = source.packed(run.requests)
     steps = wave_times(run, [packed.sums])
     times = as_waves(run, steps)
-    left = np.cumsum(_rows(packed, times.slowest_stage), axis=1)
-    ends = left + np.maximum.accumulate(_rows(packed, times.total - times.slowest_stage), axis=1)
-    finished = _rows(packed, packed.finished)
-    completion = PrefillCompletion(
-        mean=(finished * ends).sum(axis=1) / finished.sum(axis=1) + serving_cost_s,
-        makespan=ends[:, -1] + serving_cost_s,
-    )
-    first = packed.first
-    return completion, StepTimes(kinds=steps.kinds[:, first], slowest_stage=steps.slowest_stage[first])
-
-
-def first_steps(run: Run, source: MixedLengths) -> StepTimes:
-    """Times of the first (fullest) prefill step of each batch."""
-    return wave_times(run, source.largest_waves(run.requests)[0].steps)
+    ends = _accumulated(np.add, packed, times.slowest_stage)
+    if run.scenario.plan.pp > 1:
+        ends += _accumulated(np.maximum, packed, times.total - times.slowest_stage)
+    return _completion(packed, ends + serving_cost_s), _at(steps, packed.first)
 
 
 def shared_mixed_steps(
     run: Run, source: MixedLengths, gained: float, decode_s: FloatArray
-) -> tuple[PrefillCompletion, RequestTimes]:
-    """Completion of the prompts, and latencies of requests that decode while later prompts are prefilled.
+) -> tuple[PrefillCompletion, RequestTimes, StepTimes]:
+    """Completion of the prompts, latencies of requests that decode while later prompts are prefilled, and the first
+    (fullest) prefill step of each batch alone.
 
     `decode_s` is the decode period of the whole batch, `gained` the tokens a request gains in a step."""
-    schedule = _schedule(run, source)
+    packed = source.packed(run.requests)
+    done = np.cumsum(packed.finished) - packed.finished
+    decoding = done - np.repeat(done[packed.first], packed.count)
+    if run.scenario.convention == "upstream":
+        seconds, full = _longer_seconds(run, packed, decoding)
+    else:
+        seconds, full = _shared_seconds(run, source, packed, decoding)
+    if run.scenario.drafting:
+        full = full + draft_seconds(run.operators["prefill"], run.cost, taken(packed.sums, packed.first))
+    ends = _accumulated(np.add, packed, seconds)
     output = run.scenario.workload.output_length
     wanted = (output if run.scenario.convention == "upstream" else max(output - 1.0, 0.0)) / gained
-    prompts = schedule.finished.sum(axis=1)
-    ttft = (schedule.finished * schedule.ends).sum(axis=1) / prompts
-    makespan = schedule.ends[np.arange(prompts.size), schedule.count.astype(np.int64) - 1]
-    # A prompt that ends in step k decodes beside the count - 1 - k steps that follow, the rest after the last of them.
-    after = schedule.count[:, None] - 1.0 - np.arange(schedule.ends.shape[1])[None, :]
-    done = makespan[:, None] + np.maximum(wanted - after, 0.0) * decode_s[:, None]
-    if schedule.ends.shape[1] > wanted:
-        early = _at(schedule, np.arange(schedule.ends.shape[1])[None, :] + np.ceil(wanted))
-        done = np.where(after >= wanted, early, done)
-    e2e = (schedule.finished * done).sum(axis=1) / prompts
-    return PrefillCompletion(mean=ttft, makespan=makespan), request_times(ttft, e2e, output)
+    completion = _completion(packed, ends)
+    e2e = _mean(packed, _leaving(packed, ends, wanted, decode_s))
+    return completion, request_times(completion.mean, e2e, output), full
 
 
-def _schedule(run: Run, source: MixedLengths) -> _Schedule:
-    packed = source.packed(run.requests)
-    finished = _rows(packed, packed.finished)
-    before = (np.cumsum(finished, axis=1) - finished)[packed.batch, packed.position]
-    seconds = _step_seconds(run, source, packed.sums, before)
-    return _Schedule(np.cumsum(_rows(packed, seconds), axis=1), finished, packed.count.astype(np.float64))
+def _leaving(packed: PackedSteps, ends: FloatArray, wanted: float, decode_s: FloatArray) -> FloatArray:
+    """When the requests whose prompts end in a step have decoded `wanted` times."""
+    last = np.repeat(packed.first + packed.count - 1, packed.count)
+    here = np.arange(last.size)
+    # They decode beside the steps that follow, and the rest after the last of them.
+    after = last - here
+    leaving = ends[last] + np.maximum(wanted - after, 0.0) * np.repeat(decode_s, packed.count)
+    if packed.count.max() > wanted:
+        early = np.minimum(here + int(np.ceil(wanted)), last)
+        leaving = np.where(after >= wanted, ends[early], leaving)
+    return np.asarray(leaving)
 
 
-def _rows(packed: PackedSteps, values: NDArray[np.int64] | FloatArray) -> FloatArray:
-    """A row a batch, its steps in order, and zeros beyond the last."""
-    rows = np.zeros((packed.count.size, int(packed.count.max())))
-    rows[packed.batch, packed.position] = values
-    return rows
+def _completion(packed: PackedSteps, ends: FloatArray) -> PrefillCompletion:
+    return PrefillCompletion(mean=_mean(packed, ends), makespan=ends[packed.first + packed.count - 1])
 
 
-def _step_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding: FloatArray) -> FloatArray:
-    if run.scenario.convention == "upstream":
-        longest = step_seconds(run.operators["prefill"], run.cost, prefills).total
-        beside = decode_step_times(run, np.arange(decoding.max() + 1.0)).total
-        return np.asarray(np.maximum(longest, np.where(decoding > 0, beside[decoding.astype(np.int64)], 0.0)))
+def _mean(packed: PackedSteps, times: FloatArray) -> FloatArray:
+    """Mean over the prompts of each batch of a time of the step they end in."""
+    prompts = np.add.reduceat(packed.finished, packed.first)
+    return np.asarray(np.add.reduceat(packed.finished * times, packed.first) / prompts)
+
+
+def _accumulated(add: np.ufunc, packed: PackedSteps, values: FloatArray) -> FloatArray:
+    """Running totals (or maxima) over the steps of each batch, which starts anew."""
+    there = np.arange(int(packed.count.max())) < packed.count[:, None]
+    rows = np.zeros(there.shape)
+    rows[there] = values
+    return np.asarray(add.accumulate(rows, axis=1)[there])
+
+
+def _at(steps: StepTimes, index: Integers) -> StepTimes:
+    return StepTimes(kinds=steps.kinds[:, index], slowest_stage=steps.slowest_stage[index])
+
+
+def _longer_seconds(run: Run, packed: PackedSteps, decoding: Integers) -> tuple[FloatArray, StepTimes]:
+    """Upstream: the longer of a prefill step and of a decode step; and the prefill steps that batches start with."""
+    prefills = step_seconds(run.operators["prefill"], run.cost, packed.sums)
+    beside = decode_step_times(run, np.arange(decoding.max() + 1.0)).total
+    beside[0] = 0.0
+    return np.maximum(prefills.total, beside[decoding]), _at(prefills, packed.first)
+
+
+def _shared_seconds(
+    run: Run, source: MixedLengths, packed: PackedSteps, decoding: Integers
+) -> tuple[FloatArray, StepTimes]:
+    """The packed batch of prefills and decodes; and the prefill steps that batches start with, which are alone."""
+    seconds = _mixed_seconds(run, source, packed.sums, decoding)
     alone_at = np.flatnonzero(decoding == 0)
-    seconds = _shared_seconds(run, source, prefills, decoding)
-    seconds[alone_at] = step_seconds(run.operators["prefill"], run.cost, taken(prefills, alone_at)).slowest_stage
-    return seconds
+    alone = step_seconds(run.operators["prefill"], run.cost, taken(packed.sums, alone_at))
+    seconds[alone_at] = alone.slowest_stage
+    return seconds, _at(alone, np.searchsorted(alone_at, packed.first))
 
 
-def _shared_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding: FloatArray) -> FloatArray:
-    drafts, index = run.scenario.workload.mtp_tokens, decoding.astype(np.int64)
+def _mixed_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding: Integers) -> FloatArray:
+    drafts = run.scenario.workload.mtp_tokens
     decodes = source.decodes(np.arange(decoding.max() + 1.0), 1 + drafts)
     prefill, decode = run.operators["prefill"], run.operators["decode"]
-    seconds = mixed_stage_seconds(prefill, decode, run.cost, prefills, decodes, index)
+    seconds = mixed_stage_seconds(prefill, decode, run.cost, prefills, decodes, decoding)
     if drafts:
-        seconds += drafts * draft_seconds(decode, run.cost, decodes).slowest_stage[index]
+        seconds += drafts * draft_seconds(decode, run.cost, decodes).slowest_stage[decoding]
     return seconds
-
-
-def _at(schedule: _Schedule, index: FloatArray) -> FloatArray:
-    """When the steps at these positions end; the last one for positions beyond it."""
-    last = schedule.count[:, None] - 1.0
-    position = np.minimum(index, last).astype(np.int64)
-    return np.take_along_axis(schedule.ends, np.broadcast_to(position, schedule.ends.shape), axis=1)
