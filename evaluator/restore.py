@@ -9,6 +9,7 @@ from typing import Any
 from evaluator.device import DeviceProfile, Link
 from evaluator.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.precision import Precision
+from evaluator.serving.engines import Client, EngineProfile
 from evaluator.workload import LengthBin, Workload
 from store.errors import StoreError
 
@@ -26,6 +27,8 @@ _KNOWN = {
         Precision,
         LengthBin,
         Workload,
+        Client,
+        EngineProfile,
     )
 }
 

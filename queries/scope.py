@@ -51,7 +51,7 @@ class ScopeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedScope:
-    """Scenarios, and a line for each group: model, workload, precision, convention."""
+    """Scenarios, and a line for each group: model, workload, precision, convention, serving model."""
 
     rows: tuple[ScopeRow, ...]
     groups: tuple[str, ...]
@@ -332,7 +332,7 @@ def _resolved(
         " sj.model_id, sj.workload_id, sj.precision_id, sc.key, sc.assumptions,"
         " ROW_NUMBER() OVER (PARTITION BY sc.subject_id ORDER BY sc.formula_version DESC, sc.id DESC) AS age"
         f" FROM {SCENARIO_TABLES}{joined} WHERE {' AND '.join(wanted.conditions)}) q WHERE {newest}"
-        " ORDER BY model_id, workload_id, precision_id, convention, id"
+        " ORDER BY model_id, workload_id, precision_id, convention, serving_model, id"
     )
     first = [] if sweep_id is None else [sweep_id]
     rows = list(transaction.rows(statement, (*first, *wanted.parameters)))
@@ -346,7 +346,7 @@ def _resolved(
     lines: list[str] = []
     scoped = []
     for row in rows:
-        group_key = (row[13], None if over_workloads else row[14], row[15], row[8])
+        group_key = (row[13], None if over_workloads else row[14], row[15], row[8], row[12])
         if group_key not in groups:
             groups[group_key] = len(groups)
             lines.append(_line(row, "every workload" if over_workloads else str(row[4])))
@@ -372,7 +372,8 @@ def _resolved(
 def _line(row: Sequence[object], workload: str) -> str:
     experts = f", experts {row[6]}" if row[6] != row[5] else ""
     attention = f", KV {row[7]}" if row[7] != "DISABLED" else ""
-    return f"{row[3]} · {workload} · {row[5]}{experts}{attention} · {row[8]}"
+    engine = "" if row[12] == "waves" else f" · {row[12]}"
+    return f"{row[3]} · {workload} · {row[5]}{experts}{attention} · {row[8]}{engine}"
 
 
 def _narrowed(scope: Scope) -> str:

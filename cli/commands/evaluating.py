@@ -46,7 +46,9 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     output_length: Annotated[float | None, typer.Option(help="generated tokens")] = None,
     workload: Annotated[str | None, typer.Option(help="named workloads of the store, instead of lengths")] = None,
     prefix_cache_hit_rate: Annotated[float, typer.Option(help="share of a prompt found in cache, [0, 1)")] = 0.0,
-    max_batched_tokens: Annotated[int, typer.Option(help="token budget of one step of a replica")] = 8192,
+    max_batched_tokens: Annotated[
+        int | None, typer.Option(help="token budget of one step of a replica [default: 8192, or the engine's]")
+    ] = None,
     quantize_linear_action: Annotated[
         str, typer.Option(help="format of linears; NATIVE: as the weights are published")
     ] = "W8A8_DYNAMIC",
@@ -70,7 +72,10 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     batch_range: Annotated[str | None, typer.Option(help="[min] max batch size of a replica")] = None,
     serving_cost: Annotated[float, typer.Option(help="fixed cost of delivery, ms")] = 0.0,
     serving_model: Annotated[
-        str, typer.Option(help="how step times become latencies: waves, seed002, or an engine: vllm, sglang, trtllm")
+        str,
+        typer.Option(
+            help="how steps become latencies: waves, seed002, an engine (vllm, sglang, trtllm) or its FILE.yaml"
+        ),
     ] = "waves",
     family: Annotated[str, typer.Option(help="auto, theoretical or calibrated cost model")] = "auto",
     sweep: Annotated[

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evaluator.request import SweepRequest, planned_scenarios
+from evaluator.serving.stored_engines import keep_engine
 from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep
 from store.location import parse_url
 from store.migrating import create_if_missing
@@ -34,6 +35,9 @@ def evaluate_requests(
     reports: list[SweepReport] = []
     with open_store(store_url) as store:
         for request in requests:
+            if request.engine is not None:
+                shipped = request.serving_model == request.engine.name
+                keep_engine(store, request.engine, source="shipped" if shipped else "a profile given to evaluate")
             reports.append(run_sweep(store, request, label=label, jobs=jobs, on_progress=on_progress))
             if reports[-1].interrupted:
                 break

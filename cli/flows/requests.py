@@ -17,8 +17,9 @@ from evaluator.plans import PlanSearch, Sizes
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
 from evaluator.request import PHASES, NamedModel, SweepRequest
+from evaluator.serving.engines import EngineProfile, engine_profile, label_of_engine, list_engines
 from evaluator.workload import Workload
-from evaluator.workloads import workload_of
+from evaluator.workloads import DEFAULT_TOKEN_BUDGET, workload_of
 from store.errors import InputError
 
 
@@ -35,7 +36,7 @@ class SweepOptions:
     output_length: float | None = None
     workload_names: tuple[str, ...] = ()
     prefix_cache_hit_rate: float = 0.0
-    max_batched_tokens: int = 8192
+    max_batched_tokens: int | None = None
     linear: str = "W8A8_DYNAMIC"
     experts: str | None = None
     attention: str = "DISABLED"
@@ -70,12 +71,13 @@ def _requests(options: SweepOptions, store_url: str | None) -> list[SweepRequest
             "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
         )
     models = tuple(NamedModel(name=name, spec=spec) for name, spec in map(load_model, options.models))
+    serving = _serving_model(options.serving_model, store_url)
     whole = SweepRequest(
         models=models,
         devices=tuple(
             load_device(name, family=_one_of(options.family, _FAMILIES, "--family")) for name in options.devices
         ),
-        workloads=_workloads(options, store_url),
+        workloads=_workloads(options, serving, store_url),
         precisions=(Precision(),),
         num_devices=_devices(options),
         prefill_devices=options.prefill_devices,
@@ -88,8 +90,9 @@ def _requests(options: SweepOptions, store_url: str | None) -> list[SweepRequest
             **{item.name: getattr(options, item.name) for item in fields(PlanSearch) if item.name != "rule"},
         ),
         batch_range=options.batch_range,
-        serving_model=_one_of(options.serving_model, SERVING_MODELS, "--serving-model"),
+        serving_model=serving.label,
         serving_cost_ms=options.serving_cost_ms,
+        engine=serving.engine,
     )
     by_precision: dict[Precision, list[NamedModel]] = {}
     for model in models:
@@ -140,7 +143,39 @@ def _phases(options: SweepOptions) -> tuple[Any, ...]:
     return PHASES
 
 
-def _workloads(options: SweepOptions, store_url: str | None) -> tuple[Workload, ...]:
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """A serving model as scenarios call it, with the engine where it is one."""
+
+    label: str
+    engine: EngineProfile | None
+
+    @property
+    def token_budget(self) -> int:
+        return DEFAULT_TOKEN_BUDGET if self.engine is None else self.engine.token_budget
+
+
+def _serving_model(name: str, store_url: str | None) -> _Serving:
+    """By name, as a profile's file, or as a label that this store knows (`vllm@0a239add`)."""
+    if name in list_engines():
+        return _Serving(name, engine_profile(name))
+    if name in SERVING_MODELS:
+        return _Serving(name, None)
+    if Path(name).suffix in {".yaml", ".yml"}:
+        engine = engine_profile(name)
+        return _Serving(label_of_engine(engine), engine)
+    if "@" in name:
+        from evaluator.serving.stored_engines import stored_engine
+        from store.opening import open_store
+
+        with open_store(store_url, read_only=True) as store:
+            return _Serving(name, stored_engine(store, name))
+    raise InputError(
+        f"--serving-model {name} is not one of {', '.join(SERVING_MODELS)}", hint="an engine's profile FILE.yaml works"
+    )
+
+
+def _workloads(options: SweepOptions, serving: _Serving, store_url: str | None) -> tuple[Workload, ...]:
     if options.workload_names:
         if options.input_length is not None:
             raise InputError("give --workload or --input-length, not both")
@@ -151,7 +186,9 @@ def _workloads(options: SweepOptions, store_url: str | None) -> tuple[Workload, 
         raise InputError("--input-length is missing", hint="prompt tokens, or a YAML file of length bins")
     common = {
         "prefix_cache_hit_rate": options.prefix_cache_hit_rate,
-        "max_batched_tokens": options.max_batched_tokens,
+        "max_batched_tokens": serving.token_budget
+        if options.max_batched_tokens is None
+        else options.max_batched_tokens,
         "mtp_tokens": options.mtp_tokens,
         "mtp_acceptance": options.mtp_acceptance,
     }
