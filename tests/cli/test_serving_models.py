@@ -1,0 +1,152 @@
+"""Engines as serving models from the command line: kept with their numbers, never ranked with others, refused by rows."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest_cli import sweepdb
+
+from evaluator.serving.engines import engine_from_file, label_of_engine, list_engines
+from evaluator.serving.stored_engines import stored_engine
+from store.opening import open_store
+
+SMALL = "--device TEST_DEVICE --num-devices 2 --input-length 2000 --output-length 300 --batch-range 40 --tp-sizes 2"
+EVALUATE = f"evaluate Qwen/Qwen3-0.6B {SMALL}"
+PROFILE = """\
+name: mine
+admission: mixed
+profile: {token_budget: 3000, prefill_factor: 1.2, decode_factor: 0.9, step_ms: 0.5, request_ms: 12}
+client: {shortest: 0.8, prompts_per_user: 5}
+"""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory) -> tuple[str, str]:
+    """One plan under formulas, every engine and a profile of the user's own; the profile's file is gone since."""
+    folder = tmp_path_factory.mktemp("served")
+    url, file = f"sqlite:///{folder}/store.sqlite", folder / "mine.yaml"
+    file.write_text(PROFILE, encoding="utf-8")
+    label = label_of_engine(engine_from_file(file).profile)
+    for model in ("waves", *list_engines(), str(file)):
+        outcome = sweepdb(f"{EVALUATE} --max-batched-tokens 4096 --serving-model {model}", url)
+        assert outcome.code == 0, outcome.err
+    file.unlink()
+    return url, label
+
+
+def rows(question: str, url: str) -> list[dict]:
+    outcome = sweepdb(f"query {question} --format json", url)
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)
+
+
+def test_serving_models_are_scenarios_of_their_own_and_never_ranked_together(served):
+    url, label = served
+    found = rows("best --top 1", url)
+    assert sorted(row["serving_model"] for row in found) == sorted(["waves", *list_engines(), label])
+    assert {row["rank"] for row in found} == {1}
+    assert len({row["scenario"] for row in found}) == len({row["subject"] for row in found}) == 5
+    assert [row["serving_model"] for row in rows("best --top 9 --serving-model vllm", url)] == ["vllm"]
+    table = sweepdb("query best --top 1", url).out
+    assert all(f"physical · {model}" in table for model in (*list_engines(), label))
+
+
+def test_kernels_are_the_same_and_latencies_the_engines(served):
+    url, label = served
+    asked = sweepdb("sql --format json", url, stdin="SELECT * FROM aggregated WHERE batch_size = 32")
+    points = {row["serving_model"]: row for row in json.loads(asked.out)}
+    waves = points["waves"]
+    for model in (*list_engines(), label):
+        row = points[model]
+        assert row["decode_step_ms"] == waves["decode_step_ms"]
+        assert row["tpot_exclusive_ms"] > 0.9 * row["decode_step_ms"]
+        assert row["e2e_ms"] == pytest.approx(row["ttft_ms"] + 299 * row["tpot_exclusive_ms"])
+    # In a closed loop most prompts meet no queue; the formulas have them all at once.
+    assert points["vllm"]["ttft_ms"] < waves["ttft_ms"]
+
+
+def test_a_profile_is_kept_with_its_scenarios_and_serves_again_without_its_file(served):
+    url, label = served
+    with open_store(url, read_only=True) as store:
+        engine = stored_engine(store, label)
+    assert (engine.token_budget, engine.prefill_factor, engine.client.prompts_per_user) == (3000, 1.2, 5)
+    assert f"engine {label}: mixed" in sweepdb(f"query best --serving-model {label}", url).out.replace("\n  ", " ")
+    again = sweepdb(f"{EVALUATE} --max-batched-tokens 4096 --serving-model {label} --format json", url)
+    assert again.code == 0, again.err
+    (report,) = json.loads(again.out)
+    assert (report["probes_stored"], report["probes_known"] > 0) == (0, True)
+
+
+def test_a_step_of_an_engines_scenario_is_explained(served):
+    url, label = served
+    (best,) = rows(f"best --top 1 --serving-model {label}", url)
+    explained = json.loads(sweepdb(f"explain {best['probe']} --step decode --format json", url).out)
+    assert sum(row["time_ms"] for row in explained) == pytest.approx(best["decode_step_ms"])
+
+
+def test_compare_refuses_two_serving_models(served):
+    outcome = sweepdb("query compare --num-devices 2", served[0])
+    assert outcome.code == 2
+    assert "compare needs both sides under one serving model" in outcome.err
+
+
+def test_the_engines_own_token_budget_counts_where_none_is_given(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    assert sweepdb(f"{EVALUATE} --serving-model vllm", url).code == 0
+    assert sweepdb(f"{EVALUATE} --serving-model sglang", url).code == 0
+    asked = "SELECT DISTINCT serving_model, max_batched_tokens FROM aggregated"
+    found = json.loads(sweepdb("sql --format json", url, stdin=asked).out)
+    assert {row["serving_model"]: row["max_batched_tokens"] for row in found} == {"sglang": 8192, "vllm": 4096}
+
+
+def test_plans_an_engine_lacks_are_rows_with_a_reason(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    outcome = sweepdb(
+        "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --num-devices 2 --input-length 2000 --output-length 300"
+        " --batch-range 4 --pp-sizes 1,2 --mode aggregated --serving-model vllm",
+        url,
+    )
+    assert outcome.code == 0, outcome.err
+    assert "unsupported: vllm has no pipeline stages: pp must be 1, not 2 (--serving-model waves)" in outcome.err
+    (row,) = [
+        row
+        for row in json.loads(sweepdb("sql --format json", url, stdin="SELECT status, pp FROM scenario").out)
+        if row["pp"] == 2
+    ]
+    assert row["status"] == "unsupported"
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("--convention upstream", "vllm has no upstream convention"),
+        ("--num-mtp-tokens 1", "--num-mtp-tokens must be 0"),
+        ("--input-length {bins}", "vllm serves one prompt length, not a distribution"),
+        ("--serving-model nobody@12345678", "no engine profile 'nobody@12345678' in this store"),
+        ("--serving-model oracle", "--serving-model oracle is not one of waves, seed002"),
+        ("--serving-model {missing}", "cannot be read"),
+        ("--serving-model {broken}", "unknown key 'step'"),
+        ("--serving-model {negative}", "step_ms must be a number from 0 to 1e+06, not -1"),
+        ("--serving-model {text}", "an engine profile is a mapping"),
+    ],
+)
+def test_what_an_engine_cannot_serve_is_said_before_anything_is_traced(tmp_path, served, more, said):
+    files = {
+        "bins": "bins:\n- {min_tokens: 100, max_tokens: 200, weight: 1}\n"
+        "- {min_tokens: 900, max_tokens: 1000, weight: 1}\n",
+        "broken": PROFILE.replace("step_ms", "step"),
+        "negative": PROFILE.replace("step_ms: 0.5", "step_ms: -1"),
+        "text": "mine",
+    }
+    for name, text in files.items():
+        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    paths = {name: str(tmp_path / f"{name}.yaml") for name in (*files, "missing")}
+    command = f"{EVALUATE} --serving-model vllm {more}".format(**paths).split()
+    for option in ("--input-length", "--serving-model"):  # the last one counts
+        while command.count(option) > 1:
+            place = command.index(option)
+            del command[place : place + 2]
+    outcome = sweepdb(command, served[0])
+    assert outcome.code == 2
+    assert said in outcome.err
