@@ -20,7 +20,7 @@ from evaluator.formats import linear_format
 from evaluator.memory import transfer_bytes
 from evaluator.occupancy import kv_cache_bits, memory_bytes
 from evaluator.operators import OperatorSet
-from evaluator.probe_block import ProbeBlock
+from evaluator.probe_block import ProbeBlock, joined
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.closed_run import closed_loop_times, decodes_alone, engine_of, prompts_alone, refusal
 from evaluator.serving.engines import described, label_of_engine, list_engines
@@ -188,7 +188,11 @@ def evaluate_scenario(
         cost=cost or cost_model(scenario.device, scenario.convention),
         batch_sizes=np.asarray(batch_sizes, dtype=np.int64),
     )
-    return {"prefill": _prefill, "decode": _decode, "aggregated": _aggregated}[scenario.phase](run)
+    phase = {"prefill": _prefill, "decode": _decode, "aggregated": _aggregated}[scenario.phase]
+    if scenario.phase == "decode" or not isinstance(run.source, MixedLengths):
+        return phase(run)
+    blocks = run.source.blocks(run.requests)
+    return joined([phase(replace(run, batch_sizes=run.batch_sizes[block])) for block in blocks])
 
 
 def _prefill(run: Run) -> ProbeBlock:

@@ -3,7 +3,7 @@ number."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -53,3 +53,12 @@ class ProbeBlock:
     def columns(self) -> Mapping[str, FloatArray | Integers]:
         """Every column but the batch size, by name."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "batch_size"}
+
+
+def joined(blocks: Sequence[ProbeBlock]) -> ProbeBlock:
+    """One block of the batch sizes of several."""
+    if len(blocks) == 1:
+        return blocks[0]
+    return ProbeBlock(
+        **{item.name: np.concatenate([getattr(block, item.name) for block in blocks]) for item in fields(ProbeBlock)}
+    )

@@ -13,12 +13,13 @@ import numpy as np
 
 from evaluator.composition import Ties, largest_remainder, realised_mean
 from evaluator.serving.batches import CachedTokens, Convention, Integers, WaveStage, new_prompt_tokens
-from evaluator.serving.ladders import CompositionLadder, StepLadder
+from evaluator.serving.ladders import LARGEST_STEP_COUNT, CompositionLadder, StepLadder
 from evaluator.serving.packing import PackedSteps, PromptKind, pack, taken
 from evaluator.sums import BatchSums, FloatArray, composed, repeated, request_sums
 from evaluator.workload import LengthBin
 
 PrefillRule = Literal["packed", "whole"]
+STEPS_TOGETHER = 65_536  # of blocks, where steps are too many to be kept
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what follows from the bins is worked out once and kept
@@ -75,6 +76,19 @@ class MixedLengths:
     def packed(self, requests: Integers) -> PackedSteps:
         """Every step of every batch."""
         return self._steps.packed(requests)
+
+    def blocks(self, requests: Integers) -> list[slice]:
+        """Neighbouring batches to be priced together: all of them, or as many as keep memory small."""
+        total = np.cumsum(self._step_estimate(requests))
+        if total[-1] <= LARGEST_STEP_COUNT:
+            return [slice(0, requests.size)]
+        ends = np.flatnonzero(np.diff(total // STEPS_TOGETHER, append=-1.0)) + 1
+        return [slice(int(start), int(end)) for start, end in zip((0, *ends[:-1]), ends, strict=True)]
+
+    def _step_estimate(self, requests: Integers) -> FloatArray:
+        """Prefill steps of each batch, about."""
+        budget = self.token_budget if self.rule == "packed" else np.inf
+        return np.asarray(1.0 + requests * (float(self.weights @ self._new_tokens) / budget))
 
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
         """One stage a step: the k-th step of every batch that has one."""
@@ -180,9 +194,7 @@ class MixedLengths:
 
     @functools.cached_property
     def _steps(self) -> StepLadder:
-        a_step = max(1, int(self.weights @ self._new_tokens))
-        budget = self.token_budget if self.rule == "packed" else np.inf
-        return StepLadder(self._pack, lambda requests: int(requests.size + requests.sum() * (a_step / budget)))
+        return StepLadder(self._pack, lambda requests: int(self._step_estimate(requests).sum()))
 
     @functools.cached_property
     def _first_steps(self) -> StepLadder:

@@ -150,6 +150,16 @@ def test_the_spread_of_decode_steps_is_that_of_random_batches():
     assert spread == pytest.approx(expected, rel=0.1)
 
 
+@pytest.mark.parametrize("phase", ["prefill", "aggregated"])
+def test_a_batch_among_thousands_is_the_batch_alone(phase):
+    bins = (bin_of(100, 50, 0.6), bin_of(900, 50, 0.3), bin_of(9000, 50, 0.1))
+    case = scenario(workload_of(input_length=None, output_length=50, bins=bins), phase)
+    every = evaluated(case, range(1, 2501))  # some half a million steps: priced in blocks
+    for batch in (1, 700, 2500):
+        for name, values in evaluated(case, [batch]).items():
+            np.testing.assert_allclose(every[name][batch - 1], values[0], rtol=1e-12, err_msg=f"{name} {batch}")
+
+
 def test_the_composition_is_told_for_what_is_stored():
     workload = workload_of(input_length=None, output_length=100, bins=(bin_of(1000, 100, 0.7), bin_of(9000, 100, 0.3)))
     batch, index, samples = composition_of(scenario(workload, "prefill"), np.array([1, 3]))

@@ -6,7 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.composition import largest_remainder
+from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.packing import PromptKind, pack
+from evaluator.workload import LengthBin
 
 
 def one_by_one(samples, kinds, budget, window, *, square):
@@ -81,3 +84,39 @@ def test_the_first_step_alone_is_the_first_of_all(case, square):
         assert getattr(first.sums, name).tolist() == getattr(every.sums, name)[every.first].tolist()
     assert first.finished.tolist() == every.finished[every.first].tolist()
     assert every.sums.tokens.max() == first.sums.tokens.max()
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 3), st.integers(1, 60)), min_size=1, max_size=6),
+    st.booleans(),
+)
+def test_what_is_kept_of_earlier_questions_changes_no_answer(questions, short):
+    bins = tuple(
+        LengthBin(input_length=length, output_length=10, weight=weight, min_input_length=1, max_input_length=length)
+        for length, weight in ((50, 3), (700, 2), (5000, 1))
+    )
+    kept = MixedLengths(bins=bins, hit_rate=0.3, token_budget=512 if short else 8192, windows=(128,))
+    for stride, first, size in questions:
+        requests = stride * np.arange(first, first + size, dtype=np.int64)
+        fresh = MixedLengths(bins=bins, hit_rate=0.3, token_budget=kept.token_budget, windows=(128,))
+        one = kept.packed(requests)
+        others = [fresh.packed(requests[i : i + 1]) for i in range(size)]  # one batch at a time is never kept
+        assert one.count.tolist() == [other.count[0] for other in others]
+        assert one.first.tolist() == [0, *np.cumsum(one.count)[:-1]]
+        assert one.finished.tolist() == [number for other in others for number in other.finished]
+        for name in ("tokens", "sequences", "pairs", "keys"):
+            expected = [number for other in others for number in getattr(other.sums, name)]
+            assert getattr(one.sums, name).tolist() == expected, name
+        assert kept.composition(requests).tolist() == largest_remainder(requests, kept.weights).tolist()
+
+
+def test_blocks_of_batches_cover_every_batch_once():
+    bins = (LengthBin(input_length=4000, output_length=10, weight=1, min_input_length=1, max_input_length=4000),)
+    source = MixedLengths(bins=bins, hit_rate=0.0, token_budget=8192)
+    assert source.blocks(np.arange(1, 900)) == [slice(0, 899)]
+    # 1 to 4096 requests of 4000 tokens are about 4096^2 / 2 x 4000 / 8192 = 4.1 million steps: 63 blocks
+    blocks = source.blocks(np.arange(1, 4097))
+    assert 50 < len(blocks) < 70
+    assert [i for block in blocks for i in range(4096)[block]] == list(range(4096))
+    # the largest batches have 2000 steps each: about 33 of them make one block
+    assert {block.stop - block.start for block in blocks[-5:-1]} <= {32, 33, 34}
