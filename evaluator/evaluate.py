@@ -108,7 +108,7 @@ def batch_source(scenario: Scenario) -> BatchSource:
     single = _single_lengths(workload)
     if single is None:
         rule: PrefillRule = "whole" if scenario.serving_model == "seed002" else "packed"
-        return _mixed_lengths(workload, scenario.convention, rule, windows)
+        return mixed_lengths(workload, scenario.convention, rule, windows)
     input_length, output_length, hit_rate = single
     return FixedLengths(
         input_length=input_length,
@@ -123,7 +123,7 @@ def batch_source(scenario: Scenario) -> BatchSource:
 
 
 @functools.lru_cache(maxsize=4)
-def _mixed_lengths(
+def mixed_lengths(
     workload: Workload, convention: Convention, rule: PrefillRule, windows: tuple[int, ...]
 ) -> MixedLengths:
     """One source for all plans and phases of a distribution: what it has composed and packed is used again."""

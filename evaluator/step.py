@@ -18,6 +18,7 @@ from evaluator.sums import BatchSums, FloatArray
 
 _ELEMENTS_AT_ONCE = 16_384  # what stays in a core's cache while attention is priced
 _BATCHES_TOGETHER = 1_024  # up to here calls cost more than arithmetic
+_TOO_FEW_TO_SORT = 256  # below, pricing every element costs less than finding equal ones
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +246,7 @@ def _distinct(extent: FloatArray) -> tuple[FloatArray, NDArray[np.int64] | None]
     """The distinct values and where each element finds its own; None where tabulating every element is as good."""
     largest = float(extent.max()) if extent.size else 0.0
     whole = extent.astype(np.int64)
-    if extent.size < 4096 or not np.array_equal(whole, extent):
+    if extent.size < _TOO_FEW_TO_SORT or not np.array_equal(whole, extent):
         return extent, None
     if largest > 64 * extent.size:
         values, index = np.unique(whole, return_inverse=True)

@@ -7,6 +7,7 @@ prefill do the same). Not here: what a step costs."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from evaluator.sums import BatchSums, FloatArray, concatenated, window_pairs
 
 Integers = NDArray[np.int64]
+_Number = TypeVar("_Number", np.int64, np.float64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,39 +98,15 @@ def pack(
     row = np.repeat(np.arange(count.size), count)
     begin = (np.arange(row.size) - np.repeat(first, count)) * token_budget
     end = np.minimum(begin + token_budget, line.total[row])
-    after = line.cut(row, end)
-    steps = _Steps.between(line, after.shifted(first), after)
-    keys = line.between(line.keys, steps.before, steps.after)
+    steps = _Steps(line, first, row, end)
     sums = BatchSums(
         tokens=(end - begin).astype(np.float64),
-        sequences=(steps.finished + (steps.after.offset > 0)).astype(np.float64),
-        pairs=steps.pairs(line, None, square=square),
-        keys=keys + np.where(steps.after.offset > 0, line.cached[steps.after.kind] + steps.after.offset, 0),
-        windows=tuple(
-            (width, steps.pairs(line, width, square=square), steps.window_keys(line, width)) for width in windows
-        ),
+        sequences=(steps.finished + (steps.offset > 0)).astype(np.float64),
+        pairs=steps.pairs(None, square=square),
+        keys=steps.total(line.keys) + np.where(steps.offset > 0, line.cached[steps.kind] + steps.offset, 0),
+        windows=tuple((width, steps.pairs(width, square=square), steps.window_keys(width)) for width in windows),
     )
     return PackedSteps(first=first, count=count, finished=steps.finished, sums=sums)
-
-
-@dataclass(frozen=True, slots=True)
-class _Cut:
-    """Places in the lines of prompts: after `done` prompts of `kind` and `offset` tokens of the next one. `cell` is
-    that of the row and kind in a table of them."""
-
-    cell: Integers
-    kind: Integers
-    done: Integers
-    offset: Integers
-
-    def shifted(self, first: Integers) -> _Cut:
-        """The cuts before these: each step begins where the one before it ended, the `first` of a row at its start."""
-        kinds = np.roll(self.kind, 1), np.roll(self.done, 1), np.roll(self.offset, 1)
-        for values in kinds:
-            values[first] = 0
-        cell = np.roll(self.cell, 1)
-        cell[first] = self.cell[first] - self.kind[first]
-        return _Cut(cell, *kinds)
 
 
 class _Line:
@@ -139,65 +117,63 @@ class _Line:
         self.length = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
         self.cached = np.asarray([kind.cached for kind in kinds], dtype=np.int64)
         self.keys = self.cached + self.length  # those the last token of a prompt sees
-        self._tokens = samples * self.length
-        self._ends = np.cumsum(self._tokens, axis=1)
-        self.total = self._ends[:, -1]
-
-    def cut(self, row: Integers, token: Integers) -> _Cut:
-        """What stands before a token of each of these rows, both ascending."""
-        base, kinds = np.cumsum(self.total) - self.total, self.length.size
-        found = np.searchsorted((self._ends + base[:, None]).ravel(), token + base[row], side="right")
-        cell = np.minimum(found, row * kinds + kinds - 1)
-        kind = cell - row * kinds
-        length = self.length[kind]
-        into = token - (self._ends - self._tokens).ravel()[cell]
-        done = into // length
-        return _Cut(cell, kind, done, into - done * length)
-
-    def between(self, of_one: NDArray[np.int64] | FloatArray, before: _Cut, after: _Cut) -> FloatArray:
-        """A quantity of prompts, `of_one` of each kind, added up over those that end between two cuts."""
-        each = of_one.astype(np.float64)
-        added = self.samples * each
-        earlier = (np.cumsum(added, axis=1) - added).ravel()
-        start, end = (earlier[cut.cell] + cut.done * each[cut.kind] for cut in (before, after))
-        return np.asarray(end - start)
+        self.tokens = samples * self.length
+        self.ends = np.cumsum(self.tokens, axis=1)
+        self.total = self.ends[:, -1]
 
 
-@dataclass(frozen=True, slots=True)
 class _Steps:
-    """Stretches between two cuts. `finished` prompts end there, one of them perhaps with its last `head` tokens only;
-    `rest` tokens are of a prompt that goes on after them."""
+    """Steps that end before these tokens of their rows, each beginning where the one before it ended (`first` those
+    that begin a row). Up to its end stand `done` prompts of `kind` and `offset` tokens of the next one.
 
-    before: _Cut
-    after: _Cut
-    finished: Integers
-    head: Integers
-    rest: Integers
+    `finished` prompts end in a step, one of them perhaps with its last `head` tokens only; `rest` tokens are of a
+    prompt that goes on after it."""
 
-    @classmethod
-    def between(cls, line: _Line, before: _Cut, after: _Cut) -> _Steps:
-        """The stretches from one cut to another."""
-        finished = line.between(np.ones_like(line.length), before, after).astype(np.int64)
-        begun = before.offset > 0
-        head = np.where(begun & (finished > 0), line.length[before.kind] - before.offset, 0)
-        return cls(before, after, finished, head, after.offset - np.where(finished == 0, before.offset, 0))
+    def __init__(self, line: _Line, first: Integers, row: Integers, end: Integers) -> None:
+        self._line, self._first = line, first
+        base, kinds = np.cumsum(line.total) - line.total, line.length.size
+        found = np.searchsorted((line.ends + base[:, None]).ravel(), end + base[row], side="right")
+        self._cell = np.minimum(found, row * kinds + kinds - 1)
+        self.kind = self._cell - row * kinds
+        into = end - (line.ends - line.tokens).ravel()[self._cell]
+        self._done = into // line.length[self.kind]
+        self.offset = into - self._done * line.length[self.kind]
+        self.finished = self.total(np.ones_like(line.length)).astype(np.int64)
+        self._kind_before, offset_before = self._before(self.kind), self._before(self.offset)
+        cut = (offset_before > 0) & (self.finished > 0)
+        self._head = np.where(cut, line.length[self._kind_before] - offset_before, 0)
+        self._rest = self.offset - np.where(self.finished == 0, offset_before, 0)
 
-    def pairs(self, line: _Line, window: int | None, *, square: bool) -> FloatArray:
+    def total(self, of_one: NDArray[np.int64] | FloatArray) -> FloatArray:
+        """A quantity of prompts, `of_one` of each kind, added up over those that end in a step."""
+        each = of_one.astype(np.float64)
+        added = self._line.samples * each
+        earlier = (np.cumsum(added, axis=1) - added).ravel()
+        until = earlier[self._cell] + self._done * each[self.kind]
+        return np.asarray(until - self._before(until))
+
+    def pairs(self, window: int | None, *, square: bool) -> FloatArray:
         """Attended query-key pairs."""
+        line = self._line
         one = _pairs(line.length, line.cached, window, square=square)
-        keys = line.keys[self.before.kind]
-        head = _pairs(self.head, keys - self.head, window, square=square) - one[self.before.kind]
-        context = line.cached[self.after.kind] + self.after.offset - self.rest
-        rest = _pairs(self.rest, context, window, square=square)
-        return line.between(one, self.before, self.after) + np.where(self.head > 0, head, 0.0) + rest
+        head = _pairs(self._head, line.keys[self._kind_before] - self._head, window, square=square)
+        rest = _pairs(self._rest, line.cached[self.kind] + self.offset - self._rest, window, square=square)
+        return self.total(one) + np.where(self._head > 0, head - one[self._kind_before], 0.0) + rest
 
-    def window_keys(self, line: _Line, window: int) -> FloatArray:
+    def window_keys(self, window: int) -> FloatArray:
         """Keys read under a sliding window: q + w - 1 at most for q new tokens."""
+        line = self._line
         one = np.minimum(line.keys, line.length + window - 1)
-        head = np.minimum(line.keys[self.before.kind], self.head + window - 1) - one[self.before.kind]
-        rest = np.minimum(line.cached[self.after.kind] + self.after.offset, self.rest + window - 1)
-        whole = line.between(one, self.before, self.after)
-        return whole + np.where(self.head > 0, head, 0) + np.where(self.rest > 0, rest, 0)
+        head = np.minimum(line.keys[self._kind_before], self._head + window - 1) - one[self._kind_before]
+        rest = np.minimum(line.cached[self.kind] + self.offset, self._rest + window - 1)
+        return self.total(one) + np.where(self._head > 0, head, 0) + np.where(self._rest > 0, rest, 0)
+
+    def _before(self, values: NDArray[_Number]) -> NDArray[_Number]:
+        """Of the step before; 0 at the beginning of a row."""
+        before = np.empty_like(values)
+        before[1:] = values[:-1]
+        before[self._first] = 0
+        return before
 
 
 def _pairs(new: Integers, context: Integers, window: int | None, *, square: bool) -> FloatArray:

@@ -16,14 +16,19 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import yaml
 from bench_write import machine
 
+from evaluator.evaluate import mixed_lengths
 from evaluator.formats import check_precision
+from evaluator.lengths import load_distribution, mean_input_length
 from evaluator.models import load_model
+from evaluator.operators import OperatorSet
 from evaluator.precision import Precision
 from evaluator.profiles.load import Family, load_device
-from evaluator.request import NamedModel, SweepRequest
+from evaluator.request import PHASES, NamedModel, SweepRequest
 from evaluator.sweep import evaluate_all
+from evaluator.workload import Workload
 from evaluator.workloads import workload_of
 
 ROOT = Path(__file__).parents[2]
@@ -44,14 +49,19 @@ workloads:
   - {input_length: 512, output_length: 256}
 """
 
+# 35 bins of 500 tokens, the shorter the likelier: three chunks of the default budget at most.
+BINS = [{"min_tokens": 500 * i, "max_tokens": 500 * (i + 1), "weight": 1 / (i + 1)} for i in range(35)]
+OUTPUT_LENGTH = 1500
+COSTS_AT_MOST = 3.0  # times a fixed length's, per probe
+
 
 def say(name: str, value: float, unit: str, **more: object) -> None:
     """Print one figure as a JSON line."""
     print(json.dumps({"name": name, "value": round(value, 3), "unit": unit, **more, "machine": machine()}), flush=True)
 
 
-def command(name: str, arguments: str, store: Path, goal: float) -> None:
-    """Time one evaluate command in a new process."""
+def command(name: str, arguments: str, store: Path, **goal: float) -> float:
+    """Time one evaluate command in a new process; returns processor seconds a probe."""
     line = [sys.executable, "-m", "cli.main", "evaluate", *arguments.split(), "--store", f"sqlite:///{store}"]
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     printed = subprocess.run([*line, "--format", "json"], cwd=ROOT, check=True, capture_output=True).stdout
@@ -59,7 +69,8 @@ def command(name: str, arguments: str, store: Path, goal: float) -> None:
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     stored = sum(sweep["probes_stored"] for sweep in json.loads(printed))
     largest = after.ru_maxrss // MIB_OF_KIB  # of all processes so far
-    say(name, seconds, "s", goal=goal, cpu_s=round(cpu, 2), probes=stored, largest_process_mib=largest)
+    say(name, seconds, "s", **goal, cpu_s=round(cpu, 2), probes=stored, largest_process_mib=largest)
+    return cpu / max(stored, 1)
 
 
 def commands() -> None:
@@ -67,12 +78,12 @@ def commands() -> None:
     with tempfile.TemporaryDirectory() as directory:
         folder = Path(directory)
         qwen, million = folder / "qwen.sqlite", folder / "million.yaml"
-        command("evaluate Qwen3-32B, empty store", f"{QWEN} --device TEST_DEVICE", qwen, 4.0)
-        command("evaluate Qwen3-32B, known operators", f"{QWEN} --device ATLAS_800_A2_376T_64G", qwen, 1.2)
-        command("evaluate Qwen3-32B again", f"{QWEN} --device TEST_DEVICE", qwen, 1.2)
-        command("evaluate DeepSeek-V3.1, 16 + 16 devices", DEEPSEEK, folder / "deepseek.sqlite", 15.0)
+        command("evaluate Qwen3-32B, empty store", f"{QWEN} --device TEST_DEVICE", qwen, goal=4.0)
+        command("evaluate Qwen3-32B, known operators", f"{QWEN} --device ATLAS_800_A2_376T_64G", qwen, goal=1.2)
+        command("evaluate Qwen3-32B again", f"{QWEN} --device TEST_DEVICE", qwen, goal=1.2)
+        command("evaluate DeepSeek-V3.1, 16 + 16 devices", DEEPSEEK, folder / "deepseek.sqlite", goal=15.0)
         million.write_text(MILLION)
-        command("sweep file of a million probes, stored", f"--sweep {million}", folder / "million.sqlite", 25.0)
+        command("sweep file of a million probes, stored", f"--sweep {million}", folder / "million.sqlite", goal=25.0)
 
 
 def unstored(family: Family, device: str) -> None:
@@ -103,7 +114,73 @@ def unstored(family: Family, device: str) -> None:
         )
 
 
+def distributions() -> None:
+    """A length distribution of 35 bins against its mean length, in one run: all plans of 16 devices, batches to 512."""
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        file = folder / "35-bins.yaml"
+        file.write_text(yaml.safe_dump({"bins": BINS}))
+        bins = load_distribution(file, output_length=OUTPUT_LENGTH)
+        mean = round(mean_input_length(bins))
+        pure(
+            workload_of(input_length=mean, output_length=OUTPUT_LENGTH),
+            workload_of(input_length=None, output_length=OUTPUT_LENGTH, bins=bins),
+        )
+        spent = {}
+        for name, length in (("fixed length", str(mean)), ("35 length bins", str(file))):
+            arguments = (
+                f"Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 16 --batch-range 512 --compile"
+                f" --input-length {length} --output-length {OUTPUT_LENGTH}"
+            )
+            spent[name] = command(f"evaluate command, {name}", arguments, folder / f"{name[:2]}.sqlite")
+        say(
+            "35 length bins against a fixed length, whole command",
+            spent["35 length bins"] / spent["fixed length"],
+            "x a probe",
+            goal=COSTS_AT_MOST,
+        )
+
+
+def pure(fixed: Workload, mixed: Workload) -> None:
+    """Processor time a probe of both workloads by phase, nothing stored and operators known; the best of five."""
+    operators: dict[str, OperatorSet] = {}
+    best: dict[tuple[str, str], float] = {}
+    probes: dict[tuple[str, str], int] = {}
+    for _ in range(6):  # the first captures the operators
+        mixed_lengths.cache_clear()  # as in a new process: nothing is composed yet
+        for phase in PHASES:
+            for name, workload in (("fixed", fixed), ("mixed", mixed)):
+                request = SweepRequest(
+                    models=(NamedModel(name="Qwen/Qwen3-32B", spec=load_model("Qwen/Qwen3-32B")[1]),),
+                    devices=(load_device("TEST_DEVICE", family="theoretical"),),
+                    workloads=(workload,),
+                    precisions=(check_precision(Precision(linear="W8A8_DYNAMIC")),),
+                    num_devices=16,
+                    phases=(phase,),
+                    batch_range=(1, 512),
+                )
+                started = time.process_time()
+                probes[phase, name] = sum(block.batch_size.size for block in evaluate_all(request, operators))
+                spent = 1e6 * (time.process_time() - started)
+                best[phase, name] = min(best.get((phase, name), spent), spent)
+    cost = {key: microseconds / probes[key] for key, microseconds in best.items()}
+    for name in ("fixed", "mixed"):
+        cost["all phases", name] = sum(best[phase, name] for phase in PHASES) / sum(
+            probes[phase, name] for phase in PHASES
+        )
+    for phase in (*PHASES, "all phases"):
+        say(
+            f"35 length bins against a fixed length, pure call, {phase}",
+            cost[phase, "mixed"] / cost[phase, "fixed"],
+            "x a probe",
+            goal=COSTS_AT_MOST,
+            fixed_us=round(cost[phase, "fixed"], 2),
+            mixed_us=round(cost[phase, "mixed"], 2),
+        )
+
+
 if __name__ == "__main__":
     commands()
     unstored("theoretical", "TEST_DEVICE")
     unstored("calibrated", "h200_sxm")
+    distributions()
