@@ -20,6 +20,7 @@ LIST_OPTIONS: Mapping[str, Kind] = {
     "--mtp-acceptance-rate": "number",
     "--device": "text",
     "--workload": "text",
+    "--measurements": "text",
 }
 
 

@@ -23,7 +23,18 @@ def build_app() -> typer.Typer:
     """Every command, registered without importing what it works with."""
     import typer
 
-    from cli.commands import calibrating, catalogue, database, evaluating, prices, questions, sharing, sql, sweeps
+    from cli.commands import (
+        calibrating,
+        catalogue,
+        database,
+        evaluating,
+        ledger,
+        prices,
+        questions,
+        sharing,
+        sql,
+        sweeps,
+    )
 
     app = typer.Typer(
         name="sweepdb",
@@ -33,7 +44,7 @@ def build_app() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    for module in (evaluating, questions, sql, sweeps, catalogue, prices, calibrating, sharing, database):
+    for module in (evaluating, questions, sql, sweeps, catalogue, prices, calibrating, ledger, sharing, database):
         module.register(app)
     return app
 

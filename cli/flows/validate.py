@@ -1,64 +1,53 @@
-"""Predict measured points, compare, keep both. No Typer, no printing; rules and figures: evaluator.scoring."""
+"""Predict measured points and compare. No Typer, no printing; rules and figures: evaluator.scoring.
+
+Not here: reading files (cli.flows.ledger) and keeping what was compared (cli.flows.recording)."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 
-from evaluator.capture import CaptureRequest, capture
+from evaluator.capture import CaptureRequest
 from evaluator.deployments import Deployment, Unmatched, deployment_of
-from evaluator.measurements import read_measurements
-from evaluator.measurements.building import Problem
-from evaluator.operators import OperatorSet, from_json, to_json
+from evaluator.operators import OperatorSet
 from evaluator.prediction import predictions, tables_of
 from evaluator.scoring import (
     Comparison,
     Exclusion,
     Figures,
+    Usable,
     figures,
-    grouped,
     plan_label,
     ranking_agreement,
     usable,
 )
 from evaluator.serving.engines import STARTS, EngineProfile, engine_profile
-from store.location import parse_url
-from store.measurements import get_measurements, put_measurements
-from store.migrating import create_if_missing
-from store.opening import Store, open_store
-from store.operators import get_operators, put_operators
-from store.records import MeasurementRecord, OperatorSetRecord
+from store.records import MeasurementRecord
 
-# Statistic-free metric -> name in the answer. Others keep their own.
+# Metric as columns name it -> name in the answer. Others keep their own.
 SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
 PEER_FIELDS = {"ttft": "aic_ttft_ms", "tpot": "aic_tpot_ms"}
-CENTRAL = {"mean", "p50", ""}
-GROUPS = (("device",), ("model",), ("engine",), ("mode",), ("device", "model", "engine"), ("region",))
+CENTRAL = ("mean", "", "p50")  # of one metric the first that is there is compared
+GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("model",), ("batch_region",),
+          ("length_region",), ("region",))  # fmt: skip
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Imported:
-    """What an import brought."""
-
-    read: int
-    added: int
-    formats: tuple[str, ...]
-    problems: tuple[Problem, ...]
+LookUp = Callable[[CaptureRequest], OperatorSet]
+Progress = Callable[[int, int], None]  # (points predicted, points)
+Point = tuple[MeasurementRecord, Deployment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Figures of the comparisons that share `values` of the fields `by`."""
+    """Figures of the comparisons that share `values` of the fields `by`; the peer's beside ours over the same rows."""
 
     by: tuple[str, ...]
     values: tuple[str, ...]
     metric: str
     ours: Figures
-    peer: Figures | None
+    peer: tuple[Figures, Figures] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +59,7 @@ class Validation:
     noisy_twins: int
     twins: int
     coverage_of_peer: float | None  # share of the points which the peer predicts and no rule takes out
+    points: Mapping[str, Deployment] = field(default_factory=dict)  # by the key of the measured record
 
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics compared, latencies of serving first."""
@@ -82,17 +72,14 @@ class Validation:
 
     def peer_figures(self, metric: str) -> tuple[Figures, Figures] | None:
         """(ours, the peer's) over the rows both predict."""
-        both = [(one.error, one.peer_error) for one in self.comparisons if one.metric == metric]
-        shared = [(ours, peer) for ours, peer in both if peer is not None]
-        ours, peer = figures(one for one, _ in shared), figures(one for _, one in shared)
-        return None if ours is None or peer is None else (ours, peer)
+        return _beside_peer([one for one in self.comparisons if one.metric == metric])
 
     def groups(self) -> tuple[Group, ...]:
-        """Figures by device, model, engine, mode, the three together, and region."""
+        """Figures by each of GROUPS."""
         return tuple(
-            Group(by=by, values=values, metric=metric, ours=ours, peer=_peer(found))
+            Group(by=by, values=values, metric=metric, ours=ours, peer=_beside_peer(found))
             for by in GROUPS
-            for (values, metric), found in _by(self.comparisons, by)
+            for (values, metric), found in sorted(_grouped(self.comparisons, by).items())
             if (ours := figures(one.error for one in found)) is not None
         )
 
@@ -101,82 +88,93 @@ class Validation:
         return ranking_agreement(self.comparisons)
 
 
-def _by(
+def _grouped(
     comparisons: Iterable[Comparison], by: tuple[str, ...]
-) -> Iterable[tuple[tuple[tuple[str, ...], str], list[Comparison]]]:
-    for key, found in grouped(comparisons, (*by, "metric")).items():
-        yield (key[:-1], key[-1]), found
+) -> Mapping[tuple[tuple[str, ...], str], list[Comparison]]:
+    groups: dict[tuple[tuple[str, ...], str], list[Comparison]] = defaultdict(list)
+    for one in comparisons:
+        groups[tuple(field_of(one, name) for name in by), one.metric].append(one)
+    return groups
 
 
-def _peer(found: Sequence[Comparison]) -> Figures | None:
-    return figures(one.peer_error for one in found if one.peer_error is not None)
+def field_of(one: Comparison, name: str) -> str:
+    """A field of a comparison as text; regions of batch and length are the last two parts of its region."""
+    if name in {"batch_region", "length_region"}:
+        return one.region.rsplit(", ", 2)[1 if name == "batch_region" else 2]
+    return str(getattr(one, name))
 
 
-def import_measurements(paths: Sequence[Path], store_url: str | None) -> Imported:
-    """Read files and store what is new. A bad line is a problem; the rest goes in."""
-    results = [read_measurements(path) for path in paths]
-    records = [record for result in results for record in result.records]
-    create_if_missing(parse_url(store_url))
-    with open_store(store_url) as store:
-        added = put_measurements(store, records)
-    return Imported(
-        read=len(records),
-        added=added,
-        formats=tuple(dict.fromkeys(result.format for result in results if result.format)),
-        problems=tuple(problem for result in results for problem in result.problems),
-    )
-
-
-def validate(paths: Sequence[Path], store_url: str | None) -> Validation:
-    """Compare the points of files (stored on the way), or every stored point where no file is given."""
-    create_if_missing(parse_url(store_url))
-    with open_store(store_url) as store:
-        if paths:
-            records = [record for path in paths for record in read_measurements(path).records]
-            put_measurements(store, records)
-        else:
-            records = get_measurements(store)
-        return compare(records, _remembered(store))
+def _beside_peer(found: Sequence[Comparison]) -> tuple[Figures, Figures] | None:
+    shared = [(one.error, one.peer_error) for one in found if one.peer_error is not None]
+    ours, peer = figures(one for one, _ in shared), figures(one for _, one in shared if one is not None)
+    return None if ours is None or peer is None else (ours, peer)
 
 
 def compare(
     records: Sequence[MeasurementRecord],
-    captured: Callable[[CaptureRequest], OperatorSet] = capture,
+    captured: LookUp | None = None,
     *,
     engine: EngineProfile | None = None,
+    on_progress: Progress = lambda _done, _all: None,
 ) -> Validation:
     """Comparisons of records under the rules of evaluator.scoring. Pairs that an engine was fitted to are predicted
-    by the fit that left them out; `engine` replaces the shipped profiles."""
+    by the fit that left them out; `engine` replaces the shipped profiles. Without `captured`, torch traces."""
     chosen = usable(records)
-    matched: list[tuple[MeasurementRecord, Deployment]] = []
-    rules: Counter[str] = Counter()
-    repairs: Counter[str] = Counter()
-    for record in chosen.records:
-        try:
-            matched.append((record, deployment_of(record)))
-            repairs.update(matched[-1][1].repairs)
-        except Unmatched as reason:
-            rules[reason.rule] += 1
-    tables = tables_of([deployment for _, deployment in matched], captured)
-    comparisons: list[Comparison] = []
-    for (record, deployment), table in zip(matched, tables, strict=True):
-        found = predictions(deployment, table, engine or _profile(deployment))
-        made = list(_comparisons(record, deployment, found))
-        comparisons += made
-        rules["metric not predicted for this phase"] += not made
+    points, unmatched, repairs = _matched(chosen.records)
+    comparisons = _compared(points, captured, engine, on_progress)
     covered = {one.record_key for one in comparisons}
-    wanted = [record.key for record in chosen.records if _peer_value(record, "tpot") is not None]
+    unmatched["metric not predicted for this phase"] = sum(record.key not in covered for record, _ in points)
     return Validation(
-        comparisons=tuple(comparisons),
+        comparisons=comparisons,
         excluded=(
             *chosen.excluded,
-            *(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(rules.items()) if rows),
+            *(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(unmatched.items()) if rows),
             *(Exclusion(rule=rule, rows=rows, repaired=True) for rule, rows in sorted(repairs.items())),
         ),
         noisy_twins=chosen.noisy_twins,
         twins=chosen.twins,
-        coverage_of_peer=sum(key in covered for key in wanted) / len(wanted) if wanted else None,
+        coverage_of_peer=_coverage(chosen, covered),
+        points={record.key: deployment for record, deployment in points if record.key in covered},
     )
+
+
+def _matched(records: Iterable[MeasurementRecord]) -> tuple[list[Point], Counter[str], Counter[str]]:
+    """Points with what we predict for them; rules that took points out, and rules that repaired some, counted."""
+    points: list[Point] = []
+    rules: Counter[str] = Counter()
+    repairs: Counter[str] = Counter()
+    for record in records:
+        try:
+            deployment = deployment_of(record)
+        except Unmatched as reason:
+            rules[reason.rule] += 1
+            continue
+        points.append((record, deployment))
+        repairs.update(deployment.repairs)
+    return points, rules, repairs
+
+
+def _compared(
+    points: Sequence[Point], captured: LookUp | None, engine: EngineProfile | None, on_progress: Progress
+) -> tuple[Comparison, ...]:
+    """Comparisons in the order of the points; those of one device share its cost model."""
+    made: dict[int, tuple[Comparison, ...]] = {}
+    of_device: dict[str, list[int]] = defaultdict(list)
+    for index, (_, deployment) in enumerate(points):
+        of_device[deployment.device.name].append(index)
+    for indices in of_device.values():
+        tables = tables_of([points[index][1] for index in indices], captured)
+        for index, table in zip(indices, tables, strict=True):
+            record, deployment = points[index]
+            found = predictions(deployment, table, engine or _profile(deployment))
+            made[index] = tuple(_comparisons(record, deployment, found))
+            on_progress(len(made), len(points))
+    return tuple(one for index in sorted(made) for one in made[index])
+
+
+def _coverage(chosen: Usable, covered: set[str]) -> float | None:
+    wanted = [record.key for record in chosen.records if _peer_value(record, "tpot") is not None]
+    return sum(key in covered for key in wanted) / len(wanted) if wanted else None
 
 
 def _profile(deployment: Deployment) -> EngineProfile:
@@ -187,9 +185,8 @@ def _profile(deployment: Deployment) -> EngineProfile:
 
 
 def _comparisons(record: MeasurementRecord, deployment: Deployment, found: Mapping[str, float]) -> Iterable[Comparison]:
-    for name, measured in sorted(record.metrics.items()):
-        bare, statistic = _split(name)
-        if bare not in found or statistic not in CENTRAL:
+    for bare, measured in sorted(_central(record.metrics).items()):
+        if bare not in found:
             continue
         metric = SHORT.get(bare, bare)
         yield Comparison(
@@ -211,6 +208,19 @@ def _comparisons(record: MeasurementRecord, deployment: Deployment, found: Mappi
         )
 
 
+def _central(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Each metric once: its mean where a source has both mean and median."""
+    statistics: dict[str, dict[str, float]] = defaultdict(dict)
+    for name, value in metrics.items():
+        bare, statistic = _split(name)
+        statistics[bare][statistic] = value
+    return {
+        bare: next(found[one] for one in CENTRAL if one in found)
+        for bare, found in statistics.items()
+        if not found.keys().isdisjoint(CENTRAL)
+    }
+
+
 def _split(metric: str) -> tuple[str, str]:
     head, _, tail = metric.rpartition("_")
     known = tail in {"mean", "std"} or (tail[:1] == "p" and tail[1:].replace(".", "").isdigit())
@@ -219,67 +229,8 @@ def _split(metric: str) -> tuple[str, str]:
 
 def _peer_value(record: MeasurementRecord, metric: str) -> float | None:
     text = json.loads(record.extra).get(PEER_FIELDS.get(metric, ""))
-    value = math.nan if text in {None, ""} else float(text)
+    try:
+        value = math.nan if text in {None, ""} else float(text)
+    except (TypeError, ValueError):
+        return None
     return value if math.isfinite(value) and value > 0 else None
-
-
-def _remembered(store: Store) -> Callable[[CaptureRequest], OperatorSet]:
-    """Operators from the store, traced and stored where it has none."""
-    known: dict[str, OperatorSet] = {}
-
-    def look_up(request: CaptureRequest) -> OperatorSet:
-        key = request.key
-        if key not in known:
-            stored = get_operators(store, [key])
-            if key in stored:
-                known[key] = from_json(stored[key])
-            else:
-                known[key] = _captured(store, request)
-        return known[key]
-
-    return look_up
-
-
-def _captured(store: Store, request: CaptureRequest) -> OperatorSet:
-    import torch
-
-    traced = capture(request)
-    put_operators(store, [OperatorSetRecord(key=request.key, payload=to_json(traced), torch_version=torch.__version__)])
-    return traced
-
-
-def as_document(validation: Validation, *, against: str | None) -> dict[str, object]:
-    """The answer as plain values; percentages as numbers."""
-    document: dict[str, object] = {
-        "overall": {
-            name: asdict(found) for name in validation.metrics() if (found := validation.figures_of(name)) is not None
-        },
-        "groups": [
-            {
-                **dict(zip(group.by, group.values, strict=True)),
-                "by": list(group.by),
-                "metric": group.metric,
-                **asdict(group.ours),
-                **({"peer": asdict(group.peer)} if against and group.peer is not None else {}),
-            }
-            for group in validation.groups()
-        ],
-        "excluded": [{"rule": one.rule, "rows": one.rows} for one in validation.excluded if not one.repaired],
-        "repaired": [{"rule": one.rule, "rows": one.rows} for one in validation.excluded if one.repaired],
-        "twins": {"pairs": validation.twins, "further_than_1.25_apart": validation.noisy_twins},
-    }
-    ranking = validation.ranking()
-    if ranking is not None:
-        document["ranking"] = {"kendall_tau_mean": ranking[0], "groups": ranking[1]}
-    if against is not None:
-        document["peer"] = _peer_document(validation)
-    return document
-
-
-def _peer_document(validation: Validation) -> dict[str, object]:
-    peer: dict[str, object] = {"coverage": validation.coverage_of_peer}
-    for metric in PEER_FIELDS:
-        both = validation.peer_figures(metric)
-        if both is not None:
-            peer[metric] = {**asdict(both[1]), "ours": asdict(both[0])}
-    return peer

@@ -1,4 +1,43 @@
 -- name: validation
--- summary: measured values beside their predictions
+-- summary: measured values beside our predictions of the same configuration, the newest of each point and metric; raw.validation keeps the older ones
+-- column: measurement | sha256 | content key of the measured point, as measurement.key
+-- column: source | none | file and line the measured point came from
+-- column: metric | none | which column is compared: ttft_ms, tpot_exclusive_ms, e2e_ms ...
+-- column: measured | metric | measured value, in the metric's unit
+-- column: predicted | metric | our value under the measuring client's own conditions: its lengths and polling, the engine fitted without this pair of device and model
+-- column: signed_error | ratio | (predicted - measured) / measured
+-- column: region | none | device, dense or moe, engine, mode, batch and length region, as one text
+-- column: engine | none | serving engine as we name it; unstated where the source does not say
+-- column: mode | none | aggregated, prefill or decode
+-- column: probe | none | short reference of the standard evaluation of the same configuration, where there is one
+-- column: batch_size | requests | requests of one replica in flight
+-- column: compared_at | UTC | when it was compared
 CREATE OR REPLACE VIEW validation AS
-SELECT * FROM raw.validation;
+WITH newest AS (
+    SELECT *, row_number() OVER (PARTITION BY measurement_id, metric ORDER BY created_at DESC, scenario_id DESC) AS age
+    FROM raw.validation
+)
+SELECT
+    raw.measurement.key AS measurement,
+    raw.measurement.source,
+    newest.metric,
+    newest.measured,
+    newest.predicted,
+    newest.signed_error,
+    newest.region,
+    raw.scenario.model,
+    raw.scenario.device,
+    string_split(newest.region, ', ')[3] AS engine,
+    raw.scenario.phase AS mode,
+    raw.scenario.tp, raw.scenario.pp, raw.scenario.dp, raw.scenario.ep, raw.scenario.moe_tp,
+    raw.scenario.num_devices,
+    raw.scenario.workload,
+    newest.batch_size,
+    CASE WHEN raw.scenario.status = 'ok' THEN concat(left(raw.scenario.scenario, 8), ':', newest.batch_size) END
+        AS probe,
+    raw.scenario.scenario,
+    newest.created_at AS compared_at
+FROM newest
+JOIN raw.measurement ON raw.measurement.id = newest.measurement_id
+JOIN raw.scenario ON raw.scenario.scenario_id = newest.scenario_id
+WHERE newest.age = 1 AND NOT raw.scenario.voided;

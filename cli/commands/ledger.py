@@ -1,0 +1,157 @@
+"""measurements and validate: measured points into the store, and predictions beside them. Computing: cli.flows."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.options import FormatOption, OutputOption, StoreOption
+from cli.output import check_format, say, write_rows, write_text
+from store.errors import EvaluationError, InputError
+
+if TYPE_CHECKING:
+    from cli.flows.ledger import ReadFiles
+    from cli.flows.recording import Kept
+    from cli.flows.validate import Validation
+
+PEERS = ("aic",)
+FORMATS = ("table", "json", "html", "csv")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("measurements")(measurements)
+    app.command("validate")(validate)
+
+
+def measurements(  # noqa: PLR0917  one parameter an option
+    action: Annotated[str, typer.Argument(help="import FILE..., or list")] = "list",
+    files: Annotated[list[Path] | None, typer.Argument(help="files of measured points, or folders of them")] = None,
+    model: Annotated[str | None, typer.Option(help="list: a part of the model's name")] = None,
+    device: Annotated[str | None, typer.Option(help="list: a part of the device's name")] = None,
+    source: Annotated[str | None, typer.Option(help="list: a part of the file's name, or a format")] = None,
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Import measured serving points from results of benchmark clients or our own CSV, or list them."""
+    check_format(format_, output)
+    from cli.flows import ledger as flow
+
+    filters = {"--model": model, "--device": device, "--source": source}
+    if action == "list" and not files:
+        rows: Iterable[Sequence[object]] = flow.listed(store, model=model, device=device, source=source)
+        if format_ in {"json", "jsonl"}:
+            rows = ([json.loads(str(cell)) if name == "metrics" else cell
+                     for name, cell in zip(flow.COLUMNS, row, strict=True)] for row in rows)  # fmt: skip
+        write_rows(flow.COLUMNS, rows, format_, output)
+        return 0
+    if action != "import" or not files:
+        raise InputError(
+            f"measurements {' '.join([action, *map(str, files or [])])} is not one of: import FILE..., list",
+            hint="sweepdb measurements --help",
+        )
+    for option, value in filters.items():
+        if value is not None:
+            raise InputError(f"{option} belongs to measurements list", hint="sweepdb measurements --help")
+    brought = flow.import_measurements(files, store)
+    found = brought.found
+    _say_problems(found)
+    columns = ("read", "new", "unreadable", "formats", "sources")
+    sources = ", ".join(str(path) for path in files)
+    formats = ", ".join(found.formats)
+    if format_ != "table":
+        values = [found.lines, brought.added, len(found.problems), formats, sources]
+        write_rows(columns, [values], format_, output)
+    say(f"{brought.added} new of {found.lines} points read from {sources}" + (f" ({formats})" if formats else ""))
+    if found.problems:
+        raise EvaluationError(
+            f"{len(found.problems)} lines could not be read; the others are stored",
+            hint="each is named above by file and line",
+        )
+    say("next: sweepdb validate")
+    return 0
+
+
+def _say_problems(found: ReadFiles) -> None:
+    for problem in found.problems:
+        say(f"{problem.where}: {problem.what}")
+
+
+def validate(  # noqa: PLR0917  one parameter an option
+    measurements: Annotated[
+        str | None, typer.Option(help="files of measured points, stored on the way [default: every stored point]")
+    ] = None,
+    against: Annotated[str | None, typer.Option(help="a peer whose columns the file has: aic")] = None,
+    engine: Annotated[
+        str | None, typer.Option(help="predict with this engine instead of the shipped ones: a name or FILE.yaml")
+    ] = None,
+    format_: Annotated[str, typer.Option("--format", help="table, json, html or csv")] = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Predict measured points and say how far off the predictions are, by device, model, engine and region."""
+    check_format(format_, output, known=FORMATS)
+    if against is not None and against not in PEERS:
+        raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
+    from cli.flows.ledger import read_files
+    from cli.flows.recording import validate as compare_and_keep
+    from evaluator.serving.engines import engine_profile
+
+    chosen = None if engine is None else engine_profile(engine)
+    paths = [Path(part) for part in (measurements or "").split(",") if part]
+    found = read_files(paths) if paths else None
+    if found is not None:
+        _say_problems(found)
+    records = None if found is None else found.records
+    try:
+        done, kept = compare_and_keep(records, store, engine=chosen, on_progress=_progress)
+    finally:
+        _progress(1, 1)
+    unreadable = 0 if found is None else len(found.problems)
+    _write(done, unreadable, against, format_, output)
+    _say_kept(kept, chosen is not None)
+    return 0
+
+
+def _write(done: Validation, unreadable: int, against: str | None, format_: str, output: Path | None) -> None:
+    from dataclasses import replace
+
+    from cli.render.validation import as_document, flat_rows, table_text
+    from evaluator.scoring import Exclusion
+
+    if unreadable:
+        left_out = Exclusion(rule="line could not be read", rows=unreadable)
+        done = replace(done, excluded=(left_out, *done.excluded))
+    if format_ == "json":
+        write_text([json.dumps(as_document(done, against=against), indent=1, allow_nan=False), "\n"], output)
+    elif format_ == "csv":
+        columns, rows = flat_rows(done, against=against)
+        write_rows(columns, rows, "csv", output)
+    elif format_ == "html":
+        from cli.render.scatter import page
+
+        write_text(page(done, against=against), output)
+    else:
+        write_text(table_text(done, against=against), output)
+
+
+def _say_kept(kept: Kept, own_engine: bool) -> None:
+    if own_engine:
+        say("predicted with an engine of your own: nothing was stored")
+        return
+    say(
+        f"{kept.errors} errors stored, of {kept.scenarios} scenarios ({kept.probes} probes new,"
+        f" {kept.refused} scenarios without a standard evaluation); next: sweepdb sql 'FROM validation LIMIT 10'"
+    )
+
+
+def _progress(done: int, points: int) -> None:
+    if sys.stderr.isatty():
+        sys.stderr.write("\r\x1b[K" if done == points else f"\r\x1b[K{done}/{points} measured points predicted")
+        sys.stderr.flush()

@@ -1,0 +1,76 @@
+"""Files of measured points into the store, and the stored ones as rows.
+
+Not here: comparing them (cli.flows.validate)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluator.measurements import read_measurements
+from evaluator.measurements.building import Problem
+from queries.connect import connect
+from store.location import parse_url
+from store.measurements import put_measurements
+from store.migrating import create_if_missing
+from store.opening import open_store
+from store.records import MeasurementRecord
+
+COLUMNS = ("measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
+           "output_length", "concurrency", "metrics", "source", "source_format")  # fmt: skip
+_LISTED = """
+    SELECT left(key, 12) AS measurement, family, model, device, engine, mode, precision, num_devices, input_length,
+        output_length, concurrency, metrics, source, source_format
+    FROM measurement
+    WHERE ($model IS NULL OR contains(lower(model), lower($model)))
+        AND ($device IS NULL OR contains(lower(device), lower($device)))
+        AND ($source IS NULL OR contains(lower(source), lower($source)) OR source_format = $source)
+    ORDER BY id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFiles:
+    """What some files hold, each point once, and what in them could not be read."""
+
+    records: tuple[MeasurementRecord, ...]
+    problems: tuple[Problem, ...]
+    formats: tuple[str, ...]
+    lines: int  # points read, those that stand in the files twice included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import brought."""
+
+    found: ReadFiles
+    added: int
+
+
+def read_files(paths: Sequence[Path]) -> ReadFiles:
+    """Every point of files and folders. A bad line is a problem; the rest is read."""
+    results = [read_measurements(path) for path in paths]
+    records = {record.key: record for result in reversed(results) for record in reversed(result.records)}
+    return ReadFiles(
+        records=tuple(reversed(records.values())),
+        problems=tuple(problem for result in results for problem in result.problems),
+        formats=tuple(dict.fromkeys(result.format for result in results if result.format)),
+        lines=sum(len(result.records) for result in results),
+    )
+
+
+def import_measurements(paths: Sequence[Path], store_url: str | None) -> Imported:
+    """Read files and store what is new."""
+    found = read_files(paths)
+    create_if_missing(parse_url(store_url))
+    with open_store(store_url) as store:
+        return Imported(found=found, added=put_measurements(store, found.records))
+
+
+def listed(
+    store_url: str | None, *, model: str | None = None, device: str | None = None, source: str | None = None
+) -> list[tuple[object, ...]]:
+    """Stored points in the order of COLUMNS; each filter is a part of the text, or the name of a format."""
+    with connect(store_url) as connection:
+        return connection.execute(_LISTED, {"model": model, "device": device, "source": source}).fetchall()

@@ -1,0 +1,237 @@
+"""Keeps comparisons: a scenario for every configuration that was compared, its standard probe where there is one, and
+the signed errors. Not here: comparing (cli.flows.validate).
+
+The standard evaluation knows neither a client's ranged lengths nor fits that leave a pair out, so the prediction that
+is kept beside a measured value is the comparison's own, and its probe may differ from it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+import numpy as np
+
+from cli.flows.validate import SHORT, LookUp, Progress, Validation, compare
+from evaluator.capture import CaptureRequest, capture
+from evaluator.deployments import Deployment
+from evaluator.evaluate import assumptions_of, capture_requests, cost_model, evaluate_scenario, unsupported
+from evaluator.identity import RecordBuilder
+from evaluator.operators import OperatorSet, from_json, to_json
+from evaluator.scoring import Comparison
+from evaluator.serving.engines import EngineProfile, engine_profile
+from evaluator.serving.phases import Phase, Scenario
+from evaluator.serving.stored_engines import keep_engine
+from evaluator.sweep import program_version
+from evaluator.workload import Workload
+from store.errors import InputError
+from store.location import parse_url
+from store.measurements import get_measurements, put_measurements, put_validations
+from store.migrating import create_if_missing
+from store.opening import Store, open_store
+from store.operators import get_operators, put_operators
+from store.records import (
+    BlockRecord,
+    MeasurementRecord,
+    OperatorSetRecord,
+    ScenarioRecord,
+    ScenarioRef,
+    SweepRecord,
+    ValidationRecord,
+)
+from store.scenarios import missing_intervals
+from store.sealing import seal
+from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
+
+LONG = {short: long for long, short in SHORT.items()}
+Operators = dict[str, OperatorSet]
+PHASES: Mapping[str, Phase] = {"prefill": "prefill", "decode": "decode", "aggregated": "aggregated"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What one validation added to the store."""
+
+    scenarios: int = 0
+    probes: int = 0
+    refused: int = 0  # scenarios without a standard evaluation
+    errors: int = 0
+
+
+def validate(
+    records: Sequence[MeasurementRecord] | None,
+    store_url: str | None,
+    *,
+    engine: EngineProfile | None = None,
+    on_progress: Progress = lambda _done, _all: None,
+) -> tuple[Validation, Kept]:
+    """Compare records (stored on the way), or every stored point where none are given, and keep the errors.
+
+    What an `engine` of the caller's own predicts is compared and not kept: the ledger is about what is shipped."""
+    create_if_missing(parse_url(store_url))
+    with open_store(store_url) as store:
+        if records is None:
+            records = get_measurements(store)
+        else:
+            put_measurements(store, records)
+        if not records:
+            raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
+        captured = remembered(store)
+        validation = compare(records, captured, engine=engine, on_progress=on_progress)
+        return validation, (Kept() if engine is not None else keep(store, validation, captured))
+
+
+def keep(store: Store, validation: Validation, captured: LookUp) -> Kept:
+    """Store the scenarios, probes and signed errors of a validation, in one sweep; what is there is left as it is."""
+    if not validation.comparisons:
+        return Kept()
+    points = _scenarios(validation)
+    for engine in {point.scenario.engine for point in points.values()}:
+        if engine is not None:
+            keep_engine(store, engine, source="shipped")
+    sweep_id = begin_sweep(store, _sweep(validation))
+    keeper = _Keeper(store=store, sweep_id=sweep_id, captured=captured)
+    try:
+        keeper.put(points)
+        errors = [_error(one, points[one.record_key]) for one in validation.comparisons]
+        put_validations(store, errors)
+    except BaseException as error:
+        finish_sweep(store, sweep_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+    finish_sweep(store, sweep_id, "finished")
+    seal(store)
+    scenarios = {point.record.key for point in points.values()}
+    return Kept(scenarios=len(scenarios), probes=keeper.probes, refused=keeper.refused, errors=len(errors))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Compared:
+    """The scenario of a measured point, and its batch size of one replica and pipeline stage."""
+
+    scenario: Scenario
+    record: ScenarioRecord
+    batch_size: int
+
+
+def _scenarios(validation: Validation) -> dict[str, _Compared]:
+    """The scenario of each point, by the key of its measured record."""
+    builder, known = RecordBuilder(), dict[object, tuple[Scenario, ScenarioRecord]]()
+    points: dict[str, _Compared] = {}
+    for key, one in validation.points.items():
+        name = (one.model_name, one.device.name, one.precision, one.plan, one.input_length, one.output_length,
+                one.engine, one.mode)  # fmt: skip
+        if name not in known:
+            scenario = scenario_of(one)
+            known[name] = scenario, builder.scenario(one.model_name, scenario, compile=True)
+        batch_size = -(-one.users_of_replica // one.plan.pp)
+        points[key] = _Compared(scenario=known[name][0], record=known[name][1], batch_size=batch_size)
+    return points
+
+
+def scenario_of(deployment: Deployment) -> Scenario:
+    """The scenario that `evaluate --serving-model ENGINE` makes of this configuration: nominal lengths, the shipped
+    engine under its own token budget."""
+    engine = None if deployment.engine is None else engine_profile(deployment.engine)
+    lengths = Workload(input_length=deployment.input_length, output_length=deployment.output_length)
+    return Scenario(
+        model=deployment.model,
+        device=deployment.device,
+        precision=deployment.precision,
+        plan=deployment.plan,
+        workload=lengths if engine is None else replace(lengths, max_batched_tokens=engine.token_budget),
+        phase=PHASES[deployment.mode],
+        serving_model=deployment.engine or "waves",
+        engine=engine,
+    )
+
+
+def _sweep(validation: Validation) -> SweepRecord:
+    devices = sorted({one.device for one in validation.comparisons})
+    models = sorted({one.model for one in validation.comparisons})
+    asked = {"kind": "validation", "models": models, "devices": devices, "points": len(validation.points)}
+    return SweepRecord(
+        key=secrets.token_hex(6),
+        label="validation",
+        arguments=json.dumps(asked, sort_keys=True),
+        program_version=program_version(),
+        started_at=datetime.now(UTC),
+    )
+
+
+def _error(one: Comparison, point: _Compared) -> ValidationRecord:
+    return ValidationRecord(
+        measurement_key=one.record_key,
+        metric=LONG.get(one.metric, one.metric),
+        scenario_key=point.record.key,
+        batch_size=point.batch_size,
+        measured=one.measured,
+        predicted=one.predicted,
+        region=one.region,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Keeper:
+    """One sweep of standard evaluations in progress."""
+
+    store: Store
+    sweep_id: int
+    captured: LookUp
+    probes: int = 0
+    refused: int = 0
+
+    def put(self, points: Mapping[str, _Compared]) -> None:
+        """Store every scenario, and the probes it lacks at the batch sizes of its points."""
+        sizes: dict[str, set[int]] = defaultdict(set)
+        for point in points.values():
+            sizes[point.record.key].add(point.batch_size)
+        ready = {point.record.key: self._ready(point) for point in points.values()}
+        refs = put_scenarios(self.store, self.sweep_id, [record for _, record, _ in ready.values()])
+        for ref, (scenario, record, operators) in zip(refs, ready.values(), strict=True):
+            if record.status == "ok":
+                self._put_probes(ref, scenario, operators, sorted(sizes[ref.key]))
+        self.refused = sum(record.status != "ok" for _, record, _ in ready.values())
+
+    def _ready(self, point: _Compared) -> tuple[Scenario, ScenarioRecord, Operators]:
+        """A scenario with its operators, or with the reason why it has no standard evaluation."""
+        scenario = point.scenario
+        refused = unsupported(scenario)
+        if refused is not None:
+            return scenario, replace(point.record, status="unsupported", reason=refused.message), {}
+        requests = capture_requests(scenario, compile_graphs=True)
+        operators: Operators = {trace: self.captured(request) for trace, request in requests.items()}
+        said = assumptions_of(scenario, operators, cost=cost_model(scenario.device, scenario.convention))
+        return scenario, replace(point.record, assumptions="\n".join(said) or None), operators
+
+    def _put_probes(self, ref: ScenarioRef, scenario: Scenario, operators: Operators, sizes: Sequence[int]) -> None:
+        for size in sizes:
+            if missing_intervals((size, size), ref.known):
+                block = evaluate_scenario(scenario, np.asarray([size], dtype=np.int64), operators)
+                record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns())
+                self.probes += put_block(self.store, self.sweep_id, ref.id, record)
+            else:
+                record_interval(self.store, self.sweep_id, ref.id, size, size)
+
+
+def remembered(store: Store) -> LookUp:
+    """Operators from the store, traced and stored where it has none."""
+    known: dict[str, OperatorSet] = {}
+
+    def look_up(request: CaptureRequest) -> OperatorSet:
+        key = request.key
+        if key not in known:
+            stored = get_operators(store, [key])
+            known[key] = from_json(stored[key]) if key in stored else _captured(store, request)
+        return known[key]
+
+    return look_up
+
+
+def _captured(store: Store, request: CaptureRequest) -> OperatorSet:
+    traced = capture(request)
+    put_operators(store, [OperatorSetRecord(key=request.key, payload=to_json(traced), torch_version=version("torch"))])
+    return traced

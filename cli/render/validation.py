@@ -1,0 +1,135 @@
+"""A validation as a document, as tables and as flat rows. Not here: the picture (cli.render.scatter)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+
+from cli.flows.validate import PEER_FIELDS, Group, Validation
+from cli.render.rows import table_lines
+from evaluator.scoring import Figures
+
+FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
+COLUMNS = ("by", "group", "metric", *FIGURES)
+PEER_COLUMNS = ("rows_of_peer", *(f"{name}_{side}" for side in ("there", "of_peer") for name in FIGURES[1:]))
+SHOWN_GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("batch_region",),
+                ("length_region",))  # fmt: skip
+
+
+def as_document(validation: Validation, *, against: str | None) -> dict[str, object]:
+    """The answer as plain values; errors, biases and shares in percent."""
+    document: dict[str, object] = {
+        "overall": {
+            name: asdict(found) for name in validation.metrics() if (found := validation.figures_of(name)) is not None
+        },
+        "groups": [_group_document(group, against) for group in validation.groups()],
+        "excluded": [{"rule": one.rule, "rows": one.rows} for one in validation.excluded if not one.repaired],
+        "repaired": [{"rule": one.rule, "rows": one.rows} for one in validation.excluded if one.repaired],
+        "twins": {"pairs": validation.twins, "further_than_1.25_apart": validation.noisy_twins},
+    }
+    ranking = validation.ranking()
+    if ranking is not None:
+        document["ranking"] = {"kendall_tau_mean": ranking[0], "groups": ranking[1]}
+    if against is not None:
+        document["peer"] = _peer_document(validation)
+    return document
+
+
+def _group_document(group: Group, against: str | None) -> dict[str, object]:
+    beside = {} if against is None or group.peer is None else {"peer": _beside(group.peer)}
+    values = dict(zip(group.by, group.values, strict=True))
+    return {**values, "by": list(group.by), "metric": group.metric, **asdict(group.ours), **beside}
+
+
+def _beside(both: tuple[Figures, Figures]) -> dict[str, object]:
+    """The peer's figures, and ours over the same rows."""
+    return {**asdict(both[1]), "ours": asdict(both[0])}
+
+
+def _peer_document(validation: Validation) -> dict[str, object]:
+    coverage = validation.coverage_of_peer
+    peer: dict[str, object] = {"coverage": None if coverage is None else 100.0 * coverage}
+    for metric in PEER_FIELDS:
+        both = validation.peer_figures(metric)
+        if both is not None:
+            peer[metric] = _beside(both)
+    return peer
+
+
+def flat_rows(validation: Validation, *, against: str | None) -> tuple[Sequence[str], list[list[object]]]:
+    """One row for every group and metric, the whole first; with a peer, ours and its over the rows both predict."""
+    rows: list[list[object]] = []
+    for metric in validation.metrics():
+        ours = validation.figures_of(metric)
+        if ours is not None:
+            beside = _peer_cells(validation.peer_figures(metric), against)
+            rows.append(["all", "all", metric, *_cells(ours), *beside])
+    rows += [
+        [" + ".join(group.by), ", ".join(group.values), group.metric, *_cells(group.ours),
+         *_peer_cells(group.peer, against)]
+        for group in validation.groups()
+    ]  # fmt: skip
+    return (COLUMNS if against is None else (*COLUMNS, *PEER_COLUMNS)), rows
+
+
+def _cells(figures: Figures) -> list[object]:
+    return [getattr(figures, name) for name in FIGURES]
+
+
+def _peer_cells(both: tuple[Figures, Figures] | None, against: str | None) -> list[object]:
+    if against is None:
+        return []
+    if both is None:
+        return [None] * len(PEER_COLUMNS)
+    ours, peer = both
+    return [peer.rows, *_cells(ours)[1:], *_cells(peer)[1:]]
+
+
+def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
+    """Tables for a person: the whole, beside the peer where there is one, groups, exclusions, ranking."""
+    _, rows = flat_rows(validation, against=against)
+    yield "errors in percent: median, mean and 90th percentile of |predicted - measured| / measured;"
+    yield " bias: median of the signed error\n\n"
+    yield from table_lines(COLUMNS[2:], [row[2 : len(COLUMNS)] for row in rows if row[0] == "all"])
+    if against is not None:
+        yield from _peer_lines(validation, against)
+    for by in SHOWN_GROUPS:
+        name = " + ".join(by)
+        found = [row[1 : len(COLUMNS)] for row in rows if row[0] == name]
+        if found:
+            yield "\n"
+            yield from table_lines((name, *COLUMNS[2:]), found)
+    yield from _left_out(validation)
+    ranking = validation.ranking()
+    if ranking is not None:
+        yield f"\nranking: mean Kendall tau {ranking[0]:.2f} of tokens/s/device over {ranking[1]} groups that differ in"
+        yield " plan or batch\n"
+
+
+def _peer_lines(validation: Validation, against: str) -> Iterator[str]:
+    both = [(metric, validation.peer_figures(metric)) for metric in PEER_FIELDS]
+    rows = [
+        [metric, whose, *_cells(one)]
+        for metric, found in both
+        if found is not None
+        for whose, one in zip(("ours", against), found, strict=True)
+    ]
+    if not rows:
+        yield f"\nno row carries values predicted by {against}\n"
+        return
+    yield f"\nrows that {against} predicts too"
+    if validation.coverage_of_peer is not None:
+        yield f" (of those that no rule takes out we predict {validation.coverage_of_peer:.1%})"
+    yield "\n"
+    yield from table_lines(("metric", "whose", *FIGURES), rows)
+
+
+def _left_out(validation: Validation) -> Iterator[str]:
+    for title, repaired in (("points left out, by rule", False), ("points repaired and kept, by rule", True)):
+        rows = [[one.rule, one.rows] for one in validation.excluded if one.repaired is repaired]
+        if rows:
+            yield "\n"
+            yield from table_lines((title, "rows"), rows)
+    if validation.twins:
+        yield f"\n{validation.twins} pairs of points have equal settings;"
+        yield f" {validation.noisy_twins} of them lie more than a factor of 1.25 apart (kept)\n"
