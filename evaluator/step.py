@@ -73,6 +73,7 @@ def mixed_stage_seconds(
     cost: CostModel,
     prefills: BatchSums,
     decodes: BatchSums,
+    *,
     index: NDArray[np.int64],
 ) -> FloatArray:
     """The slowest pipeline stage of mixed steps alone, where step i holds the prefills i and the decodes `index[i]`.

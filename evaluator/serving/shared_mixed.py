@@ -112,7 +112,7 @@ def _mixed_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding
     drafts = run.scenario.workload.mtp_tokens
     decodes = source.decodes(np.arange(decoding.max() + 1.0), 1 + drafts)
     prefill, decode = run.operators["prefill"], run.operators["decode"]
-    seconds = mixed_stage_seconds(prefill, decode, run.cost, prefills, decodes, decoding)
+    seconds = mixed_stage_seconds(prefill, decode, run.cost, prefills, decodes, index=decoding)
     if drafts:
         seconds += drafts * draft_seconds(decode, run.cost, decodes).slowest_stage[decoding]
     return seconds

@@ -126,16 +126,18 @@ def distributions() -> None:
             workload_of(input_length=mean, output_length=OUTPUT_LENGTH),
             workload_of(input_length=None, output_length=OUTPUT_LENGTH, bins=bins),
         )
-        spent = {}
-        for name, length in (("fixed length", str(mean)), ("35 length bins", str(file))):
+        spent: dict[str, list[float]] = {}
+        lengths = {"fixed length": str(mean), "35 length bins": str(file)}
+        for run, (name, length) in enumerate([*lengths.items()] * 2):  # the first finds files not in memory yet
             arguments = (
                 f"Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 16 --batch-range 512 --compile"
                 f" --input-length {length} --output-length {OUTPUT_LENGTH}"
             )
-            spent[name] = command(f"evaluate command, {name}", arguments, folder / f"{name[:2]}.sqlite")
+            cost = command(f"evaluate command, {name}", arguments, folder / f"{run}.sqlite")
+            spent.setdefault(name, []).append(cost)
         say(
             "35 length bins against a fixed length, whole command",
-            spent["35 length bins"] / spent["fixed length"],
+            min(spent["35 length bins"]) / min(spent["fixed length"]),
             "x a probe",
             goal=COSTS_AT_MOST,
         )
