@@ -7,6 +7,7 @@ is kept beside a measured value is the comparison's own, and its probe may diffe
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -81,8 +82,14 @@ def validate(
         if not records:
             raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
         captured = remembered(store)
-        validation = compare(records, captured, engine=engine, on_progress=on_progress)
+        validation = compare(sorted(records, key=_place), captured, engine=engine, on_progress=on_progress)
         return validation, (Kept() if engine is not None else keep(store, validation, captured))
+
+
+def _place(record: MeasurementRecord) -> tuple[list[str | int], str]:
+    """Where a point stood: of two equal ones the first counts, the same one from files and from the store."""
+    parts = re.split(r"(\d+)", record.source)
+    return [int(part) if index % 2 else part for index, part in enumerate(parts)], record.key
 
 
 def keep(store: Store, validation: Validation, captured: LookUp) -> Kept:
