@@ -13,8 +13,8 @@ from functools import lru_cache
 from math import isqrt
 
 from evaluator.device import DeviceProfile
+from evaluator.measured_models import Unmatched, measured_model, measured_precision
 from evaluator.model import ModelSpec, MoeMlp
-from evaluator.models import load_model
 from evaluator.plan import Plan
 from evaluator.plans import illegality
 from evaluator.precision import Precision
@@ -22,30 +22,16 @@ from evaluator.profiles.load import load_device
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 
-# Published names that differ from the catalogue's; the weights are the same, or the same but for their precision.
-MODEL_NAMES: Mapping[str, str] = {
-    "bloom-176b": "bigscience/bloom",
-    "llama-2 70b": "meta-llama/Llama-2-70b-hf",
-    "llama-2-70b": "meta-llama/Llama-2-70b-hf",
-    "llama-2 7b": "meta-llama/Llama-2-7b-hf",
-    "llama-3-70b": "meta-llama/Meta-Llama-3-70B",
-    "nvidia/deepseek-r1-nvfp4": "deepseek-ai/DeepSeek-R1",
-    "nvidia/deepseek-v3.1-nvfp4": "deepseek-ai/DeepSeek-V3.1",
-}
-ONE_MODEL: Mapping[str, str] = {"deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3"}
-FORMATS: Mapping[str, str] = {
-    "fp16": "BF16",
-    "bf16": "BF16",
-    "fp8": "FP8",
-    "fp8_block": "FP8_BLOCK",
-    "nvfp4": "NVFP4",
-    "fp4": "NVFP4",
-    "mxfp4": "MXFP4",
-    "w8a8": "W8A8_DYNAMIC",
-    "w4a16": "W4A16",
-    "w8a16": "W8A16_STATIC",
+ONE_MODEL: Mapping[str, str] = {
+    "deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3",
+    "deepseek-ai/DeepSeek-V3.1": "deepseek-ai/DeepSeek-V3",
 }
 ENGINE_NAMES = ("sglang", "vllm", "trtllm")
+# When the measurements of a source were taken, where its rows do not say by which version of the engine.
+SOURCE_YEARS: Mapping[str, int] = {"argonne-lcf/LLM-Inference-Bench": 2024, "Mutinifni/splitwise-sim": 2023}
+LAST_YEAR_WITHOUT_GRAPHS = 2023
+LAST_YEAR_OF_VLLM_V0 = 2024
+FIRST_VLLM_V1 = (0, 8)  # the release from which vLLM schedules in a process of its own
 # The client of these points draws lengths uniformly in 0.8-1 of nominal; engines behind it poll every 10 or 30 steps.
 RANGED_IDS = re.compile(r"^(?:2026_\d\d_\d\d_|dsr1_|minimaxm2_5_|gptoss_|glm5_|qwen3_5_)")
 SHORTEST_RANGED = 0.8
@@ -76,6 +62,11 @@ class Deployment:
         return max(1, -(-self.users // self.plan.dp))
 
     @property
+    def layers(self) -> int:
+        """Layers of the model."""
+        return sum(group.count for group in self.model.layers)
+
+    @property
     def pair(self) -> tuple[str, str]:
         """(device, model) for leave-one-pair-out; names that share weights are one model."""
         return self.device.name, ONE_MODEL.get(self.model_name, self.model_name)
@@ -86,19 +77,11 @@ class Deployment:
         return any(isinstance(group.mlp, MoeMlp) for group in self.model.layers)
 
 
-class Unmatched(Exception):  # noqa: N818  becomes an exclusion with its rule, never an error of the user
-    """Why a point cannot be predicted; `rule` is what is counted."""
-
-    def __init__(self, rule: str, detail: str = "") -> None:
-        super().__init__(detail or rule)
-        self.rule = rule
-
-
 def deployment_of(record: MeasurementRecord) -> Deployment:
     """The deployment of an aggregated, prefill or decode point. Raises Unmatched."""
     if record.mode == "disaggregated":
         raise Unmatched("disaggregated: not predicted by the closed loop")
-    model_name, model = _model(record.model)
+    model_name, model = measured_model(record.model)
     device = _device(record.device)
     if record.input_length is None or record.output_length is None:
         raise Unmatched("lengths not stated")
@@ -112,9 +95,15 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         model_name=model_name,
         model=model,
         device=device,
-        precision=_precision(model, record, extra),
+        precision=measured_precision(
+            model,
+            record.precision,
+            record.kv_precision,
+            linear=extra.get("gemm_quant_mode"),
+            experts=extra.get("moe_quant_mode"),
+        ),
         plan=plan,
-        engine=engine_of(record.engine),
+        engine=engine_of(record.engine, record.engine_version, _year(extra)),
         mode=record.mode or "aggregated",
         input_length=round(record.input_length),
         output_length=max(1, round(record.output_length)),
@@ -134,30 +123,33 @@ def _ranged_steps(record: MeasurementRecord, users: float) -> int:
     return 10 if users < 16 else 30
 
 
-def engine_of(name: str | None) -> str | None:
-    """Our name of a serving engine, from what a source calls it."""
+def engine_of(name: str | None, version: str | None = None, year: int | None = None) -> str | None:
+    """Our name of a serving engine, from what a source calls it; `year` is when it was measured, where that is known.
+
+    vLLM before 0.8 is another engine than after, and so is whatever served before engines replayed graphs."""
     folded = re.sub(r"[^a-z]", "", (name or "").lower())
     if "tensorrt" in folded:
         return "trtllm"
-    return next((known for known in ENGINE_NAMES if known in folded), None)
+    known = next((known for known in ENGINE_NAMES if known in folded), None)
+    if known is None:
+        return "eager" if year is not None and year <= LAST_YEAR_WITHOUT_GRAPHS else None
+    if known == "vllm" and _before_v1(f"{name} {version or ''}", year):
+        return "vllm_v0"
+    return known
 
 
-@lru_cache(maxsize=512)
-def _model_or_reason(name: str) -> tuple[str, ModelSpec] | str:
-    short = MODEL_NAMES.get(name.lower(), name)
-    try:
-        return load_model(short)
-    except InputError as error:
-        return str(error)
+def _before_v1(text: str, year: int | None) -> bool:
+    stated = re.search(r"\b(\d+)\.(\d+)\.\d", text)
+    if stated:
+        return (int(stated[1]), int(stated[2])) < FIRST_VLLM_V1
+    dated = re.search(r"\b(20\d\d)-\d\d", text)
+    measured = int(dated[1]) if dated else year
+    return measured is not None and measured <= LAST_YEAR_OF_VLLM_V0
 
 
-def _model(name: str | None) -> tuple[str, ModelSpec]:
-    if name is None:
-        raise Unmatched("model not stated")
-    found = _model_or_reason(name)
-    if isinstance(found, str):
-        raise Unmatched("model not covered", found)
-    return found
+def _year(extra: Mapping[str, object]) -> int | None:
+    source = str(extra.get("source", ""))
+    return next((year for start, year in SOURCE_YEARS.items() if source.startswith(start)), None)
 
 
 @lru_cache(maxsize=64)
@@ -210,20 +202,3 @@ def repaired(side: SideRecord) -> tuple[SideRecord, tuple[str, ...]]:
     if (side.dp or 1) == group:
         return replace(side, dp=root, ep=root, moe_tp=1), ("parallelism recorded twice",)
     return side, ()
-
-
-def _precision(model: ModelSpec, record: MeasurementRecord, extra: Mapping[str, object]) -> Precision:
-    stated = (record.precision or "").lower()
-    linear = _format(extra.get("gemm_quant_mode"), stated)
-    experts = _format(extra.get("moe_quant_mode"), stated)
-    if model.native_experts == "MXFP4" and experts in {"NVFP4", "MXFP4"}:
-        linear, experts = model.native_linear, "MXFP4"  # gpt-oss: only its experts are narrow
-    kv = (record.kv_precision or "").lower()
-    return Precision(linear=linear, experts=experts, attention="FP8" if kv == "fp8" else "DISABLED")
-
-
-def _format(mode: object, stated: str) -> str:
-    name = str(mode).lower() if mode else (re.split(r"[ (?]", stated)[0] or "bf16")
-    if name not in FORMATS:
-        raise Unmatched("precision not covered", name)
-    return FORMATS[name]

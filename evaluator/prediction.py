@@ -14,14 +14,15 @@ from evaluator.deployments import Deployment
 from evaluator.device import DeviceProfile
 from evaluator.evaluate import capture_requests, cost_model
 from evaluator.operators import OperatorSet
-from evaluator.serving.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, simulate
+from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, simulate
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.phases import Scenario
-from evaluator.serving.step_tables import StepTable, TableExtents, step_table
+from evaluator.serving.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.workload import Workload
 
 SERVED_ROUTING = "power_law_1.2"  # the skew that tools of the field assume for real prompts
 MS = 1000.0
+CENTRAL = ("mean", "", "p50")  # statistics of a measured metric that a prediction is compared with, best first
 LONGEST_STEP = 16_384  # tokens of a step that tables reach; proportional beyond
 
 
@@ -95,11 +96,6 @@ def _table_key(one: Deployment) -> object:
     return (one.model_name, one.device.name, one.precision, one.plan, one.input_length, one.output_length, one.shortest)
 
 
-def predicted(deployment: Deployment, table: StepTable, engine: EngineProfile) -> LoopTimes:
-    """The closed loop of one replica with its share of the users."""
-    return simulate(table, engine, loop_of(deployment))
-
-
 def loop_of(deployment: Deployment) -> ClosedLoop:
     """The closed loop of one replica of a deployment, with its share of the users."""
     return ClosedLoop(
@@ -111,12 +107,28 @@ def loop_of(deployment: Deployment) -> ClosedLoop:
     )
 
 
+def central_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Measured metrics by their names in `predictions`, each once: its mean where there are mean and median."""
+    statistics: dict[str, dict[str, float]] = {}
+    for name, value in metrics.items():
+        head, _, tail = name.rpartition("_")
+        known = tail in {"mean", "std"} or (tail[:1] == "p" and tail[1:].replace(".", "").isdigit())
+        bare, statistic = (head, tail) if known else (name, "")
+        statistics.setdefault(bare, {})[statistic] = value
+    return {
+        bare: next(found[one] for one in CENTRAL if one in found)
+        for bare, found in statistics.items()
+        if not found.keys().isdisjoint(CENTRAL)
+    }
+
+
 def predictions(deployment: Deployment, table: StepTable, engine: EngineProfile) -> dict[str, float]:
     """Every metric of a deployment that we can predict, by its name without a statistic.
 
     Phases measured alone (`prefill`, `decode`) and batches that are all there at the start follow the batch's own
     definition; everything else is the closed loop."""
     users, outputs = deployment.users_of_replica, deployment.output_length
+    table = launched(table, engine.launch_s(deployment.layers))
     prefill, decode = prompt_batch_s(table, engine, users), decode_steps_s(table, engine)[users]
     if deployment.mode in {"prefill", "decode"}:
         return {
@@ -127,7 +139,7 @@ def predictions(deployment: Deployment, table: StepTable, engine: EngineProfile)
             "input_tokens_per_s": deployment.users * deployment.input_length / prefill,
             "output_tokens_per_s": deployment.users / decode,
         }
-    times = predicted(deployment, table, engine)
+    times = simulate(table, engine, loop_of(deployment))
     cycle = times.ttft_s + (outputs - 1) * times.tpot_exclusive_s
     return {
         "ttft_ms": MS * times.ttft_s,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from evaluator.capture import CaptureRequest
 from evaluator.deployments import Deployment, Unmatched, deployment_of
 from evaluator.operators import OperatorSet
-from evaluator.prediction import predictions, tables_of
+from evaluator.prediction import central_metrics, predictions, tables_of
 from evaluator.scoring import (
     Comparison,
     Exclusion,
@@ -30,7 +30,6 @@ from store.records import MeasurementRecord
 # Metric as columns name it -> name in the answer. Others keep their own.
 SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
 PEER_FIELDS = {"ttft": "aic_ttft_ms", "tpot": "aic_tpot_ms"}
-CENTRAL = ("mean", "", "p50")  # of one metric the first that is there is compared
 GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("model",), ("batch_region",),
           ("length_region",), ("region",))  # fmt: skip
 
@@ -185,7 +184,7 @@ def _profile(deployment: Deployment) -> EngineProfile:
 
 
 def _comparisons(record: MeasurementRecord, deployment: Deployment, found: Mapping[str, float]) -> Iterable[Comparison]:
-    for bare, measured in sorted(_central(record.metrics).items()):
+    for bare, measured in sorted(central_metrics(record.metrics).items()):
         if bare not in found:
             continue
         metric = SHORT.get(bare, bare)
@@ -206,25 +205,6 @@ def _comparisons(record: MeasurementRecord, deployment: Deployment, found: Mappi
             output_length=deployment.output_length,
             record_key=record.key,
         )
-
-
-def _central(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Each metric once: its mean where a source has both mean and median."""
-    statistics: dict[str, dict[str, float]] = defaultdict(dict)
-    for name, value in metrics.items():
-        bare, statistic = _split(name)
-        statistics[bare][statistic] = value
-    return {
-        bare: next(found[one] for one in CENTRAL if one in found)
-        for bare, found in statistics.items()
-        if not found.keys().isdisjoint(CENTRAL)
-    }
-
-
-def _split(metric: str) -> tuple[str, str]:
-    head, _, tail = metric.rpartition("_")
-    known = tail in {"mean", "std"} or (tail[:1] == "p" and tail[1:].replace(".", "").isdigit())
-    return (head, tail) if known else (metric, "")
 
 
 def _peer_value(record: MeasurementRecord, metric: str) -> float | None:

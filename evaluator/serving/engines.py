@@ -47,11 +47,16 @@ class EngineProfile:
     prompt_step_ms: float = 2.0  # each step with prompts in it, besides: it is not replayed from a graph
     request_ms: float = 40.0  # HTTP and tokeniser, once a request
     replica_wait_steps: float = 0.0  # decode steps that a prompt waits for those of the other replicas
+    layer_ms: float = 0.0  # to launch a layer's kernels one by one; hidden behind kernels that take longer
     client: Client = field(default_factory=Client)
 
     def step_s(self) -> float:
         """Host seconds of a step, whatever is in it."""
         return 1e-3 * self.step_ms
+
+    def launch_s(self, layers: int) -> float:
+        """Host seconds to launch the kernels of a step, which no step is shorter than."""
+        return 1e-3 * self.layer_ms * layers
 
     def prompt_step_s(self) -> float:
         """Host seconds that prompts add to a step, however many."""
@@ -65,7 +70,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "prefill_factor": (0.01, 100.0),
     "decode_factor": (0.01, 100.0),
     **dict.fromkeys(
-        ("step_ms", "step_per_decode_ms", "step_per_prompt_ms", "prompt_step_ms", "request_ms"), (0.0, 1e6)
+        ("step_ms", "step_per_decode_ms", "step_per_prompt_ms", "prompt_step_ms", "request_ms", "layer_ms"), (0.0, 1e6)
     ),
     "replica_wait_steps": (0.0, 1e6),
     "shortest": (0.01, 1.0),
@@ -78,6 +83,22 @@ STARTS: Mapping[str, EngineProfile] = {
     "sglang": EngineProfile(name="sglang", admission="prefill_first"),
     "vllm": EngineProfile(name="vllm", admission="mixed", token_budget=4096),
     "trtllm": EngineProfile(name="trtllm", admission="mixed", replica_wait_steps=20.0),
+    # vLLM before 0.8: scheduler and sampler in the process that launches, so that every step waits for both.
+    "vllm_v0": EngineProfile(
+        name="vllm_v0", admission="prefill_first", step_ms=2.0, step_per_decode_ms=0.05, prompt_step_ms=0.0
+    ),
+    # Stacks of 2023: PyTorch launches every kernel, no graph replays them; half a millisecond for some forty launches.
+    "eager": EngineProfile(
+        name="eager",
+        admission="prefill_first",
+        token_budget=2**20,
+        step_ms=0.0,
+        step_per_decode_ms=0.0,
+        step_per_prompt_ms=0.0,
+        prompt_step_ms=0.0,
+        request_ms=0.0,
+        layer_ms=0.5,
+    ),
 }
 
 

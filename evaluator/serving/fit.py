@@ -1,11 +1,13 @@
-"""Fits an engine's few numbers to measured closed-loop points, and scores fits on points they have not seen.
+"""Fits an engine's few numbers to measured points.
 
-Not here: which points there are (evaluator.deployments) and figures of errors (evaluator.scoring)."""
+Not here: which points there are (evaluator.serving.shipped) and figures of errors (evaluator.scoring)."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -24,15 +26,29 @@ FITTED: Mapping[str, tuple[float, float, float, float]] = {
     "request_ms": (0.0, 300.0, 1.0, 40.0),
     "prompt_step_ms": (0.0, 100.0, 0.5, 10.0),
     "replica_wait_steps": (0.0, 100.0, 1.0, 10.0),
+    "layer_ms": (0.0, 5.0, 0.02, 0.2),
 }
 ROUNDS = 6
 CORNER = 0.15  # log error from which a point pulls with constant force: outliers do not decide
 PRIOR_POINTS = 4.0  # how many points at the corner the starting values weigh
 
 
+class Measured(Protocol):
+    """A measured point. `weight` lets a large group count less a point."""
+
+    @property
+    def weight(self) -> float:
+        """How much the point counts."""
+        ...
+
+    def log_errors(self, engine: EngineProfile) -> tuple[float, ...]:
+        """log(predicted / measured) of what was measured; as many for every point of a fit."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitPoint:
-    """A measured point with the step times of its replica. `weight` lets a large group count less a point."""
+    """Both latencies of a closed loop, with the step times of its replica."""
 
     table: StepTable
     loop: ClosedLoop
@@ -40,15 +56,20 @@ class FitPoint:
     tpot_exclusive_s: float
     weight: float = 1.0
 
+    def log_errors(self, engine: EngineProfile) -> tuple[float, float]:
+        """Of TTFT and TPOT."""
+        times = simulate(self.table, engine, self.loop)
+        return math.log(times.ttft_s / self.ttft_s), math.log(times.tpot_exclusive_s / self.tpot_exclusive_s)
+
 
 def fit_engine(
-    points: Sequence[FitPoint],
+    points: Sequence[Measured],
     start: EngineProfile,
     *,
     names: Sequence[str] = (),
     begin: EngineProfile | None = None,
 ) -> EngineProfile:
-    """The profile whose log errors of TTFT and TPOT have the least Huber loss, near `start` where points say little.
+    """The profile whose log errors have the least Huber loss, near `start` where points say little.
 
     Gauss-Newton with numerical derivatives, from `begin` (by default `start`); deterministic. A step that does not
     lower the loss is shortened."""
@@ -68,17 +89,13 @@ def fit_engine(
     return profile
 
 
-def log_errors(points: Sequence[FitPoint], engine: EngineProfile) -> FloatArray:
-    """log(predicted / measured) of TTFT and TPOT, [point, 2]."""
-    rows = []
-    for point in points:
-        times = simulate(point.table, engine, point.loop)
-        rows.append((times.ttft_s / point.ttft_s, times.tpot_exclusive_s / point.tpot_exclusive_s))
-    return np.asarray(np.log(np.asarray(rows, dtype=np.float64).reshape(-1, 2)))
+def log_errors(points: Sequence[Measured], engine: EngineProfile) -> FloatArray:
+    """log(predicted / measured), [point, what was measured of it]."""
+    return np.asarray([point.log_errors(engine) for point in points], dtype=np.float64)
 
 
 def _newton_step(
-    points: Sequence[FitPoint],
+    points: Sequence[Measured],
     profile: EngineProfile,
     start: EngineProfile,
     errors: FloatArray,
@@ -89,7 +106,7 @@ def _newton_step(
         moved = with_numbers(profile, {name: getattr(profile, name) + FITTED[name][2]})
         columns.append(((log_errors(points, moved) - errors) / FITTED[name][2]).ravel())
     slopes = np.column_stack(columns)
-    weights = np.repeat([point.weight for point in points], 2) * _huber_weight(errors.ravel())
+    weights = np.repeat([point.weight for point in points], errors.shape[1]) * _huber_weight(errors.ravel())
     spread = np.asarray([FITTED[name][3] for name in names])
     prior = PRIOR_POINTS * CORNER**2 / spread**2
     away = np.asarray([getattr(profile, name) - getattr(start, name) for name in names])
@@ -127,7 +144,7 @@ def _huber_weight(errors: FloatArray) -> FloatArray:
 
 
 def _loss(
-    points: Sequence[FitPoint],
+    points: Sequence[Measured],
     errors: FloatArray,
     profile: EngineProfile,
     start: EngineProfile,

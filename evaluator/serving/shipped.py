@@ -6,27 +6,37 @@ that pair with. Nothing is random: the same files give the same profiles."""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
 from evaluator.deployments import Deployment, Unmatched, deployment_of
 from evaluator.measurements import read_measurements
-from evaluator.prediction import loop_of, tables_of
+from evaluator.prediction import central_metrics, loop_of, predictions, tables_of
 from evaluator.scoring import usable
 from evaluator.serving.engines import FOLDER, STARTS, EngineProfile, FittedEngine, as_yaml
-from evaluator.serving.fit import FitPoint, fit_engine
+from evaluator.serving.fit import FitPoint, Measured, fit_engine
+from evaluator.serving.step_tables import StepTable
 from store.errors import InputError
 from store.records import MeasurementRecord
 
 POINTS_A_PAIR = 60  # a pair measured more often does not count for more
 LEAST_POINTS = 8
+LATENCIES = ("ttft_ms_mean", "tpot_exclusive_ms_mean")
 # What the measured points of many servers identify across models: more numbers fit them better and predict pairs that
 # were left out worse (docs/explanation/accuracy.md). A user's own points of one server identify them all.
-SHIPPED_NUMBERS = ("request_ms",)
+SHIPPED_NUMBERS: Mapping[str, tuple[str, ...]] = {
+    "sglang": ("request_ms",),
+    "vllm": ("request_ms",),
+    "trtllm": ("request_ms",),
+    "vllm_v0": ("step_ms", "step_per_decode_ms"),
+    "eager": ("layer_ms", "prefill_factor"),
+}
 HEAD = "# Written by python -m evaluator.serving.shipped; do not edit.\n"
 
 
@@ -35,41 +45,58 @@ class EnginePoint:
     """A point to fit to, with the pair that is left out together."""
 
     pair: tuple[str, str]
-    point: FitPoint
+    point: Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricPoint:
+    """One published figure: a phase, a static batch or a rate, by its own definition."""
+
+    deployment: Deployment
+    table: StepTable
+    metric: str
+    measured: float
+    weight: float = 1.0
+
+    def log_errors(self, engine: EngineProfile) -> tuple[float]:
+        """Of the figure."""
+        return (math.log(predictions(self.deployment, self.table, engine)[self.metric] / self.measured),)
 
 
 def points_of(records: Iterable[MeasurementRecord], engine: str) -> list[EnginePoint]:
-    """Points of one engine with both latencies, at most POINTS_A_PAIR of each pair, evenly over users and lengths."""
-    matched = list(_matched(records, engine))
+    """Points of one engine, at most POINTS_A_PAIR of each pair, evenly over users and lengths.
+
+    Those with both latencies of a closed loop where there are any, else every figure we can predict."""
+    matched = [(record, deployment) for record, deployment in _matched(records) if deployment.engine == engine]
+    both = [one for one in matched if one[1].mode == "aggregated" and set(LATENCIES) <= set(one[0].metrics)]
     by_pair: dict[tuple[str, str], list[tuple[MeasurementRecord, Deployment]]] = defaultdict(list)
-    for record, deployment in matched:
+    for record, deployment in both or matched:
         by_pair[deployment.pair].append((record, deployment))
     chosen = [one for pair in sorted(by_pair) for one in _thinned(by_pair[pair])]
     tables = tables_of([deployment for _, deployment in chosen])
     return [
-        EnginePoint(
-            deployment.pair,
-            FitPoint(
-                table=table,
-                loop=loop_of(deployment),
-                ttft_s=record.metrics["ttft_ms_mean"] / 1000,
-                tpot_exclusive_s=record.metrics["tpot_exclusive_ms_mean"] / 1000,
-            ),
-        )
+        EnginePoint(deployment.pair, point)
         for (record, deployment), table in zip(chosen, tables, strict=True)
+        for point in (_closed_loop if both else _figures)(record, deployment, table)
     ]
 
 
-def _matched(records: Iterable[MeasurementRecord], engine: str) -> Iterable[tuple[MeasurementRecord, Deployment]]:
+def _closed_loop(record: MeasurementRecord, deployment: Deployment, table: StepTable) -> Iterable[Measured]:
+    ttft, tpot = (record.metrics[name] / 1000 for name in LATENCIES)
+    yield FitPoint(table=table, loop=loop_of(deployment), ttft_s=ttft, tpot_exclusive_s=tpot)
+
+
+def _figures(record: MeasurementRecord, deployment: Deployment, table: StepTable) -> Iterable[Measured]:
+    known = predictions(deployment, table, STARTS["eager"])
+    for metric, measured in sorted(central_metrics(record.metrics).items()):
+        if metric in known:
+            yield MetricPoint(deployment=deployment, table=table, metric=metric, measured=measured)
+
+
+def _matched(records: Iterable[MeasurementRecord]) -> Iterable[tuple[MeasurementRecord, Deployment]]:
     for record in usable(records).records:
-        if not {"ttft_ms_mean", "tpot_exclusive_ms_mean"} <= set(record.metrics):
-            continue
-        try:
-            deployment = deployment_of(record)
-        except Unmatched:
-            continue
-        if deployment.engine == engine and deployment.mode == "aggregated":
-            yield record, deployment
+        with suppress(Unmatched):
+            yield record, deployment_of(record)
 
 
 def _thinned(
@@ -90,12 +117,12 @@ def fit_with_pairs_held_out(
     """The fit to every point, and one without each pair. Every fit begins at `start`: none has seen its pair."""
     if len(points) < LEAST_POINTS:
         raise InputError(f"{len(points)} points of {start.name}: a fit needs at least {LEAST_POINTS}")
-    whole = fit_engine([one.point for one in points], start, names=SHIPPED_NUMBERS)
+    whole = fit_engine([one.point for one in points], start, names=SHIPPED_NUMBERS[start.name])
     on_pair(f"{start.name}: {len(points)} points")
     held_out = {}
     for pair in sorted({one.pair for one in points}):
         others = [one.point for one in points if one.pair != pair]
-        held_out[pair] = fit_engine(others, start, names=SHIPPED_NUMBERS) if others else start
+        held_out[pair] = fit_engine(others, start, names=SHIPPED_NUMBERS[start.name]) if others else start
         on_pair(f"{start.name} without {pair[1]} on {pair[0]}")
     return FittedEngine(profile=whole, held_out=held_out, source=source)
 

@@ -95,6 +95,18 @@ def step_table(
     )
 
 
+def launched(table: StepTable, seconds: float) -> StepTable:
+    """The table of an engine whose host takes `seconds` to launch the kernels of any step: kernels run while others
+    are launched, so a step takes the longer of both. Left out: attention of prompts, which adds to either."""
+    if seconds <= 0.0:
+        return table
+    return replace(
+        table,
+        linear=np.maximum(table.linear, seconds),
+        decode_linear=np.maximum(table.decode_linear, seconds - table.decode_own),
+    )
+
+
 _EXCHANGES = ("mlp.dispatch", "mlp.gather", "mlp.all_gather")
 
 

@@ -1,0 +1,135 @@
+"""Engines of 2023 and 2024: which rows are theirs, launches that kernels hide behind, and fits that leave pairs out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from shared_data import shared_data
+
+from evaluator.deployments import Deployment, deployment_of, engine_of
+from evaluator.measurements import read_measurements
+from evaluator.models import load_model
+from evaluator.plan import Plan
+from evaluator.precision import Precision
+from evaluator.prediction import central_metrics, operators_of, predictions, table_of
+from evaluator.profiles.load import load_device
+from evaluator.serving.engines import STARTS, engine_profile, with_numbers
+from evaluator.serving.shipped import EnginePoint, MetricPoint, fit_with_pairs_held_out
+from evaluator.serving.step_tables import StepTable, launched
+
+TABLE = StepTable(
+    spacing=100,
+    linear=np.asarray([0.0, 0.010, 0.020]),
+    input_length=100,
+    attention=np.asarray([0.0, 0.001]),
+    decode_linear=np.asarray([0.004, 0.004, 0.009]),
+    decode_own=np.asarray([0.001, 0.001, 0.003]),
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "year", "known"),
+    [
+        ("vLLM 0.6.3", None, None, "vllm_v0"),
+        ("vLLM", "0.7.3", None, "vllm_v0"),
+        ("vLLM", "0.8.0", None, "vllm"),
+        ("vLLM 0.11.2.dev358 + MooncakeConnector", None, None, "vllm"),
+        ("vLLM (2024-10 main)", None, None, "vllm_v0"),
+        ("vLLM", None, 2024, "vllm_v0"),
+        ("vLLM", None, None, "vllm"),
+        ("vLLM 0.12.0", None, 2024, "vllm"),  # what a row says of itself counts more than its source
+        ("vllm-ascend", "1.0.1", None, "vllm"),
+        ("TensorRT-LLM v0.5", None, 2023, "trtllm"),
+        ("NIM 1.8.0 (TensorRT-LLM)", None, None, "trtllm"),
+        ("SGLang main", None, None, "sglang"),
+        ("a stack of ours", None, 2023, "eager"),
+        ("a stack of ours", None, None, None),
+        (None, None, None, None),
+    ],
+)
+def test_engines_by_name_version_and_year(name, version, year, known):
+    assert engine_of(name, version, year) == known
+
+
+def test_a_step_takes_the_longer_of_kernels_and_launches():
+    table = launched(TABLE, 0.008)
+    assert table.decode_linear + table.decode_own == pytest.approx([0.008, 0.008, 0.012])
+    assert table.linear == pytest.approx([0.008, 0.010, 0.020])
+    assert launched(TABLE, 0.0) is TABLE
+
+
+def deployment(tp: int, users: int = 1, mode: str = "decode") -> Deployment:
+    name, model = load_model("meta-llama/Llama-2-70b-hf")
+    return Deployment(
+        model_name=name, model=model, device=load_device("a100_sxm"), precision=Precision(), plan=Plan(tp=tp),
+        engine="eager", mode=mode, input_length=512, output_length=128, users=users,
+    )  # fmt: skip
+
+
+def test_decodes_of_an_eager_stack_do_not_get_faster_than_its_launches():
+    engine = with_numbers(STARTS["eager"], {"layer_ms": 0.5})
+    steps = {}
+    for tp in (2, 8):
+        one = deployment(tp)
+        table = table_of(one, operators_of(one), sequences=1)
+        kernels_ms = 1000 * float(table.decode_linear[1] + table.decode_own[1])
+        steps[tp] = kernels_ms, predictions(one, table, engine)["decode_step_ms"]
+    # 80 layers of 0.5 ms; two devices need longer than that for 70 GB of weights each, eight do not.
+    assert steps[2][0] > 40 == pytest.approx(steps[8][1])
+    assert steps[2][1] == pytest.approx(steps[2][0])
+
+
+def test_each_metric_is_compared_once_by_its_mean_where_there_is_one():
+    assert central_metrics({"ttft_ms_p50": 1.0, "ttft_ms_mean": 2.0, "ttft_ms_p99": 3.0, "ttft_ms_std": 4.0}) == {
+        "ttft_ms": 2.0
+    }
+    assert central_metrics({"tpot_exclusive_ms_p50": 5.0}) == {"tpot_exclusive_ms": 5.0}
+    assert central_metrics({"output_tokens_per_s": 7.0, "e2e_ms_p99": 8.0}) == {"output_tokens_per_s": 7.0}
+
+
+def measured_points(model: str, truth, *, wrong_by: float = 1.0) -> list[EnginePoint]:
+    """Decode steps as an engine with `truth` would show them, of a made-up model."""
+    points = []
+    for users in range(1, 200, 6):
+        one = replace(deployment(8, users), model_name=model)
+        linear = 0.004 + 1e-6 * np.arange(200)
+        table = replace(TABLE, decode_linear=linear, decode_own=2e-5 * np.arange(200))
+        exact = predictions(one, table, truth)["decode_step_ms"]
+        point = MetricPoint(deployment=one, table=table, metric="decode_step_ms", measured=wrong_by * exact)
+        points.append(EnginePoint(pair=("a100_sxm", model), point=point))
+    return points
+
+
+def test_a_fit_finds_the_numbers_that_figures_were_made_with():
+    truth = with_numbers(STARTS["vllm_v0"], {"step_ms": 3.1, "step_per_decode_ms": 0.08})
+    fitted = fit_with_pairs_held_out(measured_points("a", truth), STARTS["vllm_v0"], "made up").profile
+    assert fitted.step_ms == pytest.approx(3.1, rel=0.03)
+    assert fitted.step_per_decode_ms == pytest.approx(0.08, rel=0.06)
+
+
+def test_what_is_held_out_has_no_say():
+    truth = with_numbers(STARTS["vllm_v0"], {"step_ms": 3.1, "step_per_decode_ms": 0.08})
+    others = measured_points("b", truth)
+    right = fit_with_pairs_held_out(measured_points("a", truth) + others, STARTS["vllm_v0"], "")
+    poisoned = fit_with_pairs_held_out(measured_points("a", truth, wrong_by=5.0) + others, STARTS["vllm_v0"], "")
+    pair = ("a100_sxm", "a")
+    assert poisoned.held_out[pair] == right.held_out[pair]
+    assert poisoned.profile != right.profile
+    assert poisoned.held_out["a100_sxm", "b"] != right.held_out["a100_sxm", "b"]
+
+
+def test_published_rows_are_matched_to_the_engine_of_their_time():
+    records = read_measurements(shared_data("e2e/published.csv")).records
+    found: dict[str, set[str | None]] = {}
+    for record in records:
+        source = json.loads(record.extra)["source"].split("@")[0]
+        if source in {"argonne-lcf/LLM-Inference-Bench", "Mutinifni/splitwise-sim"} and "Mix" not in record.model:
+            found.setdefault(source, set()).add(deployment_of(record).engine)
+    assert found == {
+        "argonne-lcf/LLM-Inference-Bench": {"vllm_v0", "trtllm"},
+        "Mutinifni/splitwise-sim": {"eager"},
+    }
+    assert engine_profile("eager", unseen=("h100_sxm", "bigscience/bloom")) != engine_profile("eager")
