@@ -6,7 +6,7 @@
 -- column: prefill_ttft_qps | requests/s | the seeds' rule: concurrency / mean ttft; NULL elsewhere
 -- column: decode_minus_one_qps | requests/s | concurrency / (tpot x max(output_length - 1, 1)) of one decode instance; NULL elsewhere
 -- column: decode_full_qps | requests/s | concurrency / (tpot x output_length), seed 000's rule; NULL elsewhere
--- column: requests_per_s | requests/s | finished requests a second: capacity of a prefill or decode instance, concurrency / e2e of an aggregated one
+-- column: requests_per_s | requests/s | finished requests a second: capacity of a prefill or decode instance, concurrency / e2e of an aggregated one at the mean work of a prompt
 -- column: input_tokens_per_s | tokens/s | prompt tokens served a second, cached ones included; NULL for decode
 -- column: output_tokens_per_s | tokens/s | generated tokens a second of one instance, ttft counted once; NULL for prefill
 -- column: output_tokens_per_s_twice | tokens/s | seed 001's printed formula, which counts ttft twice; NULL unless aggregated
@@ -20,7 +20,9 @@ WITH stored AS (
         coalesce(realised_input_length_mean / input_length_mean, 1) AS work_share,
         1000.0 * concurrency / nullif(makespan_ms, 0) * work_share AS capacity,
         concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0) AS decoded_per_s,
-        1000.0 * concurrency / nullif(e2e_ms, 0) AS finished_per_s
+        -- Of an aggregated batch only the prefills are composed: its decodes are of the whole distribution already.
+        ttft_ms * (1 / work_share - 1) AS missed_ms,
+        1000.0 * concurrency / nullif(e2e_ms + missed_ms, 0) AS finished_per_s
     FROM raw.stored_probe
 )
 SELECT
@@ -50,8 +52,9 @@ SELECT
         * input_length_mean AS input_tokens_per_s,
     CASE phase WHEN 'decode' THEN decoded_per_s WHEN 'aggregated' THEN finished_per_s * output_length END
         AS output_tokens_per_s,
-    CASE WHEN phase = 'aggregated' THEN 1000.0 * concurrency * output_length / (ttft_ms + tpot_inclusive_ms * output_length) END
-        AS output_tokens_per_s_twice,
+    CASE WHEN phase = 'aggregated'
+        THEN 1000.0 * concurrency * output_length / (ttft_ms + tpot_inclusive_ms * output_length + 2 * missed_ms)
+    END AS output_tokens_per_s_twice,
     CASE phase WHEN 'decode' THEN decoded_per_s WHEN 'aggregated' THEN finished_per_s * output_length END / num_devices
         AS output_tokens_per_s_per_device,
     1000.0 / nullif(tpot_exclusive_ms, 0) AS tokens_per_s_per_user,
