@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluator.measurements import read_measurements
-from evaluator.measurements.building import Problem
+from evaluator.measurements import Problem, ReadResult, read_measurements
 from queries.connect import connect
+from store.errors import InputError
 from store.location import parse_url
 from store.measurements import put_measurements
 from store.migrating import create_if_missing
@@ -49,8 +49,8 @@ class Imported:
 
 
 def read_files(paths: Sequence[Path]) -> ReadFiles:
-    """Every point of files and folders. A bad line is a problem; the rest is read."""
-    results = [read_measurements(path) for path in paths]
+    """Every point of files and folders. A bad line is a problem, and so is a bad file beside good ones."""
+    results = [_read(path, among=len(paths)) for path in paths]
     records = {record.key: record for result in reversed(results) for record in reversed(result.records)}
     return ReadFiles(
         records=tuple(reversed(records.values())),
@@ -58,6 +58,15 @@ def read_files(paths: Sequence[Path]) -> ReadFiles:
         formats=tuple(dict.fromkeys(result.format for result in results if result.format)),
         lines=sum(len(result.records) for result in results),
     )
+
+
+def _read(path: Path, *, among: int) -> ReadResult:
+    try:
+        return read_measurements(path)
+    except InputError as error:
+        if among == 1:
+            raise
+        return ReadResult(records=(), problems=(Problem(where=str(path), what=error.message),))
 
 
 def import_measurements(paths: Sequence[Path], store_url: str | None) -> Imported:

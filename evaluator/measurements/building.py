@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +16,10 @@ from evaluator.canonical import content_key
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 
+Document = Mapping[str, Any]
 LARGEST_FILE_BYTES = 1 << 28
+LONGEST_LIST = 64  # clients can write a value for each request: such lists are counted, not kept
+UNDECODED = re.compile("[\udc80-\udcff]")
 MISSING = {"", "none", "nan", "null", "n/a", "-"}
 
 # How the field defines the two latencies; every reader says which one its source means.
@@ -90,34 +95,61 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     return replace(made, key=content_key(made), source=source)
 
 
+def decoded(path: Path, *, errors: str = "strict") -> str:
+    """The text of a file in UTF-8; with errors `surrogateescape`, bytes that are not are left for the line's reader."""
+    try:
+        content = path.read_bytes()
+        if content[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in content[:4096]:
+            raise InputError(f"{path}: not UTF-8 text", hint="save it as UTF-8")
+        return content.decode("utf-8-sig", errors=errors)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}:{line}: not UTF-8 text", hint="save it as UTF-8") from error
+
+
+def delimiter_of(header: str) -> str:
+    """What separates the fields of a header: a comma, a semicolon or a tab."""
+    return max(",;\t", key=header.count)
+
+
 def read_rows(
     path: Path, source_format: str, required: Iterable[str], item_of: Callable[[Mapping[str, str]], Item]
 ) -> ReadResult:
     """Records of a CSV file, one a line; `item_of` raises BadItem for a line that makes no sense."""
     records: list[MeasurementRecord] = []
     problems: list[Problem] = []
+    content = decoded(path, errors="surrogateescape")
+    reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter_of(content.partition("\n")[0]))
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.DictReader(file)
-            names = reader.fieldnames or []
-            missing = [name for name in required if name not in names]
-            if missing:
-                raise InputError(f"{path}: no column {missing[0]!r}", hint=f"columns found: {', '.join(names[:12])}")
-            for row in reader:
-                where = f"{path.name}:{reader.line_num}"
-                try:
-                    records.append(record(item_of(_complete(row)), source=where, source_format=source_format))
-                except BadItem as problem:
-                    problems.append(Problem(where=where, what=str(problem)))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path}: cannot be read: {error}") from error
+        names = reader.fieldnames or []
+        missing = [name for name in required if name not in names]
+        if missing:
+            raise InputError(f"{path}: no column {missing[0]!r}", hint=f"columns found: {', '.join(names[:12])}")
+        for row in reader:
+            where = f"{path.name}:{reader.line_num}"
+            try:
+                records.append(record(item_of(_complete(row)), source=where, source_format=source_format))
+            except BadItem as problem:
+                problems.append(Problem(where=where, what=str(problem)))
+    except csv.Error as error:
+        problems.append(Problem(where=f"{path.name}:{reader.line_num + 1}", what=f"{error}; what follows is not read"))
     return ReadResult(records=tuple(records), problems=tuple(problems), format=source_format)
 
 
 def _complete(row: Mapping[str | Any, str | Any]) -> Mapping[str, str]:
     if None in row or None in row.values():
         raise BadItem("more or fewer fields than the header has")
+    if any(UNDECODED.search(value) for value in row.values()):
+        raise BadItem("not UTF-8 text")
     return row
+
+
+def inner(document: Document, name: str) -> Document:
+    """The object below a name; empty where there is none."""
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def number(row: Mapping[str, Any], *names: str) -> float | None:
@@ -160,9 +192,13 @@ def text(row: Mapping[str, Any], *names: str) -> str | None:
 
 
 def rest(row: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
-    """Fields that no reader interprets: kept as they are."""
+    """Fields that no reader interprets: kept as they are, but lists with a value for each request."""
     known = set(used)
-    return {name: value for name, value in row.items() if name not in known and value is not None and value != ""}
+    return {
+        name: f"{len(value)} values, not kept" if isinstance(value, list) and len(value) > LONGEST_LIST else value
+        for name, value in row.items()
+        if name not in known and value is not None and value != ""
+    }
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401  JSON values have no narrower type

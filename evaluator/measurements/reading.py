@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from evaluator.measurements.building import LARGEST_FILE_BYTES, Problem, ReadResult
-from evaluator.measurements.documents import AIPERF, GUIDELLM, INFERENCEX, VLLM, read_documents
+from evaluator.measurements.aiperf import AIPERF
+from evaluator.measurements.building import LARGEST_FILE_BYTES, Problem, ReadResult, decoded, delimiter_of
+from evaluator.measurements.documents import read_documents
+from evaluator.measurements.guidellm import GUIDELLM
+from evaluator.measurements.inferencex import INFERENCEX
 from evaluator.measurements.own import (
     AICONFIGURATOR,
     AICONFIGURATOR_COLUMNS,
@@ -24,6 +28,7 @@ from evaluator.measurements.tables import (
     read_published_table,
     read_serving_table,
 )
+from evaluator.measurements.vllm import VLLM
 from store.errors import InputError
 from store.records import MeasurementRecord
 
@@ -48,34 +53,42 @@ def read_measurements(path: Path) -> ReadResult:
 
 
 def _read_folder(folder: Path) -> ReadResult:
-    """A sweep's folder holds a file a run; beside them, its summaries repeat the same runs."""
+    """A sweep's folder holds a file a run. Beside them its summaries repeat the same runs, and warm-ups are no runs."""
     files = sorted(path for path in folder.rglob("*.json") if path.is_file())
-    runs = [path for path in files if not path.name.startswith("summary")] or files
+    runs = [path for path in files if path.name != "warmup.json" and not _is_summary(path, files)]
     if not runs:
         raise InputError(f"{folder}: holds no JSON file")
     records: dict[str, MeasurementRecord] = {}
     problems: list[Problem] = []
     formats: set[str] = set()
     for path in runs:
+        place = path.relative_to(folder)
         try:
             found = read_measurements(path)
         except InputError as error:
-            problems.append(Problem(where=str(path.relative_to(folder)), what=str(error)))
+            problems.append(Problem(where=str(place), what=error.message))
             continue
-        records |= {one.key: one for one in found.records}
-        problems += found.problems
+        for one in found.records:
+            records.setdefault(one.key, replace(one, source=one.source.replace(path.name, str(place), 1)))
+        problems += [replace(one, where=one.where.replace(path.name, str(place), 1)) for one in found.problems]
         formats.add(found.format)
     return ReadResult(
         records=tuple(records.values()), problems=tuple(problems), format=", ".join(sorted(formats - {""}))
     )
 
 
+def _is_summary(path: Path, files: Sequence[Path]) -> bool:
+    """Whether a file repeats the runs that lie beside it."""
+    if path.name not in {"summary.json", "summary.jsonl"}:
+        return False
+    return any(other.parent == path.parent and other.name.startswith("run=") for other in files)
+
+
 def _read_csv(path: Path) -> ReadResult:
-    try:
-        with path.open(encoding="utf-8-sig", newline="", errors="replace") as file:
-            names = set(next(csv.reader(file), []))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    header = decoded(path, errors="surrogateescape").partition("\n")[0]
+    if not header.strip():
+        raise InputError(f"{path}: the file is empty")
+    names = set(next(csv.reader([header], delimiter=delimiter_of(header))))
     for columns, reader in _CSV:
         if names.issuperset(columns):
             return reader(path)
