@@ -55,11 +55,28 @@ class Deployment:
     poll_steps: int = 1
     batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
+    instances: int = 1  # that decode
+    prefill_plan: Plan | None = None  # of the instances that take prompts, where the sides are apart
+    prefill_instances: int = 0
 
     @property
     def users_of_replica(self) -> int:
         """Users of one attention data-parallel replica, the fullest."""
-        return max(1, -(-self.users // self.plan.dp))
+        return max(1, -(-self.users // (self.plan.dp * self.instances)))
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of the whole deployment."""
+        prompts = self.prefill_instances * self.prefill_plan.num_devices if self.prefill_plan else 0
+        return self.instances * self.plan.num_devices + prompts
+
+    def prefill_side(self) -> Deployment | None:
+        """What takes the prompts, where the sides are apart."""
+        if self.prefill_plan is None:
+            return None
+        return replace(
+            self, plan=self.prefill_plan, users=1, instances=self.prefill_instances, prefill_plan=None, mode="prefill"
+        )
 
     @property
     def layers(self) -> int:
@@ -78,19 +95,20 @@ class Deployment:
 
 
 def deployment_of(record: MeasurementRecord) -> Deployment:
-    """The deployment of an aggregated, prefill or decode point. Raises Unmatched."""
-    if record.mode == "disaggregated":
-        raise Unmatched("disaggregated: not predicted by the closed loop")
+    """The deployment of a point. Raises Unmatched."""
     model_name, model = measured_model(record.model)
     device = _device(record.device)
     if record.input_length is None or record.output_length is None:
         raise Unmatched("lengths not stated")
-    plan, repairs = _plan(model, record)
-    users = record.concurrency or (None if record.decode.batch_size is None else record.decode.batch_size * plan.dp)
-    if users is None:
-        raise Unmatched("concurrency not stated")
     extra = json.loads(record.extra)
     ranged = bool(RANGED_IDS.match(str(extra.get("id", ""))))
+    apart = record.mode == "disaggregated"
+    decode, repairs = (record.decode, ()) if apart or not ranged else repaired(record.decode)
+    plan = _plan(model, decode)
+    instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (1, 0, None)
+    users = record.concurrency or (None if decode.batch_size is None else decode.batch_size * plan.dp)
+    if users is None:
+        raise Unmatched("concurrency not stated")
     return Deployment(
         model_name=model_name,
         model=model,
@@ -112,7 +130,18 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         batched=extra.get("value_scope") == "batch_total",
         poll_steps=_ranged_steps(record, users) if ranged else 1,
         repairs=repairs,
+        instances=instances,
+        prefill_instances=prefill_instances,
+        prefill_plan=prefill_plan,
     )
+
+
+def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]:
+    """Decode instances, prefill instances, and the plan of those."""
+    prefill, decode = record.prefill, record.decode
+    if not prefill.instances or not decode.instances or prefill.tp is None or decode.tp is None:
+        raise Unmatched("disaggregated: number or plan of the instances not stated")
+    return decode.instances, prefill.instances, _plan(model, prefill)
 
 
 def _ranged_steps(record: MeasurementRecord, users: float) -> int:
@@ -171,11 +200,10 @@ def _device(name: str | None) -> DeviceProfile:
     return found
 
 
-def _plan(model: ModelSpec, record: MeasurementRecord) -> tuple[Plan, tuple[str, ...]]:
-    side, repairs = repaired(record.decode)
-    moe = next((group.mlp for group in model.layers if isinstance(group.mlp, MoeMlp)), None)
+def _plan(model: ModelSpec, side: SideRecord) -> Plan:
+    moe = any(isinstance(group.mlp, MoeMlp) for group in model.layers)
     tp, pp, dp = side.tp or 1, side.pp or 1, side.dp
-    if moe is None:
+    if not moe:
         plan = Plan(tp=tp, pp=pp, dp=dp or 1)
     else:
         ep, moe_tp = side.ep or 1, side.moe_tp
@@ -185,20 +213,26 @@ def _plan(model: ModelSpec, record: MeasurementRecord) -> tuple[Plan, tuple[str,
     reason = illegality(model, plan, plan.num_devices)
     if reason is not None:
         raise Unmatched("plan not legal", reason)
-    return plan, repairs
+    return plan
+
+
+TWICE = "parallelism recorded twice"
 
 
 def repaired(side: SideRecord) -> tuple[SideRecord, tuple[str, ...]]:
     """Sizes recorded twice (tp 64 with experts 8 x 8 for what the id calls tp8_ep8): the root of each.
 
-    The pattern is experts' tensor and expert parallel sizes equal, and their product in one attention size alone."""
-    group = (side.tp or 1) * (side.dp or 1)
+    The pattern is experts' tensor and expert parallel sizes equal and their product in one attention size alone; or
+    tensor parallel size again as the data parallel one, with as many expert ranks as their product."""
+    tp, dp = side.tp or 1, side.dp or 1
     ep, moe_tp = side.ep or 1, side.moe_tp or 1
-    root = isqrt(group)
-    if group < 16 or ep != moe_tp or ep * moe_tp != group or root * root != group or root != ep:
+    group, root = tp * dp, isqrt(tp * dp)
+    if group < 16 or ep * moe_tp != group or root * root != group:
         return side, ()
-    if (side.tp or 1) == group:
-        return replace(side, tp=root, ep=root, moe_tp=1), ("parallelism recorded twice",)
-    if (side.dp or 1) == group:
-        return replace(side, dp=root, ep=root, moe_tp=1), ("parallelism recorded twice",)
+    if ep == moe_tp == root and tp == group:
+        return replace(side, tp=root, dp=1, ep=root, moe_tp=1), (TWICE,)
+    if ep == moe_tp == root and dp == group:
+        return replace(side, dp=root, ep=root, moe_tp=1), (TWICE,)
+    if tp == dp == root and ep == group:
+        return replace(side, dp=1, ep=root), (TWICE,)
     return side, ()

@@ -13,8 +13,10 @@ from evaluator.cost.calibrated import calibrated_cost
 from evaluator.deployments import Deployment
 from evaluator.device import DeviceProfile
 from evaluator.evaluate import capture_requests, cost_model
+from evaluator.memory import transfer_bytes
 from evaluator.operators import OperatorSet
 from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, simulate
+from evaluator.serving.closed_pair import ClosedPair, pair_times
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.phases import Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, launched, step_table
@@ -96,6 +98,15 @@ def _table_key(one: Deployment) -> object:
     return (one.model_name, one.device.name, one.precision, one.plan, one.input_length, one.output_length, one.shortest)
 
 
+def prompt_tables_of(
+    deployments: Sequence[Deployment], captured: Callable[[CaptureRequest], OperatorSet] | None = None
+) -> list[StepTable | None]:
+    """The table of what takes the prompts of each deployment whose sides are apart."""
+    sides = [one.prefill_side() for one in deployments]
+    made = iter(tables_of([side for side in sides if side is not None], captured))
+    return [None if side is None else next(made) for side in sides]
+
+
 def loop_of(deployment: Deployment) -> ClosedLoop:
     """The closed loop of one replica of a deployment, with its share of the users."""
     return ClosedLoop(
@@ -122,8 +133,11 @@ def central_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
     }
 
 
-def predictions(deployment: Deployment, table: StepTable, engine: EngineProfile) -> dict[str, float]:
-    """Every metric of a deployment that we can predict, by its name without a statistic.
+def predictions(
+    deployment: Deployment, table: StepTable, engine: EngineProfile, prompts: StepTable | None = None
+) -> dict[str, float]:
+    """Every metric of a deployment that we can predict, by its name without a statistic. `prompts` is the table of
+    what takes the prompts, where the sides are apart.
 
     Phases measured alone (`prefill`, `decode`) and batches that are all there at the start follow the batch's own
     definition; everything else is the closed loop."""
@@ -139,15 +153,45 @@ def predictions(deployment: Deployment, table: StepTable, engine: EngineProfile)
             "input_tokens_per_s": deployment.users * deployment.input_length / prefill,
             "output_tokens_per_s": deployment.users / decode,
         }
-    times = simulate(table, engine, loop_of(deployment))
-    cycle = times.ttft_s + (outputs - 1) * times.tpot_exclusive_s
+    ttft, tpot = _closed(deployment, table, engine, prompts)
+    cycle = ttft + (outputs - 1) * tpot
     return {
-        "ttft_ms": MS * times.ttft_s,
-        "tpot_exclusive_ms": MS * times.tpot_exclusive_s,
+        "ttft_ms": MS * ttft,
+        "tpot_exclusive_ms": MS * tpot,
         "e2e_ms": MS * (prefill + (outputs - 1) * decode) if deployment.batched else MS * cycle,
         "output_tokens_per_s": deployment.users * outputs / cycle,
         "requests_per_s": deployment.users / cycle,
     }
+
+
+def _closed(
+    deployment: Deployment, table: StepTable, engine: EngineProfile, prompts: StepTable | None
+) -> tuple[float, float]:
+    """(TTFT, exclusive TPOT) in a closed loop, of one instance that does both or of two sides."""
+    if prompts is None or deployment.prefill_plan is None:
+        times = simulate(table, engine, loop_of(deployment))
+        return times.ttft_s, times.tpot_exclusive_s
+    share = (1.0 + deployment.shortest) / 2
+    pair = ClosedPair(
+        users=deployment.users,
+        output_length=share * deployment.output_length,
+        prefill_servers=deployment.prefill_instances * deployment.prefill_plan.dp,
+        decode_servers=deployment.instances * deployment.plan.dp,
+        transfer_s=share * kv_transfer_s(deployment),
+        share=share,
+    )
+    prompts = launched(prompts, engine.launch_s(deployment.layers))
+    found = pair_times(prompts, table, engine, pair, alone_s=prompt_batch_s(prompts, engine, 1))
+    return found.ttft_s, found.tpot_exclusive_s
+
+
+def kv_transfer_s(deployment: Deployment) -> float:
+    """Seconds to move a prompt's keys and values between instances, over the links between nodes of as many devices
+    as hold them. Left out: what the transfer library adds, and layers sent while others are computed."""
+    plan, link = deployment.prefill_plan or deployment.plan, deployment.device.links[0]
+    bits = 8 if deployment.precision.attention == "FP8" else 16
+    moved = transfer_bytes(deployment.model, bits, deployment.input_length)
+    return link.latency_s + moved / (plan.tp * plan.pp * link.bandwidth_bytes_per_s * link.efficiency)
 
 
 def prompt_batch_s(table: StepTable, engine: EngineProfile, prompts: int) -> float:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.deployments import Deployment
+from evaluator.plan import Plan
 from store.records import MeasurementRecord
 
 # Outputs of DeepSeek-R1 from this build come 1.6 to 1.9 times too fast for their own settings, and MTP is not recorded.
@@ -218,9 +219,16 @@ def kendall_tau(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def plan_label(deployment: Deployment) -> str:
-    """The plan and its number of replicas, short."""
-    plan = deployment.plan
-    return f"tp{plan.tp}pp{plan.pp}dp{plan.dp}" + (f"ep{plan.ep}moetp{plan.moe_tp}" if deployment.moe else "")
+    """The plan and its number of replicas, short; prefill instances before decode instances where they are apart."""
+    decode = _plan_label(deployment.plan, deployment.moe)
+    if deployment.prefill_plan is None:
+        return decode
+    prefill = _plan_label(deployment.prefill_plan, deployment.moe)
+    return f"{deployment.prefill_instances}P {prefill} {deployment.instances}D {decode}"
+
+
+def _plan_label(plan: Plan, moe: bool) -> str:
+    return f"tp{plan.tp}pp{plan.pp}dp{plan.dp}" + (f"ep{plan.ep}moetp{plan.moe_tp}" if moe else "")
 
 
 def grouped(comparisons: Iterable[Comparison], names: Sequence[str]) -> Mapping[tuple[str, ...], list[Comparison]]:

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from evaluator.capture import CaptureRequest
-from evaluator.deployments import Deployment, Unmatched, deployment_of
+from evaluator.deployments import Deployment, deployment_of
+from evaluator.measured_models import Unmatched
 from evaluator.operators import OperatorSet
-from evaluator.prediction import central_metrics, predictions, tables_of
+from evaluator.prediction import central_metrics, predictions, prompt_tables_of, tables_of
 from evaluator.scoring import (
     Comparison,
     Exclusion,
@@ -162,10 +163,11 @@ def _compared(
     for index, (_, deployment) in enumerate(points):
         of_device[deployment.device.name].append(index)
     for indices in of_device.values():
-        tables = tables_of([points[index][1] for index in indices], captured)
-        for index, table in zip(indices, tables, strict=True):
+        deployments = [points[index][1] for index in indices]
+        tables, prompts = tables_of(deployments, captured), prompt_tables_of(deployments, captured)
+        for index, table, of_prompts in zip(indices, tables, prompts, strict=True):
             record, deployment = points[index]
-            found = predictions(deployment, table, engine or _profile(deployment))
+            found = predictions(deployment, table, engine or _profile(deployment), of_prompts)
             made[index] = tuple(_comparisons(record, deployment, found))
             on_progress(len(made), len(points))
     return tuple(one for index in sorted(made) for one in made[index])
@@ -199,7 +201,7 @@ def _comparisons(record: MeasurementRecord, deployment: Deployment, found: Mappi
             mode=deployment.mode,
             moe=deployment.moe,
             plan=plan_label(deployment),
-            num_devices=deployment.plan.num_devices,
+            num_devices=deployment.num_devices,
             users=deployment.users,
             input_length=deployment.input_length,
             output_length=deployment.output_length,

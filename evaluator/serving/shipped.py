@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from evaluator.deployments import Deployment, Unmatched, deployment_of
+from evaluator.deployments import Deployment, deployment_of
+from evaluator.measured_models import Unmatched
 from evaluator.measurements import read_measurements
 from evaluator.prediction import central_metrics, loop_of, predictions, tables_of
 from evaluator.scoring import usable

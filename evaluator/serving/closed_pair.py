@@ -1,0 +1,88 @@
+"""A closed loop of users over prefill instances and decode instances, in closed form.
+
+Not here: step times (evaluator.serving.step_tables), and an instance that does both (evaluator.serving.closed_loop)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import sqrt
+
+from evaluator.serving.closed_loop import PROMPTS_A_USER, decode_steps_s, marginal_prompt_s
+from evaluator.serving.engines import EngineProfile
+from evaluator.serving.step_tables import StepTable
+
+HALVINGS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClosedPair:
+    """`users` at once from the start, each asking again when it is answered. Servers are attention replicas of all
+    instances of a side; `transfer_s` moves a prompt's keys and values to the other side."""
+
+    users: int
+    output_length: float
+    prefill_servers: int
+    decode_servers: int
+    transfer_s: float = 0.0
+    share: float = 1.0  # mean length of prompts over nominal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairTimes:
+    """Means over all requests, and those that decode on one server at a time."""
+
+    ttft_s: float
+    tpot_exclusive_s: float
+    decoding: float
+
+
+def pair_times(
+    prefill: StepTable, decode: StepTable, engine: EngineProfile, pair: ClosedPair, *, alone_s: float
+) -> PairTimes:
+    """TTFT of the prefill side and TPOT of the decode side at the concurrency it comes to see.
+
+    The first request of every user meets a queue of all of them; later ones meet the steady state of the closed
+    queueing network, in which X requests a second pass both sides and users = X (TTFT + decode time). A wait for one
+    of m servers: Sakasegawa 1977, with prompts that arrive at random and take equally long. `alone_s` is the time of
+    one prompt with nobody else there. Left out: limits of the KV cache, imbalance between instances."""
+    service = pair.share * marginal_prompt_s(prefill, engine)
+    alone = pair.share * alone_s + pair.transfer_s + 1e-3 * engine.request_ms
+    steps = decode_steps_s(decode, engine)
+    more = max(pair.output_length - 1.0, 0.0)
+
+    def ttft(rate: float) -> float:
+        return alone + queueing_s(rate * service / pair.prefill_servers, service, pair.prefill_servers)
+
+    def decoding(rate: float) -> float:
+        return max(pair.users - rate * ttft(rate), 0.0) / pair.decode_servers
+
+    low, high = 0.0, pair.prefill_servers / service
+    for _ in range(HALVINGS):
+        rate = 0.5 * (low + high)
+        busy = rate * (ttft(rate) + more * _between(steps, decoding(rate)))
+        low, high = (rate, high) if busy < pair.users else (low, rate)
+    burst = alone + service * max(0.0, 0.5 * (pair.users / pair.prefill_servers - 1.0))
+    first = 1.0 / PROMPTS_A_USER
+    return PairTimes(
+        ttft_s=first * burst + (1.0 - first) * ttft(low),
+        tpot_exclusive_s=_between(steps, decoding(low)),
+        decoding=decoding(low),
+    )
+
+
+def queueing_s(load: float, service_s: float, servers: int) -> float:
+    """Mean wait for one of `servers` that are busy a share `load` of the time: random arrivals, equal services.
+
+    Source: Sakasegawa 1977, E[W] = (ca2 + cs2)/2 load^(sqrt(2 (m + 1)) - 1) / (m (1 - load)) E[S], ca2 = 1, cs2 = 0."""
+    if load >= 1.0:
+        return float("inf")
+    return float(0.5 * load ** (sqrt(2.0 * (servers + 1)) - 1.0) / (servers * (1.0 - load)) * service_s)
+
+
+def _between(steps: list[float], sequences: float) -> float:
+    """The step time of a mean number of sequences, at least one: what decodes alone is one."""
+    position = min(max(sequences, 1.0), len(steps) - 1.0)
+    low = min(int(position), len(steps) - 2) if len(steps) > 1 else 0
+    if low + 1 >= len(steps):
+        return steps[low]
+    return steps[low] + (steps[low + 1] - steps[low]) * (position - low)
