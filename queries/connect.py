@@ -19,6 +19,7 @@ from store.errors import StoreError
 from store.handover import create_table, insert_rows
 from store.hot import blocks_within, hot_select, load_hot
 from store.location import StoreLocation, parse_url
+from store.presence import told_apart
 from store.ranges import complement
 from store.readers import ReadTransaction, read_transaction
 from store.snapshots import Snapshot, list_parts, load_snapshot
@@ -149,7 +150,10 @@ class StoreConnection:
             load_scenarios(self.duckdb, transaction)
             return
         create_table(self.duckdb, f"raw.{name}", table.typed_names)
-        insert_rows(self.duckdb, f"raw.{name}", table.typed_names, transaction.rows(table.statement))
+        rows = transaction.rows(table.statement)
+        if name == "sweep":
+            rows = told_apart(self.location, rows, [column.name for column in table.columns])
+        insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
 
     def _drop(self, name: str) -> None:
         kind = self.duckdb.execute(

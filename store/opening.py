@@ -15,6 +15,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation, parse_url
+from store.presence import Presence
 from store.reading import BUSY_TIMEOUT_S, connect_sqlite, read_store_id
 from store.revision import check_revision
 
@@ -26,6 +27,7 @@ class Store:
     location: StoreLocation
     engine: Engine
     store_id: str
+    presence: Presence
     read_only: bool = False
     ids: dict[str, dict[object, int]] = field(default_factory=dict)
 
@@ -42,6 +44,7 @@ class Store:
     def close(self) -> None:
         """Release every connection."""
         with store_faults(self.location):
+            self.presence.close()
             self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -78,7 +81,8 @@ def open_store(url: str | None, *, create: bool = False, read_only: bool = False
         create_if_missing(location)
     store_id = read_store_id(location)
     engine = make_reading_engine(location) if read_only else make_engine(location)
-    return Store(location=location, engine=engine, store_id=store_id, read_only=read_only)
+    presence = Presence(location=location, store_id=store_id)
+    return Store(location=location, engine=engine, store_id=store_id, presence=presence, read_only=read_only)
 
 
 def make_engine(location: StoreLocation, *, foreign_keys: bool = True) -> Engine:

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 
 from store.errors import InputError
 from store.location import StoreLocation
+from store.presence import told_apart
 from store.readers import ReadTransaction, read_transaction
 
+_NAMES = ("id", "key", "label", "version", "started_at", "finished_at", "status")  # the first columns of a summary
 # The counts of a finished sweep are stored with it; those of a running one are taken from its blocks.
 _SUMMARY = """
 SELECT s.id, s.key, s.label, s.program_version, s.started_at, s.finished_at, s.status,
@@ -96,7 +98,8 @@ class SweepDetail:
 def list_sweeps(location: StoreLocation, *, limit: int = 20, offset: int = 0) -> list[SweepSummary]:
     """Return sweeps, the newest first."""
     with read_transaction(location) as transaction:
-        return [_summary(row) for row in transaction.rows(_SUMMARY + _NEWEST_FIRST, (limit, offset))]
+        rows = transaction.rows(_SUMMARY + _NEWEST_FIRST, (limit, offset))
+        return [_summary(row) for row in told_apart(location, rows, _NAMES)]
 
 
 def count_sweeps(location: StoreLocation) -> int:
@@ -108,7 +111,7 @@ def count_sweeps(location: StoreLocation) -> int:
 def show_sweep(location: StoreLocation, reference: str) -> SweepDetail:
     """Return the one sweep whose key starts with the reference, or the newest that carries it as its label."""
     with read_transaction(location) as transaction:
-        row = _find(transaction, reference.strip())
+        (row,) = told_apart(location, [_find(transaction, reference.strip())], _NAMES)
         outcomes = [
             OutcomeCount(status=str(status), reason=_text(reason), scenarios=_integer(count))
             for status, reason, count in transaction.rows(_OUTCOMES, (row[0],))

@@ -7,11 +7,13 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, insert, join, select, update
 
 from store.arrays import check_block, insert_block_arrays
 from store.errors import InputError
 from store.opening import Store
+from store.presence import forget, is_abandoned
+from store.readers import read_transaction
 from store.records import BlockRecord, SweepRecord
 from store.scenarios import merge_intervals, missing_intervals, put_scenarios
 from store.schema import Block, Scenario, Sweep, SweepInterval
@@ -29,6 +31,12 @@ _ASKED_INTERVALS = select(SweepInterval.first_batch_size, SweepInterval.last_bat
     SweepInterval.scenario_id == bindparam("scenario_id"),
     SweepInterval.first_batch_size > 0,  # 0 marks a failure
 )
+_RUNNING = "SELECT id, key FROM sweep WHERE status = 'running'"
+_LAST_COMMIT = (
+    select(func.coalesce(func.max(Block.created_at), func.max(Sweep.started_at)))
+    .select_from(join(Sweep, Block, Block.sweep_id == Sweep.id, isouter=True))
+    .where(Sweep.id == bindparam("sweep_id"))
+)
 _INSERT_BLOCK = insert(Block)
 _INSERT_INTERVAL = insert(SweepInterval)
 
@@ -41,8 +49,12 @@ __all__ = [
 ]
 
 
-def begin_sweep(store: Store, record: SweepRecord) -> int:
-    """Record a request as running and return its integer id."""
+def begin_sweep(store: Store, record: SweepRecord, *, held: bool = True) -> int:
+    """Record a request as running and return its integer id; what writers that are gone left running is settled.
+
+    It counts as running while this process has the store open; not `held`, only what is stored of it is known."""
+    if held:
+        _settle(store)
     row = {
         "key": record.key,
         "label": record.label,
@@ -55,7 +67,23 @@ def begin_sweep(store: Store, record: SweepRecord) -> int:
         "scenarios_failed": 0,
     }
     with store.writing() as connection:
-        return int(connection.execute(insert(Sweep).values(row).returning(Sweep.id)).scalar_one())
+        sweep_id = int(connection.execute(insert(Sweep).values(row).returning(Sweep.id)).scalar_one())
+        if held:
+            store.presence.hold(store.engine, sweep_id, record.key)
+        return sweep_id
+
+
+def _settle(store: Store) -> None:
+    """Record sweeps as interrupted whose writers were killed, with what they had stored until then."""
+    with read_transaction(store.location) as transaction:
+        running = [(int(str(row[0])), str(row[1])) for row in transaction.rows(_RUNNING)]
+    for sweep_id, key in running:
+        if not is_abandoned(store.location, sweep_id, key):
+            continue
+        with store.reading() as connection:
+            last = connection.execute(_LAST_COMMIT, {"sweep_id": sweep_id}).scalar_one()
+        finish_sweep(store, sweep_id, "interrupted", finished_at=last)
+        forget(store.location, key)
 
 
 def finish_sweep(store: Store, sweep_id: int, status: SweepStatus, *, finished_at: datetime | None = None) -> None:
@@ -73,6 +101,7 @@ def finish_sweep(store: Store, sweep_id: int, status: SweepStatus, *, finished_a
                 scenarios_failed=failed,
             )
         )
+    store.presence.release(sweep_id)
     checkpoint(store)
 
 

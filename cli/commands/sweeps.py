@@ -110,6 +110,8 @@ def show(
     detail = show_sweep(location, reference)
     if format_ == "table":
         write_text(_sweep_lines(detail), output)
+        if detail.summary.status == "interrupted":
+            say("interrupted: run the same evaluate again; it adds what is missing, as a sweep of its own")
         return 0
     columns = (*COLUMNS, "arguments", "outcomes", "contents")
     outcomes = [{"status": o.status, "reason": o.reason, "scenarios": o.scenarios} for o in detail.outcomes]

@@ -27,7 +27,7 @@ def import_bundle(store: Store, folder: Path) -> BundleSummary:
 
     bundle = Bundle(folder)
     records, sweeps = bundle.scenarios(), list(bundle.sweeps())
-    known = _known_sweeps(store)
+    known, ended_before = _known_sweeps(store)
     ids = {sweep.record.key: known.get(sweep.record.key) or _begin(store, sweep) for sweep in sweeps}
     refs: dict[str, ScenarioRef] = {}
     for sweep in sweeps:
@@ -36,26 +36,28 @@ def import_bundle(store: Store, folder: Path) -> BundleSummary:
             refs[ref.key] = ref
     added = _put_probes(store, bundle, sweeps, ids, refs)
     for sweep in sweeps:
-        if sweep.record.key not in known:
+        if sweep.record.key not in ended_before:
             ended: SweepStatus = "finished" if sweep.status == "finished" else "interrupted"
             finish_sweep(store, ids[sweep.record.key], ended, finished_at=sweep.finished_at)
     seal(store)
     return BundleSummary(sweeps=len(set(ids) - set(known)), scenarios=len(refs), probes=added)
 
 
-def _known_sweeps(store: Store) -> dict[str, int]:
+def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
+    """Sweeps that are there by key, and which of them ended; the others are what a killed import left."""
     from sqlalchemy import select
 
     from store.schema import Sweep
 
     with store.reading() as connection:
-        return {row[0]: row[1] for row in connection.execute(select(Sweep.key, Sweep.id))}
+        rows = connection.execute(select(Sweep.key, Sweep.id, Sweep.status)).all()
+    return {row[0]: row[1] for row in rows}, {row[0] for row in rows if row[2] in {"finished", "failed"}}
 
 
 def _begin(store: Store, sweep: BundledSweep) -> int:
     from store.writing import begin_sweep
 
-    return begin_sweep(store, sweep.record)
+    return begin_sweep(store, sweep.record, held=False)  # thousands of locks would be too many
 
 
 def _put_probes(

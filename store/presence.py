@@ -1,0 +1,134 @@
+"""Tells a sweep that is running from one whose writer is gone: a writer holds a lock that ends with its process.
+
+On SQLite a lock on a small file beside the store, on PostgreSQL an advisory lock of a session. No clock and no process
+number is trusted: containers, other hosts and reused numbers deceive nobody. Not here: recording how a sweep ended."""
+
+from __future__ import annotations
+
+import fcntl
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from store.errors import StoreError
+from store.location import StoreLocation
+from store.readers import read_transaction
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+
+_STATUS = "SELECT status FROM sweep WHERE id = ?"
+_POSITIVE = 0x7FFFFFFF  # advisory locks are named by two signed 32-bit numbers
+_HELD = """
+SELECT COUNT(*) FROM pg_locks
+WHERE locktype = 'advisory' AND granted AND classid::bigint = ? AND objid::bigint = ?
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+
+
+@dataclass(slots=True, kw_only=True)
+class Presence:
+    """The sweeps that this process is writing into one store."""
+
+    location: StoreLocation
+    store_id: str
+    _files: dict[int, BinaryIO] = field(default_factory=dict)
+    _session: Connection | None = None
+
+    def hold(self, engine: Engine, sweep_id: int, key: str) -> None:
+        """Hold a sweep; called before its row can be seen, so that no reader takes it for abandoned."""
+        if self.location.path is not None:
+            self._files[sweep_id] = _locked_file(_lock_path(self.location.path, key), self.location)
+            return
+        if self._session is None:
+            self._session = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        self._on_server("pg_advisory_lock", sweep_id)
+
+    def release(self, sweep_id: int) -> None:
+        """Let a sweep go, whether or not it was held."""
+        file = self._files.pop(sweep_id, None)
+        if file is not None:
+            Path(file.name).unlink(missing_ok=True)
+            file.close()
+        if self._session is not None:
+            self._on_server("pg_advisory_unlock", sweep_id)
+
+    def close(self) -> None:
+        """Let every sweep go; those that were not finished show as interrupted from now on."""
+        for sweep_id in list(self._files):
+            self.release(sweep_id)
+        if self._session is not None:
+            self._session.invalidate()  # ends the session, and with it its locks
+            self._session.close()
+            self._session = None
+
+    def _on_server(self, function: str, sweep_id: int) -> None:
+        if self._session is not None:
+            store, sweep = _server_name(self.store_id, sweep_id)
+            self._session.exec_driver_sql(f"SELECT {function}({store}, {sweep})")
+
+
+def is_abandoned(location: StoreLocation, sweep_id: int, key: str) -> bool:
+    """Whether a sweep is recorded as running and no process writes it; where that cannot be told, one is taken to.
+
+    The lock is looked at first and the record afterwards, because a writer lets go after it has recorded the end."""
+    if location.path is not None and not _is_free(_lock_path(location.path, key)):
+        return False
+    if location.path is None:
+        with read_transaction(location) as transaction:
+            (held,) = next(iter(transaction.rows(_HELD, _server_name(transaction.store_id, sweep_id))))
+        if int(str(held)) > 0:
+            return False
+    with read_transaction(location) as transaction:
+        return any(status == "running" for (status,) in transaction.rows(_STATUS, (sweep_id,)))
+
+
+def told_apart(
+    location: StoreLocation, rows: Iterable[Sequence[object]], names: Sequence[str]
+) -> Iterator[Sequence[object]]:
+    """Rows of sweeps as they are, those recorded as running whose writer is gone as interrupted."""
+    id_at, key_at, status_at = (names.index(name) for name in ("id", "key", "status"))
+    for row in rows:
+        gone = row[status_at] == "running" and is_abandoned(location, int(str(row[id_at])), str(row[key_at]))
+        yield (*row[:status_at], "interrupted", *row[status_at + 1 :]) if gone else row
+
+
+def forget(location: StoreLocation, key: str) -> None:
+    """Remove what a writer that is gone has left beside the store."""
+    if location.path is not None and _is_free(_lock_path(location.path, key)):
+        _lock_path(location.path, key).unlink(missing_ok=True)
+
+
+def _lock_path(store: Path, key: str) -> Path:
+    return store.with_name(f"{store.name}.running-{key}")
+
+
+def _locked_file(path: Path, location: StoreLocation) -> BinaryIO:
+    try:
+        file = path.open("ab")
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        raise StoreError(
+            f"The store {location.display} cannot be written: {path.name} beside it: {error.strerror}.",
+            hint="Check free space, and that you may write the directory.",
+        ) from error
+    return file
+
+
+def _is_free(path: Path) -> bool:
+    """Whether nobody holds a lock file; a file that cannot be read tells nothing, so it counts as held."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return True
+    except OSError:  # held, or on a file system without locks
+        return False
+    return True
+
+
+def _server_name(store_id: str, sweep_id: int) -> tuple[int, int]:
+    return zlib.crc32(store_id.encode()) & _POSITIVE, sweep_id & _POSITIVE
