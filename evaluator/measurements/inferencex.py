@@ -90,8 +90,9 @@ def _side(document: Document, prefix: str) -> SideRecord:
 
 
 def _drafting(document: Document) -> str | None:
+    """The drafting method; None where there is none. Its name moved from `mtp` to `spec_decoding`."""
     stated = text(document, "spec_decoding", "mtp")
-    return "none" if stated is not None and stated.lower() in {"off", "false", "0"} else stated
+    return None if stated is not None and stated.lower() in {"off", "false", "0"} else stated
 
 
 def _true(document: Document, name: str) -> bool:

@@ -10,7 +10,6 @@ from evaluator.measurements.building import (
     TPOT_EXCLUSIVE,
     TPOT_INCLUSIVE,
     TTFT,
-    BadItem,
     Item,
     ReadResult,
     number,
@@ -75,6 +74,14 @@ def _own_side(row: Mapping[str, str], side: str) -> SideRecord:
     return SideRecord(**sizes, batch_size=number(row, f"{side}_batch_size", "batch_size"))
 
 
+_PEER_DEFINITIONS = {
+    "ttft_ms_mean": TTFT,
+    "tpot_exclusive_ms_mean": TPOT_EXCLUSIVE,
+    "e2e_ms_mean": "ttft + (output tokens - 1) x tpot",
+    "output_tokens_per_s": "generated tokens a second of one instance",
+}
+
+
 def read_aiconfigurator(path: Path) -> ReadResult:
     """pareto.csv and best_config_topn.csv of AIConfigurator. Every definition says that they are predictions."""
     return read_rows(path, AICONFIGURATOR, AICONFIGURATOR_COLUMNS, _aiconfigurator_item)
@@ -84,17 +91,17 @@ def _aiconfigurator_item(row: Mapping[str, str]) -> Item:
     both = "(p)tp" in row
     prefill, decode = (_peer_side(row, "(p)"), _peer_side(row, "(d)")) if both else (_peer_side(row, ""),) * 2
     devices = whole(row, "num_total_gpus")
-    rate = number(row, "tokens/s/gpu")
-    if devices is None:
-        raise BadItem("num_total_gpus is missing")
+    rate, per_device = number(row, "tokens/s"), number(row, "tokens/s/gpu")
+    if rate is None and per_device is not None and devices is not None:
+        rate = per_device * devices
     metrics = {
         "ttft_ms_mean": number(row, "ttft"),
         "tpot_exclusive_ms_mean": number(row, "tpot"),
         "e2e_ms_mean": number(row, "request_latency"),
-        "output_tokens_per_s": None if rate is None else rate * devices,
+        "output_tokens_per_s": rate,
     }
-    used = {"model", "backend", "version", "system", "isl", "osl", "concurrency", "ttft", "tpot", "tokens/s/gpu",
-            "num_total_gpus", "request_latency", "gemm", "kvcache"}  # fmt: skip
+    used = {"model", "backend", "version", "system", "isl", "osl", "concurrency", "ttft", "tpot", "tokens/s",
+            "tokens/s/gpu", "num_total_gpus", "request_latency", "gemm", "kvcache"}  # fmt: skip
     used |= {
         f"{side}{name}" for side in ("", "(p)", "(d)") for name in ("tp", "pp", "dp", "moe_tp", "moe_ep", "workers")
     }
@@ -113,7 +120,7 @@ def _aiconfigurator_item(row: Mapping[str, str]) -> Item:
         prefill=prefill,
         decode=decode,
         metrics=metrics,
-        definitions=dict.fromkeys(metrics, PREDICTED + "its own definition"),
+        definitions={name: PREDICTED + text for name, text in _PEER_DEFINITIONS.items()},
         extra=rest(row, used),
     )
 
