@@ -30,11 +30,12 @@ POINTS_A_PAIR = 60  # a pair measured more often does not count for more
 LEAST_POINTS = 8
 LATENCIES = ("ttft_ms_mean", "tpot_exclusive_ms_mean")
 # What the measured points of many servers identify across models: more numbers fit them better and predict pairs that
-# were left out worse (docs/explanation/accuracy.md). A user's own points of one server identify them all.
+# were left out worse (docs/explanation/accuracy.md). For trtllm that is none: its points differ by server and client,
+# from 10 ms a request to 130. A user's own points of one server identify them all.
 SHIPPED_NUMBERS: Mapping[str, tuple[str, ...]] = {
     "sglang": ("request_ms",),
     "vllm": ("request_ms",),
-    "trtllm": ("request_ms",),
+    "trtllm": (),
     "vllm_v0": ("step_ms", "step_per_decode_ms"),
     "eager": ("layer_ms", "prefill_factor"),
 }
@@ -118,14 +119,18 @@ def fit_with_pairs_held_out(
     """The fit to every point, and one without each pair. Every fit begins at `start`: none has seen its pair."""
     if len(points) < LEAST_POINTS:
         raise InputError(f"{len(points)} points of {start.name}: a fit needs at least {LEAST_POINTS}")
-    whole = fit_engine([one.point for one in points], start, names=SHIPPED_NUMBERS[start.name])
+    whole = _fit(points, start)
     on_pair(f"{start.name}: {len(points)} points")
     held_out = {}
     for pair in sorted({one.pair for one in points}):
-        others = [one.point for one in points if one.pair != pair]
-        held_out[pair] = fit_engine(others, start, names=SHIPPED_NUMBERS[start.name]) if others else start
+        held_out[pair] = _fit([one for one in points if one.pair != pair], start)
         on_pair(f"{start.name} without {pair[1]} on {pair[0]}")
     return FittedEngine(profile=whole, held_out=held_out, source=source)
+
+
+def _fit(points: Sequence[EnginePoint], start: EngineProfile) -> EngineProfile:
+    names = SHIPPED_NUMBERS[start.name]
+    return fit_engine([one.point for one in points], start, names=names) if points and names else start
 
 
 def _say(text: str) -> None:
