@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import isqrt
 
 from evaluator.device import DeviceProfile
+from evaluator.measured_flags import RECIPE_IDS, Served, flags_of
 from evaluator.measured_models import Unmatched, measured_model, measured_precision
 from evaluator.model import ModelSpec, MoeMlp
 from evaluator.plan import Plan
@@ -32,9 +33,6 @@ SOURCE_YEARS: Mapping[str, int] = {"argonne-lcf/LLM-Inference-Bench": 2024, "Mut
 LAST_YEAR_WITHOUT_GRAPHS = 2023
 LAST_YEAR_OF_VLLM_V0 = 2024
 FIRST_VLLM_V1 = (0, 8)  # the release from which vLLM schedules in a process of its own
-# The client of these points draws lengths uniformly in 0.8-1 of nominal; engines behind it poll every 10 or 30 steps.
-RANGED_IDS = re.compile(r"^(?:2026_\d\d_\d\d_|dsr1_|minimaxm2_5_|gptoss_|glm5_|qwen3_5_)")
-SHORTEST_RANGED = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +51,7 @@ class Deployment:
     users: int
     shortest: float = 1.0
     poll_steps: int = 1
+    token_budget: int | None = None  # a launch flag; None is the engine's own
     batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
     instances: int = 1  # that decode
@@ -101,14 +100,26 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
     if record.input_length is None or record.output_length is None:
         raise Unmatched("lengths not stated")
     extra = json.loads(record.extra)
-    ranged = bool(RANGED_IDS.match(str(extra.get("id", ""))))
-    apart = record.mode == "disaggregated"
-    decode, repairs = (record.decode, ()) if apart or not ranged else repaired(record.decode)
+    apart, point_id = record.mode == "disaggregated", str(extra.get("id", ""))
+    decode, repairs = repaired(record.decode) if RECIPE_IDS.match(point_id) and not apart else (record.decode, ())
     plan = _plan(model, decode)
     instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (1, 0, None)
     users = record.concurrency or (None if decode.batch_size is None else decode.batch_size * plan.dp)
     if users is None:
         raise Unmatched("concurrency not stated")
+    engine = engine_of(record.engine, record.engine_version, _year(extra))
+    flags = flags_of(
+        Served(
+            point_id=point_id,
+            engine=engine,
+            model=model_name,
+            device=device.name,
+            precision=record.precision or "",
+            users=users,
+            input_length=record.input_length,
+            tp=plan.tp,
+        )
+    )
     return Deployment(
         model_name=model_name,
         model=model,
@@ -116,19 +127,20 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         precision=measured_precision(
             model,
             record.precision,
-            record.kv_precision,
+            record.kv_precision or ("fp8" if flags.narrow_keys else None),
             linear=extra.get("gemm_quant_mode"),
             experts=extra.get("moe_quant_mode"),
         ),
         plan=plan,
-        engine=engine_of(record.engine, record.engine_version, _year(extra)),
+        engine=engine,
         mode=record.mode or "aggregated",
         input_length=round(record.input_length),
         output_length=max(1, round(record.output_length)),
         users=round(users),
-        shortest=SHORTEST_RANGED if ranged else 1.0,
+        shortest=flags.shortest,
         batched=extra.get("value_scope") == "batch_total",
-        poll_steps=_ranged_steps(record, users) if ranged else 1,
+        poll_steps=flags.poll_steps,
+        token_budget=None if apart else flags.token_budget,
         repairs=repairs,
         instances=instances,
         prefill_instances=prefill_instances,
@@ -142,14 +154,6 @@ def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]
     if not prefill.instances or not decode.instances or prefill.tp is None or decode.tp is None:
         raise Unmatched("disaggregated: number or plan of the instances not stated")
     return decode.instances, prefill.instances, _plan(model, prefill)
-
-
-def _ranged_steps(record: MeasurementRecord, users: float) -> int:
-    """A flag of the SGLang servers behind that client: they look for requests every 10 decode steps, 30 from 16 users
-    on."""
-    if engine_of(record.engine) != "sglang":
-        return 1
-    return 10 if users < 16 else 30
 
 
 def engine_of(name: str | None, version: str | None = None, year: int | None = None) -> str | None:

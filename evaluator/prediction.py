@@ -5,6 +5,7 @@ Not here: where deployments come from (evaluator.deployments), and how wrong the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from evaluator.capture import CaptureRequest, capture
@@ -107,6 +108,11 @@ def prompt_tables_of(
     return [None if side is None else next(made) for side in sides]
 
 
+def as_launched(deployment: Deployment, engine: EngineProfile) -> EngineProfile:
+    """The engine with the launch flags that are known of a deployment."""
+    return engine if deployment.token_budget is None else replace(engine, token_budget=deployment.token_budget)
+
+
 def loop_of(deployment: Deployment) -> ClosedLoop:
     """The closed loop of one replica of a deployment, with its share of the users."""
     return ClosedLoop(
@@ -142,6 +148,7 @@ def predictions(
     Phases measured alone (`prefill`, `decode`) and batches that are all there at the start follow the batch's own
     definition; everything else is the closed loop."""
     users, outputs = deployment.users_of_replica, deployment.output_length
+    engine = as_launched(deployment, engine)
     table = launched(table, engine.launch_s(deployment.layers))
     prefill, decode = prompt_batch_s(table, engine, users), decode_steps_s(table, engine)[users]
     if deployment.mode in {"prefill", "decode"}:

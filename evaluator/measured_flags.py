@@ -1,0 +1,80 @@
+"""Launch flags of servers behind measured points, where the recipe of a source is public.
+
+They are read off the recipes, never fitted. Not here: matching (evaluator.deployments) and what a flag does to the
+schedule (evaluator.serving)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+SHORTEST_RANGED = 0.8
+# Ids of points by InferenceX (github.com/SemiAnalysisAI/InferenceX, benchmarks/single_node/*.sh, seen at 34bc7c4).
+# Its client draws lengths uniformly in 0.8-1 of nominal and sends ten prompts a user.
+RECIPE_IDS = re.compile(r"^(?:2026_\d\d_\d\d_|dsr1_|minimaxm2_5_|gptoss_|glm5_|qwen3_5_)")
+LOWEST_BUDGET = 8192  # of the DeepSeek recipes for TensorRT-LLM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What a recipe sets; None is the engine's own choice."""
+
+    shortest: float = 1.0  # of nominal length
+    poll_steps: int = 1  # decode steps between two looks at the queue
+    token_budget: int | None = None
+    narrow_keys: bool = False  # keys and values in eight bits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What of a point chooses its recipe's flags."""
+
+    point_id: str
+    engine: str | None
+    model: str
+    device: str
+    precision: str
+    users: float
+    input_length: float
+    tp: int
+
+
+def flags_of(served: Served) -> Flags:
+    """The flags of a point's server, as far as they are public."""
+    if not RECIPE_IDS.match(served.point_id):
+        return Flags()
+    budget, narrow = _known(served)
+    return Flags(
+        shortest=SHORTEST_RANGED,
+        poll_steps=_poll_steps(served),
+        token_budget=budget,
+        narrow_keys=narrow,
+    )
+
+
+def _poll_steps(served: Served) -> int:
+    """--scheduler-recv-interval: SGLang looks for requests every 10 decode steps, 30 from 16 users on."""
+    if served.engine != "sglang":
+        return 1
+    return 30 if served.users >= 16 and not _four_wide_fp8(served) else 10
+
+
+def _four_wide_fp8(served: Served) -> bool:
+    return served.precision == "fp8" and served.tp == 4 and "DeepSeek" in served.model
+
+
+def _known(served: Served) -> tuple[int | None, bool]:
+    """(token budget, whether keys and values are narrow)."""
+    family = next((name for name in ("DeepSeek", "gpt-oss", "MiniMax") if name in served.model), None)
+    blackwell = served.device.startswith(("b200", "b300"))
+    if (served.engine, family) == ("sglang", "DeepSeek"):
+        return (16384 if served.precision == "fp4" else 8192 if _four_wide_fp8(served) else 32768), True
+    if (served.engine, family) == ("trtllm", "DeepSeek"):
+        return max(LOWEST_BUDGET, round(served.users + served.input_length + 64 + 63) // 64 * 64), True
+    if (served.engine, family) == ("trtllm", "gpt-oss"):
+        return 20000, True
+    if (served.engine, family) == ("vllm", "gpt-oss"):
+        return 8192, blackwell
+    if (served.engine, family) == ("vllm", "MiniMax"):
+        return (round(2 * served.input_length), True) if blackwell else (8192, False)
+    return None, False
