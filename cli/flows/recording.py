@@ -50,7 +50,10 @@ from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, r
 
 LONG = {short: long for long, short in SHORT.items()}
 Operators = dict[str, OperatorSet]
-PHASES: Mapping[str, Phase] = {"prefill": "prefill", "decode": "decode", "aggregated": "aggregated"}
+# Both sides apart are compared as one: their scenario is that of the decode instances.
+PHASES: Mapping[str, Phase] = {
+    "prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
