@@ -4,7 +4,9 @@ Not here: how numbers are made. Names, sources and other texts that change no nu
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from evaluator.canonical import canonical, content_key
 from evaluator.device import DeviceProfile
@@ -31,6 +33,9 @@ from store.records import (
     WorkloadBinRecord,
     WorkloadRecord,
 )
+
+if TYPE_CHECKING:
+    from evaluator.traces import TraceSummary
 
 
 def model_record(name: str, spec: ModelSpec) -> ModelRecord:
@@ -88,8 +93,8 @@ def plan_record(plan: Plan) -> PlanRecord:
     return PlanRecord(**asdict(plan))
 
 
-def workload_record(workload: Workload) -> WorkloadRecord:
-    """What is served; the user's name for it is in no key."""
+def workload_record(workload: Workload, *, trace: TraceSummary | None = None) -> WorkloadRecord:
+    """What is served; the user's name for it is in no key, nor is the trace it was reduced from."""
     bare = replace(workload, name=None)
     total = sum(bin_.weight for bin_ in workload.bins)
     bins = tuple(
@@ -117,9 +122,15 @@ def workload_record(workload: Workload) -> WorkloadRecord:
         max_batched_tokens=workload.max_batched_tokens,
         mtp_tokens=workload.mtp_tokens,
         mtp_acceptance=canonical(workload.mtp_acceptance),
-        spec=canonical(bare),
+        spec=canonical(bare) if trace is None else _with_trace(canonical(bare), trace),
         bins=bins,
     )
+
+
+def _with_trace(spec: str, trace: TraceSummary) -> str:
+    # The restored record does not have it: no number depends on it.
+    about = {"requests": trace.requests, "skipped": trace.skipped, "sha256": trace.sha256}
+    return canonical({**json.loads(spec), "trace": about})
 
 
 def _mean_input(bins: tuple[WorkloadBinRecord, ...]) -> float:

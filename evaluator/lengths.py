@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.workload import LengthBin
+from evaluator.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
 LARGEST_FILE_BYTES = 1_000_000
 LARGEST_BIN_COUNT = 1_000
 LARGEST_LENGTH = 16_777_216
+LARGEST_NUMBER = 1e300  # what is larger overflows in sums
 _INPUT_KEYS = {"min_tokens", "max_tokens", "weight", "prefix_cache_hit_rate", "output_min_tokens", "output_max_tokens"}
 _OUTPUT_KEYS = {"min_tokens", "max_tokens", "weight"}
 
@@ -67,20 +69,13 @@ def mean_output_length(bins: Sequence[LengthBin]) -> float:
 
 
 def _read_yaml(path: Path) -> Mapping[str, Any]:
-    import yaml
-
-    try:
-        size = path.stat().st_size
-        if size > LARGEST_FILE_BYTES:
-            raise InputError(
-                f"{path}: {size} bytes is too large for a length distribution (at most {LARGEST_FILE_BYTES})",
-                hint="reduce a request log with: sweepdb workloads add NAME --trace FILE",
-            )
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a YAML file: {str(error).splitlines()[0]}") from error
+    text = read_text(
+        path,
+        largest_bytes=LARGEST_FILE_BYTES,
+        what="a length distribution",
+        hint="reduce a request log with: sweepdb workloads add NAME --trace FILE",
+    )
+    document = parse_yaml(text, str(path))
     if not isinstance(document, Mapping):
         raise InputError(f"{path}: expected a mapping with a list of bins", hint=_EXAMPLE)
     return document
@@ -108,8 +103,8 @@ def _checked_row(row: object, where: str, known: set[str]) -> Mapping[str, float
         if name not in row:
             raise InputError(f"{where}: {name} is missing")
     for name, value in row.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise InputError(f"{where}: {name} must be a finite number, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST_NUMBER:
+            raise InputError(f"{where}: {name} must be a finite number, not {str(value)[:40]}")
     _check_interval(row, where, "min_tokens", "max_tokens", smallest=0)
     if row["weight"] <= 0:
         raise InputError(f"{where}: weight must be above 0, not {row['weight']}")

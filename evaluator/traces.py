@@ -123,7 +123,11 @@ def _lines(path: Path, digest: hashlib._Hash) -> Iterator[str]:
                 f"{path}: {size} bytes is too large for a trace (at most {LARGEST_FILE_BYTES}); sample it first"
             )
         with path.open("rb") as file:
+            read = 0  # a pipe has no size
             while line := file.readline(LARGEST_LINE_BYTES + 1):
+                read += len(line)
+                if read > LARGEST_FILE_BYTES:
+                    raise InputError(f"{path}: too large for a trace (at most {LARGEST_FILE_BYTES}); sample it first")
                 if len(line) > LARGEST_LINE_BYTES:
                     raise InputError(
                         f"{path}: a line is longer than {LARGEST_LINE_BYTES} bytes; this is not a request log"

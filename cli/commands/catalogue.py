@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import FormatOption, OutputOption, StoreOption
+from cli.options import FormatOption, OutputOption, StoreOption, parse_rates
 from cli.output import check_format, say, write_rows
 from store.errors import InputError
 
@@ -120,6 +120,8 @@ def workloads(  # noqa: PLR0917  one parameter an option
     trace_bins: Annotated[int, typer.Option(help="quantiles of prompt length a trace is reduced to")] = 16,
     prefix_cache_hit_rate: Annotated[float, typer.Option(help="share of a prompt found in cache, [0, 1)")] = 0.0,
     max_batched_tokens: Annotated[int, typer.Option(help="token budget of one step of a replica")] = 8192,
+    num_mtp_tokens: Annotated[int, typer.Option(help="tokens drafted a step, 0-9")] = 0,
+    mtp_acceptance_rate: Annotated[str | None, typer.Option(help="acceptance of each drafted token")] = None,
     format_: FormatOption = "table",
     output: OutputOption = None,
     store: StoreOption = None,
@@ -131,7 +133,8 @@ def workloads(  # noqa: PLR0917  one parameter an option
     if action == "list":
         columns, rows = flow.listed(store)
     elif action == "show" and name is not None:
-        columns, rows = flow.shown(name, store)
+        sentence, (columns, rows) = flow.shown(name, store)
+        say(sentence)
     elif action == "add" and name is not None:
         if (trace is None) == (input_length is None):
             raise InputError("workloads add needs --input-length (a number or a FILE) or --trace FILE")
@@ -144,6 +147,8 @@ def workloads(  # noqa: PLR0917  one parameter an option
             trace_bins=trace_bins,
             prefix_cache_hit_rate=prefix_cache_hit_rate,
             max_batched_tokens=max_batched_tokens,
+            mtp_tokens=num_mtp_tokens,
+            mtp_acceptance=parse_rates(mtp_acceptance_rate, "--mtp-acceptance-rate"),
         )
         say(said)
         return 0

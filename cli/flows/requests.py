@@ -177,8 +177,7 @@ def _serving_model(name: str, store_url: str | None) -> _Serving:
 
 def _workloads(options: SweepOptions, serving: _Serving, store_url: str | None) -> tuple[Workload, ...]:
     if options.workload_names:
-        if options.input_length is not None:
-            raise InputError("give --workload or --input-length, not both")
+        _check_alone(options)
         from cli.flows.workloads import stored_workload
 
         return tuple(stored_workload(name, store_url) for name in options.workload_names)
@@ -198,6 +197,24 @@ def _workloads(options: SweepOptions, serving: _Serving, store_url: str | None) 
         return (_fixed(options.input_length, options.output_length, common),)
     bins = load_distribution(Path(options.input_length), output_length=options.output_length)
     return (workload_of(input_length=None, output_length=mean_output_length(bins), bins=bins, **common),)  # type: ignore[arg-type]
+
+
+def _check_alone(options: SweepOptions) -> None:
+    """Refuse options that a named workload would silently overrule."""
+    if options.input_length is not None:
+        raise InputError("give --workload or --input-length, not both")
+    for option, given in (
+        ("--output-length", options.output_length is not None),
+        ("--prefix-cache-hit-rate", options.prefix_cache_hit_rate != 0),
+        ("--max-batched-tokens", options.max_batched_tokens is not None),
+        ("--num-mtp-tokens", options.mtp_tokens != 0),
+        ("--mtp-acceptance-rate", options.mtp_acceptance is not None),
+    ):
+        if given:
+            raise InputError(
+                f"a named workload brings its own settings: drop {option}",
+                hint="sweepdb workloads add stores another under another name",
+            )
 
 
 def _fixed(input_length: str, output_length: float, common: Mapping[str, Any]) -> Workload:

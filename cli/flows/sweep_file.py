@@ -6,14 +6,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from evaluator.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
+LARGEST_FILE_BYTES = 1_000_000
 Overrides = dict[str, Any]  # fields of SweepOptions, checked here
 
 
 def read_sweep_file(path: Path) -> list[Overrides]:
     """What the file says instead of the command's options: once for each of its workloads times its precisions."""
-    document = _mapping(_parsed(path), f"{path}: the file", hint=f"keys: {', '.join(sorted(_KNOWN))}")
+    text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="a sweep file")
+    document = _mapping(parse_yaml(text, str(path)), f"{path}: the file", hint=f"keys: {', '.join(sorted(_KNOWN))}")
     base = {key: value for key, value in document.items() if key not in {"workloads", "precisions"}}
     shared = _checked(base, set(_KINDS), str(path), listed=_KNOWN)
     return [
@@ -21,21 +24,6 @@ def read_sweep_file(path: Path) -> list[Overrides]:
         for workload in _parts(document, "workloads", _WORKLOAD_KEYS, path)
         for precision in _parts(document, "precisions", _PRECISION_KEYS, path)
     ]
-
-
-def _parsed(path: Path) -> object:
-    import yaml
-
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file in UTF-8") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"line {mark.line + 1}: " if mark is not None else ""
-        raise InputError(f"{path}: not a YAML file: {where}{getattr(error, 'problem', None) or error}") from error
 
 
 def _mapping(data: object, where: str, hint: str | None = None) -> Mapping[str, object]:
@@ -131,6 +119,7 @@ def _kinds(fields: str, expected: str, read: Callable[[object], object]) -> dict
 _KINDS: Mapping[str, Kind] = {
     "model": ("models", "a name or a list of names", _names),
     "device": ("devices", "a name or a list of names", _names),
+    "workload": ("workload_names", "a name or a list of names", _names),
     **_kinds("models devices modes workload_names", "a name or a list of names", _names),
     **_kinds("num_devices prefill_devices decode_devices", "a whole number", _whole),
     **_kinds("max_batched_tokens mtp_tokens mxfp4_group_size", "a whole number", _whole),
@@ -144,6 +133,7 @@ _KINDS: Mapping[str, Kind] = {
 }
 _KNOWN = {*_KINDS, "workloads", "precisions"}
 _WORKLOAD_KEYS = {
+    "workload",
     "input_length",
     "output_length",
     "prefix_cache_hit_rate",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 from evaluator.identity import workload_record
@@ -14,6 +16,7 @@ from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
+from store.records import WorkloadRecord
 from store.workloads import get_workload, list_workloads, put_workload
 
 Table = tuple[list[str], list[list[object]]]
@@ -46,16 +49,17 @@ def add(
     trace_bins: int,
     prefix_cache_hit_rate: float,
     max_batched_tokens: int,
+    mtp_tokens: int = 0,
+    mtp_acceptance: tuple[float, ...] | None = None,
 ) -> str:
-    """Store a workload under a name; the trace itself is not kept. Returns what was stored, in one sentence."""
-    said = ""
+    """Store a workload under a name; of a trace its bins and its hash. Returns what was stored, in one sentence."""
+    _check_name(name)
+    summary = None
     if trace is not None:
         if output_length is not None:
             raise InputError("a trace brings its own output lengths: drop --output-length")
         summary = read_trace(trace, input_bins=trace_bins)
         bins, fixed = summary.bins, None
-        skipped = f"{summary.skipped} without prompt or output skipped"
-        said = f" from {summary.requests:,} requests ({skipped}), sha256 {summary.sha256[:12]}"
     elif input_length is not None and input_length.isdigit():
         bins, fixed = (), int(input_length)
     else:
@@ -68,13 +72,33 @@ def add(
         bins=bins,
         prefix_cache_hit_rate=prefix_cache_hit_rate,
         max_batched_tokens=max_batched_tokens,
+        mtp_tokens=mtp_tokens,
+        mtp_acceptance=mtp_acceptance,
         name=name,
     )
     create_if_missing(parse_url(store_url))
-    record = workload_record(workload)
+    record = workload_record(workload, trace=summary)
     with open_store(store_url) as store:
         put_workload(store, record)
-    return f"workload {name}: {record.label}, mean prompt {record.input_length_mean:.0f} tokens{said}"
+    return _described(record)
+
+
+def _check_name(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise InputError(
+            f"{name!r} is no name for a workload", hint="letters, digits, dots, dashes and underscores, at most 100"
+        )
+
+
+def _described(record: WorkloadRecord) -> str:
+    """One sentence on a named workload, and on the trace it comes from."""
+    text = f"workload {record.name}: {record.label}, mean prompt {record.input_length_mean:.0f} tokens"
+    trace = json.loads(record.spec).get("trace")
+    if trace is not None:
+        text += f", from a trace of {trace['requests']:,} requests"
+        text += f" ({trace['skipped']:,} more without prompt or output)" if trace["skipped"] else ""
+        text += f", sha256 {trace['sha256']}"
+    return text
 
 
 def listed(store_url: str | None) -> Table:
@@ -85,10 +109,14 @@ def listed(store_url: str | None) -> Table:
     return columns, [[item.name, item.label, item.bins, item.input_length_mean, item.output_length] for item in found]
 
 
-def shown(name: str, store_url: str | None) -> Table:
-    """The bins of a named workload, or its one pair of lengths."""
+def shown(name: str, store_url: str | None) -> tuple[str, Table]:
+    """A sentence on a named workload; and its bins, or its one pair of lengths."""
     with open_store(store_url) as store:
         record = get_workload(store, name)
+    return _described(record), _bins(record)
+
+
+def _bins(record: WorkloadRecord) -> Table:
     columns = ["bin", "min_input_length", "max_input_length", "input_length", "output_length", "weight", "hit_rate"]
     if record.input_length is not None:
         length = record.input_length

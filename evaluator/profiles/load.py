@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.device import DeviceProfile, Link
+from evaluator.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
 Family = Literal["auto", "theoretical", "calibrated"]
@@ -110,25 +111,13 @@ def resolve(name: str) -> str:
 
 def profile_from_file(path: Path) -> DeviceProfile:
     """The profile in a YAML file, every key checked."""
-    try:
-        if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise InputError(f"{path}: too large for a device profile")
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file") from error
+    text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="a device profile")
     return profile_from_text(text, str(path))
 
 
 def profile_from_text(text: str, where: str) -> DeviceProfile:
     """The profile in YAML text; `where` names its file in errors."""
-    import yaml
-
-    try:
-        data = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe loaders
-    except yaml.YAMLError as error:
-        raise InputError(f"{where}: not a YAML file: {str(error).splitlines()[0]}") from error
+    data = parse_yaml(text, where)
     if not isinstance(data, Mapping):
         raise InputError(f"{where}: expected a mapping of profile keys")
     return _checked(data, where)

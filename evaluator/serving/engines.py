@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.canonical import content_key
+from evaluator.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
 Admission = Literal["prefill_first", "mixed"]
 FOLDER = "serving/profiles"
 KEY_LENGTH = 8  # digits of a content key in a label
 LONGEST_NAME = 40
+LARGEST_FILE_BYTES = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,12 +164,7 @@ def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> Engin
 
 def engine_from_file(path: Path) -> FittedEngine:
     """A profile that somebody fitted to their own measurements."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not a text file in UTF-8") from error
+    text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="an engine profile")
     return from_mapping(_parsed(text, str(path)), str(path))
 
 
@@ -258,12 +255,7 @@ def _admission(value: object) -> Admission:
 
 
 def _parsed(text: str, where: str) -> dict[str, Any]:
-    import yaml
-
-    try:
-        content: object = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506  both are safe
-    except yaml.YAMLError as error:
-        raise InputError(f"{where}: not a YAML file: {getattr(error, 'problem', None) or error}") from error
+    content = parse_yaml(text, where)
     if not isinstance(content, dict):
         raise InputError(f"{where}: an engine profile is a mapping", hint=_HINT)
     return content

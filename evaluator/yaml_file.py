@@ -1,0 +1,53 @@
+"""YAML that a user wrote, read in bounded time and memory: whatever is wrong with it is one sentence.
+
+Not here: what the document must hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from store.errors import InputError
+
+DEEPEST = 32
+
+
+def read_text(path: Path, *, largest_bytes: int, what: str, hint: str | None = None) -> str:
+    """The text of a file of at most so many bytes; no more of it is ever read (a device has no size)."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            content = file.read(largest_bytes + 1) if size <= largest_bytes else b""
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    if size > largest_bytes or len(content) > largest_bytes:
+        found = f"{size} bytes is" if size > largest_bytes else "its content is"
+        raise InputError(f"{path}: {found} too large for {what} (at most {largest_bytes})", hint=hint)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a text file in UTF-8") from error
+
+
+def parse_yaml(text: str, where: str) -> object:
+    """What YAML text holds; `where` names its file in errors."""
+    import yaml
+
+    # libyaml is ten times faster, but nesting without end would overflow its stack: events are looked at first.
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        depth = 0
+        for event in yaml.parse(text, Loader=loader):
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise InputError(f"{where}: not a YAML file of ours: more than {DEEPEST} levels deep")
+        return yaml.load(text, Loader=loader)  # noqa: S506  both are safe loaders
+    except yaml.YAMLError as error:
+        raise InputError(f"{where}: not a YAML file: {_problem(error)}") from error
+    except ValueError as error:  # a date in month 13, a number of five thousand digits
+        raise InputError(f"{where}: not a YAML file: {error}") from error
+
+
+def _problem(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    line = "" if mark is None else f"line {mark.line + 1}: "
+    return line + str(getattr(error, "problem", None) or str(error).splitlines()[0])
