@@ -71,6 +71,33 @@ _LIMIT_PHASES = (
     ("e2e_ms", "--e2e-limits", ("aggregated",)),
     ("min_tokens_per_s_per_user", "--min-tokens-per-s-per-user", ("decode", "aggregated")),
 )
+_LIMIT_PARAMETERS = {
+    "ttft_ms": ("--ttft-limits", "ttft_limit_ms"),
+    "tpot_ms": ("--tpot-limits", "tpot_limit_ms"),
+    "e2e_ms": ("--e2e-limits", "e2e_limit_ms"),
+    "min_tokens_per_s_per_user": ("--min-tokens-per-s-per-user", "min_user_rate"),
+}
+_TIME_OPTIONS = frozenset(option for option, _ in _LIMIT_PARAMETERS.values())
+_PAIR_PARAMETERS = {
+    "num_devices": ("--num-devices", "num_devices"),
+    "target_qps": ("--target-qps", "target_qps"),
+    "prefill_device": ("--prefill-device", "prefill_device"),
+    "decode_device": ("--decode-device", "decode_device"),
+    "prefill_devices_per_instance": ("--prefill-devices-per-instance", "prefill_instance_devices"),
+    "decode_devices_per_instance": ("--decode-devices-per-instance", "decode_instance_devices"),
+    "kv_transfer_gb_per_s": ("--kv-transfer-gb-per-s", "kv_transfer_bytes_per_s"),
+}
+_INSTEAD = {
+    **{
+        (report, "--num-devices"): "--instance-devices N keeps instances of that size"
+        for report in ("best", "prefill", "decode")
+    },
+    ("best", "--mode"): "ask sweepdb query prefill, decode or pd-ratio",
+    **{
+        ("coverage", option): "coverage lists what is stored, whatever its numbers; ask best"
+        for option in _TIME_OPTIONS
+    },
+}
 _EVERY_PAIR = 2**40
 
 
@@ -115,6 +142,33 @@ def _check_limits(question: Question, phases: tuple[str, ...]) -> None:
         raise InputError(
             "--e2e-limits holds for aggregated rows only; this report pairs separate phases too",
             hint="limit --ttft-limits and --tpot-limits instead",
+        )
+
+
+def check_used(question: Question, named: Collection[str]) -> None:
+    """Refuse what is given and would be ignored; `named` are the parameters of the SQL that answers."""
+    limits, pairs, options = question.limits, question.pairs, question.options
+    given = {
+        "--mode": None if SHAPES[question.report].has_mode else options.mode,
+        "--vary": None if "vary" in named else options.vary or None,
+        "--mix": None if "mix_workloads" in named else options.mix or None,
+        "--rank-by": None if "objective" in named else question.rank_by,
+        "--price-date": None if "price_date" in named else options.price_date,
+        "--all-pairs": None if "all_pairs" in named else pairs.all_pairs or None,
+        "--reserved-memory-gb": None if {"reserved_gib"} & set(named) or limits.reserved_gib == 10 else 0,
+        **{
+            option: None if parameter in named else getattr(group, name)
+            for group, names in ((limits, _LIMIT_PARAMETERS), (pairs, _PAIR_PARAMETERS))
+            for name, (option, parameter) in names.items()
+        },
+    }
+    if question.report == "curve":  # by definition without limits on time, and drawn beside answers that have them
+        given = {option: value for option, value in given.items() if option not in _TIME_OPTIONS}
+    unused = [option for option, value in given.items() if value is not None]
+    if unused:
+        raise InputError(
+            f"report {question.report} makes no use of {', '.join(unused)}",
+            hint=_INSTEAD.get((question.report, unused[0]), f"leave {'it' if len(unused) == 1 else 'them'} out"),
         )
 
 

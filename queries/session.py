@@ -12,7 +12,7 @@ from typing import Self
 from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
 from queries.library import SCOPED, Report, report
-from queries.parameters import SHAPES, parameters_of, phases_of
+from queries.parameters import SHAPES, check_used, parameters_of, phases_of
 from queries.pinned import resolve_pinned
 from queries.question import Answer, Question, Scope
 from queries.scope import (
@@ -66,6 +66,7 @@ class Session:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
         asked = report(question.report)
         _check_options(question)
+        check_used(question, _parameters_named(question, asked))
         question = self._with_blend_keys(self._with_device_names(question))
         scope = self._prepare(question, pinned)
         phases = phases_of(question, scope.phases)
@@ -208,6 +209,7 @@ class Session:
                     question,
                     report="pd-ratio",
                     top=1,
+                    options=replace(question.options, mode=None),
                     pairs=replace(question.pairs, prefill_device=device, decode_device=device),
                 ),
                 pinned=pinned,
@@ -301,6 +303,14 @@ def _check_options(question: Question) -> None:
         raise InputError(f"report {name} looks at one phase", hint="--mode aggregated, prefill or decode")
     if name == "cost" and options.mode == "prefill":
         raise InputError("cost counts generated tokens; prefill instances generate none", hint="--mode decode")
+
+
+def _parameters_named(question: Question, asked: Report) -> frozenset[str]:
+    """Parameters of the SQL that answers: some reports ask another one on the way."""
+    names = asked.parameter_names
+    if question.report == "pd-counts" or question.options.mode == "pd":
+        names |= report("pd-ratio").parameter_names
+    return names | report("sensitivity-grid").parameter_names if question.report == "sensitivity" else names
 
 
 def _check_serving_models(scope: ResolvedScope) -> None:

@@ -83,7 +83,8 @@ def query(  # noqa: PLR0917  one parameter an option
     proof: Annotated[Path | None, typer.Option(help="write SQL, parameters, probes and hash to this file")] = None,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
     mode: Annotated[
-        str | None, typer.Option(help="curve, pareto, sensitivity: aggregated, prefill, decode or pd")
+        str | None,
+        typer.Option(help="which phase: aggregated, prefill or decode; devices: pd too"),
     ] = None,
     vary: Annotated[str | None, typer.Option(help="sensitivity: one or two of ttft, tpot, e2e, memory")] = None,
     mix: Annotated[list[str] | None, typer.Option(help="mix: WORKLOAD=WEIGHT, once for each workload")] = None,

@@ -126,7 +126,7 @@ def _question(options: OptimizerOptions, sweep: SweepReport, report: str, curve_
         scope=Scope(sweep=sweep.sweep),
         limits=Limits(**limits),
         definitions=PRESETS["upstream"],
-        pairs=PairOptions(num_devices=options.num_devices) if options.pd_ratio else PairOptions(),
+        pairs=PairOptions(num_devices=options.num_devices) if report == "pd-ratio" else PairOptions(),
         rank_by="balanced-qps" if report == "pd-ratio" else None,
         top=TOP,
         options=ReportOptions(mode=curve_phase),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cli.render.rows import table_lines
-from queries.question import Answer
+from queries.question import Answer, Limits
 
 _PROBES = ("prefill_probe", "decode_probe")
 _COMMON = ("rank", "device", "plan", "batch_size", "concurrency")
@@ -89,7 +89,20 @@ def bias_notes(answer: Answer) -> Iterator[str]:
 
 def header_lines(answer: Answer) -> Iterator[str]:
     """What was looked at: scope, limits, rules, versions."""
+    yield f"{answer.report}: {answer.probes_considered:,} probes of {answer.scenarios_considered} scenarios looked at\n"
+    if "reserved_gib" in answer.parameters or answer.report == "pd-counts":  # coverage judges no number
+        yield from _rule_lines(answer)
+    versions = answer.versions
+    yield (
+        f"cost model: {_listed(versions, 'family')}, serving model {_listed(versions, 'serving_model')},"
+        f" formula version {_listed(versions, 'formula_version')}\n"
+    )
+
+
+def _rule_lines(answer: Answer) -> Iterator[str]:
     limits, rules = answer.question.limits, answer.question.definitions
+    if answer.report == "curve":
+        limits = Limits(reserved_gib=limits.reserved_gib)
     said = [
         *([f"ttft <= {limits.ttft_ms:g} ms"] if limits.ttft_ms is not None else []),
         *([f"tpot <= {limits.tpot_ms:g} ms"] if limits.tpot_ms is not None else []),
@@ -101,16 +114,11 @@ def header_lines(answer: Answer) -> Iterator[str]:
         ),
         f"{limits.reserved_gib:g} GiB reserved",
     ]
-    yield f"{answer.report}: {answer.probes_considered:,} probes of {answer.scenarios_considered} scenarios looked at\n"
-    yield f"limits: {', '.join(said)}\n"
+    of_curves = " (a curve shows every point that fits memory, whatever its times)" if answer.report == "curve" else ""
+    yield f"limits: {', '.join(said)}{of_curves}\n"
     yield (
         f"rules: tpot {rules.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps},"
         f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}\n"
-    )
-    versions = answer.versions
-    yield (
-        f"cost model: {_listed(versions, 'family')}, serving model {_listed(versions, 'serving_model')},"
-        f" formula version {_listed(versions, 'formula_version')}\n"
     )
 
 
