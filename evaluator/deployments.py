@@ -104,7 +104,9 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
     decode, repairs = repaired(record.decode) if RECIPE_IDS.match(point_id) and not apart else (record.decode, ())
     plan = _plan(model, decode)
     instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (1, 0, None)
-    users = record.concurrency or (None if decode.batch_size is None else decode.batch_size * plan.dp)
+    users = record.concurrency
+    if users is None and record.mode in {"prefill", "decode"} and decode.batch_size is not None:
+        users = decode.batch_size * plan.dp  # in serving the batch is a limit, and says nothing of who asks
     if users is None:
         raise Unmatched("concurrency not stated")
     engine = engine_of(record.engine, record.engine_version, _year(extra))

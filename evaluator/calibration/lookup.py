@@ -67,8 +67,12 @@ def expert_kernels(calibration: Calibration, wanted: KernelFormat, routings: Seq
     """Kernels of routed experts to take the faster of: the format's own, and a low-latency one where there is any.
 
     Engines on devices with such kernels have them for every narrow format (TensorRT-LLM's FP8 block, NVFP4 and MXFP4
-    experts), of which tables may hold one; another format's coefficients then price its own bytes and peak."""
-    names = [product_kernel(calibration, "moe", wanted.name, tuple(f".gated.{routing}" for routing in routings))]
+    experts), of which tables may hold one; another format's coefficients then price its own bytes and peak. The same
+    holds for narrow weights that are widened for a product in 16 bits (vLLM's Marlin kernels): the 16-bit kernel."""
+    own = tuple(f".gated.{routing}" for routing in routings)
+    names = [product_kernel(calibration, "moe", wanted.name, own)]
+    if wanted.weight_bytes < FORMATS["bf16"].weight_bytes and not wanted.quantises:
+        names.append(product_kernel(calibration, "moe", "bf16", own))
     fast = tuple(f".gated.{routing}.low_latency" for routing in routings)
     if wanted.quantises and any(name.endswith(fast) for name in calibration.kernels):
         names.append(product_kernel(calibration, "moe", wanted.name, fast))

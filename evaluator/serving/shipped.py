@@ -18,7 +18,7 @@ from pathlib import Path
 from evaluator.deployments import Deployment, deployment_of
 from evaluator.measured_models import Unmatched
 from evaluator.measurements import read_measurements
-from evaluator.prediction import central_metrics, loop_of, predictions, tables_of
+from evaluator.prediction import as_launched, central_metrics, loop_of, predictions, tables_of
 from evaluator.scoring import usable
 from evaluator.serving.engines import FOLDER, STARTS, EngineProfile, FittedEngine, as_yaml
 from evaluator.serving.fit import FitPoint, Measured, fit_engine
@@ -30,12 +30,12 @@ POINTS_A_PAIR = 60  # a pair measured more often does not count for more
 LEAST_POINTS = 8
 LATENCIES = ("ttft_ms_mean", "tpot_exclusive_ms_mean")
 # What the measured points of many servers identify across models: more numbers fit them better and predict pairs that
-# were left out worse (docs/explanation/accuracy.md). For trtllm that is none: its points differ by server and client,
-# from 10 ms a request to 130. A user's own points of one server identify them all.
+# were left out worse (docs/explanation/accuracy.md). For trtllm that is no time a request: its points differ by server
+# and client, from 10 ms to 130. A user's own points of one server identify them all.
 SHIPPED_NUMBERS: Mapping[str, tuple[str, ...]] = {
     "sglang": ("request_ms",),
     "vllm": ("request_ms",),
-    "trtllm": (),
+    "trtllm": ("step_ms",),
     "vllm_v0": ("step_ms", "step_per_decode_ms"),
     "eager": ("layer_ms", "prefill_factor"),
 }
@@ -48,6 +48,19 @@ class EnginePoint:
 
     pair: tuple[str, str]
     point: Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchedPoint:
+    """Both latencies of a closed loop, of an engine with the launch flags that are known of the deployment."""
+
+    deployment: Deployment
+    point: FitPoint
+    weight: float = 1.0
+
+    def log_errors(self, engine: EngineProfile) -> tuple[float, float]:
+        """Of TTFT and TPOT."""
+        return self.point.log_errors(as_launched(self.deployment, engine))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +98,8 @@ def points_of(records: Iterable[MeasurementRecord], engine: str) -> list[EngineP
 
 def _closed_loop(record: MeasurementRecord, deployment: Deployment, table: StepTable) -> Iterable[Measured]:
     ttft, tpot = (record.metrics[name] / 1000 for name in LATENCIES)
-    yield FitPoint(table=table, loop=loop_of(deployment), ttft_s=ttft, tpot_exclusive_s=tpot)
+    point = FitPoint(table=table, loop=loop_of(deployment), ttft_s=ttft, tpot_exclusive_s=tpot)
+    yield LaunchedPoint(deployment=deployment, point=point)
 
 
 def _figures(record: MeasurementRecord, deployment: Deployment, table: StepTable) -> Iterable[Measured]:
