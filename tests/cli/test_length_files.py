@@ -1,0 +1,209 @@
+"""Length distributions from the command line: what is refused and how, and the tables that seed 002 asks for."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+
+import pytest
+from conftest_cli import Outcome, sweepdb
+
+from cli.inference import throughput_optimizer
+
+# Midpoints 500, 2000 and 6000; weights of any sum: the mean is 0.5 x 500 + 0.3 x 2000 + 0.2 x 6000 = 2050.
+LENGTHS = """bins:
+  - {min_tokens: 0, max_tokens: 1000, weight: 50}
+  - {min_tokens: 1000, max_tokens: 3000, weight: 30}
+  - {min_tokens: 3000, max_tokens: 9000, weight: 20}
+"""
+BAD = {
+    "bins: [{min_tokens: -1, max_tokens: 10, weight: 1}]": "bins[0]: min_tokens must be at least 0, not -1",
+    "bins: [{min_tokens: 0, max_tokens: 5, weight: 1}, {min_tokens: 10, max_tokens: 10, weight: 1}]": (
+        "bins[1]: max_tokens (10) must be above min_tokens (10)"
+    ),
+    "bins: [{min_tokens: 0, max_tokens: 10, weight: 0}]": "bins[0]: weight must be above 0, not 0",
+    "bins: [{min_tokens: 0, max_tokens: 10, weight: -2}]": "bins[0]: weight must be above 0, not -2",
+    "bins: [{min_tokens: 5, max_tokens: 20, weight: 1}, {min_tokens: 0, max_tokens: 10, weight: 1}]": (
+        "bins[0] begins at 5, inside bins[1] which ends at 10; bins must not overlap"
+    ),
+    "bins: []": "bins must be a list with at least one bin",
+    "bins: [{min_tokens: 0, max_tokens: 10, weight: .nan}]": "bins[0]: weight must be a finite number, not nan",
+    "": "expected a mapping with a list of bins",
+    "\x00": "not a YAML file: ",
+}
+RUN = "Qwen/Qwen3-32B --num-devices 8 --output-length 10 --compile --batch-range 24"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with one store for both commands, and a good file."""
+    path = tmp_path_factory.mktemp("lengths")
+    (path / "lengths.yaml").write_text(LENGTHS)
+    return path
+
+
+@pytest.fixture
+def optimizer(folder, monkeypatch):
+    """The drop-in command over the shared store, without curves, as a shell would run it."""
+    monkeypatch.setenv("SWEEPDB_STORE", f"sqlite:///{folder}/store.sqlite")
+    monkeypatch.setitem(sys.modules, "plotext", None)
+
+    def run(text):
+        monkeypatch.setattr(sys, "argv", ["throughput_optimizer", *text.split()])
+        out, err = io.StringIO(), io.StringIO()
+        with redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as ended:
+            throughput_optimizer.main()
+        return Outcome(ended.value.code, out.getvalue(), err.getvalue())
+
+    return run
+
+
+@pytest.fixture
+def evaluate(folder):
+    """`sweepdb evaluate` over the shared store."""
+    return lambda text: sweepdb(f"evaluate {text}", f"sqlite:///{folder}/store.sqlite")
+
+
+def assert_one_sentence(outcome, beginning):
+    """Exit 2, nothing on standard output, and one sentence (and perhaps a hint) that begins so."""
+    assert outcome.code == 2
+    assert outcome.out == ""
+    first, *hint = outcome.err.splitlines()
+    assert first.startswith(f"error: {beginning}")
+    assert len(hint) <= 1
+    assert all(line.startswith("hint: ") for line in hint)
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_s29_the_drop_in_command_names_file_bin_and_rule(optimizer, tmp_path, text):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    outcome = optimizer(f"{RUN} --input-length {path} --disagg --ttft-limits 500")
+    assert_one_sentence(outcome, f"{path}: {BAD[text]}")
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_s29_evaluate_names_file_bin_and_rule(evaluate, tmp_path, text):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    assert_one_sentence(evaluate(f"{RUN} --input-length {path}"), f"{path}: {BAD[text]}")
+
+
+def test_s29_a_file_of_ten_gigabytes_is_refused_unread(evaluate, optimizer, tmp_path):
+    path = tmp_path / "huge.yaml"
+    with path.open("wb") as file:
+        file.truncate(10 * 2**30)  # sparse: takes no disk
+    said = f"{path}: 10737418240 bytes is too large for a length distribution"
+    assert_one_sentence(evaluate(f"{RUN} --input-length {path}"), said)
+    assert_one_sentence(optimizer(f"{RUN} --input-length {path} --disagg --ttft-limits 500"), said)
+
+
+def test_s29_midpoints_stand_for_bins_and_weights_are_normalised(folder):
+    address = f"sqlite:///{folder}/named.sqlite"
+    assert sweepdb(f"workloads add mine --input-length {folder}/lengths.yaml --output-length 10", address).code == 0
+    bins = json.loads(sweepdb("workloads show mine --format json", address).out)
+    assert [(row["input_length"], row["weight"]) for row in bins] == [
+        (500, pytest.approx(0.5)), (2000, pytest.approx(0.3)), (6000, pytest.approx(0.2)),
+    ]  # fmt: skip
+
+
+def table(outcome):
+    """(aggregate row, rows of its bins) of each configuration of the printed table, as mappings."""
+    assert outcome.code == 0, outcome.err
+    lines = [line for line in outcome.out.splitlines() if line.startswith("|")]
+    header, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in map(unpiped, lines)]
+    found = []
+    for cells in rows:
+        row = dict(zip(header, cells, strict=True))
+        if row["num_input_tokens"] == "all":
+            found.append((row, []))
+        else:
+            found[-1][1].append(row)
+    return found
+
+
+def unpiped(line):
+    """A table line whose plan label has no bars of its own."""
+    return re.sub(r"TP=(\d+) \| PP=(\d+) \| DP=(\d+)", r"TP=\1 PP=\2 DP=\3", line)
+
+
+@pytest.mark.parametrize("rule", ["seed002", "upstream"])
+def test_s31_the_rows_of_bins_rebuild_the_aggregate(optimizer, folder, rule):
+    outcome = optimizer(
+        f"{RUN} --input-length {folder}/lengths.yaml --disagg --ttft-limits 3000 --prefill-rule {rule}"
+        " --max-batched-tokens 12000"
+    )
+    stored = json.loads(
+        sweepdb("query prefill --last --format json --wide --ttft-limits 3000 --preset upstream --top 20", None).out
+    )
+    makespans = {row["plan"]: row["makespan_ms"] for row in stored}
+    configurations = table(outcome)
+    assert len(configurations) == 4
+    for whole, bins in configurations:
+        tp, dp = (int(re.search(rf"{name}=(\d+)", whole["parallel"])[1]) for name in ("TP", "DP"))
+        # token/s = sum of raw input tokens of the whole batch / time: rows are those of one of dp replicas
+        tokens = dp * sum(int(row["num_input_tokens"]) * int(row["samples"]) for row in bins)
+        ttft, rate = float(whole["TTFT (ms)"]), float(whole["Throughput (token/s)"])
+        makespan = makespans[f"tp{tp}pp1dp{dp}"]
+        assert rate == pytest.approx(1000 * tokens / makespan, rel=1e-5)
+        if rule == "seed002":  # the batch runs once, so that everyone's first token comes at its end
+            assert ttft == pytest.approx(makespan, abs=0.006)
+            assert rate == pytest.approx(1000 * tokens / ttft, rel=1e-3)
+        else:
+            assert ttft <= makespan + 0.006
+
+
+def test_s32_an_aggregate_row_stands_above_a_row_for_each_bin(optimizer, folder):
+    outcome = optimizer(f"{RUN} --input-length {folder}/lengths.yaml --disagg --ttft-limits 3000")
+    for rank, (whole, bins) in enumerate(table(outcome), start=1):
+        assert (whole["Top"], whole["request_ratio"], whole["samples"]) == (str(rank), "1.000", whole["concurrency"])
+        assert bins
+        assert sum(int(row["samples"]) for row in bins) == int(whole["batch_size"])
+        for row in bins:
+            assert (row["TTFT (ms)"], row["Throughput (token/s)"], row["Top"]) == ("-", "-", "-")
+            assert {row[name] == whole[name] for name in ("num_devices", "concurrency", "parallel", "batch_size")} == {
+                True
+            }
+        lengths = [int(row["num_input_tokens"]) for row in bins]
+        assert lengths == sorted(set(lengths) & {500, 2000, 6000})
+
+
+def test_s32_aggregate_and_bins_are_two_tables_of_the_store(folder, optimizer):
+    optimizer(f"{RUN} --input-length {folder}/lengths.yaml --disagg --ttft-limits 3000")
+    address = f"sqlite:///{folder}/store.sqlite"
+    (row,) = json.loads(sweepdb("query prefill --last --top 1 --ttft-limits 3000 --format json --wide", address).out)[
+        :1
+    ]
+    shown = sweepdb("query prefill --last --top 1 --ttft-limits 3000 --composition", address).out
+    lines = [line.split() for line in shown.splitlines() if line.startswith(row["probe"])]
+    samples = {int(float(line[2])): int(line[-1]) for line in lines}
+    assert sum(samples.values()) == row["batch_size"]
+    mean = sum(length * number for length, number in samples.items()) / row["batch_size"]
+    assert row["realised_input_length_mean"] == pytest.approx(mean)
+
+
+def test_s34_what_the_seed_refuses_sweepdb_evaluates(optimizer, evaluate, folder):
+    file = f"{folder}/lengths.yaml"
+    accepted = optimizer(f"{RUN} --input-length {file} --disagg --ttft-limits 3000")
+    assert accepted.code == 0
+    refused = {
+        "--ttft-limits 3000": "a length distribution needs --disagg here",
+        "--disagg": "a length distribution needs --ttft-limits here",
+        "--disagg --ttft-limits 3000 --tpot-limits 50": "a length distribution does not support --tpot-limits here",
+        "--disagg --ttft-limits 3000 --max-batched-tokens 2000 --prefill-rule seed002": (
+            "this distribution needs chunked prefill: its mean of 2050 new tokens is above --max-batched-tokens 2000"
+        ),
+    }
+    for options, sentence in refused.items():
+        assert_one_sentence(optimizer(f"{RUN} --input-length {file} {options}"), sentence)
+    # aggregated, decode, chunks (6000 tokens over a budget of 2000) and PD ratio, in one sweep
+    assert evaluate(f"{RUN} --input-length {file} --max-batched-tokens 2000").code == 0
+    address = f"sqlite:///{folder}/store.sqlite"
+    for report in ("best", "prefill", "decode", "pd-ratio"):
+        rows = json.loads(sweepdb(f"query {report} --last --format json --wide", address).out)
+        assert rows, report
+        if report in {"best", "prefill"}:
+            assert {row["prefill_chunks"] for row in rows} == {3}
