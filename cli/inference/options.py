@@ -10,9 +10,9 @@ from pathlib import Path
 
 from evaluator.lengths import load_distribution, mean_output_length
 from evaluator.plans import PlanSearch, Sizes
-from evaluator.workload import Workload
+from evaluator.workload import LengthBin, Workload
 from evaluator.workloads import effective_input_length, workload_of
-from store.errors import InputError
+from store.errors import InputError, SweepdbError
 
 LINEAR_ACTIONS = (
     "DISABLED", "W8A16_STATIC", "W8A8_STATIC", "W4A8_STATIC",
@@ -57,8 +57,8 @@ class OptimizerOptions:
 
     @property
     def is_distribution(self) -> bool:
-        """Whether the input length is a file of length bins."""
-        return not self.input_length.isdigit()
+        """Whether the input length is a file of length bins, or the name of a stored workload that has some."""
+        return not self.input_length.isdecimal()
 
     def workload(self) -> Workload:
         """The workload that was asked for."""
@@ -70,7 +70,7 @@ class OptimizerOptions:
         }
         if not self.is_distribution:
             return workload_of(input_length=int(self.input_length), output_length=self.output_length, **common)  # type: ignore[arg-type]
-        bins = load_distribution(Path(self.input_length), output_length=self.output_length)
+        bins = _bins_of(self.input_length, self.output_length)
         return workload_of(input_length=None, output_length=mean_output_length(bins), bins=bins, **common)  # type: ignore[arg-type]
 
 
@@ -86,7 +86,7 @@ def parse(arguments: Sequence[str]) -> OptimizerOptions:
         model=given.model_id,
         devices=tuple(dict.fromkeys(given.device)),
         num_devices=given.num_devices,
-        input_length=str(given.input_length),
+        input_length=_resolved(str(given.input_length)),
         output_length=given.output_length,
         reserved_memory_gb=given.reserved_memory_gb,
         compile=given.compile,
@@ -146,8 +146,6 @@ def _check(options: OptimizerOptions) -> None:
 
 def _check_distribution(options: OptimizerOptions) -> None:
     """Seed 002, 2.2: distributions only with --disagg and a TTFT limit, without a TPOT limit or PD ratio."""
-    if not Path(options.input_length).is_file():
-        raise InputError(f"--input-length {options.input_length}: not a positive whole number, and no such file")
     if options.pd_ratio:
         raise InputError(
             "a length distribution does not support --enable-optimize-prefill-decode-ratio here", hint=_OWN
@@ -169,6 +167,34 @@ def _check_distribution(options: OptimizerOptions) -> None:
 
 
 _OWN = "sweepdb evaluate --input-length FILE evaluates distributions in every mode"
+
+
+def _resolved(text: str) -> str:
+    """The number that a named workload of fixed lengths stands for; anything else as it is, if it is anything."""
+    if text.isdecimal() or Path(text).exists():
+        return text
+    named = _named(text)
+    if named is None:
+        raise InputError(
+            f"--input-length {text}: not a positive whole number, no such file, and no workload of that name"
+        )
+    return text if named.input_length is None else str(named.input_length)
+
+
+def _named(name: str) -> Workload | None:
+    """The stored workload of that name; None where there is none, or no store yet."""
+    from cli.flows.workloads import stored_workload
+
+    try:
+        return stored_workload(name, None)
+    except SweepdbError:
+        return None
+
+
+def _bins_of(text: str, output_length: float) -> tuple[LengthBin, ...]:
+    """The bins of a file, or of a named workload, which brings its own output lengths."""
+    named = None if Path(text).exists() else _named(text)
+    return load_distribution(Path(text), output_length=output_length) if named is None else named.bins
 
 
 def _sizes(values: list[int] | None) -> Sizes:
@@ -194,16 +220,19 @@ def _positive(text: str) -> int:
 
 
 def _length(text: str) -> str:
-    if text.isdigit():
-        return str(_positive(text))
-    return text
+    return str(_positive(text)) if text.isdecimal() else text
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="throughput_optimizer", description="Highest throughput of a model under SLO limits.")
     add = parser.add_argument
     add("model_id", help="Hugging Face id or local directory")
-    add("--input-length", type=_length, required=True, help="prompt length, or a length distribution YAML file")
+    add(
+        "--input-length",
+        type=_length,
+        required=True,
+        help="prompt length, a length distribution YAML file, or a stored workload's name",
+    )
     add("--output-length", type=_positive, required=True, help="expected output length")
     add("--mtp-acceptance-rate", type=float, nargs="+", help="default: 0.9 0.6 0.4 0.2")
     add("--dump-original-results", action="store_true", help="print the rows behind the tables")
