@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cli.flows.optimizing import DeviceRun, Table
 from cli.inference.options import OptimizerOptions
+from cli.render.relaxing import relaxed_to
 from evaluator.device import DeviceProfile
 from evaluator.profiles.load import effective_rate
 
@@ -159,9 +160,9 @@ def _memory_block(options: OptimizerOptions, device: DeviceProfile, rule: str) -
 def _nothing(table: Table) -> Iterator[str]:
     yield "    Nothing satisfies the limits."
     for row in table.answer.nearest_dicts()[:1]:
-        relax = float(str(row["relax_to"]))
-        where = f"{row['plan']}, batch size {row['batch_size']}"
-        yield f"    Nearest miss: {where}; {row['binding_limit']} binds, relax it to {relax:.2f}"
+        relax = relaxed_to(row, table.answer.question.limits)
+        where = f"{row['plan']}, batch size {row['batch_size']}; {row['binding_limit']} binds"
+        yield f"    Nearest miss: {where}, " + (f"relax it to {relax}" if relax else "and no reserve is small enough")
 
 
 def single_row(row: Row) -> Row:

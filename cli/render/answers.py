@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
 from queries.question import Answer, Limits
 
@@ -44,10 +45,12 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
     """Header, then a table for each group, or the nearest misses."""
     yield from header_lines(answer)
     if answer.rows:
-        yield from _groups(answer.columns, answer.rows, answer, None if wide else _shown(answer))
+        rows = with_relaxed(answer.columns, answer.rows, answer)
+        yield from _groups(answer.columns, rows, answer, None if wide else _shown(answer))
     elif answer.nearest:
         yield "\nNothing satisfies the limits. The nearest misses:\n"
-        yield from _groups(answer.nearest_columns, answer.nearest, answer, None if wide else SHOWN["nearest"])
+        nearest = with_relaxed(answer.nearest_columns, answer.nearest, answer)
+        yield from _groups(answer.nearest_columns, nearest, answer, None if wide else SHOWN["nearest"])
     else:
         yield "\n(no rows)\n"
     notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer))))
@@ -55,6 +58,16 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
         yield "\n"
     for note in notes:
         yield textwrap.fill(note, _NOTE_WIDTH, subsequent_indent="  ", break_long_words=False) + "\n"
+
+
+def with_relaxed(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], answer: Answer
+) -> Sequence[Sequence[object]]:
+    """Nearest misses with `relax_to` in the digits that admit them; other rows as they are."""
+    if "relax_to" not in columns:
+        return rows
+    place, limits = columns.index("relax_to"), answer.question.limits
+    return [(*row[:place], relaxed_to(dict(zip(columns, row, strict=True)), limits), *row[place + 1 :]) for row in rows]
 
 
 def shortened(answer: Answer, rows_a_group: int) -> Answer:
