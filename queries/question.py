@@ -104,6 +104,7 @@ class Scope:
     sweep: str | None = None
     last: bool = False
     workload: str | None = None
+    workload_keys: tuple[str, ...] = ()
     input_length: int | None = None
     output_length: float | None = None
     prefix_cache_hit_rate: float | None = None

@@ -241,6 +241,8 @@ def _filter_names(transaction: ReadTransaction, scope: Scope, wanted: _Filter) -
     if scope.workload is not None:
         ids = workload_ids(transaction, scope.workload)
         wanted.add(f"sj.workload_id IN ({_marks(ids)})", *ids)
+    if scope.workload_keys:
+        wanted.add(f"w.key IN ({_marks(scope.workload_keys)})", *scope.workload_keys)
     for name, (column, table, source) in _NAMED.items():
         value = getattr(scope, name)
         if value is not None:

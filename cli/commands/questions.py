@@ -38,7 +38,9 @@ def query(  # noqa: PLR0917  one parameter an option
     sweep: Annotated[str | None, typer.Option(help="only what this sweep asked for")] = None,
     last: Annotated[bool, typer.Option("--last", help="only what the newest sweep asked for")] = False,
     workload: Annotated[str | None, typer.Option(help="only this workload, by name or label")] = None,
-    input_length: Annotated[int | None, typer.Option(help="only this prompt length")] = None,
+    input_length: Annotated[
+        str | None, typer.Option(help="only this prompt length, or the length distribution in this FILE")
+    ] = None,
     output_length: Annotated[float | None, typer.Option(help="only this output length")] = None,
     prefix_cache_hit_rate: Annotated[float | None, typer.Option(help="only this hit rate")] = None,
     max_batched_tokens: Annotated[int | None, typer.Option(help="only this token budget")] = None,
@@ -101,9 +103,13 @@ def query(  # noqa: PLR0917  one parameter an option
         raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     check_format(format_, output, known=FORMATS)
     _check_date(price_date)
+    from cli.flows.length_scope import length_scope
     from queries.question import Limits, PairOptions, Question, ReportOptions, Scope
     from queries.session import open_session
 
+    lengths = length_scope(input_length, output_length, store)
+    if workload is not None and lengths.workload is not None:
+        raise InputError(f"--input-length {input_length}: not a whole number, and no such file")
     question = Question(
         report=report,
         scope=Scope(
@@ -111,8 +117,9 @@ def query(  # noqa: PLR0917  one parameter an option
             devices=parse_names(device),
             sweep=sweep,
             last=last,
-            workload=workload,
-            input_length=input_length,
+            workload=workload or lengths.workload,
+            workload_keys=lengths.workload_keys,
+            input_length=lengths.input_length,
             output_length=output_length,
             prefix_cache_hit_rate=prefix_cache_hit_rate,
             max_batched_tokens=max_batched_tokens,

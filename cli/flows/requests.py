@@ -195,6 +195,11 @@ def _workloads(options: SweepOptions, serving: _Serving, store_url: str | None) 
         if options.output_length is None:
             raise InputError("--output-length is missing")
         return (_fixed(options.input_length, options.output_length, common),)
+    if not Path(options.input_length).exists():
+        raise InputError(
+            f"--input-length {options.input_length}: neither a number of tokens nor a file",
+            hint="a workload of the store is named with --workload",
+        )
     bins = load_distribution(Path(options.input_length), output_length=options.output_length)
     return (workload_of(input_length=None, output_length=mean_output_length(bins), bins=bins, **common),)  # type: ignore[arg-type]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import re
@@ -207,3 +208,85 @@ def test_s34_what_the_seed_refuses_sweepdb_evaluates(optimizer, evaluate, folder
         assert rows, report
         if report in {"best", "prefill"}:
             assert {row["prefill_chunks"] for row in rows} == {3}
+
+
+def test_a_workload_goes_by_its_name_in_every_command(optimizer, folder, tmp_path):
+    address = f"sqlite:///{folder}/store.sqlite"
+    file = f"{folder}/lengths.yaml"
+    for name, length in (("spread", file), ("alike", "640")):
+        assert sweepdb(f"workloads add {name} --input-length {length} --output-length 10", address).code == 0
+    run = "--disagg --ttft-limits 3000"
+    # the drop-in command: a name stands for the file, or for the number
+    assert table(optimizer(f"{RUN} --input-length spread {run}")) == table(
+        optimizer(f"{RUN} --input-length {file} {run}")
+    )
+    named, number = (optimizer(f"{RUN} --input-length {length} {run}") for length in ("alike", "640"))
+    assert named.out.splitlines()[:-1] == number.out.splitlines()[:-1]
+    # evaluate and sweep files
+    (tmp_path / "sweep.yaml").write_text(
+        f"models: [Qwen/Qwen3-8B]\nbatch_range: 4\nmodes: [decode]\nworkloads: [{{workload: spread}}, {{workload: alike}},"
+        f" {{input_length: {file}, output_length: 10}}]"
+    )
+    assert sweepdb(f"evaluate --sweep {tmp_path}/sweep.yaml --label named", address).code == 0
+    again = sweepdb("evaluate Qwen/Qwen3-8B --workload spread,alike --batch-range 4 --mode decode", address)
+    assert again.code == 0
+    assert "0 probes stored, 8 already there" in again.err
+    # questions, by file, by name and by both spellings
+    asked = [
+        sweepdb(f"query decode --model Qwen3-8B {scope} --format json", address).out
+        for scope in (f"--input-length {file}", "--input-length spread", "--workload spread")
+    ]
+    assert asked[0] == asked[1] == asked[2]
+    assert {row["workload"] for row in json.loads(asked[0])} == {"spread"}
+
+
+def test_a_file_is_a_scope_of_every_report(evaluate, folder):
+    file, address = f"{folder}/lengths.yaml", f"sqlite:///{folder}/store.sqlite"
+    assert evaluate(f"{RUN} --input-length {file} --max-batched-tokens 4096").code == 0
+    assert evaluate(f"{RUN} --input-length 2050").code == 0
+    scope = f"--input-length {file} --output-length 10 --max-batched-tokens 4096 --format json --wide"
+    for report in ("best", "prefill", "decode", "pd-ratio", "curve", "pareto", "devices", "coverage"):
+        rows = json.loads(sweepdb(f"query {report} {scope}", address).out)
+        assert rows, report
+        assert {row.get("workload", "~2050/10 (3 bins) budget 4096") for row in rows} == {
+            "~2050/10 (3 bins) budget 4096"
+        }
+    assert_one_sentence(sweepdb(f"query best --input-length {folder}/none.yaml", address), "no workload")
+    (folder / "other.yaml").write_text("bins: [{min_tokens: 0, max_tokens: 7, weight: 1}]")
+    said = "nothing is stored of the length distribution"
+    assert_one_sentence(sweepdb(f"query best --input-length {folder}/other.yaml", address), said)
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ("--workload spread --input-length 5", "give --workload or --input-length, not both"),
+        ("--workload spread --output-length 5", "a named workload brings its own settings: drop --output-length"),
+        ("--workload spread --max-batched-tokens 5", "a named workload brings its own settings: drop --max-batched"),
+        ("--workload nobody", "This store has no workload named 'nobody'"),
+        (
+            "--input-length nowhere.yaml --output-length 5",
+            "--input-length nowhere.yaml: neither a number of tokens nor",
+        ),
+    ],
+)
+def test_options_that_a_name_would_overrule_are_refused(evaluate, folder, options, complaint):
+    sweepdb(
+        f"workloads add spread --input-length {folder}/lengths.yaml --output-length 10",
+        f"sqlite:///{folder}/store.sqlite",
+    )
+    assert_one_sentence(evaluate(f"Qwen/Qwen3-8B {options}"), complaint)
+
+
+def test_a_trace_leaves_its_hash_with_the_workload(folder, tmp_path):
+    trace = tmp_path / "log.csv"
+    trace.write_text("input_tokens,output_tokens\n10,4\n30,8\n20,0\n")
+    address = f"sqlite:///{folder}/traces.sqlite"
+    digest = hashlib.sha256(trace.read_bytes()).hexdigest()
+    said = f"workload log: ~20/6 (2 bins), mean prompt 20 tokens, from a trace of 2 requests (1 more without prompt or output), sha256 {digest}"
+    assert sweepdb(f"workloads add log --trace {trace} --trace-bins 2", address).err.strip() == said
+    trace.unlink()  # it is not needed any more
+    shown = sweepdb("workloads show log", address)
+    assert shown.err.strip() == said
+    assert sweepdb("evaluate Qwen/Qwen3-8B --workload log --batch-range 3 --mode decode", address).code == 0
+    assert_one_sentence(sweepdb("workloads add a,b --input-length 5 --output-length 5", address), "'a,b' is no name")
