@@ -31,8 +31,9 @@ ENGINE_NAMES = ("sglang", "vllm", "trtllm")
 # When the measurements of a source were taken, where its rows do not say by which version of the engine.
 SOURCE_YEARS: Mapping[str, int] = {"argonne-lcf/LLM-Inference-Bench": 2024, "Mutinifni/splitwise-sim": 2023}
 LAST_YEAR_WITHOUT_GRAPHS = 2023
-LAST_YEAR_OF_VLLM_V0 = 2024
+LAST_YEAR_OF_OLD_ENGINES = 2024
 FIRST_VLLM_V1 = (0, 8)  # the release from which vLLM schedules in a process of its own
+FIRST_TRTLLM_V1 = (1, 0)  # and TensorRT-LLM serves with PyTorch, its host working ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,8 @@ class Deployment:
     instances: int = 1  # that decode
     prefill_plan: Plan | None = None  # of the instances that take prompts, where the sides are apart
     prefill_instances: int = 0
+    transferred: bool = False  # a prompt's first token counts when its keys and values have reached the decode instance
+    transfer_bytes_per_s: float | None = None  # line rate between instances, where a source states it
 
     @property
     def users_of_replica(self) -> int:
@@ -97,9 +100,11 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
     """The deployment of a point. Raises Unmatched."""
     model_name, model = measured_model(record.model)
     device = _device(record.device)
-    if record.input_length is None or record.output_length is None:
+    output_length = 1.0 if record.output_length is None and _needs_no_output(record) else record.output_length
+    if record.input_length is None or output_length is None:
         raise Unmatched("lengths not stated")
     extra = json.loads(record.extra)
+    notes = str(extra.get("notes", ""))
     apart, point_id = record.mode == "disaggregated", str(extra.get("id", ""))
     decode, repairs = repaired(record.decode) if RECIPE_IDS.match(point_id) and not apart else (record.decode, ())
     plan = _plan(model, decode)
@@ -109,7 +114,8 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         users = decode.batch_size * plan.dp  # in serving the batch is a limit, and says nothing of who asks
     if users is None:
         raise Unmatched("concurrency not stated")
-    engine = engine_of(record.engine, record.engine_version, _year(extra))
+    # Where sides are apart, the version is the one of what joins them.
+    engine = engine_of(record.engine, None if apart else record.engine_version, _year(extra))
     flags = flags_of(
         Served(
             point_id=point_id,
@@ -137,17 +143,29 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         engine=engine,
         mode=record.mode or "aggregated",
         input_length=round(record.input_length),
-        output_length=max(1, round(record.output_length)),
+        output_length=max(1, round(output_length)),
         users=round(users),
         shortest=flags.shortest,
         batched=extra.get("value_scope") == "batch_total",
         poll_steps=flags.poll_steps,
         token_budget=None if apart else flags.token_budget,
+        transferred="TTFT includes" in notes and "KV transfer" in notes,
+        transfer_bytes_per_s=_line_rate(notes),
         repairs=repairs,
         instances=instances,
         prefill_instances=prefill_instances,
         prefill_plan=prefill_plan,
     )
+
+
+def _needs_no_output(record: MeasurementRecord) -> bool:
+    return record.mode == "prefill" or all(name.startswith("kv_transfer") for name in record.metrics)
+
+
+def _line_rate(notes: str) -> float | None:
+    """Bytes a second between nodes, as "200 GB/s line rate" or "~200 GB/s aggregate"."""
+    found = re.search(r"([\d.]+) GB/s (?:line rate|aggregate)", notes)
+    return 1e9 * float(found[1]) if found else None
 
 
 def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]:
@@ -163,23 +181,24 @@ def engine_of(name: str | None, version: str | None = None, year: int | None = N
 
     vLLM before 0.8 is another engine than after, and so is whatever served before engines replayed graphs."""
     folded = re.sub(r"[^a-z]", "", (name or "").lower())
-    if "tensorrt" in folded:
-        return "trtllm"
+    if "tensorrt" in folded or "trtllm" in folded:
+        return "trtllm_v0" if _before(FIRST_TRTLLM_V1, f"{name} {version or ''}", year) else "trtllm"
     known = next((known for known in ENGINE_NAMES if known in folded), None)
     if known is None:
         return "eager" if year is not None and year <= LAST_YEAR_WITHOUT_GRAPHS else None
-    if known == "vllm" and _before_v1(f"{name} {version or ''}", year):
+    if known == "vllm" and _before(FIRST_VLLM_V1, f"{name} {version or ''}", year):
         return "vllm_v0"
     return known
 
 
-def _before_v1(text: str, year: int | None) -> bool:
-    stated = re.search(r"\b(\d+)\.(\d+)\.\d", text)
+def _before(first: tuple[int, int], text: str, year: int | None) -> bool:
+    """Whether an engine is older than its rewrite, by its stated version, else by when it was measured."""
+    stated = re.search(r"\bv?(\d+)\.(\d+)\b", text)
     if stated:
-        return (int(stated[1]), int(stated[2])) < FIRST_VLLM_V1
+        return (int(stated[1]), int(stated[2])) < first
     dated = re.search(r"\b(20\d\d)-\d\d", text)
     measured = int(dated[1]) if dated else year
-    return measured is not None and measured <= LAST_YEAR_OF_VLLM_V0
+    return measured is not None and measured <= LAST_YEAR_OF_OLD_ENGINES
 
 
 def _year(extra: Mapping[str, object]) -> int | None:

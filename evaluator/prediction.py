@@ -151,10 +151,11 @@ def predictions(
     engine = as_launched(deployment, engine)
     table = launched(table, engine.launch_s(deployment.layers))
     prefill, decode = prompt_batch_s(table, engine, users), decode_steps_s(table, engine)[users]
+    transfer = kv_transfer_s(deployment)
     if deployment.mode in {"prefill", "decode"}:
         return {
             "prefill_latency_ms": MS * prefill,
-            "ttft_ms": MS * prefill + engine.request_ms,
+            "ttft_ms": MS * (prefill + transfer * deployment.transferred) + engine.request_ms,
             "decode_step_ms": MS * decode,
             "tpot_exclusive_ms": MS * decode,
             "input_tokens_per_s": deployment.users * deployment.input_length / prefill,
@@ -168,6 +169,7 @@ def predictions(
         "e2e_ms": MS * (prefill + (outputs - 1) * decode) if deployment.batched else MS * cycle,
         "output_tokens_per_s": deployment.users * outputs / cycle,
         "requests_per_s": deployment.users / cycle,
+        "kv_transfer_ms": MS * transfer,
     }
 
 
@@ -198,7 +200,8 @@ def kv_transfer_s(deployment: Deployment) -> float:
     plan, link = deployment.prefill_plan or deployment.plan, deployment.device.links[0]
     bits = 8 if deployment.precision.attention == "FP8" else 16
     moved = transfer_bytes(deployment.model, bits, deployment.input_length)
-    return link.latency_s + moved / (plan.tp * plan.pp * link.bandwidth_bytes_per_s * link.efficiency)
+    line_rate = deployment.transfer_bytes_per_s or plan.tp * plan.pp * link.bandwidth_bytes_per_s
+    return link.latency_s + moved / (line_rate * link.efficiency)
 
 
 def prompt_batch_s(table: StepTable, engine: EngineProfile, prompts: int) -> float:

@@ -27,6 +27,7 @@ FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
 # Devices without measured kernels take the dimensionless parameters of the nearest generation of tensor cores.
 CARRIED: Mapping[str, str] = {
     "a100_pcie": "a100_sxm",
+    "a100_sxm_40gb": "a100_sxm",
     "a30": "a100_sxm",
     "b60": "a100_sxm",
     "ascend_910b": "a100_sxm",
@@ -37,6 +38,7 @@ CARRIED: Mapping[str, str] = {
     "l40s": "h100_sxm",
     "mi300x": "h100_sxm",
     "h20": "h200_sxm",
+    "h20_3e": "h200_sxm",
     "b300_sxm": "b200_sxm",
     "gb200": "b200_sxm",
     "gb300": "b200_sxm",

@@ -85,6 +85,8 @@ STARTS: Mapping[str, EngineProfile] = {
     "sglang": EngineProfile(name="sglang", admission="prefill_first"),
     "vllm": EngineProfile(name="vllm", admission="mixed", token_budget=4096),
     "trtllm": EngineProfile(name="trtllm", admission="mixed", replica_wait_steps=20.0),
+    # TensorRT-LLM before 1.0, on engines built ahead: the host prepares a step while nothing runs.
+    "trtllm_v0": EngineProfile(name="trtllm_v0", admission="mixed", prompt_step_ms=0.0),
     # vLLM before 0.8: scheduler and sampler in the process that launches, so that every step waits for both.
     "vllm_v0": EngineProfile(
         name="vllm_v0", admission="prefill_first", step_ms=2.0, step_per_decode_ms=0.05, prompt_step_ms=0.0

@@ -36,6 +36,7 @@ SHIPPED_NUMBERS: Mapping[str, tuple[str, ...]] = {
     "sglang": ("request_ms",),
     "vllm": ("request_ms",),
     "trtllm": ("step_ms",),
+    "trtllm_v0": ("step_ms",),
     "vllm_v0": ("step_ms", "step_per_decode_ms"),
     "eager": ("layer_ms", "prefill_factor"),
 }
