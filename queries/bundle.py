@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +35,8 @@ from store.wide import WIDE_COLUMNS
 
 BundleFormat = Literal["parquet", "csv"]
 FORMAT = 1
+_MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
+_COPY_AGAIN = "copy the whole bundle again, or export it again"
 _DIMENSIONS = {"model": ModelRecord, "device": DeviceRecord, "precision": PrecisionRecord, "plan": PlanRecord}
 
 
@@ -66,7 +69,10 @@ def export_bundle(
         sweep_id = None if sweep is None else find_sweep(transaction, sweep)
         sweeps, keys = _sweeps(transaction, sweep_id)
         scenarios = [item for item in _scenarios(transaction) if item["key"] in keys]
-    folder.mkdir(parents=True)
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made: {error.strerror}", hint="name a folder you may write") from error
     probes = _write_probes(location, folder, sweep_id, format_)
     _write_lines(folder / "sweeps.jsonl", sweeps)
     _write_lines(folder / "scenarios.jsonl", scenarios)
@@ -172,44 +178,56 @@ def _write_lines(path: Path, items: Sequence[Mapping[str, object]]) -> None:
     path.write_text("".join(json.dumps(item, default=str) + "\n" for item in items), encoding="utf-8")
 
 
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn what a damaged file of a bundle raises into one sentence that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}", hint=_COPY_AGAIN) from error
+    except (ValueError, KeyError, TypeError, duckdb.Error) as error:
+        said = f"{error} is missing" if isinstance(error, KeyError) else str(error).partition("\n")[0]
+        raise InputError(f"{path}: damaged: {said}", hint=_COPY_AGAIN) from error
+
+
 class Bundle:
     """A bundle on disk, checked to be one."""
 
     def __init__(self, folder: Path) -> None:
-        try:
+        if not folder.is_dir():
+            kind = "a file, not a folder" if folder.exists() else "no such folder"
+            raise InputError(f"{folder} is no bundle: {kind}", hint=_MAKE_ONE)
+        if not (folder / "bundle.json").exists():
+            raise InputError(f"{folder} is no bundle: it holds no bundle.json", hint=_MAKE_ONE)
+        with _readable(folder / "bundle.json"):
             description = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
-        except (OSError, json.JSONDecodeError) as error:
-            raise InputError(f"{folder} is no bundle: {error}", hint="make one with: sweepdb export") from error
-        if description.get("format") != FORMAT or description.get("files") not in {"parquet", "csv"}:
-            raise InputError(f"{folder}: a bundle of another format than {FORMAT}", hint="export it again")
-        self._folder, self._files = folder, str(description["files"])
+            format_, files = description["format"], description["files"]
+        if format_ != FORMAT or files not in {"parquet", "csv"}:
+            raise InputError(
+                f"{folder} is a bundle of format {format_} in {files} files; this program reads format {FORMAT}",
+                hint="export it again with this program, or import it with the one that wrote it",
+            )
+        self._folder, self._files = folder, str(files)
+        names = ("sweeps.jsonl", "scenarios.jsonl", f"probes.{files}", f"compositions.{files}")
+        missing = [name for name in names if not (folder / name).exists()]
+        if missing:
+            raise InputError(f"{folder} is not a whole bundle: it lacks {', '.join(missing)}", hint=_COPY_AGAIN)
 
     def sweeps(self) -> Iterator[BundledSweep]:
         """Requests, oldest first."""
-        for item in self._lines("sweeps.jsonl"):
-            finished = item["finished_at"]
-            yield BundledSweep(
-                record=SweepRecord(
-                    key=item["key"],
-                    label=item["label"],
-                    arguments=item["arguments"],
-                    program_version=item["program_version"],
-                    started_at=_moment(item["started_at"]),
-                ),
-                status=item["status"],
-                finished_at=None if finished is None else _moment(finished),
-                intervals=tuple((str(key), int(first), int(last)) for key, first, last in item["intervals"]),
-            )
+        with _readable(self._folder / "sweeps.jsonl"):
+            yield from map(_sweep, self._lines("sweeps.jsonl"))
 
     def scenarios(self) -> dict[str, ScenarioRecord]:
         """Scenarios by content key."""
-        return {item["key"]: _scenario(item) for item in self._lines("scenarios.jsonl")}
+        with _readable(self._folder / "scenarios.jsonl"):
+            return {item["key"]: _scenario(item) for item in self._lines("scenarios.jsonl")}
 
     def blocks(self) -> Iterator[tuple[str, str, duckdb.DuckDBPyConnection]]:
         """Each scenario's key and storing sweep with a cursor over batch_size and the stored columns, ascending."""
         names = ", ".join(["batch_size", *(column.name for column in PROBE_COLUMNS)])
         source = str(self._folder / f"probes.{self._files}").replace("'", "''")
-        with duckdb.connect() as connection:
+        with _readable(self._folder / f"probes.{self._files}"), duckdb.connect() as connection:
             types = {column.name: column.type for column in WIDE_COLUMNS}
             read = f"read_parquet('{source}')" if self._files == "parquet" else f"read_csv('{source}', types = {types})"
             connection.execute(f"CREATE TABLE probes AS FROM {read}")
@@ -230,7 +248,7 @@ class Bundle:
         source = str(self._folder / f"compositions.{self._files}").replace("'", "''")
         read = f"read_parquet('{source}')" if self._files == "parquet" else f"read_csv('{source}', all_varchar = true)"
         found: dict[str, list[tuple[int, int, int]]] = {}
-        with duckdb.connect() as connection:
+        with _readable(self._folder / f"compositions.{self._files}"), duckdb.connect() as connection:
             for scenario, *values in connection.execute(
                 "SELECT scenario, batch_size::INTEGER, bin_index::INTEGER, samples::INTEGER"  # noqa: S608
                 f" FROM {read} ORDER BY ALL"
@@ -239,8 +257,25 @@ class Bundle:
         return found
 
     def _lines(self, name: str) -> Iterator[dict[str, Any]]:
-        for line in (self._folder / name).read_text(encoding="utf-8").splitlines():
-            yield json.loads(line)
+        with _readable(self._folder / name):
+            for line in (self._folder / name).read_text(encoding="utf-8").splitlines():
+                yield json.loads(line)
+
+
+def _sweep(item: Mapping[str, Any]) -> BundledSweep:
+    finished = item["finished_at"]
+    return BundledSweep(
+        record=SweepRecord(
+            key=item["key"],
+            label=item["label"],
+            arguments=item["arguments"],
+            program_version=item["program_version"],
+            started_at=_moment(item["started_at"]),
+        ),
+        status=item["status"],
+        finished_at=None if finished is None else _moment(finished),
+        intervals=tuple((str(key), int(first), int(last)) for key, first, last in item["intervals"]),
+    )
 
 
 def _scenario(item: Mapping[str, Any]) -> ScenarioRecord:

@@ -22,6 +22,7 @@ from store.location import StoreLocation, parse_url
 from store.presence import told_apart
 from store.ranges import complement
 from store.readers import ReadTransaction, read_transaction
+from store.reading import read_store_id
 from store.snapshots import Snapshot, list_parts, load_snapshot
 from store.wide import WIDE_COLUMNS
 
@@ -92,6 +93,11 @@ class StoreConnection:
             if not self._public.issuperset(file.creates):
                 self.duckdb.execute(file.sql)
                 self._public |= frozenset(file.creates)
+
+    def require_store(self) -> None:
+        """Refuse a store that is none, also where a statement looks at nothing in it."""
+        if not self._raw:
+            read_store_id(self.location)
 
     def refresh(self) -> None:
         """Read again everything brought in so far, as the store is now."""

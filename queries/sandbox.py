@@ -76,6 +76,7 @@ def run_sql(location: StoreLocation, sql: str, limits: Limits | None = None) -> 
     limits = limits or Limits()
     with StoreConnection(location) as connection:
         connection.provide_parsed(check_statement(connection.duckdb, sql))
+        connection.require_store()
         _lock(connection, limits, ())
         with _bounded(connection.duckdb, limits):
             yield Result(connection.duckdb.execute(sql))
@@ -87,6 +88,7 @@ def write_parquet(location: StoreLocation, sql: str, path: Path, limits: Limits 
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with StoreConnection(location) as connection:
         connection.provide_parsed(check_statement(connection.duckdb, sql))
+        connection.require_store()
         _lock(connection, limits, (temporary,))
         target = str(temporary).replace("'", "''")
         try:

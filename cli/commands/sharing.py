@@ -40,10 +40,12 @@ def import_(
 ) -> int:
     """Bring a bundle into this store; what is there already is not added again."""
     from cli.flows.bundle import import_bundle
+    from queries.bundle import Bundle
     from store.location import parse_url
     from store.migrating import create_if_missing
     from store.opening import open_store
 
+    Bundle(folder)  # checked before a store is made for it
     create_if_missing(parse_url(store))
     with open_store(store) as opened:
         done = import_bundle(opened, folder)

@@ -105,6 +105,9 @@ def _schema(format_: str, output: Path | None) -> int:
 
 
 def _prompt(location: StoreLocation, limits: Limits, format_: str) -> int:
+    from store.reading import read_store_id
+
+    read_store_id(location)  # a prompt over nothing would answer every statement with the same error
     _remember()
     say("one SELECT at a time, ended by ;  --  .schema shows views and columns, .quit leaves")
     while True:

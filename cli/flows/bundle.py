@@ -27,6 +27,12 @@ def import_bundle(store: Store, folder: Path) -> BundleSummary:
 
     bundle = Bundle(folder)
     records, sweeps = bundle.scenarios(), list(bundle.sweeps())
+    unknown = {key for sweep in sweeps for key, _, _ in sweep.intervals} - set(records)
+    if unknown:
+        raise InputError(
+            f"{folder}: sweeps.jsonl asks for {len(unknown)} scenarios that scenarios.jsonl lacks",
+            hint="copy the whole bundle again, or export it again",
+        )
     known, ended_before = _known_sweeps(store)
     ids = {sweep.record.key: known.get(sweep.record.key) or _begin(store, sweep) for sweep in sweeps}
     refs: dict[str, ScenarioRef] = {}

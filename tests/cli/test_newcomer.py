@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -176,3 +177,40 @@ def test_a_group_without_its_command_prints_its_help():
 def test_a_curve_says_that_no_limit_on_time_holds(example_store):
     header = sweepdb("query curve --tpot-limits 50 --top 1", example_store).out.splitlines()[1]
     assert header == "limits: 10 GiB reserved (a curve shows every point that fits memory, whatever its times)"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["sql 'SELECT 1'", "sql 'SELECT count(*) FROM probe'", "sql 'SELECT 1' --format parquet --output f", "query"],
+)
+def test_without_a_store_every_way_of_asking_is_the_same_error(tmp_path, command):
+    outcome = sweepdb(shlex.split(command), f"sqlite:///{tmp_path}/none.sqlite")
+    assert outcome.code == 3
+    assert "There is no store at" in outcome.err
+    assert outcome.out == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        (None, None, "no such folder\nhint: a bundle is the folder that sweepdb export FOLDER writes"),
+        ("bundle.json", None, "is no bundle: it holds no bundle.json"),
+        ("bundle.json", "{", "bundle.json: damaged: Expecting property name"),
+        ("bundle.json", '{"format": 7, "files": "csv"}', "is a bundle of format 7 in csv files; this program reads"),
+        ("probes.parquet", None, "is not a whole bundle: it lacks probes.parquet\nhint: copy the whole bundle again"),
+        ("sweeps.jsonl", '{"key": "a"}', "sweeps.jsonl: damaged: 'finished_at' is missing"),
+        ("scenarios.jsonl", "", "asks for 12 scenarios that scenarios.jsonl lacks"),
+        ("probes.parquet", "no Parquet", "probes.parquet: damaged: "),
+    ],
+)
+def test_a_bundle_that_is_none_or_damaged_is_named_with_what_to_do(tmp_path, example_store, name, content, said):
+    folder, url = tmp_path / "bundle", f"sqlite:///{tmp_path}/other.sqlite"
+    if name is not None:
+        assert sweepdb(f"export {folder}", example_store).code == 0
+        (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_text(content, encoding="utf-8")
+    outcome = sweepdb(f"import {folder}", url)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert "Errno" not in outcome.err
