@@ -11,13 +11,18 @@ import json
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from evaluator.lengths import LARGEST_LENGTH, normalised
+from evaluator.lengths import LARGEST_BIN_COUNT, LARGEST_LENGTH, normalised
 from evaluator.workload import LengthBin
 from store.errors import InputError
+
+Integers = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
 
 LARGEST_FILE_BYTES = 1 << 30
 LARGEST_LINE_BYTES = 1 << 22
@@ -60,6 +65,8 @@ def read_trace(path: Path, *, input_bins: int = 16) -> TraceSummary:
     A bin is represented by its mean, so the trace's mean lengths are kept (within rounding to whole tokens)."""
     if input_bins < 1:
         raise InputError(f"trace bins must be at least 1, not {input_bins}")
+    if input_bins * OUTPUT_QUANTILES > LARGEST_BIN_COUNT:
+        raise InputError(f"trace bins must be at most {LARGEST_BIN_COUNT // OUTPUT_QUANTILES}, not {input_bins}")
     inputs, outputs, skipped, digest = _read_lengths(path)
     if inputs.size == 0:
         raise InputError(f"{path}: no request with both a prompt and an output was found")
@@ -67,27 +74,67 @@ def read_trace(path: Path, *, input_bins: int = 16) -> TraceSummary:
     return TraceSummary(bins=bins, requests=int(inputs.size), skipped=skipped, sha256=digest)
 
 
-def _joint_quantiles(inputs: np.ndarray, outputs: np.ndarray, input_bins: int) -> list[LengthBin]:
-    order = np.lexsort((outputs, inputs))
-    bins: list[LengthBin] = []
-    for members in np.array_split(order, min(input_bins, order.size)):
-        by_output = members[np.argsort(outputs[members], kind="stable")]
-        parts = np.array_split(by_output, min(OUTPUT_QUANTILES, by_output.size))
-        bins.extend(_bin(inputs[part], outputs[part]) for part in parts)
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Requests by their number, and how much of each belongs here."""
+
+    members: Integers
+    weights: FloatArray
+
+    def parts(self, order: Integers, number: int) -> list[_Share]:
+        """So many parts of equal weight in an order of the members; a request at an edge belongs to both sides."""
+        members, weights = self.members[order], self.weights[order]
+        ends = np.cumsum(weights)
+        edges = ends[-1] * np.arange(number + 1) / number
+        found = []
+        for low, high in pairwise(edges):
+            inside = slice(int(np.searchsorted(ends, low, side="right")), int(np.searchsorted(ends, high)) + 1)
+            begins = ends[inside] - weights[inside]
+            shares = np.minimum(ends[inside], high) - np.maximum(begins, low)
+            kept = shares > 1e-9 * ends[-1] / number  # what rounding leaves at an edge is no request
+            found.append(_Share(members[inside][kept], shares[kept]))
+        return found
+
+
+def _joint_quantiles(inputs: Integers, outputs: Integers, input_bins: int) -> list[LengthBin]:
+    """Bins by prompt length, each split by output length, in an order whose every beginning is spread over both.
+
+    A batch smaller than the number of bins holds the first of them (equal remainders go to the first bin)."""
+    everything = _Share(np.arange(inputs.size), np.ones(inputs.size))
+    by_input = everything.parts(np.lexsort((outputs, inputs)), min(input_bins, inputs.size))
+    split = [
+        share.parts(np.argsort(outputs[share.members], kind="stable"), min(OUTPUT_QUANTILES, share.members.size))
+        for share in by_input
+    ]
+    bins = []
+    for turn in range(OUTPUT_QUANTILES):
+        for position, index in enumerate(_spread(len(split))):
+            parts = split[index]
+            if turn < len(parts):
+                chosen = _spread(len(parts))[(turn + position) % len(parts)]
+                # The same number for all, bit for bit: equal remainders are to be told from almost equal ones.
+                bins.append(_bin(inputs, outputs, parts[chosen], weight=1 / len(split) / len(parts)))
     return bins
 
 
-def _bin(inputs: np.ndarray, outputs: np.ndarray) -> LengthBin:
+def _spread(number: int) -> list[int]:
+    """0 to number - 1 from the middle on, every beginning spread evenly: the ranks of van der Corput's fractions."""
+    fractions = [int(f"{turn:b}"[::-1], 2) / 2 ** turn.bit_length() for turn in range(1, number + 1)]
+    return [sorted(fractions).index(fraction) for fraction in fractions]
+
+
+def _bin(inputs: Integers, outputs: Integers, share: _Share, *, weight: float) -> LengthBin:
+    mine, total = share.members, float(share.weights.sum())
     return LengthBin(
-        input_length=max(1, round(float(inputs.mean()))),
-        output_length=max(1, round(float(outputs.mean()))),
-        weight=float(inputs.size),
-        min_input_length=int(inputs.min()),
-        max_input_length=int(inputs.max()),
+        input_length=max(1, round(float(inputs[mine] @ share.weights) / total)),
+        output_length=max(1, round(float(outputs[mine] @ share.weights) / total)),
+        weight=weight,
+        min_input_length=int(inputs[mine].min()),
+        max_input_length=int(inputs[mine].max()),
     )
 
 
-def _read_lengths(path: Path) -> tuple[np.ndarray, np.ndarray, int, str]:
+def _read_lengths(path: Path) -> tuple[Integers, Integers, int, str]:
     inputs, outputs, skipped, digest = array("q"), array("q"), 0, hashlib.sha256()
     for where, input_length, output_length in _requests(path, digest):
         for length in (input_length, output_length):

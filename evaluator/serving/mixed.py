@@ -24,9 +24,9 @@ STEPS_TOGETHER = 65_536  # of blocks, where steps are too many to be kept
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what follows from the bins is worked out once and kept
 class MixedLengths:
-    """A length distribution as a source of batches. `rule` `packed` fills steps of the token budget in bin order,
-    `whole` runs a batch as one step (seed 002). `deviations` moves the decode step's keys by standard deviations: with
-    several, its sums have a column for each."""
+    """A length distribution as a source of batches. `rule` `packed` fills steps of the token budget with short prompts
+    first, `whole` runs a batch as one step (seed 002). `deviations` moves the decode step's keys by standard
+    deviations: with several, its sums have a column for each."""
 
     bins: tuple[LengthBin, ...]
     hit_rate: float
@@ -204,5 +204,12 @@ class MixedLengths:
         samples = self.composition(requests)
         # Under the rule `whole` no batch exceeds its budget, so that each is one step.
         budget = self.token_budget if self.rule == "packed" else int((samples @ self._new_tokens).max())
-        square = self.convention == "upstream"
-        return pack(samples, self.prompts, budget, windows=self.windows, square=square, first_only=first_only)
+        ascending = np.argsort(self._inputs, kind="stable")  # bins of a trace stand in another order
+        return pack(
+            samples[:, ascending],
+            tuple(self.prompts[index] for index in ascending),
+            budget,
+            windows=self.windows,
+            square=self.convention == "upstream",
+            first_only=first_only,
+        )

@@ -120,6 +120,17 @@ def test_splitting_a_bin_in_two_equal_halves_changes_nothing_where_samples_are_w
             np.testing.assert_allclose(two[name], values, rtol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("phase", ["prefill", "decode", "aggregated"])
+def test_the_order_of_bins_decides_equal_remainders_alone(phase):
+    bins = (bin_of(500, 100, 0.5), bin_of(2000, 300, 0.25), bin_of(9000, 50, 0.25))
+    one, other = (
+        evaluated(scenario(workload_of(input_length=None, output_length=137.5, bins=order), phase), [4, 8])
+        for order in (bins, bins[::-1])
+    )
+    for name, values in one.items():
+        np.testing.assert_allclose(other[name], values, rtol=1e-12, err_msg=name)
+
+
 def test_decoding_holds_requests_by_probability_times_output_length():
     source = MixedLengths(bins=(bin_of(1000, 100, 0.5), bin_of(3000, 300, 0.5)), hit_rate=0.0, token_budget=8192)
     # shares 0.5 x 100 : 0.5 x 300 = 1 : 3; contexts 1000 + 50 and 3000 + 150, plus the new token

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from shared_data import shared_data
 
+from evaluator.composition import largest_remainder, realised_mean
 from evaluator.lengths import mean_input_length, mean_output_length
 from evaluator.traces import read_trace
 from store.errors import InputError
@@ -22,9 +23,34 @@ def test_equal_weight_quantiles_keep_the_means(tmp_path):
     assert len(summary.bins) == 20  # 5 quantiles of 20 requests, each in 4 by output
     assert all(np.isclose(b.weight, 0.05) for b in summary.bins)
     # bins hold 5 consecutive lengths each, so representatives are whole: 3, 8, ..., 98
-    assert [b.input_length for b in summary.bins] == list(range(3, 100, 5))
+    assert sorted(b.input_length for b in summary.bins) == list(range(3, 100, 5))
     assert mean_input_length(summary.bins) == pytest.approx(50.5)
     assert mean_output_length(summary.bins) == pytest.approx(101)
+
+
+def test_a_request_at_an_edge_belongs_to_both_quantiles(tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text("input_tokens,output_tokens\n" + "".join(f"{i},7\n" for i in (10, 20, 90)))
+    # 1.5 requests each: (10 + 20 / 2) / 1.5 = 13.33 and (20 / 2 + 90) / 1.5 = 66.67; all ask for 7 tokens
+    summary = read_trace(path, input_bins=2)
+    assert {b.weight for b in summary.bins if b.max_input_length == 20} == {0.25}
+    inputs = {(b.min_input_length, b.max_input_length) for b in summary.bins}
+    assert inputs <= {(10, 10), (10, 20), (20, 20), (20, 90), (90, 90)}
+    assert mean_input_length(summary.bins) == pytest.approx(40, abs=0.5)
+
+
+def test_small_batches_hold_short_and_long_prompts_alike(tmp_path):
+    path = tmp_path / "trace.csv"
+    path.write_text("input_tokens,output_tokens\n" + "".join(f"{100 * i},{1 + i % 97}\n" for i in range(1, 1601)))
+    bins = read_trace(path, input_bins=16).bins
+    lengths = np.array([b.input_length for b in bins])
+    assert len({b.weight for b in bins}) == 1
+    for ties in ("first", "last"):
+        samples = largest_remainder(np.arange(1, 200), np.array([b.weight for b in bins]), ties=ties)
+        bias = np.abs(realised_mean(samples, lengths) / (samples[-1] @ lengths / 199) - 1)
+        # lengths are uniform over 0..160,000: in order of length, a batch of 16 would hold bins 0-3 of 16, 78 % too short
+        assert bias[3:].max() < 0.3
+        assert bias[15:].max() < 0.1
 
 
 def test_jsonl_of_mooncake_and_of_benchmarks(tmp_path):
@@ -33,7 +59,7 @@ def test_jsonl_of_mooncake_and_of_benchmarks(tmp_path):
         '{"timestamp": 0, "input_length": 10, "output_length": 4, "hash_ids": [1]}\n\n{"input_length": 30, "output_length": 8}\n'
     )
     summary = read_trace(path, input_bins=2)
-    assert [(b.input_length, b.output_length) for b in summary.bins] == [(10, 4), (30, 8)]
+    assert [(b.input_length, b.output_length) for b in summary.bins] == [(30, 8), (10, 4)]
     path.write_text('{"prompt": "x", "prompt_len": 10, "output_len": 4}\n')
     assert read_trace(path, input_bins=1).bins[0].input_length == 10
 
