@@ -105,7 +105,7 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         raise Unmatched("lengths not stated")
     extra = json.loads(record.extra)
     notes = str(extra.get("notes", ""))
-    apart, point_id = record.mode == "disaggregated", str(extra.get("id", ""))
+    apart, point_id = record.mode == "disaggregated", _point_id(extra, notes)
     decode, repairs = repaired(record.decode) if RECIPE_IDS.match(point_id) and not apart else (record.decode, ())
     plan = _plan(model, decode)
     instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (1, 0, None)
@@ -122,9 +122,10 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
             engine=engine,
             model=model_name,
             device=device.name,
-            precision=record.precision or "",
+            precision=(record.precision or "").lower(),
             users=users,
             input_length=record.input_length,
+            output_length=output_length,
             tp=plan.tp,
         )
     )
@@ -156,6 +157,12 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         prefill_instances=prefill_instances,
         prefill_plan=prefill_plan,
     )
+
+
+def _point_id(extra: Mapping[str, object], notes: str) -> str:
+    """The id at the source: a table of published figures repeats it among its notes."""
+    found = re.search(r"\brow id (\S+?);", notes)
+    return found[1] if found else str(extra.get("id", ""))
 
 
 def _needs_no_output(record: MeasurementRecord) -> bool:

@@ -6,12 +6,14 @@ schedule (evaluator.serving)."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 SHORTEST_RANGED = 0.8
 # Ids of points by InferenceX (github.com/SemiAnalysisAI/InferenceX, benchmarks/single_node/*.sh, seen at 34bc7c4).
 # Its client draws lengths uniformly in 0.8-1 of nominal and sends ten prompts a user.
-RECIPE_IDS = re.compile(r"^(?:2026_\d\d_\d\d_|dsr1_|minimaxm2_5_|gptoss_|glm5_|qwen3_5_)")
+RECIPE_IDS = re.compile(r"^(?:2026_\d\d_\d\d_|dsr1_|minimaxm2_5_|gptoss_|glm5_|qwen3_5_|kimik2_5_)")
+SHORT_SEQUENCES = 2048  # tokens of prompt and answer
 LOWEST_BUDGET = 8192  # of the DeepSeek recipes for TensorRT-LLM
 
 
@@ -36,6 +38,7 @@ class Served:
     precision: str
     users: float
     input_length: float
+    output_length: float
     tp: int
 
 
@@ -60,21 +63,45 @@ def _poll_steps(served: Served) -> int:
 
 
 def _four_wide_fp8(served: Served) -> bool:
-    return served.precision == "fp8" and served.tp == 4 and "DeepSeek" in served.model
+    return "fp8" in served.precision and served.tp == 4 and "DeepSeek" in served.model
 
 
 def _known(served: Served) -> tuple[int | None, bool]:
     """(token budget, whether keys and values are narrow)."""
-    family = next((name for name in ("DeepSeek", "gpt-oss", "MiniMax") if name in served.model), None)
-    blackwell = served.device.startswith(("b200", "b300"))
-    if (served.engine, family) == ("sglang", "DeepSeek"):
-        return (16384 if served.precision == "fp4" else 8192 if _four_wide_fp8(served) else 32768), True
-    if (served.engine, family) == ("trtllm", "DeepSeek"):
-        return max(LOWEST_BUDGET, round(served.users + served.input_length + 64 + 63) // 64 * 64), True
-    if (served.engine, family) == ("trtllm", "gpt-oss"):
-        return 20000, True
-    if (served.engine, family) == ("vllm", "gpt-oss"):
-        return 8192, blackwell
-    if (served.engine, family) == ("vllm", "MiniMax"):
-        return (round(2 * served.input_length), True) if blackwell else (8192, False)
+    for (engine, family), recipe in _RECIPES.items():
+        if served.engine == engine and family in served.model:
+            return recipe(served)
     return None, False
+
+
+def _sglang_deepseek(served: Served) -> tuple[int, bool]:
+    """--chunked-prefill-size, --kv-cache-dtype fp8_e4m3."""
+    if "fp4" in served.precision:
+        return 16384, True
+    return 8192 if _four_wide_fp8(served) else 32768, True
+
+
+def _trtllm_deepseek(served: Served) -> tuple[int, bool]:
+    """--max_num_tokens: a prompt beside every other user's token, in multiples of 64."""
+    return max(LOWEST_BUDGET, round(served.users + served.input_length + 64 + 63) // 64 * 64), True
+
+
+def _trtllm_llama(served: Served) -> tuple[int, bool]:
+    """--max_num_tokens is the longest sequence, with a margin."""
+    longest = served.input_length + served.output_length
+    return round(longest + (200 if longest > SHORT_SEQUENCES else 20)), True
+
+
+def _blackwell(served: Served) -> bool:
+    return served.device.startswith(("b200", "b300"))
+
+
+_RECIPES: Mapping[tuple[str, str], Callable[[Served], tuple[int, bool]]] = {
+    ("sglang", "DeepSeek"): _sglang_deepseek,
+    ("trtllm", "DeepSeek"): _trtllm_deepseek,
+    ("trtllm", "gpt-oss"): lambda _: (20000, True),
+    ("trtllm", "Llama"): _trtllm_llama,
+    ("vllm", "gpt-oss"): lambda served: (8192, _blackwell(served)),
+    ("vllm", "Llama"): lambda _: (8192, True),
+    ("vllm", "MiniMax"): lambda served: (round(2 * served.input_length), True) if _blackwell(served) else (8192, False),
+}

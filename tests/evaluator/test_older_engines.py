@@ -132,7 +132,7 @@ def test_published_rows_are_matched_to_the_engine_of_their_time():
         if source in {"argonne-lcf/LLM-Inference-Bench", "Mutinifni/splitwise-sim"} and "Mix" not in record.model:
             found.setdefault(source, set()).add(deployment_of(record).engine)
     assert found == {
-        "argonne-lcf/LLM-Inference-Bench": {"vllm_v0", "trtllm"},
+        "argonne-lcf/LLM-Inference-Bench": {"vllm_v0", "trtllm_v0"},
         "Mutinifni/splitwise-sim": {"eager"},
     }
     assert engine_profile("eager", unseen=("h100_sxm", "bigscience/bloom")) != engine_profile("eager")
