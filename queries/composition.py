@@ -4,9 +4,11 @@ Not here: how batches are composed (evaluator.composition)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from queries.connect import StoreConnection
 from queries.probes import find_scenario, parse_reference
 from store.location import StoreLocation
 from store.readers import read_transaction
@@ -17,7 +19,17 @@ _ROWS = (
     " JOIN workload_bin b ON b.workload_id = sj.workload_id AND b.bin_index = c.bin_index"
     " WHERE c.scenario_id = ? AND c.batch_size = ? ORDER BY b.input_length, b.bin_index"
 )
-COLUMNS = ("probe", "bin", "input_length", "query_length", "output_length", "ratio", "samples")
+# Seed 002, 7.4, for probes of any phase.
+COLUMNS = (
+    "probe", "plan", "num_input_tokens", "query_length", "output_length", "request_ratio", "samples", "concurrency",
+    "batch_size", "ttft_ms", "tpot_ms", "tokens_per_s",
+)  # fmt: skip
+_AGGREGATES = (
+    "SELECT scenario_id, batch_size, plan, concurrency, ttft_ms, tpot_inclusive_ms,"
+    " CASE phase WHEN 'prefill' THEN input_tokens_per_s ELSE output_tokens_per_s END AS tokens_per_s FROM probe"
+    " WHERE scenario_id IN (SELECT unnest($scenarios::BIGINT[]))"
+    " AND batch_size IN (SELECT unnest($batches::BIGINT[]))"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,9 +65,29 @@ def _row(row: Sequence[object]) -> CompositionRow:
 
 
 def composition_table(location: StoreLocation, probes: Sequence[str]) -> list[list[object]]:
-    """Rows under COLUMNS for several probes."""
-    return [
-        [probe, row.bin_index, row.input_length, row.query_length, row.output_length, row.ratio, row.samples]
-        for probe in dict.fromkeys(probes)
-        for row in composition_rows(location, probe)
-    ]
+    """Rows under COLUMNS: for each probe of a length distribution its own, and one for each bin without metrics."""
+    wanted = {probe: composition_rows(location, probe) for probe in dict.fromkeys(probes)}
+    wholes = _wholes(location, [probe for probe, bins in wanted.items() if bins])
+    return [row for probe, whole in wholes.items() for row in _rows_of(probe, whole, wanted[probe])]
+
+
+def _wholes(location: StoreLocation, probes: Sequence[str]) -> dict[str, tuple[Any, ...]]:
+    """Plan, batch size, concurrency and metrics of probes."""
+    keys = {}
+    for probe in probes:
+        reference = parse_reference(probe)
+        keys[probe] = (find_scenario(location, reference.scenario), reference.batch_size)
+    if not keys:
+        return {}
+    lists = {"scenarios": [key[0] for key in keys.values()], "batches": [key[1] for key in keys.values()]}
+    with StoreConnection(location) as connection:
+        found = {row[:2]: row for row in connection.execute(_AGGREGATES, lists).fetchall()}
+    return {probe: found[key] for probe, key in keys.items() if key in found}
+
+
+def _rows_of(probe: str, whole: tuple[Any, ...], bins: Sequence[CompositionRow]) -> Iterator[list[object]]:
+    _, batch_size, plan, concurrency, *metrics = whole
+    yield [probe, plan, "all", None, None, 1.0, concurrency, concurrency, batch_size, *metrics]
+    for row in bins:
+        lengths = [f"{row.input_length:.0f}", row.query_length, row.output_length]
+        yield [probe, plan, *lengths, row.ratio, row.samples, concurrency, batch_size, None, None, None]

@@ -178,7 +178,8 @@ def query(  # noqa: PLR0917  one parameter an option
 
             write_proof(answer, proof, session.location, session.pinned())
             say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
-        code = _show(_cut(answer, top, format_), format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty)
+        answer = _cut(answer, top, format_)
+        code = _show(answer, format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty)
         if composition:
             _show_composition(answer, session.location, format_)
     return code
@@ -206,12 +207,15 @@ def _show_composition(answer: Answer, location: StoreLocation, format_: str) -> 
     from queries.composition import COLUMNS, composition_table
     from queries.proof import probes_of
 
+    if format_ != "table":
+        say("--composition is shown with --format table only")
+        return
     rows = composition_table(location, probes_of(answer))
-    if format_ == "table":
+    if rows:
         write_text(("\n",))
         write_rows(COLUMNS, rows, "table")
     else:
-        say("--composition is shown with --format table only")
+        say("note: no length distribution among these rows; --composition has nothing to add")
 
 
 RULES = {

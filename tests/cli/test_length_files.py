@@ -179,8 +179,18 @@ def test_s32_aggregate_and_bins_are_two_tables_of_the_store(folder, optimizer):
         :1
     ]
     shown = sweepdb("query prefill --last --top 1 --ttft-limits 3000 --composition", address).out
-    lines = [line.split() for line in shown.splitlines() if line.startswith(row["probe"])]
-    samples = {int(float(line[2])): int(line[-1]) for line in lines}
+    whole, *lines = [line.split() for line in shown.splitlines() if line.startswith(row["probe"])]
+    assert whole[2:9] == [
+        "all",
+        "-",
+        "-",
+        "1.00",
+        f"{row['concurrency']}",
+        f"{row['concurrency']}",
+        f"{row['batch_size']}",
+    ]
+    assert all(line[9:] == ["-", "-", "-"] for line in lines)
+    samples = {int(line[2]): int(line[6]) for line in lines}
     assert sum(samples.values()) == row["batch_size"]
     mean = sum(length * number for length, number in samples.items()) / row["batch_size"]
     assert row["realised_input_length_mean"] == pytest.approx(mean)
@@ -252,6 +262,13 @@ def test_a_file_is_a_scope_of_every_report(evaluate, folder):
             "~2050/10 (3 bins) budget 4096"
         }
     assert_one_sentence(sweepdb(f"query best --input-length {folder}/none.yaml", address), "no workload")
+    for report, phases in (("best", 1), ("prefill", 1), ("decode", 1), ("pd-ratio", 2)):
+        shown = sweepdb(
+            f"query {report} --top 1 --composition {scope.replace('--format json --wide', '')}", address
+        ).out
+        assert len(re.findall(r"^\w{8}:\d+ +\w+ +all ", shown, re.MULTILINE)) == phases, report
+    fixed = sweepdb("query best --top 1 --composition --input-length 2050", address)
+    assert "no length distribution among these rows" in fixed.err
     (folder / "other.yaml").write_text("bins: [{min_tokens: 0, max_tokens: 7, weight: 1}]")
     said = "nothing is stored of the length distribution"
     assert_one_sentence(sweepdb(f"query best --input-length {folder}/other.yaml", address), said)
