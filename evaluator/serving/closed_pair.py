@@ -11,7 +11,8 @@ from evaluator.serving.closed_loop import PROMPTS_A_USER, decode_steps_s, margin
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.step_tables import StepTable
 
-HALVINGS = 60
+HALVINGS = 80
+SHORTEST_DECODE = 1e-6  # steps, of answers of one token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,41 +42,35 @@ def pair_times(
 ) -> PairTimes:
     """TTFT of the prefill side and TPOT of the decode side at the concurrency it comes to see.
 
-    The first request of every user meets a queue of all of them; later ones meet the steady state of the closed
-    queueing network, in which X requests a second pass both sides and users = X (TTFT + decode time). A wait for one
-    of m servers: Sakasegawa 1977, with prompts that arrive at random and take equally long. `alone_s` is the time of
-    one prompt with nobody else there. Left out: limits of the KV cache, imbalance between instances."""
+    The first request of every user meets a queue of all of them; later ones the steady state of the closed network, in
+    which X requests a second pass both sides: users = X (TTFT + decode time), decoding = X times decode time (Little
+    1961). A prompt waits for one of the prefill servers behind the other users' prompts. `alone_s` is the time of one
+    prompt with nobody else there. Left out: limits of the KV cache, imbalance between instances."""
     service = pair.share * marginal_prompt_s(prefill, engine)
     alone = pair.share * alone_s + pair.transfer_s + 1e-3 * engine.request_ms
-    steps = decode_steps_s(decode, engine)
-    more = max(pair.output_length - 1.0, 0.0)
+    steps, more = decode_steps_s(decode, engine), max(pair.output_length - 1.0, SHORTEST_DECODE)
+    others = (pair.users - 1.0) / pair.users
 
-    def ttft(rate: float) -> float:
-        return alone + queueing_s(rate * service / pair.prefill_servers, service, pair.prefill_servers)
+    def rate(decoding: float) -> float:
+        return decoding * pair.decode_servers / (more * _between(steps, decoding))
 
-    def decoding(rate: float) -> float:
-        return max(pair.users - rate * ttft(rate), 0.0) / pair.decode_servers
-
-    low, high = 0.0, pair.prefill_servers / service
+    low, high = 0.0, pair.users / pair.decode_servers
     for _ in range(HALVINGS):
-        rate = 0.5 * (low + high)
-        busy = rate * (ttft(rate) + more * _between(steps, decoding(rate)))
-        low, high = (rate, high) if busy < pair.users else (low, rate)
+        decoding = 0.5 * (low + high)
+        load = rate(decoding) * service / pair.prefill_servers
+        waiting = queueing_s(others * load, service, pair.prefill_servers) if load < 1.0 else float("inf")
+        busy = decoding * pair.decode_servers + rate(decoding) * (alone + waiting)
+        low, high = (decoding, high) if busy < pair.users else (low, decoding)
+    steady = (pair.users - low * pair.decode_servers) / rate(low)
     burst = alone + service * max(0.0, 0.5 * (pair.users / pair.prefill_servers - 1.0))
     first = 1.0 / PROMPTS_A_USER
-    return PairTimes(
-        ttft_s=first * burst + (1.0 - first) * ttft(low),
-        tpot_exclusive_s=_between(steps, decoding(low)),
-        decoding=decoding(low),
-    )
+    return PairTimes(ttft_s=first * burst + (1.0 - first) * steady, tpot_exclusive_s=_between(steps, low), decoding=low)
 
 
 def queueing_s(load: float, service_s: float, servers: int) -> float:
     """Mean wait for one of `servers` that are busy a share `load` of the time: random arrivals, equal services.
 
     Source: Sakasegawa 1977, E[W] = (ca2 + cs2)/2 load^(sqrt(2 (m + 1)) - 1) / (m (1 - load)) E[S], ca2 = 1, cs2 = 0."""
-    if load >= 1.0:
-        return float("inf")
     return float(0.5 * load ** (sqrt(2.0 * (servers + 1)) - 1.0) / (servers * (1.0 - load)) * service_s)
 
 

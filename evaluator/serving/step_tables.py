@@ -6,12 +6,13 @@ Not here: what an engine adds to kernels (evaluator.serving.engines), and who as
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
 
 import numpy as np
 
 from evaluator.cost import CostModel
-from evaluator.operators import Operator, OperatorSet
+from evaluator.operators import CollectiveExtents, Operator, OperatorSet
 from evaluator.step import operator_seconds
 from evaluator.sums import BatchSums, FloatArray, repeated, request_sums
 
@@ -72,7 +73,7 @@ def step_table(
     """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode. `replicas` are those of
     attention data parallelism: with one of them tokens are not exchanged between experts."""
     prefill, decode = (
-        operators[trace].operators if replicas > 1 else without_exchange(operators[trace].operators)
+        (gathered_once if replicas > 1 else without_exchange)(operators[trace].operators)
         for trace in ("prefill", "decode")
     )
     shared = [one for one in prefill if not one.per_phase and one.driver != "sequences"]
@@ -125,6 +126,28 @@ def without_exchange(operators: Sequence[Operator]) -> tuple[Operator, ...]:
     counts = max((one.counts for one in dropped), key=sum)
     sums = [one for one in kept if one.label.endswith("attention_all_reduce") and one.kind == "all_reduce"]
     return (*kept, *(replace(one, label="experts.all_reduce", counts=counts) for one in sums[-1:]))
+
+
+def gathered_once(operators: Sequence[Operator]) -> tuple[Operator, ...]:
+    """The operators of a step whose attention replicas share slices of experts: engines gather every token once, sort
+    its rows out on each rank and scatter one sum a token; the operators move a row for each expert of a token.
+
+    Source: TensorRT-LLM's and SGLang's gather and reduce-scatter around experts behind data parallel attention."""
+    copies = max((one.experts.experts_per_token for one in operators if one.experts is not None), default=1)
+    return tuple(
+        replace(one, collective=_divided(one.collective, copies))
+        if one.kind in {"all_gather", "reduce_scatter"} and one.label.endswith(("mlp.dispatch", "mlp.gather"))
+        else one
+        for one in operators
+    )
+
+
+def _divided(collective: CollectiveExtents | None, parts: int) -> CollectiveExtents | None:
+    if collective is None:
+        return None
+    payload = collective.payload_bytes
+    moved = replace(payload, **{item.name: Fraction(getattr(payload, item.name)) / parts for item in fields(payload)})
+    return replace(collective, payload_bytes=moved)
 
 
 def _attention(operators: Sequence[Operator], input_length: int, cost: CostModel, windows: Sequence[int]) -> FloatArray:

@@ -42,7 +42,8 @@ TABLE = StepTable(
         ("vLLM", None, None, "vllm"),
         ("vLLM 0.12.0", None, 2024, "vllm"),  # what a row says of itself counts more than its source
         ("vllm-ascend", "1.0.1", None, "vllm"),
-        ("TensorRT-LLM v0.5", None, 2023, "trtllm"),
+        ("TensorRT-LLM v0.5", None, 2023, "trtllm_v0"),
+        ("TensorRT-LLM", None, 2024, "trtllm_v0"),
         ("NIM 1.8.0 (TensorRT-LLM)", None, None, "trtllm"),
         ("SGLang main", None, None, "sglang"),
         ("a stack of ours", None, 2023, "eager"),
