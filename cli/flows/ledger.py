@@ -4,6 +4,7 @@ Not here: comparing them (cli.flows.validate)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,6 @@ _LISTED = """
     WHERE ($model IS NULL OR contains(lower(model), lower($model)))
         AND ($device IS NULL OR contains(lower(device), lower($device)))
         AND ($source IS NULL OR contains(lower(source), lower($source)) OR source_format = $source)
-    ORDER BY id
 """
 
 
@@ -82,4 +82,10 @@ def listed(
 ) -> list[tuple[object, ...]]:
     """Stored points in the order of COLUMNS; each filter is a part of the text, or the name of a format."""
     with connect(store_url) as connection:
-        return connection.execute(_LISTED, {"model": model, "device": device, "source": source}).fetchall()
+        rows = connection.execute(_LISTED, {"model": model, "device": device, "source": source}).fetchall()
+    return sorted(rows, key=lambda row: (place_of(str(row[COLUMNS.index("source")])), str(row[0])))
+
+
+def place_of(source: str) -> list[str | int]:
+    """A file and line as something to sort by: line 10 comes after line 9."""
+    return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"(\d+)", source))]

@@ -7,7 +7,6 @@ is kept beside a measured value is the comparison's own, and its probe may diffe
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,6 +16,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from cli.flows.ledger import place_of
 from cli.flows.validate import SHORT, LookUp, Progress, Validation, compare
 from evaluator.capture import CaptureRequest, capture
 from evaluator.deployments import Deployment
@@ -85,14 +85,13 @@ def validate(
         if not records:
             raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
         captured = remembered(store)
-        validation = compare(sorted(records, key=_place), captured, engine=engine, on_progress=on_progress)
+        validation = compare(sorted(records, key=_in_file), captured, engine=engine, on_progress=on_progress)
         return validation, (Kept() if engine is not None else keep(store, validation, captured))
 
 
-def _place(record: MeasurementRecord) -> tuple[list[str | int], str]:
-    """Where a point stood: of two equal ones the first counts, the same one from files and from the store."""
-    parts = re.split(r"(\d+)", record.source)
-    return [int(part) if index % 2 else part for index, part in enumerate(parts)], record.key
+def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:
+    """Of two equal points the first counts: the same one from files and from the store."""
+    return place_of(record.source), record.key
 
 
 def keep(store: Store, validation: Validation, captured: LookUp) -> Kept:

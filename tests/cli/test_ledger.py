@@ -1,0 +1,373 @@
+"""Measured points into the store, predictions beside them, and the same errors in SQL."""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from html.parser import HTMLParser
+
+import pytest
+from conftest_cli import sweepdb
+from shared_data import shared_data
+
+from cli.flows.validate import compare
+from evaluator.measurements import read_measurements
+from evaluator.serving.engines import as_yaml, fitted_engine
+
+COLUMNS = ("model", "device", "engine", "precision", "input_length", "output_length", "concurrency", "tp", "pp",
+           "ttft_ms", "tpot_exclusive_ms", "aic_ttft_ms", "aic_tpot_ms")  # fmt: skip
+MODEL, MOE = "Qwen/Qwen3-8B", "openai/gpt-oss-20b"
+
+
+def rows():
+    """Twenty points whose values no engine gave: what matters is that everybody reads the same errors from them.
+
+    TTFT is 20 + L users / 400 ms on one device (0 / 1 more for an engine, 10 more on two); the peer says 30 + L / 20."""
+    made = []
+    for extra, engine in enumerate(("vllm", "sglang")):
+        for tp, users in ((1, 4), (1, 16), (2, 16), (2, 64)):
+            for length in (1024, 4096):
+                ttft = 20.0 + length * users / 400 + extra + 10 * (tp - 1)
+                row = [MODEL, "h100_sxm", engine, "bf16", length, 128, users, tp, 1, ttft, 5.0 + users / 8]
+                made.append([*row, 30.0 + length / 20, 6.0 if tp == 1 else ""])
+    made += [[MODEL, "h100_sxm", "vllm", "bf16", 2048, 64, users, 1, 2, 150.0, 11.0, "", ""] for users in (8, 32)]
+    made += [[MOE, "h200_sxm", "trtllm", "mxfp4", 2048, 64, users, 1, 1, 150.0, 11.0, "", ""] for users in (8, 32)]
+    return made
+
+
+def write(path, lines):
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([COLUMNS, *lines])
+    return path
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """Our own CSV of twenty points."""
+    return write(tmp_path / "mine.csv", rows())
+
+
+@pytest.fixture(scope="module")
+def validated(tmp_path_factory):
+    """(store, the answer as JSON) after the twenty points were validated once."""
+    folder = tmp_path_factory.mktemp("ledger")
+    path, url = write(folder / "mine.csv", rows()), f"sqlite:///{folder}/store.sqlite"
+    outcome = sweepdb(f"validate --measurements {path} --against aic --format json", url)
+    assert outcome.code == 0, outcome.err
+    return url, json.loads(outcome.out), outcome.err
+
+
+def asked(url, sql):
+    outcome = sweepdb(["sql", sql, "--format", "json"], url)
+    assert outcome.code == 0, outcome.err
+    return json.loads(outcome.out)
+
+
+def test_import_says_what_is_new_and_again_adds_nothing(mine, sqlite_url):
+    first = sweepdb(f"measurements import {mine}", sqlite_url)
+    assert (first.code, first.out) == (0, "")
+    assert first.err.startswith(f"20 new of 20 points read from {mine} (sweepdb_csv)\n")
+    again = sweepdb(f"measurements import {mine} --format json", sqlite_url)
+    assert json.loads(again.out) == [
+        {"read": 20, "new": 0, "unreadable": 0, "formats": "sweepdb_csv", "sources": str(mine)}
+    ]
+    assert again.err.startswith("0 new of 20 points")
+    assert asked(sqlite_url, "SELECT count(*) AS n FROM measurement") == [{"n": 20}]
+
+
+def test_a_bad_line_is_named_and_the_rest_goes_in(tmp_path, sqlite_url):
+    bad = rows()[:3]
+    bad[1][6] = "many"
+    outcome = sweepdb(f"measurements import {write(tmp_path / 'bad.csv', bad)}", sqlite_url)
+    assert outcome.code == 4
+    assert outcome.err.splitlines()[:2] == [
+        "bad.csv:3: concurrency: 'many' is not a number",
+        f"2 new of 2 points read from {tmp_path}/bad.csv (sweepdb_csv)",
+    ]
+
+
+def test_a_bad_file_leaves_the_others_and_alone_is_an_error(mine, tmp_path, sqlite_url):
+    missing = tmp_path / "none.json"
+    both = sweepdb(["measurements", "import", str(missing), str(mine)], sqlite_url)
+    assert (both.code, both.err.splitlines()[0]) == (4, f"{missing}: {missing}: no such file or directory")
+    assert "20 new of 20" in both.err
+    alone = sweepdb(f"measurements import {missing}", sqlite_url)
+    assert (alone.code, alone.err) == (2, f"error: {missing}: no such file or directory\n")
+
+
+def test_list_filters_and_labels_every_row_as_measured(mine, tmp_path, sqlite_url):
+    peer = tmp_path / "pareto.csv"
+    peer.write_text("model,isl,osl,ttft,tpot,tokens/s/gpu,num_total_gpus,system\nM,100,10,5,1,50,2,h200_sxm\n")
+    sweepdb(["measurements", "import", str(mine), str(peer)], sqlite_url)
+    everything = json.loads(sweepdb("measurements list --format json", sqlite_url).out)
+    assert len(everything) == 21
+    assert everything[0]["metrics"] == {"tpot_exclusive_ms_mean": 5.5, "ttft_ms_mean": 30.24}  # 20 + 1024 x 4 / 400
+    assert {(row["source_format"], row["family"]) for row in everything} == {
+        ("sweepdb_csv", "measured"),
+        ("aiconfigurator", "predicted elsewhere"),
+    }
+    for arguments, count in (
+        ("--model QWEN3-8b", 18), ("--device h200", 3), ("--model gpt --device h100", 0), ("--source mine.csv", 20),
+        ("--source aiconfigurator", 1),
+    ):  # fmt: skip
+        assert len(json.loads(sweepdb(f"measurements list {arguments} --format json", sqlite_url).out)) == count
+    table = sweepdb("measurements list --source pareto", sqlite_url).out.splitlines()
+    assert len(table) == 4
+    assert "predicted elsewhere" in table[-1]
+    text = sweepdb("measurements list --format csv", sqlite_url).out
+    assert len(list(csv.DictReader(text.splitlines()))) == 21
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ("measurements import", "measurements import is not one of: import FILE..., list"),
+        ("measurements drop x", "measurements drop x is not one of"),
+        ("measurements import x.csv --model y", "--model belongs to measurements list"),
+        ("validate --format parquet", "--format parquet is not one of table, json, html, csv"),
+        ("validate --against vidur", "--against vidur is not one of aic"),
+        ("validate --engine mystery", "unknown engine 'mystery'"),
+        ("validate", "there is no measured point to compare"),
+    ],
+)
+def test_usage_errors(arguments, complaint, sqlite_url):
+    outcome = sweepdb(arguments, sqlite_url)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert complaint in outcome.err
+
+
+def test_the_document_has_the_shape_that_other_programs_rely_on(validated):
+    _, document, _ = validated
+    assert set(document["overall"]) == {"ttft", "tpot"}
+    for figures in document["overall"].values():
+        assert set(figures) == {"median_ape", "mean_ape", "p90_ape", "bias", "rows"}
+        assert figures["rows"] == 20
+        assert 0 < figures["median_ape"] <= figures["p90_ape"]
+    assert document["excluded"] == []
+    by = {tuple(group["by"]) for group in document["groups"]}
+    assert {
+        ("device",),
+        ("device", "model", "engine"),
+        ("mode",),
+        ("batch_region",),
+        ("length_region",),
+        ("region",),
+    } <= by
+    devices = {group["device"]: group["rows"] for group in document["groups"] if group["by"] == ["device"] and
+               group["metric"] == "ttft"}  # fmt: skip
+    assert devices == {"h100_sxm": 18, "h200_sxm": 2}
+    assert document["ranking"]["groups"] == 4  # a model, device, engine and length with its four plans and batches
+
+
+def test_the_peer_is_compared_over_the_rows_both_predict(validated):
+    _, document, _ = validated
+    peer = document["peer"]
+    # 16 rows carry a TTFT of the peer, those 8 on one device a TPOT.
+    errors = [peer_ttft / measured - 1 for *_, measured, _, peer_ttft, _ in rows()[:16]]
+    assert peer["ttft"]["rows"] == peer["ttft"]["ours"]["rows"] == 16
+    assert peer["ttft"]["median_ape"] == pytest.approx(100 * statistics.median(map(abs, errors)))
+    assert peer["ttft"]["bias"] == pytest.approx(100 * statistics.median(errors))
+    assert peer["tpot"]["rows"] == 8
+    assert peer["coverage"] == 100.0
+
+
+def test_sql_has_the_same_errors(validated):
+    url, document, _ = validated
+    answer = asked(url, """
+        SELECT metric, count(*) AS rows, 100 * median(abs(signed_error)) AS median_ape, 100 * median(signed_error) AS bias,
+            100 * quantile_cont(abs(signed_error), 0.9) AS p90_ape, 100 * avg(abs(signed_error)) AS mean_ape
+        FROM validation GROUP BY metric ORDER BY metric""")  # fmt: skip
+    assert [row.pop("metric") for row in answer] == ["tpot_exclusive_ms", "ttft_ms"]
+    assert answer[0] == pytest.approx(document["overall"]["tpot"])
+    assert answer[1] == pytest.approx(document["overall"]["ttft"])
+    regions = asked(url, """
+        SELECT region, 100 * median(abs(signed_error)) AS median_ape FROM validation WHERE metric = 'ttft_ms'
+        GROUP BY region ORDER BY region""")  # fmt: skip
+    assert regions == [
+        {"region": group["region"], "median_ape": pytest.approx(group["median_ape"])}
+        for group in document["groups"]
+        if group["by"] == ["region"] and group["metric"] == "ttft"
+    ]
+    assert "h100_sxm, dense, sglang, aggregated, batch 1-8, input < 2k" in {row["region"] for row in regions}
+
+
+def test_measured_values_join_their_measurement_and_keep_its_label(validated):
+    url, _, _ = validated
+    answer = asked(url, """
+        SELECT m.family, v.metric, count(*) AS rows, bool_and(v.measured = CASE v.metric WHEN 'ttft_ms' THEN m.ttft_ms
+            ELSE m.tpot_exclusive_ms END) AS equal
+        FROM validation v JOIN measurement m ON m.key = v.measurement GROUP BY ALL ORDER BY v.metric""")  # fmt: skip
+    assert answer == [
+        {"family": "measured", "metric": "tpot_exclusive_ms", "rows": 20, "equal": True},
+        {"family": "measured", "metric": "ttft_ms", "rows": 20, "equal": True},
+    ]
+    families = asked(url, "SELECT DISTINCT family FROM probe")
+    assert families == [{"family": "calibrated"}]
+
+
+def test_every_comparison_has_a_scenario_and_its_standard_probe_where_there_is_one(validated):
+    url, _, said = validated
+    # Dense: 2 engines x 2 plans x 2 lengths, and one of two stages that engines refuse; MoE: one.
+    assert asked(url, "SELECT serving_model, status, count(*) AS n FROM scenario GROUP BY ALL ORDER BY ALL") == [
+        {"serving_model": "sglang", "status": "ok", "n": 4},
+        {"serving_model": "trtllm", "status": "ok", "n": 1},
+        {"serving_model": "vllm", "status": "ok", "n": 4},
+        {"serving_model": "vllm", "status": "unsupported", "n": 1},
+    ]
+    assert "40 errors stored, of 10 scenarios (18 probes new, 1 scenarios without a standard evaluation)" in said
+    (refused,) = asked(url, "SELECT reason, pp FROM scenario WHERE status <> 'ok'")
+    assert refused["pp"] == 2
+    assert "pipeline" in refused["reason"]
+    found = asked(url, """
+        SELECT count(*) AS n, count(p.probe) AS evaluated, count(*) FILTER (WHERE v.probe IS NULL) AS refused
+        FROM validation v LEFT JOIN probe p USING (probe)""")  # fmt: skip
+    assert found == [{"n": 40, "evaluated": 36, "refused": 4}]
+
+
+def test_the_probe_is_what_evaluate_would_store(validated):
+    """The same scenario: evaluating it afterwards finds it known."""
+    url, _, _ = validated
+    outcome = sweepdb(
+        f"evaluate {MODEL} --device h100_sxm --num-devices 1 --input-length 1024 --output-length 128 --mode aggregated"
+        " --serving-model vllm --quantize-linear-action BF16 --batch-range 4 4 --format json",
+        url,
+    )
+    assert outcome.code == 0, outcome.err
+    (report,) = json.loads(outcome.out)
+    assert (report["probes_stored"], report["probes_known"]) == (0, 1)
+
+
+def test_validating_stored_points_again_says_the_same_and_adds_nothing(mine, sqlite_url):
+    first = sweepdb(f"validate --measurements {mine} --against aic --format json", sqlite_url)
+    again = sweepdb("validate --against aic --format json", sqlite_url)
+    assert (first.code, again.code) == (0, 0)
+    assert again.out == first.out
+    assert "(0 probes new" in again.err
+    assert asked(sqlite_url, "SELECT count(*) AS n FROM raw.validation") == [{"n": 40}]
+    assert asked(sqlite_url, "SELECT label, status, probes_stored FROM sweep ORDER BY id") == [
+        {"label": "validation", "status": "finished", "probes_stored": 18},
+        {"label": "validation", "status": "finished", "probes_stored": 0},
+    ]
+    assert sweepdb("db check", sqlite_url).code == 0
+
+
+def test_the_ledger_lives_in_postgresql_too(tmp_path, postgresql_url):
+    few = write(tmp_path / "few.csv", rows()[:2])
+    outcome = sweepdb(f"validate --measurements {few} --format json", postgresql_url)
+    assert outcome.code == 0, outcome.err
+    answer = asked(
+        postgresql_url, "SELECT 100 * median(abs(signed_error)) AS m FROM validation WHERE metric = 'ttft_ms'"
+    )
+    assert answer[0]["m"] == pytest.approx(json.loads(outcome.out)["overall"]["ttft"]["median_ape"])
+
+
+def test_what_a_voided_scenario_predicted_is_hidden(validated, tmp_path, sqlite_url):
+    few = write(tmp_path / "few.csv", rows()[:2])
+    sweepdb(f"validate --measurements {few}", sqlite_url)
+    (scenario, *_) = asked(sqlite_url, "SELECT DISTINCT left(scenario, 12) AS s FROM scenario ORDER BY s")
+    assert sweepdb(["void", scenario["s"], "--reason", "wrong"], sqlite_url).code == 0
+    assert asked(sqlite_url, "SELECT count(*) AS n FROM validation")[0]["n"] == 2
+    assert asked(sqlite_url, "SELECT count(*) AS n FROM raw.validation")[0]["n"] == 4
+
+
+def test_an_engine_of_ones_own_is_compared_and_not_kept(mine, tmp_path, sqlite_url):
+    profile = tmp_path / "slow.yaml"
+    profile.write_text(as_yaml(fitted_engine("vllm")).replace("name: vllm", "name: slow").replace(
+        "request_ms: ", "request_ms: 9"))  # fmt: skip
+    shipped = json.loads(sweepdb(f"validate --measurements {mine} --format json", sqlite_url).out)
+    outcome = sweepdb(f"validate --measurements {mine} --engine {profile} --format json", sqlite_url)
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["overall"]["ttft"]["bias"] > shipped["overall"]["ttft"]["bias"]
+    assert "nothing was stored" in outcome.err
+    assert asked(sqlite_url, "SELECT count(*) AS n FROM raw.validation") == [{"n": 40}]
+
+
+def test_rules_take_points_out_and_are_counted(tmp_path, sqlite_url):
+    lines = rows()[:6]
+    lines[0][0] = "nobody/knows-this"
+    lines[1][1] = "abacus"
+    lines[2][4] = "long"
+    path = write(tmp_path / "odd.csv", lines)
+    outcome = sweepdb(f"validate --measurements {path} --format json", sqlite_url)
+    assert outcome.code == 0
+    assert outcome.err.startswith("odd.csv:4: input_length: 'long' is not a number\n")
+    excluded = {one["rule"]: one["rows"] for one in json.loads(outcome.out)["excluded"]}
+    assert (excluded.pop("line could not be read"), excluded.pop("device not covered")) == (1, 1)
+    ((rule, count),) = excluded.items()
+    assert (rule.startswith("model not"), count) == (True, 1)
+
+
+def test_the_table_shows_figures_groups_the_peer_and_the_ranking(validated):
+    url, document, _ = validated
+    text = sweepdb("validate --against aic", url).out
+    (whole,) = [line for line in text.splitlines() if line.startswith("tpot ") and " 20 " in line]
+    assert f"{document['overall']['tpot']['median_ape']:.2f}" in whole
+    assert "rows that aic predicts too (of those that no rule takes out we predict 100.0%)" in text
+    assert f"h100_sxm, {MODEL}, sglang" in text
+    assert "batch 33-128" in text
+    assert f"mean Kendall tau {document['ranking']['kendall_tau_mean']:.2f}" in text
+    assert "aic" not in sweepdb("validate", url).out
+
+
+def test_csv_rows_are_the_groups(validated):
+    url, document, _ = validated
+    found = list(csv.DictReader(sweepdb("validate --against aic --format csv", url).out.splitlines()))
+    assert len(found) == 2 + len(document["groups"])
+    assert float(found[0]["median_ape"]) == pytest.approx(document["overall"]["ttft"]["median_ape"])
+    assert float(found[0]["median_ape_of_peer"]) == pytest.approx(document["peer"]["ttft"]["median_ape"])
+    assert found[-1]["by"] == "region"
+
+
+class Page(HTMLParser):
+    """Counts what a page holds and remembers what it refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.outside: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.outside += [value or "" for name, value in attributes if name in {"src", "href", "xlink:href", "data"}]
+
+
+def test_the_page_is_whole_by_itself(validated, tmp_path):
+    url, _, _ = validated
+    path = tmp_path / "ledger.html"
+    outcome = sweepdb(f"validate --format html --output {path}", url)
+    assert (outcome.code, outcome.out) == (0, "")
+    text = path.read_text()
+    page = Page()
+    page.feed(text)
+    assert page.outside == []
+    assert "http" not in text
+    assert "@import" not in text
+    assert (page.tags.count("svg"), page.tags.count("circle"), page.tags.count("script")) == (2, 40, 0)
+    assert text.count("<title>") == 41  # its own, and one for each dot
+    assert text.count('stroke-dasharray="4 3"') == 4  # +-30 % in both panels
+    assert f"{MODEL} on 1 x h100_sxm (tp1pp1dp1), sglang, aggregated" in text
+    assert "not covered" not in text
+
+
+def test_the_shared_table_and_its_errors_in_sql(tmp_path, sqlite_url):
+    source = shared_data("e2e", "serving.csv")
+    lines = source.read_text().splitlines()
+    few = tmp_path / "serving.csv"
+    few.write_text("\n".join([lines[0], *lines[1::25]]) + "\n")
+    outcome = sweepdb(f"validate --measurements {few} --against aic --format json", sqlite_url)
+    assert outcome.code == 0, outcome.err
+    document = json.loads(outcome.out)
+    records = read_measurements(few).records
+    direct = compare(records)
+    assert document["overall"]["tpot"]["rows"] == direct.figures_of("tpot").rows > 20
+    assert document["overall"]["tpot"]["median_ape"] == pytest.approx(direct.figures_of("tpot").median_ape)
+    out = sum(one["rows"] for one in document["excluded"])
+    assert out + len(direct.points) == len(records) == len(lines[1::25])
+    answer = asked(sqlite_url, """
+        SELECT metric, count(*) AS rows, 100 * median(abs(signed_error)) AS median_ape FROM validation
+        WHERE metric IN ('ttft_ms', 'tpot_exclusive_ms') GROUP BY metric ORDER BY metric""")  # fmt: skip
+    for row, name in zip(answer, ("tpot", "ttft"), strict=True):
+        assert row["rows"] == document["overall"][name]["rows"]
+        assert row["median_ape"] == pytest.approx(document["overall"][name]["median_ape"])
+    assert document["peer"]["tpot"]["rows"] == document["peer"]["tpot"]["ours"]["rows"]
