@@ -28,7 +28,7 @@ def rows():
     for extra, engine in enumerate(("vllm", "sglang")):
         for tp, users in ((1, 4), (1, 16), (2, 16), (2, 64)):
             for length in (1024, 4096):
-                ttft = 20.0 + length * users / 400 + extra + 10 * (tp - 1)
+                ttft = round(20.0 + length * users / 400 + extra + 10 * (tp - 1), 2)
                 row = [MODEL, "h100_sxm", engine, "bf16", length, 128, users, tp, 1, ttft, 5.0 + users / 8]
                 made.append([*row, 30.0 + length / 20, 6.0 if tp == 1 else ""])
     made += [[MODEL, "h100_sxm", "vllm", "bf16", 2048, 64, users, 1, 2, 150.0, 11.0, "", ""] for users in (8, 32)]
