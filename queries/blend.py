@@ -37,8 +37,25 @@ def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend) -> R
         try:
             resolve_scope(transaction, scope, over_workloads=True, workloads=(workload_id,))
         except InputError as error:
+            hint = (
+                "without filters the newest sweep's model, precision and convention are meant: name them, such as"
+                " --model NAME --convention physical"
+                if scope.is_default
+                else error.hint
+            )
             raise InputError(
-                f"nothing of workload {key[:12]} is stored under this question's model, precision and filters",
-                hint=error.hint,
+                f"nothing of workload {_name(transaction, key)} is stored under this question's model, precision and"
+                " filters",
+                hint=hint,
             ) from error
     return resolve_scope(transaction, scope, over_workloads=True, workloads=tuple(ids.values()))
+
+
+def _name(transaction: ReadTransaction, key: str) -> str:
+    """What a person calls a workload: its first name, else its label."""
+    statement = (
+        "SELECT COALESCE(MIN(n.name), MIN(w.label)) FROM workload w"
+        " LEFT JOIN workload_name n ON n.workload_id = w.id WHERE w.key = ?"
+    )
+    (row,) = transaction.rows(statement, (key,))
+    return str(row[0])

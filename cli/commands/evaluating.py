@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Set as AbstractSet
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -140,7 +141,17 @@ def evaluate(  # noqa: PLR0917  one parameter an option
 
     with ProgressBar(sys.stderr) as bar:
         reports = evaluate_requests(requests, store, label=label, jobs=jobs, on_progress=bar.show)
-    return _report(reports, format_, store)
+    phases = {phase for request in requests for phase in request.phases}
+    return _report(reports, format_, store, question=_next_question(phases))
+
+
+def _next_question(phases: AbstractSet[str]) -> str:
+    """A question that rows of these phases answer."""
+    if "aggregated" in phases:
+        return "best --tpot-limits 50"
+    if phases == {"prefill", "decode"}:
+        return "pd-ratio --ttft-limits 1000 --tpot-limits 50"
+    return "prefill --ttft-limits 1000" if phases == {"prefill"} else "decode --tpot-limits 50"
 
 
 def _dry_run(requests: tuple[object, ...], format_: str) -> int:
@@ -154,7 +165,7 @@ def _dry_run(requests: tuple[object, ...], format_: str) -> int:
     return 0
 
 
-def _report(reports: list[SweepReport], format_: str, store: str | None) -> int:
+def _report(reports: list[SweepReport], format_: str, store: str | None, *, question: str) -> int:
     if format_ == "json":
         columns = [
             "sweep",
@@ -193,7 +204,7 @@ def _report(reports: list[SweepReport], format_: str, store: str | None) -> int:
             hint="more devices an instance (--num-devices), a larger device, or a smaller format"
             " (--quantize-linear-action FP8)",
         )
-    say(f"next: sweepdb query best --tpot-limits 50{parse_url(store).argument}")
+    say(f"next: sweepdb query {question}{parse_url(store).argument}")
     if any(failure.status == "error" for item in reports for failure in item.failures):
         raise EvaluationError("some scenarios ended in an error; the others are stored", hint="sweepdb show SWEEP")
     return 0
