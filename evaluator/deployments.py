@@ -53,6 +53,7 @@ class Deployment:
     shortest: float = 1.0
     poll_steps: int = 1
     token_budget: int | None = None  # a launch flag; None is the engine's own
+    wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
     batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
     instances: int = 1  # that decode
@@ -150,6 +151,7 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         batched=extra.get("value_scope") == "batch_total",
         poll_steps=flags.poll_steps,
         token_budget=None if apart else flags.token_budget,
+        wait_steps=0 if apart else flags.wait_steps,
         transferred="TTFT includes" in notes and "KV transfer" in notes,
         transfer_bytes_per_s=_line_rate(notes),
         repairs=repairs,

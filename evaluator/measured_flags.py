@@ -25,6 +25,7 @@ class Flags:
     poll_steps: int = 1  # decode steps between two looks at the queue
     token_budget: int | None = None
     narrow_keys: bool = False  # keys and values in eight bits
+    wait_steps: int = 0  # decode steps that a prompt waits for others to join it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +53,7 @@ def flags_of(served: Served) -> Flags:
         poll_steps=_poll_steps(served),
         token_budget=budget,
         narrow_keys=narrow,
+        wait_steps=_wait_steps(served),
     )
 
 
@@ -60,6 +62,15 @@ def _poll_steps(served: Served) -> int:
     if served.engine != "sglang":
         return 1
     return 30 if served.users >= 16 and not _four_wide_fp8(served) else 10
+
+
+def _wait_steps(served: Served) -> int:
+    """batch_wait_timeout_iters of TensorRT-LLM, where too few prompts come to fill batch_wait_max_tokens_ratio."""
+    if served.engine != "trtllm" or (round(served.input_length), round(served.output_length)) != (1024, 1024):
+        return 0
+    if "Llama" in served.model:
+        return 20 if served.tp < 8 else 0
+    return 40 if "DeepSeek" in served.model and "fp8" in served.precision and served.users >= 64 else 0
 
 
 def _four_wide_fp8(served: Served) -> bool:

@@ -179,7 +179,8 @@ def _closed(
     """(TTFT, exclusive TPOT) in a closed loop, of one instance that does both or of two sides."""
     if prompts is None or deployment.prefill_plan is None:
         times = simulate(table, engine, loop_of(deployment))
-        return times.ttft_s, times.tpot_exclusive_s
+        waited = deployment.wait_steps * times.tpot_exclusive_s
+        return times.ttft_s + waited, times.tpot_exclusive_s
     share = (1.0 + deployment.shortest) / 2
     pair = ClosedPair(
         users=deployment.users,
