@@ -80,7 +80,7 @@ def query(  # noqa: PLR0917  one parameter an option
     composition: Annotated[
         bool, typer.Option("--composition", help="add the requests of each length bin in each row's batch")
     ] = False,
-    wide: Annotated[bool, typer.Option("--wide", help="every column")] = False,
+    wide: Annotated[bool, typer.Option("--wide", "--all-columns", help="every column in a table")] = False,
     show_sql: Annotated[bool, typer.Option("--show-sql", help="print the SQL and its parameters instead")] = False,
     proof: Annotated[Path | None, typer.Option(help="write SQL, parameters, probes and hash to this file")] = None,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,

@@ -9,31 +9,9 @@ from dataclasses import replace
 
 from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
+from cli.render.shown import NEAREST, TURNED, shown_columns
 from queries.question import Answer, Limits
 
-_PROBES = ("prefill_probe", "decode_probe")
-_COMMON = ("rank", "device", "plan", "batch_size", "concurrency")
-SHOWN: Mapping[str, Sequence[str]] = {
-    "best": (*_COMMON, "rate", "ttft_ms", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
-    "prefill": (*_COMMON, "rate", "qps", "ttft_ms", "num_devices", "memory_free_gib", "probe"),
-    "decode": (*_COMMON, "rate", "qps", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
-    "nearest": ("rank", "phase", "device", "plan", "batch_size", "binding_limit", "miss", "relax_to", "admitted_then",
-                "ttft_ms", "tpot_ms", "memory_free_gib", "probe"),
-    "pd-ratio": ("rank", "prefill_plan", "ttft_ms", "prefill_qps", "decode_plan", "tpot_ms", "decode_qps", "pd_ratio",
-                 "balanced_qps", *_PROBES),
-    "devices": (*_COMMON, "rate", "rate_per_device", "qps", "ttft_ms", "tpot_ms", "num_devices", "probe"),
-    "cost": ("rank", "device", "plan", "rate", "tokens_per_usd", "usd_per_million_tokens", "tokens_per_kwh",
-             "break_even_usd_per_device_hour", "usd_per_device_hour", "price_from", "probe"),
-    "coverage": ("model", "device", "workload", "linear_quantization", "convention", "phase", "plans", "scenarios_ok",
-                 "illegal", "unsupported", "error", "probes", "most_common_reason"),
-    "by-length": ("workload", "input_length_mean", "output_length", "device", "plan", "batch_size", "rate_per_device",
-                  "plan_changes", "prefill_plan", "decode_plan", "pd_ratio", "qps_per_device_bound", "pair_changes"),
-    "mix": ("choice", "workload", "weight", "device", "plan", "batch_size", "qps", "time_share", "instances",
-            "devices_used", "system_qps", "against_other", "reason", "probe"),
-}  # fmt: skip
-_COUNTED = ("rank", "prefill_plan", "ttft_ms", "decode_plan", "tpot_ms", "pd_ratio", "prefill_instances",
-            "decode_instances", "devices_idle", "system_qps", "qps_per_device", *_PROBES)  # fmt: skip
-_TRANSFER = ("kv_transfer_ms", "ttft_with_transfer_ms", "transfer_hides")
 LONG = ("curve", "sensitivity", "pareto", "diff")  # a row a stored batch size, where no --top ends them
 SHOWN_OF_LONG = 40
 _GIBIBYTE = 2**30
@@ -46,11 +24,11 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
     yield from header_lines(answer)
     if answer.rows:
         rows = with_relaxed(answer.columns, answer.rows, answer)
-        yield from _groups(answer.columns, rows, answer, None if wide else _shown(answer))
+        yield from _groups(answer.columns, rows, answer, None if wide else shown_columns(answer))
     elif answer.nearest:
         yield "\nNothing satisfies the limits. The nearest misses:\n"
         nearest = with_relaxed(answer.nearest_columns, answer.nearest, answer)
-        yield from _groups(answer.nearest_columns, nearest, answer, None if wide else SHOWN["nearest"])
+        yield from _groups(answer.nearest_columns, nearest, answer, None if wide else NEAREST)
     else:
         yield "\n(no rows)\n"
     notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer))))
@@ -81,7 +59,11 @@ def shortened(answer: Answer, rows_a_group: int) -> Answer:
         if seen[group] <= rows_a_group:
             kept.append(row)
     left_out = len(answer.rows) - len(kept)
-    note = (f"{left_out:,} more rows: --top N shows more of them, --format csv all",) if left_out else ()
+    note = (
+        (f"{left_out:,} more {'rows' if left_out > 1 else 'row'}: --top N shows more of them, --format csv all",)
+        if left_out
+        else ()
+    )
     return replace(answer, rows=tuple(kept), notes=(*answer.notes, *note))
 
 
@@ -140,19 +122,6 @@ def _listed(versions: Mapping[str, object], name: str) -> str:
     return ", ".join(str(value) for value in values) if isinstance(values, list) else str(values)
 
 
-def _shown(answer: Answer) -> Sequence[str] | None:
-    columns = SHOWN.get(answer.report)
-    if columns is None:
-        return None
-    if answer.report == "pd-ratio":
-        options = answer.question.pairs
-        columns = (
-            *(_COUNTED if options.num_devices else columns),
-            *(_TRANSFER if options.kv_transfer_gb_per_s else ()),
-        )
-    return columns
-
-
 def _groups(
     columns: Sequence[str], rows: Sequence[Sequence[object]], answer: Answer, shown: Sequence[str] | None
 ) -> Iterator[str]:
@@ -163,10 +132,13 @@ def _groups(
     position = columns.index("question_group")
     for group in dict.fromkeys(row[position] for row in rows):
         yield f"\n{answer.scope[int(str(group))]}\n"
-        yield from _table(columns, [row for row in rows if row[position] == group], shown)
+        mine = [row for row in rows if row[position] == group]
+        yield from _table(columns, mine, shown, turned=answer.report in TURNED and columns == answer.columns)
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str] | None) -> Iterator[str]:
+def _table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str] | None, *, turned: bool = False
+) -> Iterator[str]:
     names, held = list(columns), [list(row) for row in rows]
     if "memory_free_bytes" in names:
         position = names.index("memory_free_bytes")
@@ -175,9 +147,17 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequ
             value = row[position]
             row.append(None if value is None else float(str(value)) / _GIBIBYTE)
     chosen = [name for name in (shown or columns) if name in names and name != "question_group"]
+    if shown is not None or turned:  # what no row has is no column of a person's table
+        chosen = [name for name in chosen if any(row[names.index(name)] is not None for row in held)]
     indices = [names.index(name) for name in chosen]
     heads = [{"rate": "tokens_per_s"}.get(name, name) for name in chosen]
-    yield from table_lines(heads, [[_number_of(row[index], names[index]) for index in indices] for row in held])
+    cells = [[_number_of(row[index], names[index]) for index in indices] for row in held]
+    if turned:
+        heads, cells = (
+            [heads[0], *(str(row[0]) for row in cells)],
+            [list(line) for line in zip(heads, *cells, strict=True)][1:],
+        )
+    yield from table_lines(heads, cells)
 
 
 def _number_of(value: object, name: str) -> object:

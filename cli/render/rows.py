@@ -11,6 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
+_COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
 Format = Literal["table", "csv", "json", "jsonl"]
 
 
@@ -77,7 +78,10 @@ def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Ite
         yield "(no rows)\n"
         return
     numeric = [all(_is_number(text) for text in column if text) for column in zip(*texts, strict=True)]
+    cells = [max(len(row[index]) for row in texts) for index in range(len(columns))]
     heads = [_header_lines(column) for column in columns]
+    if sum(max(width, *map(len, head)) + 2 for width, head in zip(cells, heads, strict=True)) > _COMFORTABLE_WIDTH:
+        heads = [_header_lines(column, widest=max(width, 8)) for width, column in zip(cells, columns, strict=True)]
     height = max(len(head) for head in heads)
     padded = [[""] * (height - len(head)) + head for head in heads]
     widths = [max(len(text) for text in (*head, *(row[index] for row in texts))) for index, head in enumerate(padded)]
@@ -88,11 +92,11 @@ def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Ite
         yield _line(row, widths, numeric)
 
 
-def _header_lines(column: str) -> list[str]:
+def _header_lines(column: str, widest: int = 12) -> list[str]:
     """A long name is broken at underscores so that it does not widen its column."""
     lines, current = [], ""
     for part in column.split("_"):
-        if current and len(current) + len(part) >= 12:
+        if current and len(current) + len(part) >= widest:
             lines.append(current + "_")
             current = part
         else:

@@ -214,3 +214,40 @@ def test_a_bundle_that_is_none_or_damaged_is_named_with_what_to_do(tmp_path, exa
     assert outcome.code == 2
     assert said in outcome.err
     assert "Errno" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("command", "columns"),
+    [
+        ("best", 11),
+        ("pd-ratio", 11),
+        ("pd-ratio --num-devices 32", 11),
+        ("pd-ratio --num-devices 32 --kv-transfer-gb-per-s 50", 13),
+        ("devices --mode pd --num-devices 32", 12),
+        ("capacity", 13),
+        ("compare --num-devices 32", 3),
+        ("coverage", 13),
+        ("device-profiles", 8),
+    ],
+)
+def test_a_table_shows_the_columns_a_person_reads_and_all_of_them_when_asked(example_store, command, columns):
+    def widths(options):
+        lines = sweepdb(f"query {command} --top 2 {options}", example_store).out.splitlines()
+        return next(line for line in lines if line and set(line) <= set("- ")).split("  ")
+
+    shown = widths("")
+    assert len(shown) <= columns
+    assert len("  ".join(shown)) <= 135
+    if command != "compare --num-devices 32":
+        every = sweepdb(f"query {command} --top 2 --format csv", example_store).out.splitlines()[0].split(",")
+        assert len(widths("--all-columns")) == len(set(every) - {"question_group"})
+
+
+def test_a_comparison_is_a_line_a_column_without_those_nobody_has(example_store):
+    table = sweepdb("query compare --num-devices 16", example_store).out
+    lines = {line.split()[0]: line.split()[1:] for line in table.splitlines() if line}
+    together, apart = json.loads(sweepdb("query compare --num-devices 16 --format json", example_store).out)
+    assert lines["mode"] == ["aggregated", "pd"]
+    assert lines["plan"] == [together["plan"], "-"]
+    assert lines["decode_probe"] == ["-", apart["decode_probe"]]
+    assert "kv_transfer_ms" not in lines

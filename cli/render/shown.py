@@ -1,0 +1,56 @@
+"""Which columns of an answer a person's table shows: about ten, of about a hundred characters. `--wide` shows all.
+
+Not here: how a table looks (cli.render.rows). The machine formats always hold every column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from queries.question import Answer
+
+_PROBES = ("prefill_probe", "decode_probe")
+_COMMON = ("rank", "device", "plan", "batch_size", "concurrency")
+NEAREST = ("rank", "phase", "device", "plan", "batch_size", "binding_limit", "miss", "relax_to", "admitted_then",
+           "ttft_ms", "tpot_ms", "memory_free_gib", "probe")  # fmt: skip
+SHOWN: Mapping[str, Sequence[str]] = {
+    "best": (*_COMMON, "rate", "ttft_ms", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
+    "prefill": (*_COMMON, "rate", "qps", "ttft_ms", "num_devices", "memory_free_gib", "probe"),
+    "decode": (*_COMMON, "rate", "qps", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
+    "nearest": NEAREST,
+    "pd-ratio": ("rank", "prefill_plan", "ttft_ms", "prefill_qps", "decode_plan", "tpot_ms", "decode_qps", "pd_ratio",
+                 "balanced_qps", *_PROBES),
+    "devices": (*_COMMON, "rate", "rate_per_device", "qps", "ttft_ms", "tpot_ms", "num_devices", "probe"),
+    "cost": ("rank", "device", "plan", "rate", "tokens_per_usd", "usd_per_million_tokens", "tokens_per_kwh",
+             "break_even_usd_per_device_hour", "usd_per_device_hour", "price_from", "probe"),
+    "coverage": ("model", "device", "workload", "linear_quantization", "convention", "phase", "plans", "scenarios_ok",
+                 "illegal", "unsupported", "error", "probes", "most_common_reason"),
+    "capacity": ("devices", "system_qps", "qps_per_device", "carries_target", "mode", "instances", "plan", "probe",
+                 "prefill_instances", "prefill_plan", "decode_instances", "decode_plan", *_PROBES),
+    "pareto": ("mode", "tokens_per_s_per_user", "tokens_per_s_per_device", "num_devices", "ttft_ms",
+               "tpot_exclusive_ms", "device", "plan", "concurrency", "probe", "prefill_plan", "pd_ratio",
+               "prefill_probe"),
+    "device-profiles": ("device", "family", "matrix_tflops", "vector_tflops", "memory_bandwidth_tib_per_s",
+                        "memory_gib", "grid", "link_bandwidths"),
+    "diff": ("model", "device", "workload", "phase", "plan", "batch_size", "rate_change", "ttft_change", "tpot_change",
+             "won_before", "wins_after", "first_probe", "second_probe"),
+    "by-length": ("workload", "input_length_mean", "output_length", "device", "plan", "batch_size", "rate_per_device",
+                  "plan_changes", "prefill_plan", "decode_plan", "pd_ratio", "qps_per_device_bound", "pair_changes"),
+    "mix": ("choice", "workload", "weight", "device", "plan", "batch_size", "qps", "time_share", "instances",
+            "devices_used", "system_qps", "against_other", "reason", "probe"),
+}  # fmt: skip
+_COUNTED = ("rank", "prefill_instances", "prefill_plan", "ttft_ms", "decode_instances", "decode_plan", "tpot_ms",
+            "devices_idle", "system_qps", *_PROBES)  # fmt: skip
+_TRANSFER = ("kv_transfer_ms", "transfer_hides")
+TURNED = frozenset({"compare"})  # two rows of many columns: a line a column
+
+
+def shown_columns(answer: Answer) -> Sequence[str] | None:
+    """The columns of a report's default table, None for all of them."""
+    pairs, columns = answer.question.pairs, SHOWN.get(answer.report)
+    by_device = answer.report == "devices" and answer.question.options.mode == "pd"
+    if not by_device and answer.report != "pd-ratio":
+        return columns
+    of_pairs = _COUNTED if pairs.num_devices else SHOWN["pd-ratio"]
+    device = ("prefill_device",) if by_device or pairs.prefill_device or pairs.decode_device else ()
+    other = ("decode_device",) if device and not by_device else ()
+    return (of_pairs[0], *device, *other, *of_pairs[1:], *(_TRANSFER if pairs.kv_transfer_gb_per_s else ()))
