@@ -48,7 +48,8 @@ def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend) -> R
                 " filters",
                 hint=hint,
             ) from error
-    return resolve_scope(transaction, scope, over_workloads=True, workloads=tuple(ids.values()))
+    title = " + ".join(f"{weight:.3g} {_name(transaction, key)}" for key, weight in blend)
+    return resolve_scope(transaction, scope, over_workloads=True, workloads=tuple(ids.values()), title=title)
 
 
 def _name(transaction: ReadTransaction, key: str) -> str:

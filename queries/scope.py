@@ -73,10 +73,16 @@ class _Filter:
 
 
 def resolve_scope(
-    transaction: ReadTransaction, scope: Scope, *, over_workloads: bool = False, workloads: Sequence[int] = ()
+    transaction: ReadTransaction,
+    scope: Scope,
+    *,
+    over_workloads: bool = False,
+    workloads: Sequence[int] = (),
+    title: str = "every workload",
 ) -> ResolvedScope:
     """The scenarios a scope stands for; an empty store or an unknown name is an error that says what to do. With
-    `over_workloads` the workload divides no groups, and no filter means every workload rather than the newest one's."""
+    `over_workloads` the workload divides no groups, whose title then stands for it, and no filter means every workload
+    rather than the newest one's."""
     wanted = _Filter()
     _leave_out_voided(transaction, wanted)
     sweep_id = None
@@ -88,7 +94,7 @@ def resolve_scope(
     if workloads:
         wanted.add(f"sj.workload_id IN ({_marks(workloads)})", *workloads)
     _add_filters(transaction, scope, wanted)
-    return _resolved(transaction, scope, sweep_id, wanted, over_workloads=over_workloads)
+    return _resolved(transaction, scope, sweep_id, wanted, title=title if over_workloads else None)
 
 
 def resolve_whole_store(transaction: ReadTransaction, scope: Scope) -> ResolvedScope:
@@ -318,7 +324,7 @@ def _resolved(
     wanted: _Filter,
     *,
     first_batch: int = 1,
-    over_workloads: bool = False,
+    title: str | None = None,
 ) -> ResolvedScope:
     newest = "1 = 1" if scope.all_versions or sweep_id is not None else "age = 1"
     joined = (
@@ -348,10 +354,10 @@ def _resolved(
     lines: list[str] = []
     scoped = []
     for row in rows:
-        group_key = (row[13], None if over_workloads else row[14], row[15], row[8], row[12])
+        group_key = (row[13], None if title else row[14], row[15], row[8], row[12])
         if group_key not in groups:
             groups[group_key] = len(groups)
-            lines.append(_line(row, "every workload" if over_workloads else str(row[4])))
+            lines.append(_line(row, title or str(row[4])))
         scoped.append(
             ScopeRow(
                 scenario_id=int(str(row[0])),

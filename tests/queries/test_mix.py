@@ -176,6 +176,12 @@ def test_a_mix_says_what_is_wrong_with_it(notebook):
         notebook.mix(mix=((NAMES[0], 1.0), (NAMES[1], 2.0)), num_devices=8, input_length=3500)
 
 
+def test_a_mix_is_titled_by_its_blend(notebook):
+    # Weights 1 and 3 are a quarter and three quarters of the requests.
+    answer = notebook.mix(mix=((NAMES[0], 1.0), (NAMES[2], 3.0)), num_devices=8)
+    assert {line.split(" · ")[1] for line in answer.scope} == {f"0.25 {NAMES[0]} + 0.75 {NAMES[2]}"}
+
+
 def test_the_columns_of_a_mix_are_those_its_header_explains(notebook):
     answer = notebook.mix(mix=((NAMES[0], 1.0), (NAMES[1], 2.0)), num_devices=8)
     assert list(answer.columns) == [column.name for column in report("mix").columns]
