@@ -50,10 +50,11 @@ from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, r
 
 LONG = {short: long for long, short in SHORT.items()}
 Operators = dict[str, OperatorSet]
-# Both sides apart are compared as one: their scenario is that of the decode instances.
 PHASES: Mapping[str, Phase] = {
     "prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode",
 }  # fmt: skip
+PROMPT_METRICS = {"ttft", "kv_transfer_ms", "prefill_latency_ms"}
+Side = tuple[str, str]  # key of a measured record, and what a side does: prompts or tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ def keep(store: Store, validation: Validation, captured: LookUp) -> Kept:
     keeper = _Keeper(store=store, sweep_id=sweep_id, captured=captured)
     try:
         keeper.put(points)
-        errors = [_error(one, points[one.record_key]) for one in validation.comparisons]
+        errors = [_error(one, _side_of(one, points)) for one in validation.comparisons]
         put_validations(store, errors)
     except BaseException as error:
         finish_sweep(store, sweep_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
@@ -126,32 +127,44 @@ class _Compared:
     batch_size: int
 
 
-def _scenarios(validation: Validation) -> dict[str, _Compared]:
-    """The scenario of each point, by the key of its measured record."""
+def _scenarios(validation: Validation) -> dict[Side, _Compared]:
+    """The scenario of each point and side, by the key of its measured record and what the side does."""
     builder, known = RecordBuilder(), dict[object, tuple[Scenario, ScenarioRecord]]()
-    points: dict[str, _Compared] = {}
+    points: dict[Side, _Compared] = {}
     for key, one in validation.points.items():
-        name = (one.model_name, one.device.name, one.precision, one.plan, one.input_length, one.output_length,
-                one.engine, one.mode)  # fmt: skip
-        if name not in known:
-            scenario = scenario_of(one)
-            known[name] = scenario, builder.scenario(one.model_name, scenario, compile=True)
-        batch_size = -(-one.users_of_replica // one.plan.pp)
-        points[key] = _Compared(scenario=known[name][0], record=known[name][1], batch_size=batch_size)
+        prompts = one.prefill_side()
+        for side, deployment in {"prompts": prompts, "tokens": one}.items():
+            if deployment is None:
+                continue
+            name = (deployment.model_name, deployment.device.name, deployment.precision, deployment.plan,
+                    deployment.input_length, deployment.output_length, deployment.engine, deployment.token_budget,
+                    PHASES[deployment.mode])  # fmt: skip
+            if name not in known:
+                scenario = scenario_of(deployment)
+                known[name] = scenario, builder.scenario(deployment.model_name, scenario, compile=True)
+            batch_size = -(-deployment.users_of_replica // deployment.plan.pp)
+            points[key, side] = _Compared(scenario=known[name][0], record=known[name][1], batch_size=batch_size)
     return points
+
+
+def _side_of(one: Comparison, points: Mapping[Side, _Compared]) -> _Compared:
+    """What predicts a metric: where the sides are apart, first tokens come from the instances that take prompts."""
+    prompts = points.get((one.record_key, "prompts")) if one.metric in PROMPT_METRICS else None
+    return prompts or points[one.record_key, "tokens"]
 
 
 def scenario_of(deployment: Deployment) -> Scenario:
     """The scenario that `evaluate --serving-model ENGINE` makes of this configuration: nominal lengths, the shipped
-    engine under its own token budget."""
+    engine under its own token budget, or that of the launch flag that the source states."""
     engine = None if deployment.engine is None else engine_profile(deployment.engine)
+    budget = deployment.token_budget or (engine and engine.token_budget)
     lengths = Workload(input_length=deployment.input_length, output_length=deployment.output_length)
     return Scenario(
         model=deployment.model,
         device=deployment.device,
         precision=deployment.precision,
         plan=deployment.plan,
-        workload=lengths if engine is None else replace(lengths, max_batched_tokens=engine.token_budget),
+        workload=replace(lengths, max_batched_tokens=budget) if budget else lengths,
         phase=PHASES[deployment.mode],
         serving_model=deployment.engine or "waves",
         engine=engine,
@@ -193,7 +206,7 @@ class _Keeper:
     probes: int = 0
     refused: int = 0
 
-    def put(self, points: Mapping[str, _Compared]) -> None:
+    def put(self, points: Mapping[Side, _Compared]) -> None:
         """Store every scenario, and the probes it lacks at the batch sizes of its points."""
         sizes: dict[str, set[int]] = defaultdict(set)
         for point in points.values():

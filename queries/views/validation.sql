@@ -8,7 +8,8 @@
 -- column: signed_error | ratio | (predicted - measured) / measured
 -- column: region | none | device, dense or moe, engine, mode, batch and length region, as one text
 -- column: engine | none | serving engine as we name it; unstated where the source does not say
--- column: mode | none | aggregated, prefill or decode
+-- column: mode | none | aggregated, disaggregated, prefill or decode
+-- column: phase | none | phase of the scenario that predicts the metric: of a disaggregated point, prefill for first tokens, decode for the others
 -- column: probe | none | short reference of the standard evaluation of the same configuration, where there is one
 -- column: batch_size | requests | requests of one replica in flight
 -- column: compared_at | UTC | when it was compared
@@ -28,7 +29,8 @@ SELECT
     raw.scenario.model,
     raw.scenario.device,
     string_split(newest.region, ', ')[3] AS engine,
-    raw.scenario.phase AS mode,
+    string_split(newest.region, ', ')[4] AS mode,
+    raw.scenario.phase,
     raw.scenario.tp, raw.scenario.pp, raw.scenario.dp, raw.scenario.ep, raw.scenario.moe_tp,
     raw.scenario.num_devices,
     raw.scenario.workload,

@@ -252,6 +252,21 @@ def test_validating_stored_points_again_says_the_same_and_adds_nothing(mine, sql
     assert sweepdb("db check", sqlite_url).code == 0
 
 
+def test_sides_that_are_apart_have_a_scenario_each(tmp_path, sqlite_url):
+    path = tmp_path / "apart.csv"
+    path.write_text(
+        "model,device,engine,mode,precision,input_length,output_length,concurrency,prefill_instances,prefill_tp,"
+        "decode_instances,decode_tp,ttft_ms,tpot_exclusive_ms\n"
+        f"{MODEL},h100_sxm,vllm,disaggregated,bf16,2048,128,16,2,1,1,2,120,9\n"
+    )
+    outcome = sweepdb(f"validate --measurements {path}", sqlite_url)
+    assert outcome.code == 0, outcome.err
+    assert asked(sqlite_url, "SELECT metric, mode, phase, tp, batch_size FROM validation ORDER BY metric") == [
+        {"metric": "tpot_exclusive_ms", "mode": "disaggregated", "phase": "decode", "tp": 2, "batch_size": 16},
+        {"metric": "ttft_ms", "mode": "disaggregated", "phase": "prefill", "tp": 1, "batch_size": 1},
+    ]
+
+
 def test_the_ledger_lives_in_postgresql_too(tmp_path, postgresql_url):
     few = write(tmp_path / "few.csv", rows()[:2])
     outcome = sweepdb(f"validate --measurements {few} --format json", postgresql_url)
