@@ -1,0 +1,287 @@
+"""Measured points as deployments: names, formats, plans, repairs, launch flags, two sides, and rules for the rest."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from dataclasses import replace
+
+import pytest
+
+from evaluator.deployments import TWICE, deployment_of, repaired
+from evaluator.measured_flags import Flags, Served, flags_of
+from evaluator.measured_models import Unmatched, measured_model, measured_precision
+from evaluator.plan import Plan
+from store.records import MeasurementRecord, SideRecord
+
+RECIPE = "2026_04_06_deepseek_r1_b200_sxm_trtllm_fp8_agg_1024x1024_c64_tp8_ep8_945"
+
+
+def record(**changes: object) -> MeasurementRecord:
+    """A closed loop of eight users on one H100, with some fields changed; `extra` is a mapping."""
+    extra = json.dumps(changes.pop("extra", {}))
+    point = MeasurementRecord(
+        key="k",
+        source="s",
+        source_format="own",
+        model="Qwen/Qwen3-32B",
+        device="h100_sxm",
+        engine="vllm",
+        engine_version="0.12.0",
+        mode="aggregated",
+        precision="fp8",
+        kv_precision=None,
+        num_devices=1,
+        input_length=1024.0,
+        output_length=512.0,
+        concurrency=8.0,
+        request_rate=None,
+        decode=SideRecord(tp=1),
+        metrics={"ttft_ms_mean": 100.0},
+        extra=extra,
+    )
+    return replace(point, **changes)
+
+
+def rule_of(point: MeasurementRecord) -> str:
+    with pytest.raises(Unmatched) as caught:
+        deployment_of(point)
+    return caught.value.rule
+
+
+@pytest.mark.parametrize(
+    ("stated", "catalogue"),
+    [
+        ("Qwen/Qwen3-32B", "Qwen/Qwen3-32B"),
+        ("qwen3-32b", "Qwen/Qwen3-32B"),
+        ("Llama-2 70B", "meta-llama/Llama-2-70b-hf"),
+        ("Llama-3.1 70B", "meta-llama/Llama-3.1-70B"),
+        ("Mixtral 8x7B", "mistralai/Mixtral-8x7B-v0.1"),
+        ("BLOOM-176B", "bigscience/bloom"),
+        ("Qwen3-30B-A3B-Instruct-2507", "Qwen/Qwen3-30B-A3B"),
+        ("Qwen3-14B-FP8", "Qwen/Qwen3-14B"),
+        ("Qwen3-235B-A22B-Instruct-2507-FP8", "Qwen/Qwen3-235B-A22B"),
+        ("meta-llama/Llama-3.1-405B-Instruct-FP8", "meta-llama/Llama-3.1-405B-Instruct"),
+        ("nvidia/DeepSeek-R1-NVFP4", "deepseek-ai/DeepSeek-R1"),
+        ("moonshotai/Kimi-K2.5", "moonshotai/Kimi-K2-Instruct"),
+        ("Qwen2-7B", "Qwen/Qwen2.5-7B"),
+    ],
+)
+def test_models_by_their_published_names(stated, catalogue):
+    assert measured_model(stated)[0] == catalogue
+
+
+@pytest.mark.parametrize(
+    ("stated", "rule"),
+    [
+        ("Qwen/Qwen3.5-397B-A17B", "architecture not covered: gated delta net"),
+        ("zhipuai/GLM-5", "architecture not covered: sparse attention with a token indexer"),
+        ("deepseek-ai/DeepSeek-V3.2", "architecture not covered: sparse attention with a token indexer"),
+        ("Llama-4-Maverick", "architecture not covered: chunked local attention"),
+        ("somebody/some-model", "model not in the catalogue"),
+        (None, "model not stated"),
+    ],
+)
+def test_models_without_a_formula_are_named_and_nothing_is_fetched(stated, rule, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    assert rule_of(record(model=stated)) == rule
+
+
+@pytest.mark.parametrize(
+    ("model", "stated", "modes", "linear", "experts"),
+    [
+        ("Qwen/Qwen3-32B", "bf16 (blank in file, inferred)", (None, None), "BF16", "BF16"),
+        ("Qwen/Qwen3-32B", "fp8", ("fp8", "fp8"), "FP8", "FP8"),
+        ("Qwen/Qwen3-32B", None, (None, None), "BF16", "BF16"),
+        ("Qwen2.5-7B", "w4a16(awq)", (None, None), "W4A16", "W4A16"),
+        # The published checkpoints scale blocks of 128 x 128, however coarsely a table names them.
+        ("deepseek-ai/DeepSeek-R1", "fp8", ("fp8", "fp8_block"), "FP8_BLOCK", "FP8_BLOCK"),
+        ("Qwen/Qwen3-235B-A22B-FP8", "fp8", ("fp8", "fp8"), "FP8_BLOCK", "FP8_BLOCK"),
+        # NVFP4 checkpoints of mixtures of experts list self_attn among what they leave alone.
+        ("deepseek-ai/DeepSeek-R1", "fp4", ("nvfp4", "nvfp4"), "BF16", "NVFP4"),
+        ("Qwen/Qwen3-32B", "nvfp4", (None, None), "NVFP4", "NVFP4"),
+        ("openai/gpt-oss-120b", "fp4", ("nvfp4", "nvfp4"), "BF16", "MXFP4"),
+    ],
+)
+def test_formats_as_the_checkpoint_has_them(model, stated, modes, linear, experts):
+    found = measured_precision(measured_model(model)[1], stated, None, linear=modes[0], experts=modes[1])
+    assert (found.linear, found.experts, found.attention) == (linear, experts, "DISABLED")
+
+
+def test_keys_in_eight_bits_and_formats_nobody_knows():
+    model = measured_model("Qwen/Qwen3-32B")[1]
+    assert measured_precision(model, "fp8", "fp8").attention == "FP8"
+    with pytest.raises(Unmatched, match="int3") as caught:
+        measured_precision(model, "int3", None)
+    assert caught.value.rule == "precision not covered"
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        # 64 = 8 x 8 attention ranks for what the id calls tp8_ep8, and so on: the root of each.
+        (SideRecord(tp=64, dp=1, ep=8, moe_tp=8), SideRecord(tp=8, dp=1, ep=8, moe_tp=1)),
+        (SideRecord(tp=16, dp=1, ep=4, moe_tp=4), SideRecord(tp=4, dp=1, ep=4, moe_tp=1)),
+        (SideRecord(tp=1, dp=64, ep=8, moe_tp=8), SideRecord(tp=1, dp=8, ep=8, moe_tp=1)),
+        (SideRecord(tp=4, dp=4, ep=16, moe_tp=1), SideRecord(tp=4, dp=1, ep=4, moe_tp=1)),
+    ],
+)
+def test_sizes_recorded_twice_are_their_root(written, meant):
+    assert repaired(written) == (meant, (TWICE,))
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        SideRecord(tp=8, dp=1, ep=8, moe_tp=1),
+        SideRecord(tp=8, dp=1, ep=2, moe_tp=4),
+        SideRecord(tp=16, dp=1, ep=16, moe_tp=1),
+        SideRecord(tp=16, dp=1, ep=8, moe_tp=2),
+        SideRecord(tp=2, dp=2, ep=4, moe_tp=1),  # four devices are none too many
+        SideRecord(tp=32, dp=1, ep=8, moe_tp=4),
+    ],
+)
+def test_sizes_that_make_sense_are_left_alone(right):
+    assert repaired(right) == (right, ())
+
+
+def test_only_the_source_that_wrote_sizes_twice_is_repaired():
+    side = SideRecord(tp=4, dp=4, ep=16, moe_tp=1)
+    mine = record(model="MiniMaxAI/MiniMax-M2.5", decode=side)
+    assert deployment_of(mine).plan == Plan(tp=4, dp=4, ep=16)
+    theirs = deployment_of(replace(mine, extra='{"id": "2026_04_06_minimax_m2_5_h100_sxm_vllm_fp8_agg_8192x1024"}'))
+    assert theirs.plan == Plan(tp=4, dp=1, ep=4)
+    assert theirs.repairs == (TWICE,)
+
+
+def test_data_parallel_attention_follows_from_how_experts_are_split():
+    # Eight ranks of experts behind attention that is split in two: four replicas.
+    found = deployment_of(record(model="deepseek-ai/DeepSeek-V3", decode=SideRecord(tp=2, ep=8)))
+    assert found.plan == Plan(tp=2, dp=4, ep=8)
+    assert found.users_of_replica == 2
+
+
+def test_an_illegal_plan_says_so():
+    assert rule_of(record(decode=SideRecord(tp=48))) == "plan not legal"
+
+
+def test_two_sides_with_known_instances():
+    sides = {"prefill": SideRecord(instances=3, tp=4), "decode": SideRecord(instances=2, tp=2)}
+    found = deployment_of(record(mode="disaggregated", concurrency=64.0, **sides))
+    assert (found.prefill_instances, found.prefill_plan, found.instances, found.plan) == (3, Plan(tp=4), 2, Plan(tp=2))
+    assert found.num_devices == 3 * 4 + 2 * 2
+    assert found.users_of_replica == 32  # 64 users on two decode instances
+    prompts = found.prefill_side()
+    assert prompts is not None
+    assert (prompts.plan, prompts.mode, prompts.users) == (Plan(tp=4), "prefill", 1)
+    assert deployment_of(record()).prefill_side() is None
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {"prefill": SideRecord(tp=4), "decode": SideRecord(instances=2, tp=2)},
+        {"prefill": SideRecord(instances=3, tp=4), "decode": SideRecord(tp=2)},
+        {"prefill": SideRecord(instances=3), "decode": SideRecord(instances=2, tp=2)},
+    ],
+)
+def test_two_sides_without_their_numbers(sides):
+    rule = "disaggregated: number or plan of the instances not stated"
+    assert rule_of(record(mode="disaggregated", **sides)) == rule
+
+
+def test_a_batch_limit_is_no_concurrency():
+    side = SideRecord(tp=2, batch_size=24.0)
+    assert rule_of(record(concurrency=None, decode=side)) == "concurrency not stated"
+    # A step measured alone is one of its batch: 24 sequences on each of two replicas.
+    alone = record(model="deepseek-ai/DeepSeek-V3", mode="decode", concurrency=None, decode=replace(side, dp=2, ep=4))
+    assert deployment_of(alone).users == 48
+
+
+def test_lengths():
+    assert rule_of(record(input_length=None)) == "lengths not stated"
+    assert rule_of(record(output_length=None)) == "lengths not stated"
+    assert deployment_of(record(mode="prefill", output_length=None)).output_length == 1
+    assert deployment_of(record(output_length=None, metrics={"kv_transfer_ms_mean": 3.0})).output_length == 1
+
+
+def test_devices_by_capacity():
+    names = {stated: deployment_of(record(device=stated)).device.name for stated in ("A100-40GB", "A100-SXM4-80GB")}
+    assert names == {"A100-40GB": "a100_sxm_40gb", "A100-SXM4-80GB": "a100_sxm"}
+    assert deployment_of(record(device="H20-3e-141GB")).device.memory_bandwidth_bytes_per_s == 4.8e12
+    assert rule_of(record(device="RTX4090-24GB")) == "device not covered"
+    assert rule_of(record(device=None)) == "device not stated"
+
+
+def test_what_notes_say():
+    notes = "1P1D, concurrency 1, TTFT includes proxy + KV transfer (8x CX-7 RoCE); ~200 GB/s aggregate"
+    found = deployment_of(record(mode="prefill", extra={"notes": notes}))
+    assert found.transferred
+    assert found.transfer_bytes_per_s == 200e9
+    assert not deployment_of(record()).transferred
+
+
+def test_a_table_that_repeats_the_id_of_the_source():
+    notes = "closed-loop concurrency 4; row id 2026_04_06_gpt_oss_120b_b200_sxm_trtllm_fp4_agg_c4_tp1_ep1_303; measured"
+    extra = {"id": "AIC-0303", "notes": notes}
+    server = {"device": "b200_sxm", "engine": "trtllm", "engine_version": "1.2.0rc2"}
+    found = deployment_of(record(model="openai/gpt-oss-120b", precision="fp4", extra=extra, **server))
+    assert (found.shortest, found.token_budget, found.precision.attention) == (0.8, 20000, "FP8")
+    assert deployment_of(record()).shortest == 1.0
+
+
+def served(**changes: object) -> Served:
+    base = Served(
+        point_id=RECIPE,
+        engine="trtllm",
+        model="deepseek-ai/DeepSeek-R1",
+        device="b200_sxm",
+        precision="fp8",
+        users=64.0,
+        input_length=1024.0,
+        output_length=1024.0,
+        tp=8,
+    )
+    return replace(base, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "flags"),
+    [
+        # 64 + 1024 + 127 = 1215 tokens are fewer than the least budget.
+        ({}, Flags(shortest=0.8, token_budget=8192, narrow_keys=True, wait_steps=40)),
+        # 4 + 8192 + 127 = 8323, in whole 64s 8320.
+        ({"users": 4.0, "input_length": 8192.0}, Flags(shortest=0.8, token_budget=8320, narrow_keys=True)),
+        ({"users": 8.0}, Flags(shortest=0.8, token_budget=8192, narrow_keys=True)),
+        (
+            {"engine": "sglang", "users": 8.0},
+            Flags(shortest=0.8, poll_steps=10, token_budget=32768, narrow_keys=True),
+        ),
+        ({"engine": "sglang"}, Flags(shortest=0.8, poll_steps=30, token_budget=32768, narrow_keys=True)),
+        ({"engine": "sglang", "tp": 4}, Flags(shortest=0.8, poll_steps=10, token_budget=8192, narrow_keys=True)),
+        (
+            {"engine": "sglang", "tp": 4, "precision": "fp4"},
+            Flags(shortest=0.8, poll_steps=30, token_budget=16384, narrow_keys=True),
+        ),
+        (
+            {"engine": "vllm", "model": "openai/gpt-oss-120b", "device": "h100_sxm"},
+            Flags(shortest=0.8, token_budget=8192),
+        ),
+        (
+            {"engine": "vllm", "model": "MiniMaxAI/MiniMax-M2.5", "device": "b300_sxm", "input_length": 8192.0},
+            Flags(shortest=0.8, token_budget=16384, narrow_keys=True),
+        ),
+        (
+            {"model": "meta-llama/Llama-3.1-70B", "tp": 4},
+            Flags(shortest=0.8, token_budget=2068, narrow_keys=True, wait_steps=20),
+        ),
+        ({"model": "meta-llama/Llama-3.1-70B"}, Flags(shortest=0.8, token_budget=2068, narrow_keys=True)),
+        ({"engine": "sglang", "model": "Qwen/Qwen3-32B", "users": 4.0}, Flags(shortest=0.8, poll_steps=10)),
+        ({"point_id": "my own"}, Flags()),
+    ],
+)
+def test_flags_of_public_recipes(changes, flags):
+    assert flags_of(served(**changes)) == flags
