@@ -40,6 +40,26 @@ def test_every_request_is_placed_within_one_of_its_share(weights, batch_sizes, t
     assert (samples >= 0).all()
 
 
+@given(
+    st.lists(st.floats(0.001, 100), min_size=1, max_size=40),
+    st.integers(0, 39),
+    st.lists(st.integers(1, 8192), min_size=1, max_size=20),
+    st.sampled_from(["first", "last"]),
+)
+def test_splitting_a_bin_in_two_equal_halves_changes_samples_by_rounding_alone(weights, split, batch_sizes, ties):
+    weights, batch_sizes = np.array(weights), np.array(batch_sizes)
+    split %= weights.size
+    halves = np.insert(weights, split, weights[split] / 2)
+    halves[split + 1] /= 2
+    whole = largest_remainder(batch_sizes, weights, ties=ties)
+    apart = largest_remainder(batch_sizes, halves, ties=ties)
+    merged = np.delete(apart, split, axis=1)
+    merged[:, split] += apart[:, split]
+    # Each count is within one of its share: two halves within two of theirs, so that no bin moves by three.
+    assert (np.abs(merged - whole) <= 2).all()
+    assert (merged.sum(axis=1) == batch_sizes).all()
+
+
 def test_rare_bins_vanish_at_small_batches_and_the_realised_mean_says_so():
     # 8 requests over 9 bins: the ninth, long and rare (2 %), gets none; 0.1225 x 8 = 0.98 each for the others
     weights = np.array([0.1225] * 8 + [0.02])

@@ -131,6 +131,24 @@ def test_the_order_of_bins_decides_equal_remainders_alone(phase):
         np.testing.assert_allclose(other[name], values, rtol=1e-12, err_msg=name)
 
 
+@settings(deadline=None, max_examples=15)
+@given(
+    st.lists(st.tuples(st.integers(100, 9000), st.integers(1, 9)), min_size=2, max_size=4, unique_by=lambda b: b[0]),
+    st.lists(st.integers(1, 300), min_size=1, max_size=4),
+)
+def test_splitting_a_bin_in_two_equal_halves_changes_no_decode_step_of_any_batch(kinds, batches):
+    weight = sum(count for _, count in kinds)
+    whole = tuple(bin_of(length, 200, count / weight) for length, count in kinds)
+    halves = tuple(bin_of(length, 200, count / weight / 2) for length, count in kinds for _ in range(2))
+    one, two = (
+        evaluated(scenario(workload_of(input_length=None, output_length=200, bins=bins), "decode"), batches)
+        for bins in (whole, halves)
+    )
+    composed = {"realised_input_length_mean", "kv_cache_bytes"}  # of whole requests, which are rounded
+    for name in one.keys() - composed:
+        np.testing.assert_allclose(two[name], one[name], rtol=1e-9, err_msg=name)
+
+
 def test_decoding_holds_requests_by_probability_times_output_length():
     source = MixedLengths(bins=(bin_of(1000, 100, 0.5), bin_of(3000, 300, 0.5)), hit_rate=0.0, token_budget=8192)
     # shares 0.5 x 100 : 0.5 x 300 = 1 : 3; contexts 1000 + 50 and 3000 + 150, plus the new token
