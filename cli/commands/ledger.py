@@ -35,6 +35,9 @@ def measurements(  # noqa: PLR0917  one parameter an option
     model: Annotated[str | None, typer.Option(help="list: a part of the model's name")] = None,
     device: Annotated[str | None, typer.Option(help="list: a part of the device's name")] = None,
     source: Annotated[str | None, typer.Option(help="list: a part of the file's name, or a format")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="import: what the files lack, such as device=h100_sxm or tp=2")
+    ] = None,
     format_: FormatOption = "table",
     output: OutputOption = None,
     store: StoreOption = None,
@@ -42,9 +45,12 @@ def measurements(  # noqa: PLR0917  one parameter an option
     """Import measured serving points from results of benchmark clients or our own CSV, or list them."""
     check_format(format_, output)
     from cli.flows import ledger as flow
+    from evaluator.measurements.stated import parse_stated
 
     filters = {"--model": model, "--device": device, "--source": source}
     if action == "list" and not files:
+        if set_:
+            raise InputError("--set belongs to measurements import", hint="sweepdb measurements --help")
         rows: Iterable[Sequence[object]] = flow.listed(store, model=model, device=device, source=source)
         if format_ in {"json", "jsonl"}:
             rows = ([json.loads(str(cell)) if name == "metrics" else cell
@@ -58,8 +64,8 @@ def measurements(  # noqa: PLR0917  one parameter an option
         )
     for option, value in filters.items():
         if value is not None:
-            raise InputError(f"{option} belongs to measurements list", hint="sweepdb measurements --help")
-    brought = flow.import_measurements(files, store)
+            raise InputError(f"{option} belongs to measurements list", hint=f"to state it: --set {option[2:]}={value}")
+    brought = flow.import_measurements(files, store, parse_stated(set_ or []))
     found = brought.found
     _say_problems(found)
     columns = ("read", "new", "unreadable", "formats", "sources")

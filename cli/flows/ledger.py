@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from evaluator.measurements import Problem, ReadResult, read_measurements
+from evaluator.measurements.stated import Stated, with_stated
 from queries.connect import connect
 from store.errors import InputError
 from store.location import parse_url
@@ -48,10 +49,12 @@ class Imported:
     added: int
 
 
-def read_files(paths: Sequence[Path]) -> ReadFiles:
-    """Every point of files and folders. A bad line is a problem, and so is a bad file beside good ones."""
+def read_files(paths: Sequence[Path], stated: Stated | None = None) -> ReadFiles:
+    """Every point of files and folders, with what is stated where they lack it. A bad line is a problem, and so is a
+    bad file beside good ones."""
     results = [_read(path, among=len(paths)) for path in paths]
-    records = {record.key: record for result in reversed(results) for record in reversed(result.records)}
+    found = [with_stated(record, stated or {}) for result in results for record in result.records]
+    records = {record.key: record for record in reversed(found)}
     return ReadFiles(
         records=tuple(reversed(records.values())),
         problems=tuple(problem for result in results for problem in result.problems),
@@ -69,9 +72,9 @@ def _read(path: Path, *, among: int) -> ReadResult:
         return ReadResult(records=(), problems=(Problem(where=str(path), what=error.message),))
 
 
-def import_measurements(paths: Sequence[Path], store_url: str | None) -> Imported:
+def import_measurements(paths: Sequence[Path], store_url: str | None, stated: Stated | None = None) -> Imported:
     """Read files and store what is new."""
-    found = read_files(paths)
+    found = read_files(paths, stated)
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
         return Imported(found=found, added=put_measurements(store, found.records))

@@ -119,9 +119,34 @@ def test_list_filters_and_labels_every_row_as_measured(mine, tmp_path, sqlite_ur
     assert len(list(csv.DictReader(text.splitlines()))) == 21
 
 
+def test_what_a_file_lacks_can_be_stated_and_is_kept_as_stated(tmp_path, sqlite_url):
+    """A client knows neither the device nor the plan behind the address it asks."""
+    result = {"backend": "openai", "model_id": MODEL, "completed": 10, "total_input_tokens": 10240,
+              "total_output_tokens": 1280, "max_concurrency": 4, "request_throughput": 1.0, "mean_ttft_ms": 60.0,
+              "mean_tpot_ms": 8.0}  # fmt: skip
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps(result))
+    given = ["device=h100_sxm", "engine=vllm", "precision=bf16", "tp=1", "model=other/name"]
+    arguments = ["measurements", "import", str(path), *(part for one in given for part in ("--set", one))]
+    assert sweepdb(arguments, sqlite_url).err.startswith("1 new of 1")
+    assert sweepdb(arguments, sqlite_url).err.startswith("0 new of 1")
+    (row,) = asked(sqlite_url, "SELECT model, device, decode_tp, extra FROM measurement")
+    assert (row["model"], row["device"], row["decode_tp"]) == (MODEL, "h100_sxm", 1)
+    assert json.loads(row["extra"])["stated_at_import"] == {
+        "device": "h100_sxm", "engine": "vllm", "precision": "bf16", "tp": 1
+    }  # fmt: skip
+    document = json.loads(sweepdb("validate --format json", sqlite_url).out)
+    assert document["overall"]["ttft"]["rows"] == document["overall"]["tpot"]["rows"] == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        ("measurements list --set device=x", "--set belongs to measurements import"),
+        ("measurements import x.csv --set tp", "--set tp: not NAME=VALUE"),
+        ("measurements import x.csv --set rack=7", "--set rack=7: not NAME=VALUE"),
+        ("measurements import x.csv --set tp=two", "--set tp=two: tp: 'two' is not a number"),
+        ("measurements import x.csv --set tp=0", "--set tp=0: must be above 0"),
         ("measurements import", "measurements import is not one of: import FILE..., list"),
         ("measurements drop x", "measurements drop x is not one of"),
         ("measurements import x.csv --model y", "--model belongs to measurements list"),
