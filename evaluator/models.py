@@ -25,7 +25,8 @@ def load_model(name: str) -> tuple[str, ModelSpec]:
     """(canonical name, hyper-parameters) of a catalogue id, a directory, a config.json, or a Hugging Face id."""
     path = Path(name).expanduser()
     if path.is_dir():
-        return str(path), _from_file(path / "config.json")
+        named = str(path) if path.name not in {"", ".."} else path.resolve().name  # "." would name nothing
+        return named, _from_file(path / "config.json")
     if path.is_file():
         return str(path), _from_file(path)
     known = _names()
@@ -47,24 +48,34 @@ def list_models() -> tuple[str, ...]:
 
 
 def _from_file(path: Path) -> ModelSpec:
+    config = _object(_text(path), str(path))
+    beside = path.with_name("hf_quant_config.json")  # ModelOpt says there how it quantised, older ones only there
+    if not config.get("quantization_config") and path.name == "config.json" and beside.is_file():
+        quantisation = _object(_text(beside), str(beside)).get("quantization")
+        if not isinstance(quantisation, dict):
+            raise InputError(f"{beside}: quantization must be a mapping", hint="ModelOpt writes quant_algo in it")
+        config = {**config, "quantization_config": {**quantisation, "quant_method": "modelopt"}}
+    return spec_from_config(config, str(path))
+
+
+def _text(path: Path) -> str:
     try:
         if path.stat().st_size > LARGEST_CONFIG_BYTES:
-            raise InputError(f"{path}: too large for a config.json")
-        text = path.read_text(encoding="utf-8", errors="replace")
+            raise InputError(f"{path}: too large for a {path.name}")
+        return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         hint = "a model directory holds a config.json"
         raise InputError(f"{path}: cannot be read: {error.strerror}", hint=hint) from error
-    return _parsed(text, str(path))
 
 
-def _parsed(text: str, where: str) -> ModelSpec:
+def _object(text: str, where: str) -> dict[str, Any]:
     try:
         config = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"{where}: not a JSON file: {error}") from error
     if not isinstance(config, dict):
         raise InputError(f"{where}: expected a JSON object")
-    return spec_from_config(config, where)
+    return config
 
 
 def _fetched(name: str) -> ModelSpec:
@@ -88,7 +99,7 @@ def _fetched(name: str) -> ModelSpec:
         raise InputError(
             f"unknown model {name!r}, and its config.json could not be fetched: {error}", hint=hint
         ) from error
-    return _parsed(text.decode("utf-8", "replace"), name)
+    return spec_from_config(_object(text.decode("utf-8", "replace"), name), name)
 
 
 @functools.cache

@@ -167,3 +167,55 @@ def test_what_the_published_weights_come_in(tmp_path, quantisation, native):
     path.write_text(json.dumps({**LLAMA, "quantization_config": quantisation}))
     spec = load_model(str(path))[1]
     assert (spec.native_linear, spec.native_experts) == native
+
+
+@pytest.mark.parametrize(
+    ("quantization", "native"),
+    [
+        ({"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}, ("FP8", "FP8")),
+        ({"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16}, ("NVFP4", "NVFP4")),
+        ({"quant_algo": "NVFP4", "exclude_modules": ["lm_head", "model.layers.0.self_attn*"]}, ("BF16", "NVFP4")),
+        ({"quant_algo": "FP8_PB_WO"}, ("FP8_BLOCK", "FP8_BLOCK")),
+        ({"quant_algo": "W4A16_AWQ"}, ("W4A16", "W4A16")),
+        (
+            {
+                "quant_algo": "MIXED_PRECISION",
+                "quantized_layers": {
+                    "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"},
+                    "model.layers.0.mlp.experts.0.up_proj": {"quant_algo": "NVFP4"},
+                    "model.layers.0.mlp.experts.1.up_proj": {"quant_algo": "NVFP4"},
+                },
+            },
+            ("FP8", "NVFP4"),
+        ),
+        ({"quant_algo": "W9A9_NEW"}, ("W9A9_NEW", "W9A9_NEW")),
+        ({"quant_algo": None}, ("BF16", "BF16")),
+    ],
+)
+def test_a_modelopt_checkpoint_says_its_precision_beside_its_config(tmp_path, quantization, native):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA), encoding="utf-8")
+    document = {"producer": {"name": "modelopt", "version": "0.29.0"}, "quantization": quantization}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(document), encoding="utf-8")
+    spec = load_model(str(tmp_path))[1]
+    assert (spec.native_linear, spec.native_experts) == native
+    # The file by its own path describes the same weights.
+    assert load_model(str(tmp_path / "config.json"))[1] == spec
+
+
+def test_a_quantization_file_that_is_damaged_is_named(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA), encoding="utf-8")
+    for content, said in (("{", "hf_quant_config.json: not a JSON file"), ('{"quantization": 8}', "must be a mapping")):
+        (tmp_path / "hf_quant_config.json").write_text(content, encoding="utf-8")
+        with pytest.raises(InputError, match=said):
+            load_model(str(tmp_path))
+
+
+def test_the_working_directory_is_called_by_its_name(tmp_path, monkeypatch):
+    folder = tmp_path / "my-model"
+    (folder / "inner").mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(LLAMA), encoding="utf-8")
+    monkeypatch.chdir(folder / "inner")
+    assert load_model("..")[0] == "my-model"
+    monkeypatch.chdir(folder)
+    assert load_model(".")[0] == "my-model"
+    assert load_model(str(folder))[0] == str(folder)
