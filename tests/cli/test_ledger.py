@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import statistics
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from conftest_cli import sweepdb
@@ -357,6 +359,25 @@ def test_csv_rows_are_the_groups(validated):
     assert float(found[0]["median_ape"]) == pytest.approx(document["overall"]["ttft"]["median_ape"])
     assert float(found[0]["median_ape_of_peer"]) == pytest.approx(document["peer"]["ttft"]["median_ape"])
     assert found[-1]["by"] == "region"
+
+
+def test_what_the_document_shows_works(tmp_path, sqlite_url):
+    text = (Path(__file__).parents[2] / "docs" / "howto" / "validate-against-measurements.md").read_text()
+    (shown,) = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
+    path = tmp_path / "shown.csv"
+    path.write_text(shown)
+    outcome = sweepdb(f"validate --measurements {path} --format json", sqlite_url)
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["overall"]["ttft"]["rows"] == 2
+    statements = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    assert [len(asked(sqlite_url, sql)) for sql in statements] == [2, 4]
+    commands = re.findall(r"^    sweepdb (measurements|validate)\b(.*?)(?:  #.*)?$", text, re.MULTILINE)
+    known = {
+        "measurements": "--set --model --device",
+        "validate": "--measurements --against --format --output --engine",
+    }
+    for command, arguments in commands:
+        assert set(re.findall(r"--\w+", arguments)) <= set(known[command].split())
 
 
 class Page(HTMLParser):
