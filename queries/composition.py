@@ -19,6 +19,13 @@ _ROWS = (
     " JOIN workload_bin b ON b.workload_id = sj.workload_id AND b.bin_index = c.bin_index"
     " WHERE c.scenario_id = ? AND c.batch_size = ? ORDER BY b.input_length, b.bin_index"
 )
+_MEANS = (
+    "SELECT w.input_length_mean, SUM(c.samples * b.input_length), SUM(c.samples)"
+    " FROM composition c JOIN scenario sc ON sc.id = c.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
+    " JOIN workload w ON w.id = sj.workload_id"
+    " JOIN workload_bin b ON b.workload_id = w.id AND b.bin_index = c.bin_index"
+    " WHERE sc.key LIKE ? AND c.batch_size = ? AND sj.phase <> 'decode' GROUP BY w.input_length_mean"
+)
 # Seed 002, 7.4, for probes of any phase.
 COLUMNS = (
     "probe", "plan", "num_input_tokens", "query_length", "output_length", "request_ratio", "samples", "concurrency",
@@ -62,6 +69,34 @@ def _row(row: Sequence[object]) -> CompositionRow:
         ratio=weight,
         samples=int(samples),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RealisedMean:
+    """Mean prompt length of the requests a probe's batch holds, and of its workload."""
+
+    probe: str
+    realised: float
+    wanted: float
+
+    @property
+    def bias(self) -> float:
+        """How far off it is, as a share."""
+        return self.realised / self.wanted - 1
+
+
+def realised_means(location: StoreLocation, probes: Sequence[str]) -> list[RealisedMean]:
+    """Of those probes that are of length distributions and hold prompts to prefill."""
+    found = []
+    with read_transaction(location) as transaction:
+        if not list(transaction.rows("SELECT 1 FROM workload_bin LIMIT 1")):
+            return []
+        for probe in dict.fromkeys(probes):
+            reference = parse_reference(probe)
+            for row in transaction.rows(_MEANS, (reference.scenario + "%", reference.batch_size)):
+                wanted, tokens, samples = (float(str(value)) for value in row)
+                found.append(RealisedMean(probe=probe, realised=tokens / samples, wanted=wanted))
+    return found
 
 
 def composition_table(location: StoreLocation, probes: Sequence[str]) -> list[list[object]]:

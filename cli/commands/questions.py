@@ -179,6 +179,8 @@ def query(  # noqa: PLR0917  one parameter an option
             write_proof(answer, proof, session.location, session.pinned())
             say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
         answer = _cut(answer, top, format_)
+        if format_ == "table":
+            answer = _with_bias(answer, session.location)
         code = _show(answer, format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty)
         if composition:
             _show_composition(answer, session.location, format_)
@@ -201,6 +203,17 @@ def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
     if "top" in answer.parameters or (top is None and (format_ != "table" or answer.report not in LONG)):
         return answer
     return shortened(answer, SHOWN_OF_LONG if top is None else top)
+
+
+def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
+    """Note batches too small for their length bins, where the report's own columns do not tell."""
+    from cli.render.bias import bias_summary
+    from queries.composition import realised_means
+    from queries.proof import probes_of
+
+    if any(name.endswith("realised_input_length_mean") for name in answer.columns):
+        return answer
+    return replace(answer, notes=(*answer.notes, *bias_summary(realised_means(location, probes_of(answer)))))
 
 
 def _show_composition(answer: Answer, location: StoreLocation, format_: str) -> None:

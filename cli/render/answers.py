@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from cli.render.bias import bias_note
 from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
 from cli.render.shown import NEAREST, TURNED, shown_columns
+from queries.composition import RealisedMean
 from queries.question import Answer, Limits
 
 LONG = ("curve", "sensitivity", "pareto", "diff")  # a row a stored batch size, where no --top ends them
 SHOWN_OF_LONG = 40
 _GIBIBYTE = 2**30
-NOTED_BIAS = 0.05
 _NOTE_WIDTH = 120
 
 
@@ -75,11 +76,8 @@ def bias_notes(answer: Answer) -> Iterator[str]:
             continue
         for row in answer.dicts():
             wanted, found = row["input_length_mean"], row[realised]
-            if isinstance(wanted, float) and isinstance(found, float) and abs(found / wanted - 1) > NOTED_BIAS:
-                yield (
-                    f"note: the batch of {row[f'{prefix}probe']} has a mean prompt of {found:.0f} tokens,"
-                    f" the distribution {wanted:.0f} ({found / wanted - 1:+.0%}): too small to hold every bin"
-                )
+            if isinstance(wanted, float) and isinstance(found, float):
+                yield from bias_note(RealisedMean(probe=str(row[f"{prefix}probe"]), realised=found, wanted=wanted))
 
 
 def header_lines(answer: Answer) -> Iterator[str]:

@@ -274,6 +274,19 @@ def test_a_file_is_a_scope_of_every_report(evaluate, folder):
     assert_one_sentence(sweepdb(f"query best --input-length {folder}/other.yaml", address), said)
 
 
+def test_every_report_says_where_a_batch_misses_bins(evaluate, folder):
+    file, address = f"{folder}/lengths.yaml", f"sqlite:///{folder}/store.sqlite"
+    assert evaluate(f"Qwen/Qwen3-8B --num-devices 2 --output-length 20 --batch-range 7 --input-length {file}").code == 0
+    scope = "--model Qwen3-8B --output-length 20"
+    # A batch of one holds the bin of 500 tokens, of two those of 500 and 2000: -76 % and -39 % of 2050.
+    for report, options in (("prefill", ""), ("devices", "--mode prefill"), ("by-length", "")):
+        told = " ".join(sweepdb(f"query {report} {scope} --top 1 {options}", address).out.split())
+        assert re.search(r"has a mean prompt of \d+ tokens, the distribution 2050 \(-\d+%\)", told), report
+    many = " ".join(sweepdb(f"query curve {scope} --mode prefill", address).out.split())
+    assert "of these batches are too small to hold every length bin: their mean prompts are off by -76% to " in many
+    assert "mean prompt" not in sweepdb(f"query decode {scope}", address).err
+
+
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
