@@ -261,7 +261,7 @@ def repaired(side: SideRecord) -> tuple[SideRecord, tuple[str, ...]]:
     tp, dp = side.tp or 1, side.dp or 1
     ep, moe_tp = side.ep or 1, side.moe_tp or 1
     group, root = tp * dp, isqrt(tp * dp)
-    if group < 16 or ep * moe_tp != group or root * root != group:
+    if group < 4 or ep * moe_tp != group or root * root != group:
         return side, ()
     if ep == moe_tp == root and tp == group:
         return replace(side, tp=root, dp=1, ep=root, moe_tp=1), (TWICE,)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
 from dataclasses import replace
 
 import pytest
+from shared_data import shared_data
 
 from evaluator.deployments import TWICE, deployment_of, repaired
-from evaluator.measured_flags import Flags, Served, flags_of
+from evaluator.measured_flags import RECIPE_IDS, Flags, Served, flags_of
 from evaluator.measured_models import Unmatched, measured_model, measured_precision
+from evaluator.measurements import read_measurements
 from evaluator.plan import Plan
 from store.records import MeasurementRecord, SideRecord
 
@@ -127,6 +130,7 @@ def test_keys_in_eight_bits_and_formats_nobody_knows():
         (SideRecord(tp=16, dp=1, ep=4, moe_tp=4), SideRecord(tp=4, dp=1, ep=4, moe_tp=1)),
         (SideRecord(tp=1, dp=64, ep=8, moe_tp=8), SideRecord(tp=1, dp=8, ep=8, moe_tp=1)),
         (SideRecord(tp=4, dp=4, ep=16, moe_tp=1), SideRecord(tp=4, dp=1, ep=4, moe_tp=1)),
+        (SideRecord(tp=1, dp=4, ep=2, moe_tp=2), SideRecord(tp=1, dp=2, ep=2, moe_tp=1)),
     ],
 )
 def test_sizes_recorded_twice_are_their_root(written, meant):
@@ -140,12 +144,24 @@ def test_sizes_recorded_twice_are_their_root(written, meant):
         SideRecord(tp=8, dp=1, ep=2, moe_tp=4),
         SideRecord(tp=16, dp=1, ep=16, moe_tp=1),
         SideRecord(tp=16, dp=1, ep=8, moe_tp=2),
-        SideRecord(tp=2, dp=2, ep=4, moe_tp=1),  # four devices are none too many
+        SideRecord(tp=1, dp=1, ep=1, moe_tp=1),
         SideRecord(tp=32, dp=1, ep=8, moe_tp=4),
     ],
 )
 def test_sizes_that_make_sense_are_left_alone(right):
     assert repaired(right) == (right, ())
+
+
+def test_rows_with_sizes_recorded_twice():
+    records = read_measurements(shared_data("e2e", "serving.csv")).records
+    known = [one for one in records if one.mode == "aggregated" and RECIPE_IDS.match(json.loads(one.extra)["id"])]
+    twice = [one for one in known if repaired(one.decode)[1]]
+    assert len(twice) == 251
+    stated = [re.search(r"_tp(\d)(?:_0)?_ep(\d)", json.loads(one.extra)["id"]) for one in twice]
+    right = [repaired(one.decode)[0] for one in twice]
+    named = [(found, side) for found, side in zip(stated, right, strict=True) if found]
+    assert len(named) == 137  # the other ids do not name their sizes
+    assert all((side.tp * side.dp, side.ep) == (int(found[1]), int(found[2])) for found, side in named)
 
 
 def test_only_the_source_that_wrote_sizes_twice_is_repaired():

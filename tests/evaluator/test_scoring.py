@@ -1,0 +1,209 @@
+"""Which points count, figures of errors and rankings, by hand and against a naive program."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shared_data import shared_data
+
+from evaluator.measurements import read_measurements
+from evaluator.scoring import Comparison, figures, grouped, kendall_tau, ranking_agreement, usable
+from store.records import MeasurementRecord, SideRecord
+
+
+def record(key: str, ttft: float = 100.0, tpot: float = 10.0, **changes: object) -> MeasurementRecord:
+    """A full row of a closed loop; `extra` is a mapping."""
+    extra = json.dumps(changes.pop("extra", {}))
+    point = MeasurementRecord(
+        key=key,
+        source="s",
+        source_format="own",
+        model="Qwen/Qwen3-32B",
+        device="h100_sxm",
+        engine="vllm",
+        engine_version=None,
+        mode="aggregated",
+        precision="fp8",
+        kv_precision=None,
+        num_devices=1,
+        input_length=1024.0,
+        output_length=101.0,
+        concurrency=8.0,
+        request_rate=None,
+        decode=SideRecord(tp=1),
+        metrics={"ttft_ms_mean": ttft, "tpot_exclusive_ms_mean": tpot},
+        extra=extra,
+    )
+    return replace(point, **changes)
+
+
+def counts(*records: MeasurementRecord) -> dict[str, int]:
+    return {one.rule: one.rows for one in usable(records).excluded}
+
+
+def test_figures_of_signed_errors():
+    found = figures([0.10, -0.20, 0.30, -0.40])
+    assert found is not None
+    assert found.median_ape == pytest.approx(25.0)  # of 10, 20, 30, 40
+    assert found.mean_ape == pytest.approx(25.0)
+    assert found.p90_ape == pytest.approx(37.0)  # 30 + 0.7 x 10
+    assert found.bias == pytest.approx(-5.0)  # between -20 and 10
+    assert found.rows == 4
+    assert figures([]) is None
+
+
+def test_the_same_measurement_under_two_ids_counts_once():
+    first, again = record("a"), record("b", decode=SideRecord(tp=2), model="Qwen/Qwen3-32B-FP8")
+    found = usable([first, again])
+    assert found.records == (first,)
+    assert counts(first, again) == {"duplicate: same device, lengths, concurrency and values": 1}
+
+
+def test_rows_with_one_metric_may_coincide():
+    one = record("a", metrics={"e2e_ms_mean": 12.5})
+    assert counts(one, replace(one, key="b", decode=SideRecord(tp=2))) == {}
+
+
+def test_other_settings_or_values_are_no_duplicates():
+    assert counts(record("a"), record("b", ttft=100.5), record("c", concurrency=16.0), record("d", device="b200")) == {}
+
+
+def test_most_of_the_time_before_the_first_token():
+    # 1001 of 1001 + 100 x 10 ms is more than half, 999 is not.
+    rule = "time to first token above half of the end-to-end time"
+    assert counts(record("a", ttft=1001.0), record("b", ttft=999.0)) == {rule: 1}
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        (
+            {"extra": {"spec_decode": "eagle"}},
+            "speculative decoding, or not known whether",
+        ),
+        (
+            {"engine": "trtllm", "model": "deepseek-ai/DeepSeek-R1", "engine_version": "1.2.0rc6.post3"},
+            "speculative decoding suspected: TensorRT-LLM 1.2.0rc6.post3 with DeepSeek-R1",
+        ),
+        ({"extra": {"priority": 3}}, "published figure of priority 3: not fully specified"),
+        (
+            {"definitions": {"ttft_ms_mean": "predicted by another program"}},
+            "predicted by another program, not measured",
+        ),
+    ],
+)
+def test_rules_by_what_a_row_says(changes, rule):
+    assert counts(record("a", **changes)) == {rule: 1}
+
+
+def test_what_is_said_of_speculation_by_honest_rows():
+    assert counts(*(record(str(index), ttft=100.0 + index, extra={"spec_decode": said}) for index, said in
+                    enumerate(("none", "not recorded (assumed none)", "")))) == {}  # fmt: skip
+
+
+def test_twins_are_kept_and_counted():
+    # 130 / 100 is more than 1.25, 110 / 100 and 130 / 110 are not.
+    found = usable([record("a"), record("b", ttft=110.0), record("c", ttft=130.0), record("d", concurrency=9.0)])
+    assert len(found.records) == 4
+    assert (found.noisy_twins, found.twins) == (1, 3)
+
+
+def test_counts_on_the_serving_table():
+    records = read_measurements(shared_data("e2e", "serving.csv")).records
+    aggregated = [one for one in records if one.mode == "aggregated"]
+    assert len(aggregated) == 1695
+    # Each rule alone on the aggregated rows, as a study of the table counted them.
+    values = [(one.device, one.input_length, one.output_length, one.concurrency, *sorted(one.metrics.items())) for one in aggregated]  # fmt: skip
+    assert len(values) - len(set(values)) == 294
+    shares = [
+        one.metrics["ttft_ms_mean"]
+        / (one.metrics["ttft_ms_mean"] + (one.output_length - 1) * one.metrics["tpot_exclusive_ms_mean"])
+        for one in aggregated
+    ]
+    assert sum(share > 0.5 for share in shares) == 19
+    # In the program's order a row counts at the first rule that takes it out, and disaggregated rows are in.
+    assert {one.rule: one.rows for one in usable(records).excluded} == {
+        "duplicate: same device, lengths, concurrency and values": 632,
+        "speculative decoding suspected: TensorRT-LLM 1.2.0rc6.post3 with DeepSeek-R1": 88,
+        "time to first token above half of the end-to-end time": 37,
+    }
+
+
+def naive_tau(pairs: list[tuple[float, float]]) -> float | None:
+    """Kendall's tau-b by its definition: concordant less discordant pairs over the geometric mean of untied ones."""
+    concordant = discordant = left_untied = right_untied = 0
+    for index, (a, b) in enumerate(pairs):
+        for c, d in pairs[:index]:
+            product = (a - c) * (b - d)
+            concordant += product > 0
+            discordant += product < 0
+            left_untied += a != c
+            right_untied += b != d
+    if not left_untied or not right_untied:
+        return None
+    return (concordant - discordant) / math.sqrt(left_untied * right_untied)
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6)), min_size=2, max_size=12))
+def test_kendall_tau_against_its_definition(pairs):
+    found, expected = kendall_tau(pairs), naive_tau(pairs)
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+def test_kendall_tau_by_hand():
+    assert kendall_tau([(1, 1), (2, 2), (3, 3)]) == pytest.approx(1.0)
+    assert kendall_tau([(1, 3), (2, 2), (3, 1)]) == pytest.approx(-1.0)
+    assert kendall_tau([(1, 1), (2, 3), (3, 2)]) == pytest.approx(1 / 3)  # two pairs agree, one does not
+    assert kendall_tau([(1, 1), (1, 2)]) is None
+
+
+def comparison(metric: str, measured: float, predicted: float, key: str, **changes: object) -> Comparison:
+    base = Comparison(
+        metric=metric,
+        measured=measured,
+        predicted=predicted,
+        peer=None,
+        device="h100_sxm",
+        model="m",
+        engine="vllm",
+        mode="aggregated",
+        moe=False,
+        plan="tp1pp1dp1",
+        num_devices=1,
+        users=8,
+        input_length=1024,
+        output_length=101,
+        record_key=key,
+    )
+    return replace(base, **changes)
+
+
+def test_a_ranking_by_tokens_a_second_and_device():
+    # Cycles of 8 users and 101 tokens: measured 1100, 600, 2100 ms; predicted 1000, 700, 800 ms. On 1, 2, 1 devices:
+    # measured rates 8 x 101 / 1.1 > 808 / 2.1 and 808 / 0.6 / 2 = 673; predicted 808, 577, 1010. Orders: 735 673 385
+    # against 808 577 1010: one pair of three agrees, tau -1/3.
+    points = []
+    for key, devices, (ttft, tpot), (expected_ttft, expected_tpot) in (
+        ("a", 1, (100.0, 10.0), (100.0, 9.0)),
+        ("b", 2, (100.0, 5.0), (100.0, 6.0)),
+        ("c", 1, (100.0, 20.0), (100.0, 7.0)),
+    ):
+        points.append(comparison("ttft", ttft, expected_ttft, key, num_devices=devices))
+        points.append(comparison("tpot", tpot, expected_tpot, key, num_devices=devices))
+    assert ranking_agreement(points) == (pytest.approx(-1 / 3), 1)
+    assert ranking_agreement(points[:4]) is None  # two points are no ranking
+
+
+def test_regions_and_groups():
+    small = comparison("ttft", 100.0, 80.0, "a")
+    large = comparison("ttft", 100.0, 150.0, "b", users=256, input_length=8192, moe=True, device="b200_sxm")
+    assert small.error == pytest.approx(-0.2)
+    assert small.region == "h100_sxm, dense, vllm, aggregated, batch 1-8, input < 2k"
+    assert large.region == "b200_sxm, moe, vllm, aggregated, batch > 128, input > 6k"
+    assert list(grouped([small, large], ("device",))) == [("b200_sxm",), ("h100_sxm",)]
+    assert replace(small, peer=125.0).peer_error == pytest.approx(0.25)
