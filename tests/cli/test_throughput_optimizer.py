@@ -183,6 +183,16 @@ def test_the_published_pairs_are_reproduced(optimizer):
     ):
         theirs, ours = (float(re.search(pattern, text)[1]) for text in (expected, found))
         assert ours == pytest.approx(theirs, rel=0.01), pattern
+    # Theirs pairs the best prefill plan with each decode plan; both rows are among our three by two pairs.
+    pairs = [
+        [float(cell) for cell in re.findall(r"\| +([\d.]+) +", line)] for line in found.splitlines() if "tp" in line
+    ]
+    pairs = [cells for cells in pairs if len(cells) == 12]
+    assert len(pairs) == 6
+    theirs = re.findall(r"^\| +\d +\| +([\d.]+) +\| +[\d.]+ +\| +([\d.]+) +\| +([\d.]+) +\|", expected, re.MULTILINE)
+    assert len(theirs) == 2
+    for row, place in zip(theirs, (0, 3), strict=True):
+        assert pairs[place][1:4] == pytest.approx([float(cell) for cell in row], abs=0.011)
     # Theirs holds 1 and 4 instances (12 of the 16 devices), which serve min(8.22, 4 x 2.24) = 8.22 requests/s. Ours is
     # the best exact allocation: 2 x 4 + 4 x 2 = 16 devices, min(2 x 8.22, 4 x 2.24) = 8.96 requests/s.
     assert re.findall(r"[PD] Instances: (\d+) \((\d+) devices\)", expected) == [("1", "4"), ("4", "8")]
