@@ -26,6 +26,7 @@ from store.records import MeasurementRecord, SideRecord
 ONE_MODEL: Mapping[str, str] = {
     "deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3",
     "deepseek-ai/DeepSeek-V3.1": "deepseek-ai/DeepSeek-V3",
+    "nvidia/DeepSeek-V3.1-NVFP4": "deepseek-ai/DeepSeek-V3",
 }
 ENGINE_NAMES = ("sglang", "vllm", "trtllm")
 # When the measurements of a source were taken, where its rows do not say by which version of the engine.

@@ -1,0 +1,117 @@
+"""The tables of docs/explanation/accuracy.md: predictions against the comparison data, each pair of device and model
+by engine numbers that were fitted without it.
+
+    python tests/benchmark/accuracy.py FOLDER      # holds serving.csv and published.csv
+
+prints Markdown. Needs torch to trace models; no store."""
+
+# ruff: noqa: E402  the paths come first
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[2])]
+
+from cli.flows.validate import Validation, compare
+from evaluator.measurements import read_measurements
+from evaluator.scoring import Comparison, Figures, figures
+from store.records import MeasurementRecord
+
+UNEXPLAINED = 30.0  # percent of bias from which a pair is listed
+
+
+def main(folder: Path) -> None:
+    """Both files, one after the other."""
+    _serving(compare(_records(folder / "serving.csv")))
+    records = _records(folder / "published.csv")
+    _published(compare(records), records)
+
+
+def _records(path: Path) -> list[MeasurementRecord]:
+    return list(read_measurements(path).records)
+
+
+def _serving(found: Validation) -> None:
+    print("## serving.csv\n")
+    _left_out(found)
+    _table("rows", found.comparisons, lambda one: "all")
+    _table("mode", found.comparisons, lambda one: one.mode)
+    _table("kind", found.comparisons, lambda one: "mixture of experts" if one.moe else "dense")
+    _table("device", found.comparisons, lambda one: one.device)
+    shared = [one for one in found.comparisons if one.peer is not None]
+    print(
+        f"Coverage of the rows the peer predicts and no rule takes out: {100 * (found.coverage_of_peer or 0):.1f} %\n"
+    )
+    _table("rows the peer predicts", shared, lambda one: "all", peer=True)
+    _table("device, rows the peer predicts", shared, lambda one: one.device, peer=True)
+    _table("device and model", found.comparisons, lambda one: f"{one.device} {one.model}")
+    ranking = found.ranking()
+    if ranking is not None:
+        print(f"Kendall tau of tokens/s/device: {ranking[0]:.3f}, mean of {ranking[1]} groups\n")
+    _biases(found.comparisons)
+
+
+def _published(found: Validation, records: Sequence[MeasurementRecord]) -> None:
+    print("## published.csv\n")
+    _left_out(found)
+    priority = {one.key: str(json.loads(one.extra).get("priority")) for one in records}
+    _table("priority", found.comparisons, lambda one: priority[one.record_key], by_metric=False)
+    _table("priority", found.comparisons, lambda one: priority[one.record_key])
+    first = [one for one in found.comparisons if priority[one.record_key] == "1"]
+    _table("priority 1", first, lambda one: f"{one.device} {one.model} {one.engine}")
+    _biases(found.comparisons)
+
+
+def _left_out(found: Validation) -> None:
+    print("| rule | rows |\n|---|---|")
+    for one in found.excluded:
+        print(f"| {one.rule}{' (repaired, kept)' if one.repaired else ''} | {one.rows} |")
+    print(f"| twins more than 1.25 apart, of pairs (kept) | {found.noisy_twins} of {found.twins} |\n")
+
+
+def _table(
+    title: str,
+    comparisons: Iterable[Comparison],
+    group: Callable[[Comparison], str],
+    *,
+    peer: bool = False,
+    by_metric: bool = True,
+) -> None:
+    groups: dict[tuple[str, str], list[Comparison]] = {}
+    for one in comparisons:
+        groups.setdefault((one.metric if by_metric else "all", group(one)), []).append(one)
+    tail = " | peer median/mean" if peer else ""
+    print(f"| {title} | metric | rows | median/mean/P90 | bias{tail} |\n|---|---|---|---|---|{'---|' if peer else ''}")
+    for (metric, name), found in sorted(groups.items()):
+        ours = figures(one.error for one in found)
+        theirs = figures(one.peer_error for one in found if one.peer_error is not None) if peer else None
+        print(f"| {name} | {metric} | {len(found)} | {_line(ours)}{_short(theirs) if theirs else ''} |")
+    print()
+
+
+def _line(found: Figures | None) -> str:
+    if found is None:
+        return "none | "
+    return f"{found.median_ape:.1f}/{found.mean_ape:.1f}/{found.p90_ape:.1f} | {found.bias:+.1f}"
+
+
+def _short(found: Figures) -> str:
+    return f" | {found.median_ape:.1f}/{found.mean_ape:.1f}"
+
+
+def _biases(comparisons: Iterable[Comparison]) -> None:
+    groups: dict[tuple[str, ...], list[float]] = {}
+    for one in comparisons:
+        groups.setdefault((one.device, one.model, one.engine, one.mode, one.metric), []).append(one.error)
+    print(f"| bias beyond {UNEXPLAINED:.0f} % | metric | rows | bias |\n|---|---|---|---|")
+    for key, errors in sorted(groups.items()):
+        found = figures(errors)
+        if found is not None and abs(found.bias) > UNEXPLAINED:
+            print(f"| {' '.join(key[:4])} | {key[4]} | {len(errors)} | {found.bias:+.0f} |")
+    print()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
