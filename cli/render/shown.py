@@ -30,7 +30,7 @@ SHOWN: Mapping[str, Sequence[str]] = {
                "tpot_exclusive_ms", "device", "plan", "concurrency", "probe", "prefill_plan", "pd_ratio",
                "prefill_probe"),
     "device-profiles": ("device", "family", "matrix_tflops", "vector_tflops", "memory_bandwidth_tib_per_s",
-                        "memory_gib", "grid", "link_bandwidths"),
+                        "memory_gib", "grid", "link_gb_per_s"),
     "diff": ("model", "device", "workload", "phase", "plan", "batch_size", "rate_change", "ttft_change", "tpot_change",
              "won_before", "wins_after", "first_probe", "second_probe"),
     "by-length": ("workload", "input_length_mean", "output_length", "device", "plan", "batch_size", "rate_per_device",
