@@ -1,4 +1,6 @@
-"""calibrate: fit a device profile to measured kernels. Not here: fitting and timing (evaluator.calibration)."""
+"""calibrate: fit a device profile to measured kernels, or an engine's to measured serving points.
+
+Not here: fitting and timing (evaluator.calibration, evaluator.serving.own_fit)."""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ import typer
 from cli.options import FormatOption, StoreOption
 from cli.output import check_format, say, write_rows
 from store.errors import InputError
+from store.location import parse_url
 
 
 def register(app: typer.Typer) -> None:
@@ -20,10 +23,21 @@ def register(app: typer.Typer) -> None:
 
 def calibrate(  # noqa: PLR0917  one parameter an option
     device: Annotated[
-        str | None, typer.Argument(help="a known device; with --measure, the new profile's name [default: this-cpu]")
+        str | None,
+        typer.Argument(
+            help="a known device; with --measure, the new profile's name [default: this-cpu];"
+            " with --serving, an engine or a profile FILE.yaml to start from"
+        ),
     ] = None,
     kernels: Annotated[Path | None, typer.Option(help="folder or file of measured kernels (CSV, Parquet)")] = None,
     measure: Annotated[str | None, typer.Option(help="time kernels on this machine: cpu or cuda")] = None,
+    serving: Annotated[
+        bool, typer.Option("--serving", help="fit an engine's profile to measured serving points instead")
+    ] = False,
+    measurements: Annotated[
+        list[Path] | None,
+        typer.Option(help="with --serving: files to import and fit to [default: every stored point]"),
+    ] = None,
     budget: Annotated[float, typer.Option("--budget", "--seconds", help="seconds to measure")] = 60.0,
     profile: Annotated[
         Path | None,
@@ -32,10 +46,30 @@ def calibrate(  # noqa: PLR0917  one parameter an option
     format_: FormatOption = "table",
     store: StoreOption = None,
 ) -> int:
-    """Fit a device's profile to measured kernels, and say how well it predicts those it was not fitted to."""
+    """Fit a device's profile to measured kernels, or an engine's to measured serving, and say how well it predicts
+    what it was not fitted to."""
     check_format(format_, None)
+    if serving:
+        if kernels is not None or measure is not None:
+            raise InputError("--serving fits an engine: --kernels and --measure fit a device")
+        return _serving(device, measurements or [], profile, format_, store)
+    if measurements:
+        raise InputError("--measurements are for --serving", hint="kernels of a device: --kernels DIR_OR_FILE")
+    return _device(device, kernels, measure, budget, profile, format_=format_, store=store)
+
+
+def _device(
+    device: str | None,
+    kernels: Path | None,
+    measure: str | None,
+    budget: float,
+    profile: Path | None,
+    *,
+    format_: str,
+    store: str | None,
+) -> int:
     if (kernels is None) == (measure is None):
-        raise InputError("calibrate needs --kernels DIR_OR_FILE or --measure cpu|cuda")
+        raise InputError("calibrate needs --kernels DIR_OR_FILE or --measure cpu|cuda", hint="an engine: --serving")
     if measure not in {None, "cpu", "cuda"}:
         raise InputError(f"--measure {measure} is not one of cpu, cuda")
     if not 1 <= budget <= 86_400:
@@ -60,6 +94,25 @@ def calibrate(  # noqa: PLR0917  one parameter an option
         say(f"assumed, because nothing was measured: {', '.join(done.calibration.assumed)}")
     say(f"{output} written; version {version} of {done.profile.name} is stored with its measurements")
     say(f"next: sweepdb evaluate MODEL --device {output} ...   (or keep it by name: sweepdb devices add {output})")
+    return 0
+
+
+def _serving(
+    engine: str | None, measurements: list[Path], profile: Path | None, format_: str, store: str | None
+) -> int:
+    from cli.flows.serving_fit import COLUMNS, fit_serving
+
+    kept = fit_serving(engine, measurements, profile, store)
+    write_rows(COLUMNS, kept.rows(), format_)
+    for problem in kept.problems:
+        say(f"{problem.where}: {problem.what}")
+    points = kept.fit.points
+    say(f"{len(points.records)} of {kept.read} points of {points.engine} used")
+    for one in points.excluded:
+        say(f"  {one.rows} left out: {one.rule}")
+    say("; ".join(f"{name} {before:g} -> {after:g}" for name, before, after in kept.changes()))
+    say(f"{kept.output} written; version {kept.version} of {kept.fit.profile.name} is stored as {kept.label}")
+    say(f"next: sweepdb evaluate MODEL ... --serving-model {kept.output}{parse_url(store).argument}")
     return 0
 
 

@@ -1,0 +1,114 @@
+"""Fit an engine profile to measured serving points, and keep it. No Typer, no printing; fitting: evaluator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from cli.flows.ledger import read_files
+from cli.flows.recording import remembered
+from evaluator.measurements.building import Problem
+from evaluator.serving.engines import (
+    NUMBERS,
+    EngineProfile,
+    FittedEngine,
+    as_yaml,
+    engine_profile,
+    label_of_engine,
+    list_engines,
+)
+from evaluator.serving.own_fit import OwnFit, fit_own, served_points
+from evaluator.serving.stored_engines import keep_engine
+from store.errors import InputError
+from store.location import parse_url
+from store.measurements import get_measurements, put_measurements
+from store.migrating import create_if_missing
+from store.opening import Store, open_store
+
+COLUMNS = ("metric", "stage", "points", "median_ape_percent", "mean_ape_percent", "p90_ape_percent", "bias_percent")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFit:
+    """A fit that was written to a file and stored."""
+
+    fit: OwnFit
+    output: Path
+    version: int
+    read: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def label(self) -> str:
+        """What scenarios will call it."""
+        return label_of_engine(self.fit.profile)
+
+    def rows(self) -> list[list[object]]:
+        """Errors before, in sample and held out, in the order of COLUMNS."""
+        return [
+            [metric, stage, one.rows, one.median_ape, one.mean_ape, one.p90_ape, one.bias]
+            for (metric, stage), one in self.fit.figures.items()
+        ]
+
+    def changes(self) -> list[tuple[str, float, float]]:
+        """(number, before, after) of those that the fit moved."""
+        before, after = self.fit.start, self.fit.profile
+        moved = [name for name in NUMBERS if getattr(before, name) != getattr(after, name)]
+        return [(name, getattr(before, name), getattr(after, name)) for name in moved]
+
+
+def fit_serving(engine: str | None, files: Sequence[Path], output: Path | None, store_url: str | None) -> KeptFit:
+    """Fit `engine` (a name, or a profile's file to start from; by default the only one measured) to the points of
+    `files`, which are imported too, or else to all that the store holds. Never writes over a file."""
+    start = None if engine is None or engine in list_engines() else _start_from_file(engine)
+    location = parse_url(store_url)
+    found = read_files(files) if files else None
+    if files:
+        create_if_missing(location)
+    with open_store(store_url) as store:
+        if found is not None:
+            put_measurements(store, found.records)
+        records = get_measurements(store) if found is None else list(found.records)
+        name = engine if start is None else (start.name if start.name in list_engines() else None)
+        points = served_points(records, name)
+        chosen = start or engine_profile(points.engine)
+        called = chosen.name if start is not None and start.name not in list_engines() else f"{chosen.name}-calibrated"
+        target = output or Path(f"{called}.yaml")
+        if target.exists():
+            raise InputError(f"{target} is there already", hint="name another file: --profile FILE.yaml")
+        fit = fit_own(points, chosen, called, remembered(store))
+        _write(target, as_yaml(FittedEngine(profile=fit.profile, held_out={}, source=_source(fit))))
+        version = _keep(store, fit)
+    return KeptFit(
+        fit=fit, output=target, version=version, read=len(records), problems=() if found is None else found.problems
+    )
+
+
+def _start_from_file(engine: str) -> EngineProfile:
+    if Path(engine).suffix not in {".yaml", ".yml"}:
+        raise InputError(
+            f"unknown engine {engine!r}", hint=f"known: {', '.join(list_engines())}, or a profile FILE.yaml"
+        )
+    return engine_profile(engine)
+
+
+def _source(fit: OwnFit) -> str:
+    files = sorted({record.source.rpartition(":")[0] or record.source for record in fit.points.records})
+    shown = ", ".join(files[:3]) + (f" and {len(files) - 3} more" if len(files) > 3 else "")
+    return f"{len(fit.points.records)} points of {shown}, from {label_of_engine(fit.start)}"
+
+
+def _write(target: Path, text: str) -> None:
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"{target} is there already", hint="name another file: --profile FILE.yaml") from None
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}") from error
+
+
+def _keep(store: Store, fit: OwnFit) -> int:
+    errors = {f"{metric}, {stage}": asdict(one) for (metric, stage), one in fit.figures.items()}
+    return keep_engine(store, fit.profile, source=_source(fit), errors=errors)

@@ -1,0 +1,170 @@
+"""Fitting an engine to a user's own points: known numbers are found again, kept, and serve; nothing is written over."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+
+import pytest
+from conftest_cli import sweepdb
+
+from evaluator.deployments import deployment_of
+from evaluator.measurements import read_measurements
+from evaluator.prediction import loop_of, tables_of
+from evaluator.serving.closed_loop import simulate
+from evaluator.serving.engines import STARTS, EngineProfile, engine_from_file, with_numbers
+from evaluator.serving.stored_engines import OWNER
+from store.calibrations import get_calibration
+from store.opening import open_store
+
+# A server unlike the shipped profile: a slow host in front of slow prompts.
+TRUTH = with_numbers(
+    STARTS["vllm"],
+    {
+        "prefill_factor": 1.35, "decode_factor": 0.9, "step_ms": 3.5, "step_per_decode_ms": 0.03,
+        "step_per_prompt_ms": 4.0, "request_ms": 60.0,
+    },
+)  # fmt: skip
+HEAD = ["model", "device", "engine", "precision", "tp", "input_length", "output_length", "concurrency"]
+GRID = tuple(itertools.product(((500, 100), (1000, 400), (3000, 200), (6000, 300)), (1, 3, 8, 24, 64)))
+
+
+def written(path, truth: EngineProfile, *, grid=GRID, more: str = ""):
+    """Points that a server with the numbers of `truth` would measure, in our own format."""
+    rows = [["Qwen/Qwen3-0.6B", "h100_sxm", "vllm", "bf16", 1, *lengths, users] for lengths, users in grid]
+    with path.open("w", newline="") as file:
+        csv.writer(file).writerows([[*HEAD, "ttft_ms"], *([*row, 1] for row in rows)])
+    deployments = [deployment_of(one) for one in read_measurements(path).records]
+    times = [
+        simulate(table, truth, loop_of(one)) for one, table in zip(deployments, tables_of(deployments), strict=True)
+    ]
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow([*HEAD, "ttft_ms", "tpot_exclusive_ms"])
+        writer.writerows(
+            [*row, 1000 * one.ttft_s, 1000 * one.tpot_exclusive_s] for row, one in zip(rows, times, strict=True)
+        )
+        file.write(more)
+    return path
+
+
+@pytest.fixture(scope="module")
+def points(tmp_path_factory):
+    """Twenty points of one server, one of another engine, one without TPOT and one that is no point."""
+    more = (
+        "Qwen/Qwen3-0.6B,h100_sxm,sglang,bf16,1,500,100,4,50,4\r\n"
+        "Qwen/Qwen3-0.6B,h100_sxm,vllm,bf16,1,500,100,5,50,\r\n"
+        "Qwen/Qwen3-0.6B,h100_sxm,vllm,bf16,1,500,100,5,fast,4\r\n"
+    )
+    return written(tmp_path_factory.mktemp("points") / "mine.csv", TRUTH, more=more)
+
+
+def test_known_numbers_are_found_again_and_kept_and_serve(points, tmp_path):
+    url, profile = f"sqlite:///{tmp_path}/store.sqlite", tmp_path / "mine.yaml"
+    outcome = sweepdb(
+        [
+            "calibrate",
+            "--serving",
+            "vllm",
+            "--measurements",
+            str(points),
+            "--profile",
+            str(profile),
+            "--format",
+            "json",
+        ],
+        url,
+    )
+    assert outcome.code == 0, outcome.err
+    found = {(row["metric"], row["stage"]): row for row in json.loads(outcome.out)}
+    assert {row["points"] for row in found.values()} == {20}
+    for metric in ("ttft", "tpot"):
+        assert found[metric, "before"]["mean_ape_percent"] > 10
+        assert found[metric, "in sample"]["mean_ape_percent"] < 2
+        assert found[metric, "held out"]["mean_ape_percent"] < 3
+    for said in (
+        "mine.csv:24: ttft_ms: 'fast' is not a number",
+        "20 of 22 points of vllm used",
+        "1 left out: of another engine",
+        "1 left out: no TTFT with a TPOT: both are needed",
+        "version 1 of vllm-calibrated is stored as vllm-calibrated@",
+        f"--serving-model {profile} --store",
+    ):
+        assert said in outcome.err
+    fitted = engine_from_file(profile).profile
+    # Kernels of a model this small are too short to tell their factors from host time; what there is of it is found.
+    assert fitted.step_ms == pytest.approx(TRUTH.step_ms, rel=0.1)
+    assert fitted.request_ms == pytest.approx(TRUTH.request_ms, rel=0.1)
+    with open_store(url, read_only=True) as store:
+        record = get_calibration(store, f"{OWNER}vllm-calibrated")
+    assert record is not None
+    assert json.loads(record.errors)["ttft, held out"]["rows"] == 20
+    assert "20 points of mine.csv, from vllm@" in record.source
+    served = sweepdb(
+        f"evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 1000 --output-length 400 --batch-range 8 8"
+        f" --quantize-linear-action BF16 --mode aggregated --serving-model {profile}",
+        url,
+    )
+    assert served.code == 0, served.err
+    asked = "SELECT ttft_ms, tpot_exclusive_ms FROM aggregated"
+    (row,) = json.loads(sweepdb("sql --format json", url, stdin=asked).out)
+    (measured,) = [
+        one.metrics for one in read_measurements(points).records
+        if one.engine == "vllm" and (one.input_length, one.concurrency) == (1000, 8)
+    ]  # fmt: skip
+    assert row["ttft_ms"] == pytest.approx(measured["ttft_ms_mean"], rel=0.02)
+    assert row["tpot_exclusive_ms"] == pytest.approx(measured["tpot_exclusive_ms_mean"], rel=0.02)
+
+
+def test_the_same_points_are_the_same_version_and_others_the_next(points, tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    slower = written(tmp_path / "slower.csv", with_numbers(TRUTH, {"step_ms": 6.0}))
+    versions = []
+    for number, file in enumerate((points, points, slower)):
+        outcome = sweepdb(
+            [
+                "calibrate",
+                "--serving",
+                "vllm",
+                "--measurements",
+                str(file),
+                "--profile",
+                str(tmp_path / f"{number}.yaml"),
+            ],
+            url,
+        )
+        assert outcome.code == 0, outcome.err
+        versions.append(outcome.err.partition("; version ")[2][:1])
+    assert versions == ["1", "1", "2"]
+    # Without files: every stored point, of both servers.
+    outcome = sweepdb(["calibrate", "vllm", "--serving", "--profile", str(tmp_path / "both.yaml")], url)
+    assert "40 of 42 points of vllm used" in outcome.err
+    # From a profile: it keeps its name, its budget and its client.
+    start = tmp_path / "start.yaml"
+    start.write_text("name: ours\nadmission: mixed\nprofile: {token_budget: 2048}\nclient: {prompts_per_user: 4}\n")
+    again = ["calibrate", str(start), "--serving", "--measurements", str(slower), "--profile", str(tmp_path / "o.yaml")]
+    assert sweepdb(again, url).code == 0
+    fitted = engine_from_file(tmp_path / "o.yaml").profile
+    assert (fitted.name, fitted.token_budget, fitted.client.prompts_per_user) == ("ours", 2048, 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("--serving --kernels x", "--serving fits an engine"),
+        ("h100_sxm --measurements x", "--measurements are for --serving"),
+        ("--serving nobody --measurements {points}", "unknown engine 'nobody'"),
+        ("--serving --measurements {points}", "points of several engines: sglang (1 points), vllm (20 points)"),
+        ("--serving sglang --measurements {points}", "1 points of sglang are left: a fit needs at least 10"),
+        ("--serving vllm --measurements {points} --profile {points}", "is there already"),
+        ("--serving vllm --measurements {nothing}", "no such file"),
+    ],
+)
+def test_what_is_refused(points, tmp_path, arguments, said):
+    before = points.read_bytes()
+    command = f"calibrate {arguments}".format(points=points, nothing=tmp_path / "nothing.csv")
+    outcome = sweepdb(command, f"sqlite:///{tmp_path}/store.sqlite")
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert points.read_bytes() == before
