@@ -1,0 +1,122 @@
+"""What a point of an engine's closed loop costs on one core: alone, and as part of a whole batch range of a plan.
+
+Run: python tests/benchmark/bench_serving.py. Prints one JSON line a figure, times in ms, the best of three runs. `first`
+plays the schedule; `again` is another plan, device or engine fit under the same lengths, which finds it played."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import sys
+import time
+from itertools import product
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import numpy as np
+from evaluator_cases import QWEN3_32B, W8A8, both_traces
+
+from evaluator.evaluate import batch_source, cost_model
+from evaluator.plan import Plan
+from evaluator.precision import Precision
+from evaluator.profiles.load import load_device
+from evaluator.serving.closed_loop import ClosedLoop, simulate
+from evaluator.serving.closed_run import closed_loop_times
+from evaluator.serving.engines import EngineProfile, engine_profile
+from evaluator.serving.phases import Run, Scenario
+from evaluator.serving.schedule import schedule_of
+from evaluator.serving.step_tables import TableExtents, step_table
+from evaluator.workload import Workload
+
+ENGINES = ("vllm", "sglang", "trtllm")
+LENGTHS = ((1000, 1000), (3500, 1500), (8000, 1000), (1024, 128))
+USERS = (1, 8, 32, 64, 128, 256, 512, 1024)
+GOAL_MS = 1.0  # a point
+
+
+def say(name: str, value: float, unit: str, **more: object) -> None:
+    """Print one figure as a JSON line."""
+    machine = f"{os.cpu_count()} cores, {platform.machine()}"
+    print(json.dumps({"name": name, "value": round(value, 4), "unit": unit, "machine": machine, **more}), flush=True)
+
+
+def fastest_ms(action, runs: int = 3) -> float:
+    """Milliseconds of the fastest of several runs."""
+    times = []
+    for _ in range(runs):
+        started = time.perf_counter()
+        action()
+        times.append(time.perf_counter() - started)
+    return 1000 * min(times)
+
+
+def run_of(lengths: tuple[int, int], engine: EngineProfile, sizes: np.ndarray) -> Run:
+    """Qwen3-32B on four H100."""
+    device, plan = load_device("h100_sxm"), Plan(tp=4)
+    scenario = Scenario(
+        model=QWEN3_32B,
+        device=device,
+        precision=Precision(linear="W8A8_DYNAMIC"),
+        plan=plan,
+        workload=Workload(
+            input_length=lengths[0], output_length=float(lengths[1]), max_batched_tokens=engine.token_budget
+        ),
+        phase="aggregated",
+        serving_model=engine.name,
+    )
+    return Run(
+        scenario=scenario,
+        operators=both_traces(QWEN3_32B, plan, linear=W8A8),
+        source=batch_source(scenario),
+        cost=cost_model(device, "physical"),
+        batch_sizes=sizes,
+    )
+
+
+def first(action) -> None:
+    """An action with no schedule played yet."""
+    schedule_of.cache_clear()
+    action()
+
+
+def points() -> None:
+    """One concurrency at a time: all ten requests of every user."""
+    for shortest, users in product((1.0, 0.8), USERS):
+        played, priced = [], []
+        for lengths, name in product(LENGTHS, ENGINES):
+            engine = engine_profile(name)
+            run = run_of(lengths, engine, np.arange(1, 2))
+            extents = TableExtents(
+                input_length=lengths[0], decode_keys=sum(lengths), sequences=users, tokens=engine.token_budget + users
+            )
+            table = step_table(run.operators, run.cost, extents)
+            loop = ClosedLoop(users=users, output_length=lengths[1], shortest=shortest)
+            played.append(fastest_ms(lambda t=table, e=engine, p=loop: first(lambda: simulate(t, e, p))))
+            priced.append(fastest_ms(lambda t=table, e=engine, p=loop: simulate(t, e, p)))
+        what = f"closed loop of {users} users, lengths {'fixed' if shortest == 1.0 else 'drawn from 0.8-1'}"
+        more = {"goal": GOAL_MS, "largest": round(max(played), 3), "cases": len(played)}
+        say(f"{what}, first", statistics.median(played), "ms", **more)
+        say(f"{what}, again", statistics.median(priced), "ms", goal=GOAL_MS, largest=round(max(priced), 3))
+
+
+def ranges() -> None:
+    """Every batch size of a plan, interpolation and kernel tables included."""
+    for most in (256, 1024):
+        sizes, played, again = np.arange(1, most + 1), [], []
+        for lengths, name in product(LENGTHS, ENGINES):
+            engine = engine_profile(name)
+            run = run_of(lengths, engine, sizes)
+            played.append(fastest_ms(lambda r=run, e=engine: first(lambda: closed_loop_times(r, e)), 1) / most)
+            again.append(fastest_ms(lambda r=run, e=engine: closed_loop_times(r, e)) / most)
+        more = {"goal": GOAL_MS, "largest": round(max(played), 3), "points": most, "cases": len(played)}
+        say(f"a point of batch sizes 1-{most}, first plan", statistics.median(played), "ms", **more)
+        say(f"a point of batch sizes 1-{most}, other plans", statistics.median(again), "ms", goal=GOAL_MS)
+
+
+if __name__ == "__main__":
+    points()
+    ranges()
