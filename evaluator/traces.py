@@ -156,6 +156,10 @@ def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, int, int
     first = next(lines, None)
     if first is None:
         raise InputError(f"{path}: the file is empty")
+    if first.lstrip().startswith("["):
+        raise InputError(
+            f"{path}: one JSON array; a trace has one object a line (JSONL)", hint="jq -c '.[]' FILE > FILE.jsonl"
+        )
     if first.lstrip().startswith("{"):
         yield from _json_requests(path, first, lines)
     else:

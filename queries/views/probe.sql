@@ -12,6 +12,7 @@
 -- column: output_tokens_per_s_twice | tokens/s | seed 001's printed formula, which counts ttft twice; NULL unless aggregated
 -- column: output_tokens_per_s_per_device | tokens/s | output_tokens_per_s / devices of the instance
 -- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive_ms; NULL for prefill
+-- column: input_length_bias | ratio | how far the mean prompt of the composed batch is off: realised_input_length_mean / input_length_mean - 1; NULL for fixed lengths
 CREATE OR REPLACE VIEW probe AS
 WITH stored AS (
     SELECT
@@ -63,6 +64,7 @@ SELECT
     prefill_step_matrix_ms, prefill_step_vector_ms, prefill_step_memory_ms, prefill_step_communication_ms,
     prefill_step_overhead_ms, decode_step_matrix_ms, decode_step_vector_ms, decode_step_memory_ms,
     decode_step_communication_ms, decode_step_overhead_ms,
-    realised_input_length_mean, decode_step_p50_ms, decode_step_p90_ms, decode_step_p99_ms,
+    realised_input_length_mean, realised_input_length_mean / input_length_mean - 1 AS input_length_bias,
+    decode_step_p50_ms, decode_step_p90_ms, decode_step_p99_ms,
     scenario_id, block_id
 FROM stored;

@@ -86,6 +86,7 @@ def test_requests_without_output_are_counted_not_averaged(tmp_path):
             "line 2: input_length or output_length is missing",
         ),
         ('{"conversations": []}\n', "texts must be tokenised first"),
+        ('[{"input_length": 5, "output_length": 2}]\n', "one JSON array; a trace has one object a line"),
     ],
 )
 def test_a_bad_trace_names_the_line(tmp_path, text, complaint):

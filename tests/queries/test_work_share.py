@@ -52,6 +52,7 @@ def test_an_aggregated_batch_without_long_prompts_is_charged_for_them(url):
     assert row["input_tokens_per_s"] == pytest.approx(6272.0)  # x 1568
     # counting ttft twice: 8 x 400 tokens / (0.2 + 0.2 + 1.8 + 0.2 s)
     assert row["output_tokens_per_s_twice"] == pytest.approx(3200 / 2.4)
+    assert row["input_length_bias"] == -0.5  # 784 / 1568 - 1
     # what was seen is left as it was
     assert (row["ttft_ms"], row["e2e_ms"]) == (200.0, 1800.0)
 
@@ -78,3 +79,4 @@ def test_a_decode_step_is_of_the_whole_distribution_already(url):
 def test_lengths_that_do_not_vary_need_no_charge(url):
     row = stored_row(url, "aggregated", ALIKE, ttft_ms=300.0, e2e_ms=1700.0)
     assert row["requests_per_s"] == 8000.0 / 1700.0
+    assert row["input_length_bias"] is None
