@@ -77,7 +77,8 @@ def validate(
     """Compare records (stored on the way), or every stored point where none are given, and keep the errors.
 
     What an `engine` of the caller's own predicts is compared and not kept: the ledger is about what is shipped."""
-    create_if_missing(parse_url(store_url))
+    if records is not None:
+        create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
         if records is None:
             records = get_measurements(store)

@@ -81,7 +81,7 @@ def _load(config: Document, *names: str) -> float | None:
     """A number of the profiling phase, or of `loadgen` before there were phases."""
     phases = config.get("phases")
     for phase in phases if isinstance(phases, list) else []:
-        if isinstance(phase, dict) and "profiling" in {phase.get("name"), phase.get("kind")}:
+        if isinstance(phase, dict) and "profiling" in (phase.get("name"), phase.get("kind")):
             return number(phase, *names)
     return number(inner(config, "loadgen"), *names)
 

@@ -18,6 +18,8 @@ from store.records import MeasurementRecord, SideRecord
 
 Document = Mapping[str, Any]
 LARGEST_FILE_BYTES = 1 << 28
+LARGEST_SIZE = 1 << 31
+LONGEST_TEXT = {"model": 500, "device": 200, "engine": 64, "engine_version": 64, "precision": 64, "kv_precision": 64}
 LONGEST_LIST = 64  # clients can write a value for each request: such lists are counted, not kept
 UNDECODED = re.compile("[\udc80-\udcff]")
 MISSING = {"", "none", "nan", "null", "n/a", "-"}
@@ -78,21 +80,28 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     if not metrics:
         raise BadItem("no measured value that we know")
     for name, value in metrics.items():
-        if not value > 0:
+        if not 0 < value < math.inf:
             raise BadItem(f"{name} is {value:g}: a measured value must be above 0")
+    for name, longest in LONGEST_TEXT.items():
+        if len(getattr(item, name) or "") > longest:
+            raise BadItem(f"{name} has more than {longest} characters")
     values = {name: getattr(item, name) for name in Item.__slots__}
-    made = MeasurementRecord(
-        **{
-            **values,
-            "key": "",
-            "source": "",
-            "source_format": source_format,
-            "metrics": metrics,
-            "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
-            "extra": json.dumps(_plain(dict(item.extra)), sort_keys=True, ensure_ascii=False),
-        }
-    )
-    return replace(made, key=content_key(made), source=source)
+    try:
+        made = MeasurementRecord(
+            **{
+                **values,
+                "key": "",
+                "source": "",
+                "source_format": source_format,
+                "metrics": metrics,
+                "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
+                "extra": json.dumps(_plain(dict(item.extra)), sort_keys=True, ensure_ascii=False),
+            }
+        )
+        return replace(made, key=content_key(made), source=source)
+    except (UnicodeEncodeError, RecursionError) as error:
+        what = "halves of characters" if isinstance(error, UnicodeEncodeError) else "fields nested too deeply"
+        raise BadItem(f"it holds {what}") from None
 
 
 def decoded(path: Path, *, errors: str = "strict") -> str:
@@ -162,7 +171,7 @@ def number(row: Mapping[str, Any], *names: str) -> float | None:
             raise BadItem(f"{name}: {value!r} is not a number")
         try:
             found = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise BadItem(f"{name}: {value!r} is not a number") from None
         if math.isnan(found):
             continue
@@ -177,7 +186,7 @@ def whole(row: Mapping[str, Any], *names: str) -> int | None:
     value = number(row, *names)
     if value is None or value == 0:
         return None
-    if value < 0 or value != int(value):
+    if not 0 < value < LARGEST_SIZE or value != int(value):
         raise BadItem(f"{names[0]}: {value:g} is not a whole number of at least 1")
     return int(value)
 
@@ -186,8 +195,11 @@ def text(row: Mapping[str, Any], *names: str) -> str | None:
     """The first of these fields that is there, as text."""
     for name in names:
         value = row.get(name)
-        if value is not None and str(value).strip().lower() not in MISSING:
-            return str(value).strip()
+        if value is None or str(value).strip().lower() in MISSING:
+            continue
+        if isinstance(value, dict | list) or "\0" in str(value):
+            raise BadItem(f"{name} is not a text")
+        return str(value).strip()
     return None
 
 

@@ -63,6 +63,8 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
         for number, line in lines:
             yield f"{path.name}:{number}", _parsed(line, f"{path.name}:{number}")
         return
+    if content == []:
+        yield path.name, Problem(where=path.name, what="it holds no result")
     for index, document in enumerate(content if isinstance(content, list) else [content]):
         yield f"{path.name}[{index}]" if isinstance(content, list) else path.name, document
 

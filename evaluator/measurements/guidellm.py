@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from evaluator.measurements.building import TPOT_INCLUSIVE, TTFT, Document, Item, inner, number, rest, text
+from evaluator.measurements.building import TPOT_INCLUSIVE, TTFT, BadItem, Document, Item, inner, number, rest, text
 from evaluator.measurements.vllm import E2E
 from store.records import SideRecord
 
@@ -44,6 +44,8 @@ def layout_of(document: Document) -> Layout:
 def read_guidellm(document: Document) -> list[tuple[str, Item]]:
     """One point a benchmark of the report."""
     layout = layout_of(document)
+    if not document["benchmarks"]:
+        raise BadItem("the report holds no benchmark")
     return [
         (f" benchmarks[{index}]", _item(benchmark, document, layout))
         for index, benchmark in enumerate(document["benchmarks"])

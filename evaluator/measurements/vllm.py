@@ -23,6 +23,7 @@ _LATENCIES = {
     "tpot": ("tpot_exclusive_ms", TPOT_EXCLUSIVE),
     "itl": ("itl_ms", ITL),
     "e2el": ("e2e_ms", E2E),
+    "e2e_latency": ("e2e_ms", E2E),  # as SGLang's copy of the client has it
 }
 _RATES = {
     "output_throughput": ("output_tokens_per_s", "generated tokens a second of the whole run"),

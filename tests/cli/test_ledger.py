@@ -141,6 +141,28 @@ def test_what_a_file_lacks_can_be_stated_and_is_kept_as_stated(tmp_path, sqlite_
     assert document["overall"]["ttft"]["rows"] == document["overall"]["tpot"]["rows"] == 1
 
 
+def test_without_points_there_is_nothing_to_compare_and_no_store_is_made(sqlite_url):
+    outcome = sweepdb("validate", sqlite_url)
+    assert (outcome.code, "There is no store" in outcome.err) == (3, True)
+    assert sweepdb("db init", sqlite_url).code == 0
+    outcome = sweepdb("validate", sqlite_url)
+    assert (outcome.code, outcome.err.splitlines()[0]) == (2, "error: there is no measured point to compare")
+
+
+@pytest.mark.parametrize("format_", ["table", "json", "csv", "html"])
+def test_points_that_no_rule_lets_through_still_have_an_answer(format_, tmp_path, sqlite_url):
+    lines = rows()[:2]
+    lines[0][0] = lines[1][0] = "nobody/knows-this"
+    path = write(tmp_path / "odd.csv", lines)
+    outcome = sweepdb(f"validate --measurements {path} --against aic --format {format_}", sqlite_url)
+    assert outcome.code == 0, outcome.err
+    assert outcome.err.startswith("0 errors stored")
+    assert outcome.out
+    if format_ == "json":
+        document = json.loads(outcome.out)
+        assert (document["overall"], document["groups"], document["peer"]) == ({}, [], {"coverage": 0.0})
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
@@ -155,7 +177,6 @@ def test_what_a_file_lacks_can_be_stated_and_is_kept_as_stated(tmp_path, sqlite_
         ("validate --format parquet", "--format parquet is not one of table, json, html, csv"),
         ("validate --against vidur", "--against vidur is not one of aic"),
         ("validate --engine mystery", "unknown engine 'mystery'"),
-        ("validate", "there is no measured point to compare"),
     ],
 )
 def test_usage_errors(arguments, complaint, sqlite_url):

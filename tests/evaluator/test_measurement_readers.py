@@ -6,6 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from evaluator.measurements import read_measurements
 from evaluator.measurements.guidellm import layout_of
@@ -88,6 +90,13 @@ def test_vllm_without_metadata_says_neither_device_nor_engine_behind_an_openai_s
     assert (record.device, record.engine, record.num_devices, record.concurrency) == (None, None, None, None)
     assert record.request_rate == 4.0
     assert json.loads(record.extra)["backend"] == "openai-chat"
+
+
+def test_the_copy_of_the_client_that_sglang_has(tmp_path):
+    own = {"backend": "sglang", "mean_e2e_latency_ms": 3000.0, "random_range_ratio": 1.0}
+    record = only(write(tmp_path, {name: value for name, value in VLLM.items() if "e2el" not in name} | own))
+    assert (record.engine, record.metrics["e2e_ms_mean"]) == ("sglang", 3000.0)
+    assert json.loads(record.extra)["random_range_ratio"] == 1.0
 
 
 def test_vllm_drafts_are_said_and_lists_of_requests_counted(tmp_path):
@@ -456,3 +465,66 @@ def test_the_key_is_of_the_content_and_not_of_the_place(tmp_path):
     assert replace(one, source=other.source) == other
     changed = only(write(tmp_path, VLLM | {"mean_ttft_ms": 421.0}))
     assert changed.key != one.key
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"mean_ttft_ms": 10**400}, "is not a number"),
+        ({"tensor_parallel_size": 10**12}, "is not a whole number"),
+        ({"model_id": ["a"]}, "model_id is not a text"),
+        ({"model_id": "a\u0000b"}, "model_id is not a text"),
+        ({"model_id": "m" * 501}, "model has more than 500 characters"),
+        ({"note": "half \ud800"}, "it holds halves of characters"),
+    ],
+)
+def test_what_no_store_could_hold_is_a_problem(change, complaint, tmp_path):
+    result = read_measurements(write(tmp_path, json.dumps(VLLM | change)))
+    assert result.records == ()
+    assert complaint in result.problems[0].what
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inside: st.lists(inside, max_size=3) | st.dictionaries(st.text(max_size=5), inside, max_size=3),
+    max_leaves=8,
+)
+WHOLE = (VLLM, INFERENCEX, AIPERF, *LAYOUTS.values())
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_field_may_hold_anything(data, tmp_path):
+    """A result whose fields were replaced is read, or reported, and never ends the import."""
+    document = json.loads(json.dumps(data.draw(st.sampled_from(WHOLE))))
+    holder = document
+    for _ in range(data.draw(st.integers(0, 3))):
+        below = [value for value in (holder.values() if isinstance(holder, dict) else holder) if value and isinstance(
+            value, dict | list)]  # fmt: skip
+        if not below:
+            break
+        holder = data.draw(st.sampled_from(below))
+    place = data.draw(st.sampled_from(sorted(holder) if isinstance(holder, dict) else range(len(holder))))
+    holder[place] = data.draw(VALUES)
+    result = read_measurements(write(tmp_path, json.dumps(document)))
+    assert result.records or result.problems
+    for record in result.records:
+        assert len(record.key) == 64
+        assert all(value > 0 for value in record.metrics.values())
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(noise=st.binary(max_size=200), place=st.integers(0, 400))
+def test_any_bytes_in_a_table_are_read_or_reported(noise, place, tmp_path):
+    path = tmp_path / "mine.csv"
+    whole = OWN.encode()
+    header = len(OWN.splitlines()[0]) + 1
+    at = header + place % (len(whole) - header)
+    path.write_bytes(whole[:at] + noise + whole[at:])
+    if b"\0" in noise:
+        with pytest.raises(InputError, match="not UTF-8 text"):
+            read_measurements(path)
+        return
+    result = read_measurements(path)
+    assert result.records or result.problems
+    assert all(problem.where.startswith("mine.csv:") for problem in result.problems)
