@@ -1,0 +1,128 @@
+"""Every command that the documents show runs, in the order of its page; every option that a sentence names exists."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+import typer.main
+from conftest_cli import sweepdb
+from shared_data import shared_data
+
+from cli.argv import joined
+from cli.main import build_app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs" / "tutorial").glob("*.md")),
+    *sorted((ROOT / "docs" / "howto").glob("*.md")),
+]
+DOCUMENTS = [
+    *PAGES,
+    *sorted((ROOT / "docs" / "explanation").glob("*.md")),
+    *sorted((ROOT / "docs" / "decisions").glob("*.md")),
+]
+FENCED = re.compile(r"^ *```(?:sh|console)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
+INDENTED = re.compile(r"(?:^    (?:.*)\n)+", re.MULTILINE)
+INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
+NOT_RUN = ("migrate.md", "sql.md")  # upgrades are tests/migrations, statements tests/queries/test_sql_examples
+LARGEST_BATCH = 260  # the README's references reach to 196; beyond that the documents' batches only cost time
+MODEL = {
+    "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1000,
+    "num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 4096, "rms_norm_eps": 1e-6,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+
+
+def commands_of(page: Path) -> list[str]:
+    """The commands of a page's blocks, continued lines joined, prompts and comments left out."""
+    text = page.read_text(encoding="utf-8")
+    blocks = FENCED.findall(text)
+    blocks += [block for block in INDENTED.findall(FENCED.sub("", text)) if block.strip().startswith("sweepdb ")]
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    stripped = [line.strip().removeprefix("$ ") for line in lines]
+    return [line for line in stripped if line.startswith("sweepdb ")]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty folder with the files that the pages speak of; the store is the default one in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SWEEPDB_STORE", raising=False)
+    model = tmp_path / "my-model"
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps(MODEL), encoding="utf-8")
+    return tmp_path
+
+
+def give_files(page: Path, folder: Path) -> None:
+    """What a reader of this page has at hand."""
+    if page.name == "plan-for-a-trace.md":
+        for name in ("AzureLLMInferenceTrace_2023_conv.csv", "AzureLLMInferenceTrace_2023_code.csv"):
+            shutil.copy(shared_data("traces", name), folder / name)
+    if page.name == "validate-against-measurements.md":
+        (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        (folder / "table.csv").write_text(csv, encoding="utf-8")
+        run = {"model_id": "Qwen/Qwen3-8B", "backend": "vllm", "num_prompts": 64, "completed": 64, "max_concurrency": 16,
+               "duration": 30.0, "total_input_tokens": 65536, "total_output_tokens": 8192, "request_throughput": 2.1,
+               "output_throughput": 270.0, "mean_ttft_ms": 95.0, "mean_tpot_ms": 8.5, "p99_tpot_ms": 9.9}  # fmt: skip
+        (folder / "runs").mkdir()
+        (folder / "runs" / "first.json").write_text(json.dumps(run), encoding="utf-8")
+        (folder / "run.json").write_text(json.dumps({**run, "max_concurrency": 32}), encoding="utf-8")
+
+
+def test_the_pages_show_commands():
+    assert {page.name for page in PAGES if commands_of(page)} >= {"README.md", "first-sweep.md", "add-a-model.md"}
+
+
+RUN = [page for page in PAGES if page.name not in NOT_RUN and commands_of(page)]
+
+
+@pytest.mark.parametrize("page", RUN, ids=lambda page: page.name)
+def test_the_commands_of_a_page_run_in_its_order(page, folder):
+    give_files(page, folder)
+    for command in commands_of(page):
+        arguments = shlex.split(command, comments=True)[1:]
+        redirected = arguments[: arguments.index(">")] if ">" in arguments else arguments
+        if "PROBE" in redirected:
+            best = json.loads(sweepdb("query best --top 1 --format json").out)[0]["probe"]
+            redirected = [best if word == "PROBE" else word for word in redirected]
+        if redirected[0] == "evaluate":
+            redirected += ["--batch-range", str(LARGEST_BATCH)]
+        outcome = sweepdb(redirected)
+        assert outcome.code == 0, f"{command}\n{outcome.err}"
+        assert outcome.out or outcome.err
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+def test_every_command_and_option_that_a_sentence_names_exists(page):
+    wrong = [text for text in INLINE.findall(page.read_text(encoding="utf-8")) if not _exists(" ".join(text.split()))]
+    assert not wrong
+
+
+def _exists(text: str) -> bool:
+    """Whether the words of a command lead to one, and its options are among that command's."""
+    command = typer.main.get_command(build_app())
+    words = joined([word for word in shlex.split(text.replace("...", "")) if word])
+    while words and hasattr(command, "commands"):
+        if words[0] not in command.commands:
+            return words[0].startswith("-") or words[0].isupper()
+        command, words = command.commands[words[0]], words[1:]
+    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
+    return {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+
+
+def test_the_screen_of_the_readme_is_what_the_command_prints(folder):
+    (screen,) = re.findall(r"```console\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    told, answer = screen.split("\n\n$ ", 1)
+    evaluate, *said = told.splitlines()
+    outcome = sweepdb(shlex.split(evaluate.removeprefix("$ sweepdb ")))
+    assert re.sub(r"sweep \w+", "sweep KEY", outcome.err.rstrip()) == re.sub(r"sweep \w+", "sweep KEY", "\n".join(said))
+    query, printed = answer.split("\n", 1)
+    shown = sweepdb(shlex.split(query.removeprefix("sweepdb "))).out.splitlines()
+    assert [line for line in shown if not line.startswith("expected error")] == printed.splitlines()
