@@ -1,0 +1,78 @@
+"""The engine fit: known numbers are found again, outliers do not decide, and numbers nobody measured stay."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evaluator.serving.closed_loop import ClosedLoop, simulate
+from evaluator.serving.engines import STARTS, with_numbers
+from evaluator.serving.fit import FITTED, FitPoint, fit_engine, log_errors
+from evaluator.serving.step_tables import StepTable
+
+START = STARTS["sglang"]
+TRUTH = with_numbers(
+    START,
+    {
+        "prefill_factor": 1.3, "decode_factor": 0.85, "step_ms": 2.5, "step_per_decode_ms": 0.03,
+        "step_per_prompt_ms": 3.0, "prompt_step_ms": 4.0, "request_ms": 90.0,
+    },
+)  # fmt: skip
+NAMES = tuple(name for name in FITTED if name not in {"replica_wait_steps", "layer_ms"})
+
+
+def points(truth=TRUTH) -> list[FitPoint]:
+    made = []
+    for length in (500, 2000, 6000):
+        table = StepTable(
+            spacing=128, linear=2e-5 * 128 * np.arange(80), input_length=length,
+            attention=4e-6 * length * np.linspace(0.0, 1.0, 9) ** 1.5, decode_linear=1.2e-2 + 2e-5 * np.arange(130),
+            decode_own=2e-8 * length * np.arange(130),
+        )  # fmt: skip
+        for users in (1, 2, 8, 32, 128):
+            loop = ClosedLoop(users=users, output_length=200)
+            times = simulate(table, truth, loop)
+            made.append(
+                FitPoint(
+                    table=table, loop=loop, ttft_s=times.ttft_s, tpot_exclusive_s=times.tpot_exclusive_s, weight=20.0
+                )
+            )
+    return made
+
+
+def test_numbers_are_found_again() -> None:
+    found = fit_engine(points(), START, names=NAMES)
+    errors = np.abs(log_errors(points(), found))
+    assert errors.mean() < 0.01
+    assert errors.max() < 0.03
+    assert found.prefill_factor == pytest.approx(1.3, abs=0.02)
+    assert found.decode_factor == pytest.approx(0.85, abs=0.04)
+    assert found.request_ms == pytest.approx(90.0, abs=5.0)
+    assert fit_engine(points(), START, names=NAMES) == found
+
+
+def test_one_wrong_point_does_not_decide() -> None:
+    measured = points()
+    measured[7] = replace(measured[7], ttft_s=5 * measured[7].ttft_s)
+    found = fit_engine(measured, START, names=NAMES)
+    others = [one for place, one in enumerate(measured) if place != 7]
+    assert np.median(np.abs(log_errors(others, found))) < 0.02
+
+
+def test_numbers_that_are_not_asked_for_or_say_nothing_stay() -> None:
+    found = fit_engine(points(), START, names=("request_ms", "replica_wait_steps"))
+    # One replica: nothing waits for others, and no point can tell.
+    assert found == with_numbers(START, {"request_ms": found.request_ms})
+
+
+def test_numbers_stay_inside_their_bounds() -> None:
+    impossible = [
+        replace(one, ttft_s=0.2 * one.ttft_s, tpot_exclusive_s=0.2 * one.tpot_exclusive_s) for one in points()
+    ]
+    found = fit_engine(impossible, START, names=NAMES)
+    for name in NAMES:
+        low, high = FITTED[name][:2]
+        assert low <= getattr(found, name) <= high
+    assert found.prefill_factor == FITTED["prefill_factor"][0]
