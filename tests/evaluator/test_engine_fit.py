@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evaluator.serving.closed_loop import ClosedLoop, simulate
+from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, simulate
 from evaluator.serving.engines import STARTS, with_numbers
 from evaluator.serving.fit import FITTED, FitPoint, fit_engine, log_errors
 from evaluator.serving.step_tables import StepTable
@@ -48,7 +48,10 @@ def test_numbers_are_found_again() -> None:
     assert errors.mean() < 0.01
     assert errors.max() < 0.03
     assert found.prefill_factor == pytest.approx(1.3, abs=0.02)
-    assert found.decode_factor == pytest.approx(0.85, abs=0.04)
+    # The weights of one model are read in the same time in every step: they cannot be told from the host's time.
+    for one in points():
+        steps, truly = (decode_steps_s(one.table, engine) for engine in (found, TRUTH))
+        assert steps[:129] == pytest.approx(truly[:129], rel=0.03)
     assert found.request_ms == pytest.approx(90.0, abs=5.0)
     assert fit_engine(points(), START, names=NAMES) == found
 
