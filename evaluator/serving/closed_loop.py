@@ -70,7 +70,7 @@ def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopT
     larger: a prompt cut by the budget is host work twice, a step that prompts do not fill costs a whole one (3 % at
     most over users of 1 to 128, prompts of 500 to 4,000 and budgets of 2,048 to 8,192 tokens; 7 % where a prompt is
     longer than the budget), decodes that take most of a mixed engine's budget leave more steps than O to a cycle (40 %
-    at three times the budget), and of ten requests a user the last round empties the server (up to 2 %)."""
+    at three times the budget), and of ten requests a user the last round empties the server (up to 3 %)."""
     asked = loop.prompts or PROMPTS_A_USER * loop.users
     schedule = schedule_of(
         Rules(
