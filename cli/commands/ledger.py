@@ -107,6 +107,7 @@ def validate(  # noqa: PLR0917  one parameter an option
         raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
     from cli.flows.ledger import read_files
     from cli.flows.recording import validate as compare_and_keep
+    from cli.render.progress import ProgressLine
     from evaluator.serving.engines import engine_profile
 
     chosen = None if engine is None else engine_profile(engine)
@@ -115,10 +116,14 @@ def validate(  # noqa: PLR0917  one parameter an option
     if found is not None:
         _say_problems(found)
     records = None if found is None else found.records
-    try:
-        done, kept = compare_and_keep(records, store, engine=chosen, on_progress=_progress)
-    finally:
-        _progress(1, 1)
+    with ProgressLine(sys.stderr) as line:
+        done, kept = compare_and_keep(
+            records,
+            store,
+            engine=chosen,
+            on_progress=lambda done, points: line.show(done, points, "measured points predicted"),
+            on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios evaluated and stored"),
+        )
     unreadable = 0 if found is None else len(found.problems)
     _write(done, unreadable, against, format_, output)
     _say_kept(kept, chosen is not None)
@@ -155,9 +160,3 @@ def _say_kept(kept: Kept, own_engine: bool) -> None:
         f"{kept.errors} errors stored, of {kept.scenarios} scenarios ({kept.probes} probes new,"
         f" {kept.refused} scenarios without a standard evaluation); next: sweepdb sql 'FROM validation LIMIT 10'"
     )
-
-
-def _progress(done: int, points: int) -> None:
-    if sys.stderr.isatty():
-        sys.stderr.write("\r\x1b[K" if done == points else f"\r\x1b[K{done}/{points} measured points predicted")
-        sys.stderr.flush()

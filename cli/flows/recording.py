@@ -73,6 +73,7 @@ def validate(
     *,
     engine: EngineProfile | None = None,
     on_progress: Progress = lambda _done, _all: None,
+    on_kept: Progress = lambda _done, _all: None,
 ) -> tuple[Validation, Kept]:
     """Compare records (stored on the way), or every stored point where none are given, and keep the errors.
 
@@ -88,7 +89,7 @@ def validate(
             raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
         captured = remembered(store)
         validation = compare(sorted(records, key=_in_file), captured, engine=engine, on_progress=on_progress)
-        return validation, (Kept() if engine is not None else keep(store, validation, captured))
+        return validation, (Kept() if engine is not None else keep(store, validation, captured, on_kept))
 
 
 def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:
@@ -96,7 +97,7 @@ def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:
     return place_of(record.source), record.key
 
 
-def keep(store: Store, validation: Validation, captured: LookUp) -> Kept:
+def keep(store: Store, validation: Validation, captured: LookUp, on_kept: Progress = lambda _done, _all: None) -> Kept:
     """Store the scenarios, probes and signed errors of a validation, in one sweep; what is there is left as it is."""
     if not validation.comparisons:
         return Kept()
@@ -107,7 +108,7 @@ def keep(store: Store, validation: Validation, captured: LookUp) -> Kept:
     sweep_id = begin_sweep(store, _sweep(validation))
     keeper = _Keeper(store=store, sweep_id=sweep_id, captured=captured)
     try:
-        keeper.put(points)
+        keeper.put(points, on_kept)
         errors = [_error(one, _side_of(one, points)) for one in validation.comparisons]
         put_validations(store, errors)
     except BaseException as error:
@@ -207,16 +208,17 @@ class _Keeper:
     probes: int = 0
     refused: int = 0
 
-    def put(self, points: Mapping[Side, _Compared]) -> None:
+    def put(self, points: Mapping[Side, _Compared], on_kept: Progress) -> None:
         """Store every scenario, and the probes it lacks at the batch sizes of its points."""
         sizes: dict[str, set[int]] = defaultdict(set)
         for point in points.values():
             sizes[point.record.key].add(point.batch_size)
         ready = {point.record.key: self._ready(point) for point in points.values()}
         refs = put_scenarios(self.store, self.sweep_id, [record for _, record, _ in ready.values()])
-        for ref, (scenario, record, operators) in zip(refs, ready.values(), strict=True):
+        for done, (ref, (scenario, record, operators)) in enumerate(zip(refs, ready.values(), strict=True), start=1):
             if record.status == "ok":
                 self._put_probes(ref, scenario, operators, sorted(sizes[ref.key]))
+            on_kept(done, len(refs))
         self.refused = sum(record.status != "ok" for _, record, _ in ready.values())
 
     def _ready(self, point: _Compared) -> tuple[Scenario, ScenarioRecord, Operators]:

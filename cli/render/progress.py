@@ -47,3 +47,31 @@ class ProgressBar:
         if self._on and self._drawn:
             self._stream.write("\r\x1b[K")
             self._stream.flush()
+
+
+class ProgressLine:
+    """How many of something are done, on one line that is redrawn and taken away at the end."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._on = stream.isatty()
+        self._drawn = 0.0
+
+    def show(self, done: int, count: int, what: str) -> None:
+        """Redraw the line, at most ten times a second."""
+        now = time.monotonic()
+        if not self._on or now - self._drawn < REDRAWN_EVERY_S:
+            return
+        self._drawn = now
+        self._stream.write(f"\r\x1b[K{done}/{count} {what}")
+        self._stream.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._on and self._drawn:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import statistics
@@ -14,6 +15,7 @@ from conftest_cli import sweepdb
 from shared_data import shared_data
 
 from cli.flows.validate import compare
+from cli.render.progress import ProgressLine
 from evaluator.measurements import read_measurements
 from evaluator.serving.engines import as_yaml, fitted_engine
 
@@ -399,6 +401,22 @@ def test_what_the_document_shows_works(tmp_path, sqlite_url):
     }
     for command, arguments in commands:
         assert set(re.findall(r"--\w+", arguments)) <= set(known[command].split())
+
+
+class Terminal(io.StringIO):
+    """Text that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_sees_how_far_it_is_and_a_file_does_not():
+    terminal, file = Terminal(), io.StringIO()
+    for stream in (terminal, file):
+        with ProgressLine(stream) as line:
+            line.show(1, 3, "points")
+    assert terminal.getvalue() == "\r\x1b[K1/3 points\r\x1b[K"
+    assert file.getvalue() == ""
 
 
 class Page(HTMLParser):
