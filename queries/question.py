@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from queries.expected_error import ExpectedError
 from store.errors import InputError
 
 TpotRule = Literal["inclusive", "exclusive"]
@@ -225,6 +226,7 @@ class Answer:
     nearest_columns: tuple[str, ...] = ()
     nearest: tuple[tuple[object, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    expected_error: tuple[ExpectedError, ...] = ()  # empty where a report judges no predicted number
 
     def dicts(self) -> list[dict[str, object]]:
         """The rows as mappings."""

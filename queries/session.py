@@ -11,6 +11,7 @@ from typing import Self
 
 from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
+from queries.expected_error import expected_errors
 from queries.library import SCOPED, Report, report
 from queries.parameters import SHAPES, check_used, parameters_of, phases_of
 from queries.pinned import resolve_pinned
@@ -24,6 +25,7 @@ from queries.scope import (
     resolve_two_sweeps,
     resolve_whole_store,
 )
+from queries.subjects import own_errors, subjects_of
 from store.errors import InputError
 from store.handover import insert_rows
 from store.location import StoreLocation, parse_url
@@ -31,6 +33,7 @@ from store.readers import ReadTransaction, read_transaction
 
 Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
 _WORTH_KEEPING = 300_000  # probes of a scope that a second question finds in memory
+_NOTHING_PREDICTED = ("coverage", "device-profiles")  # what is stored, and profiles as they are
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 
 
@@ -64,6 +67,10 @@ class Session:
 
     def ask(self, question: Question, *, pinned: Pinned | None = None) -> Answer:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
+        answer = self._answered(question, pinned)
+        return answer if question.report in _NOTHING_PREDICTED else self._with_expected_error(answer)
+
+    def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
         asked = report(question.report)
         _check_options(question)
         check_used(question, _parameters_named(question, asked))
@@ -178,6 +185,13 @@ class Session:
             rows += cursor.fetchall()
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
 
+    def _with_expected_error(self, answer: Answer) -> Answer:
+        scope = self._scope.rows if self._scope is not None else ()
+        with read_transaction(self.location) as transaction:
+            subjects = subjects_of(transaction, answer, [row.scenario_id for row in scope])
+            own = own_errors(transaction, {subject.device for subject in subjects})
+        return replace(answer, expected_error=expected_errors(subjects, own))
+
     def _with_device_names(self, question: Question) -> Question:
         pairs = question.pairs
         if pairs.prefill_device is None and pairs.decode_device is None:
@@ -204,7 +218,7 @@ class Session:
             for row in self._connection.duckdb.execute("SELECT DISTINCT device FROM scoped ORDER BY device").fetchall()
         ]
         answers = [
-            self.ask(
+            self._answered(
                 replace(
                     question,
                     report="pd-ratio",
@@ -212,7 +226,7 @@ class Session:
                     options=replace(question.options, mode=None),
                     pairs=replace(question.pairs, prefill_device=device, decode_device=device),
                 ),
-                pinned=pinned,
+                pinned,
             )
             for device in devices
         ]
@@ -239,7 +253,7 @@ class Session:
 
     def _pair_counts(self, question: Question, pinned: Pinned | None) -> Answer:
         """What every number of instances of the best pair carries."""
-        pair = self.ask(replace(question, report="pd-ratio", top=1), pinned=pinned)
+        pair = self._answered(replace(question, report="pd-ratio", top=1), pinned)
         if not pair.rows:
             return replace(pair, question=question)
         if len(pair.rows) > 1:

@@ -287,11 +287,19 @@ def _show(answer: Answer, format_: str, output: Path | None, *, wide: bool, show
         write_text(answer_lines(answer, wide=wide), output)
     else:
         write_rows(answer.columns, answer.rows, format_, output)
+        _say_expected_error(answer)
         if not answer.rows:
             say("nothing satisfies the limits; --format table or json-full shows the nearest misses")
     if fail_empty and not answer.rows:
         raise NothingFits("nothing satisfies the limits")
     return 0
+
+
+def _say_expected_error(answer: Answer) -> None:
+    from cli.render.expected_error import expected_error_lines
+
+    for line in expected_error_lines(answer.expected_error):
+        say(f"expected error: {line}")
 
 
 def full_answer(answer: Answer) -> dict[str, object]:
@@ -305,6 +313,7 @@ def full_answer(answer: Answer) -> dict[str, object]:
                            "rank_by": question.rank_by}),
         "definitions": asdict(question.definitions),
         "versions": plain(dict(answer.versions)),
+        "expected_error": [asdict(one) for one in answer.expected_error],
         "probes_considered": answer.probes_considered,
         "rows": [plain(row) for row in answer.dicts()],
         "nearest": [plain(row) for row in answer.nearest_dicts()],

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cli.render.bias import bias_note
+from cli.render.expected_error import expected_error_lines
 from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
 from cli.render.shown import NEAREST, TURNED, shown_columns
@@ -90,6 +91,9 @@ def header_lines(answer: Answer) -> Iterator[str]:
         f"cost model: {_listed(versions, 'family')}, serving model {_listed(versions, 'serving_model')},"
         f" formula version {_listed(versions, 'formula_version')}\n"
     )
+    for line in expected_error_lines(answer.expected_error):
+        text = f"expected error: {line}"
+        yield textwrap.fill(text, _NOTE_WIDTH, subsequent_indent="  ", break_long_words=False) + "\n"
 
 
 def _rule_lines(answer: Answer) -> Iterator[str]:

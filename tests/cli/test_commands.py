@@ -66,7 +66,9 @@ def test_nothing_fits_is_exit_0_an_empty_array_and_a_nearest_miss(example_store)
     full = json.loads(sweepdb("query best --tpot-limits 1 --format json-full", example_store).out)
     assert full["rows"] == []
     assert full["nearest"][0]["binding_limit"] == "tpot"
-    assert set(full) == {"question", "definitions", "versions", "probes_considered", "rows", "nearest"}
+    assert set(full) == {
+        "question", "definitions", "versions", "expected_error", "probes_considered", "rows", "nearest",
+    }  # fmt: skip
     table = sweepdb("query best --tpot-limits 1", example_store)
     assert "Nothing satisfies the limits. The nearest misses:" in table.out
     assert sweepdb("query best --tpot-limits 1 --fail-empty", example_store).code == 5

@@ -1,0 +1,298 @@
+"""The summary of the ledger that ships with the program, and the one command that writes it.
+
+`python -m cli.flows.ledger_summary FILE...` evaluates every usable measured point of these files as `sweepdb evaluate`
+would, under each cost model family, convention and serving model there is, and writes the errors by region to
+queries/ledger/*.csv; the points themselves stay where they are. An engine fitted to measured points is asked as fitted
+without the point's (device, model) pair. Nothing is random.
+
+Not here: finding the region of an answer (queries.expected_error)."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from evaluator.capture import CaptureRequest, capture
+from evaluator.deployments import Deployment, deployment_of
+from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
+from evaluator.measured_models import Unmatched
+from evaluator.measurements import read_measurements
+from evaluator.operators import OperatorSet
+from evaluator.prediction import central_metrics
+from evaluator.probe_block import ProbeBlock
+from evaluator.profiles.load import Family, list_shipped, load_device
+from evaluator.scoring import figures, usable
+from evaluator.serving.engines import engine_profile
+from evaluator.serving.phases import Convention, Phase, Scenario
+from evaluator.workload import Workload
+from queries.expected_error import ANY, DEVICES, ENGINE, LEAST_POINTS, SUMMARY, Region
+from store.errors import SweepdbError
+from store.records import MeasurementRecord
+
+# A decode instance of a deployment whose sides are apart is one; what its prompts wait for is nobody's probe.
+PHASES: Mapping[str, Phase] = {
+    "prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode",
+}  # fmt: skip
+MS = 1000.0
+Values = dict[str, float]
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a probe can be evaluated under. The serving model is waves, or the engine that served the point."""
+
+    family: Family
+    convention: Convention
+    serving_model: str
+
+
+VARIANTS = (
+    Variant("calibrated", "physical", "waves"),
+    Variant("calibrated", "physical", ENGINE),
+    Variant("calibrated", "upstream", "waves"),
+    Variant("theoretical", "physical", "waves"),
+    Variant("theoretical", "physical", ENGINE),
+    Variant("theoretical", "upstream", "waves"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A measured point with what is evaluated for it."""
+
+    record: MeasurementRecord
+    deployment: Deployment
+
+    @property
+    def phase(self) -> Phase:
+        """The phase whose probe stands beside it."""
+        return PHASES[self.deployment.mode]
+
+    @property
+    def batch_size(self) -> int:
+        """Of one replica and pipeline stage."""
+        return -(-self.deployment.users_of_replica // self.deployment.plan.pp)
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """Mean prompt and output: clients that draw lengths from a range say the longest."""
+        one = self.deployment
+        mean = (1.0 + one.shortest) / 2
+        return max(1, round(mean * one.input_length)), max(1, round(mean * one.output_length))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error:
+    """One signed relative error and where it belongs."""
+
+    variant: Variant
+    point: Point
+    metric: str
+    error: float
+
+
+def points_of(records: Iterable[MeasurementRecord]) -> list[Point]:
+    """The records that count and that we have a model, device and plan for."""
+    found = []
+    for record in usable(records).records:
+        with suppress(Unmatched):
+            found.append(Point(record=record, deployment=deployment_of(record)))
+    return found
+
+
+def errors_of(points: Sequence[Point], variant: Variant) -> Iterator[Error]:
+    """Errors of the probes that `variant` makes of points; those it does not cover are left out."""
+    sizes: dict[Scenario, list[Point]] = defaultdict(list)
+    for point in points:
+        if (scenario := scenario_of(point, variant)) is not None:
+            sizes[scenario].append(point)
+    for scenario, sharing in sizes.items():
+        batches = sorted({point.batch_size for point in sharing})
+        block = _evaluated(scenario, batches)
+        for point in sharing:
+            values = probe_values(point, block, batches.index(point.batch_size))
+            for metric, measured in measured_values(point, scenario).items():
+                if metric in values:
+                    yield Error(variant=variant, point=point, metric=metric, error=values[metric] / measured - 1.0)
+
+
+def scenario_of(point: Point, variant: Variant) -> Scenario | None:
+    """What `sweepdb evaluate` makes of a point's configuration; None where the variant does not cover it."""
+    one = point.deployment
+    engine = None
+    if variant.serving_model == ENGINE:
+        if one.engine is None:
+            return None
+        engine = engine_profile(one.engine, unseen=one.pair)
+    with suppress(SweepdbError):
+        device = load_device(one.device.name, family=variant.family)
+        budget = one.token_budget or (engine.token_budget if engine is not None else None)
+        prompt, output = point.lengths
+        workload = Workload(input_length=prompt, output_length=output)
+        scenario = Scenario(
+            model=one.model,
+            device=device,
+            precision=one.precision,
+            plan=one.plan,
+            workload=workload if budget is None else replace(workload, max_batched_tokens=budget),
+            phase=point.phase,
+            convention=variant.convention,
+            serving_model="waves" if engine is None else engine.name,
+            engine=engine,
+        )
+        return scenario if unsupported(scenario) is None else None
+    return None
+
+
+def _evaluated(scenario: Scenario, batches: Sequence[int]) -> ProbeBlock:
+    requests = capture_requests(scenario, compile_graphs=True)
+    operators: dict[str, OperatorSet] = {trace: _captured(request) for trace, request in requests.items()}
+    return evaluate_scenario(scenario, np.asarray(batches, dtype=np.int64), operators)
+
+
+@lru_cache(maxsize=1024)
+def _captured(request: CaptureRequest) -> OperatorSet:
+    return capture(request)
+
+
+def probe_values(point: Point, block: ProbeBlock, index: int) -> Values:
+    """Values of one probe by the names of the summary. A prefill instance's first tokens are those of a whole batch."""
+    users = point.deployment.users
+    if point.phase == "prefill":
+        return {"ttft_ms": float(block.makespan_ms[index])}
+    tpot = float(block.tpot_exclusive_ms[index])
+    if point.phase == "decode":
+        return {"tpot_exclusive_ms": tpot}
+    output, whole = point.lengths[1], float(block.e2e_ms[index])
+    return {
+        "ttft_ms": float(block.ttft_ms[index]),
+        "tpot_exclusive_ms": tpot,
+        "tpot_inclusive_ms": whole / output,
+        "output_tokens_per_s": MS * users * output / whole,
+    }
+
+
+def measured_values(point: Point, scenario: Scenario) -> Values:
+    """What was measured, by the names of the summary: as stated, or from both latencies of a closed loop."""
+    found = central_metrics(point.record.metrics)
+    if point.phase == "prefill":
+        return _renamed(found, {"ttft_ms": "ttft_ms", "prefill_latency_ms": "ttft_ms"})
+    if point.phase == "decode":
+        return _renamed(found, {"tpot_exclusive_ms": "tpot_exclusive_ms", "decode_step_ms": "tpot_exclusive_ms"})
+    if point.deployment.batched and scenario.engine is not None:
+        return {}  # all requests at once and none after: no closed loop
+    return _closed_loop(found, point.lengths[1], point.deployment.users)
+
+
+def _renamed(found: Mapping[str, float], names: Mapping[str, str]) -> Values:
+    return {names[name]: value for name, value in found.items() if name in names}
+
+
+def _closed_loop(found: Mapping[str, float], output: int, users: int) -> Values:
+    values = {name: found[name] for name in ("ttft_ms", "tpot_exclusive_ms", "output_tokens_per_s") if name in found}
+    whole = found.get("e2e_ms")
+    if whole is None and {"ttft_ms", "tpot_exclusive_ms"} <= found.keys():
+        whole = found["ttft_ms"] + (output - 1) * found["tpot_exclusive_ms"]
+        values.setdefault("output_tokens_per_s", MS * users * output / whole)
+    if whole is not None:
+        values["tpot_inclusive_ms"] = whole / output
+    return values
+
+
+def donors() -> dict[str, str]:
+    """Each shipped device and the one whose kernels its calibration stands on; itself where it has none."""
+    found = {}
+    for name in list_shipped():
+        calibration = load_device(name).calibration
+        found[name] = str(json.loads(calibration).get("carried_from") or name) if calibration else name
+    return found
+
+
+def regions_of(errors: Iterable[Error], donor_of: Mapping[str, str]) -> list[Region]:
+    """Figures by region, and by what regions are rolled up to: any engine, any kind of model, all that stand on the
+    kernels of one device."""
+    groups: dict[Key, list[Error]] = defaultdict(list)
+    for one in errors:
+        for key in _keys(one, donor_of):
+            groups[key].append(one)
+    regions = []
+    for key, members in sorted(groups.items()):
+        found = figures(one.error for one in members)
+        if found is not None and found.rows >= LEAST_POINTS:
+            family, convention, serving_model, reach, device, kind, phase, engine, metric = key
+            regions.append(
+                Region(
+                    family=family,
+                    convention=convention,
+                    serving_model=serving_model,
+                    reach=reach,
+                    device=device,
+                    kind=kind,
+                    phase=phase,
+                    engine=engine,
+                    metric=metric,
+                    points=found.rows,
+                    pairs=len({one.point.deployment.pair for one in members}),
+                    median_ape_percent=round(found.median_ape, 2),
+                    mean_ape_percent=round(found.mean_ape, 2),
+                    p90_ape_percent=round(found.p90_ape, 2),
+                    bias_percent=round(found.bias, 2),
+                )
+            )
+    return regions
+
+
+def _keys(one: Error, donor_of: Mapping[str, str]) -> Iterator[Key]:
+    """Every region it counts in. Formulas know no engine, and a region of several devices tells none apart."""
+    variant, deployment = one.variant, one.point.deployment
+    name = deployment.device.name
+    engines = (deployment.engine or ANY, ANY) if variant.serving_model == ENGINE else (ANY,)
+    for kind in ("moe" if deployment.moe else "dense", ANY):
+        places = [("device", name, engine) for engine in engines]
+        for reach, device, engine in dict.fromkeys((*places, ("donor", donor_of[name], ANY))):
+            yield (variant.family, variant.convention, variant.serving_model, reach, device, kind, one.point.phase,
+                   engine, one.metric)  # fmt: skip
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Rows with a header, line breaks as everywhere."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
+
+
+def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: None) -> list[Region]:
+    """The regions of every usable point of these files."""
+    points = points_of(record for path in files for record in read_measurements(path).records)
+    say(f"{len(points)} usable points")
+    errors: list[Error] = []
+    for variant in VARIANTS:
+        found = list(errors_of(points, variant))
+        said = ", ".join(f"{metric} {rows}" for metric, rows in sorted(Counter(one.metric for one in found).items()))
+        say(f"{variant.family}, {variant.convention}, {variant.serving_model}: {said}")
+        errors += found
+    return regions_of(errors, donors())
+
+
+def main(files: Sequence[Path]) -> None:
+    """Write the summary and the table of devices."""
+    regions = summarise(files, lambda text: sys.stderr.write(text + "\n"))
+    SUMMARY.parent.mkdir(exist_ok=True)
+    names = [item.name for item in fields(Region)]
+    write_csv(SUMMARY, names, ([getattr(region, name) for name in names] for region in regions))
+    write_csv(DEVICES, ("device", "calibrated_from"), sorted(donors().items()))
+
+
+if __name__ == "__main__":
+    main([Path(argument) for argument in sys.argv[1:]])

@@ -1,0 +1,54 @@
+"""Expected errors as lines for a person: one a region. Not here: which region is nearest (queries.expected_error)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from queries.expected_error import NONE, ExpectedError
+
+SHOWN_REGIONS = 3
+NOTED_BIAS_PERCENT = 10.0
+_NAMES = {
+    "ttft_ms": "TTFT",
+    "tpot_exclusive_ms": "TPOT",
+    "tpot_inclusive_ms": "TPOT",
+    "output_tokens_per_s": "tokens/s",
+}
+
+
+def expected_error_lines(errors: Sequence[ExpectedError]) -> Iterator[str]:
+    """`TPOT +-9 %, 212 points: h100_sxm, dense, aggregated, vllm`: half of the points are nearer. A line for each thing
+    the rows are about, at most three."""
+    by_subject: dict[str, list[ExpectedError]] = {}
+    for one in errors:
+        by_subject.setdefault(one.subject, []).append(one)
+    lines = list(dict.fromkeys(_line(members) for members in by_subject.values()))
+    yield from lines[:SHOWN_REGIONS]
+    if len(lines) > SHOWN_REGIONS:
+        yield f"{len(lines) - SHOWN_REGIONS} more regions; --format json-full lists them"
+
+
+def _line(errors: Sequence[ExpectedError]) -> str:
+    if all(one.region is None for one in errors):
+        return f"{NONE} ({errors[0].subject})"
+    groups: dict[tuple[str | None, str | None], list[ExpectedError]] = {}
+    for one in errors:
+        groups.setdefault((one.region, one.note), []).append(one)
+    return "; ".join(_said(region, note, members) for (region, note), members in groups.items())
+
+
+def _said(region: str | None, note: str | None, members: Sequence[ExpectedError]) -> str:
+    if region is None:
+        return f"{', '.join(_NAMES[one.metric] for one in members)}: {NONE}"
+    counts = sorted({one.points for one in members})
+    points = f"{counts[0]}-{counts[-1]}" if len(counts) > 1 else str(counts[0])
+    said = f"{', '.join(map(_figure, members))}, {points} points: {region}"
+    return f"{said} ({note})" if note else said
+
+
+def _figure(one: ExpectedError) -> str:
+    bias, size = one.bias_percent or 0.0, one.median_ape_percent or 0.0
+    said = f"{_NAMES[one.metric]} +-{size:.0f} %"
+    if abs(bias) < max(NOTED_BIAS_PERCENT, size / 2):
+        return said
+    return f"{said} (mostly too {'high' if bias > 0 else 'low'})"
