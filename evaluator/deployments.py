@@ -102,35 +102,20 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
     """The deployment of a point. Raises Unmatched."""
     model_name, model = measured_model(record.model)
     device = _device(record.device)
-    output_length = 1.0 if record.output_length is None and _needs_no_output(record) else record.output_length
-    if record.input_length is None or output_length is None:
-        raise Unmatched("lengths not stated")
+    input_length, output_length = _lengths(record)
     extra = json.loads(record.extra)
     notes = str(extra.get("notes", ""))
     apart, point_id = record.mode == "disaggregated", _point_id(extra, notes)
     decode, repairs = repaired(record.decode) if RECIPE_IDS.match(point_id) and not apart else (record.decode, ())
     plan = _plan(model, decode)
     instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (1, 0, None)
-    users = record.concurrency
-    if users is None and record.mode in {"prefill", "decode"} and decode.batch_size is not None:
-        users = decode.batch_size * plan.dp  # in serving the batch is a limit, and says nothing of who asks
-    if users is None:
-        raise Unmatched("concurrency not stated")
+    users = _users(record, decode, plan)
     # Where sides are apart, the version is the one of what joins them.
     engine = engine_of(record.engine, None if apart else record.engine_version, _year(extra))
-    flags = flags_of(
-        Served(
-            point_id=point_id,
-            engine=engine,
-            model=model_name,
-            device=device.name,
-            precision=(record.precision or "").lower(),
-            users=users,
-            input_length=record.input_length,
-            output_length=output_length,
-            tp=plan.tp,
-        )
-    )
+    precision = (record.precision or "").lower()
+    served = Served(point_id=point_id, engine=engine, model=model_name, device=device.name, precision=precision,
+                    users=users, input_length=input_length, output_length=output_length, tp=plan.tp)  # fmt: skip
+    flags = flags_of(served)
     return Deployment(
         model_name=model_name,
         model=model,
@@ -145,14 +130,14 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         plan=plan,
         engine=engine,
         mode=record.mode or "aggregated",
-        input_length=round(record.input_length),
+        input_length=round(input_length),
         output_length=max(1, round(output_length)),
         users=round(users),
         shortest=flags.shortest,
-        batched=extra.get("value_scope") == "batch_total",
         poll_steps=flags.poll_steps,
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
+        batched=extra.get("value_scope") == "batch_total",
         transferred="TTFT includes" in notes and "KV transfer" in notes,
         transfer_bytes_per_s=_line_rate(notes),
         repairs=repairs,
@@ -162,14 +147,29 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
     )
 
 
+def _users(record: MeasurementRecord, decode: SideRecord, plan: Plan) -> float:
+    """Who asks at once. In serving a batch is a limit and says nothing of it; a phase alone is one of its batch."""
+    if record.concurrency:
+        return record.concurrency
+    if record.mode in {"prefill", "decode"} and decode.batch_size is not None:
+        return decode.batch_size * plan.dp
+    raise Unmatched("concurrency not stated")
+
+
+def _lengths(record: MeasurementRecord) -> tuple[float, float]:
+    """Tokens of a prompt and of its answer; prompts and transfers alone need no answer."""
+    output = record.output_length
+    if output is None and (record.mode == "prefill" or all(name.startswith("kv_transfer") for name in record.metrics)):
+        output = 1.0
+    if record.input_length is None or output is None:
+        raise Unmatched("lengths not stated")
+    return record.input_length, output
+
+
 def _point_id(extra: Mapping[str, object], notes: str) -> str:
     """The id at the source: a table of published figures repeats it among its notes."""
     found = re.search(r"\brow id (\S+?);", notes)
     return found[1] if found else str(extra.get("id", ""))
-
-
-def _needs_no_output(record: MeasurementRecord) -> bool:
-    return record.mode == "prefill" or all(name.startswith("kv_transfer") for name in record.metrics)
 
 
 def _line_rate(notes: str) -> float | None:
