@@ -60,7 +60,7 @@ def add(
             raise InputError("a trace brings its own output lengths: drop --output-length")
         summary = read_trace(trace, input_bins=trace_bins)
         bins, fixed = summary.bins, None
-    elif input_length is not None and input_length.isdigit():
+    elif input_length is not None and input_length.isdecimal():
         bins, fixed = (), int(input_length)
     else:
         bins, fixed = load_distribution(Path(str(input_length)), output_length=output_length), None
