@@ -219,7 +219,8 @@ def _decode(run: Run) -> ProbeBlock:
     cost_s = run.scenario.serving_cost_ms / MS
     (step, quantiles), gained = _decode_periods(run, cost_s), _tokens_per_step(run)
     engine = engine_of(run.scenario)
-    tpot = MS * (step.total / gained if engine is None else decodes_alone(run, engine) + cost_s)
+    seconds = step.total if engine is None else decodes_alone(run, engine) + cost_s
+    tpot = MS * seconds / gained
     columns = _decode_columns(run, step, gained) | quantiles
     return replace(_blank(run), **columns, tpot_inclusive_ms=tpot, tpot_exclusive_ms=tpot)
 

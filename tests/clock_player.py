@@ -24,9 +24,9 @@ class Request:
 
 class ClockPlayer:
     def __init__(self, table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> None:
-        self.table, self.engine, self.loop = table, engine, loop
+        self.table, self.engine, self.loop, self.each = table, engine, loop, 1 + loop.drafts
         count = loop.prompts or 10 * loop.users
-        tokens, outputs = lengths_of(table.input_length, loop.output_length, loop.shortest, count)
+        tokens, outputs = lengths_of(table.input_length, loop.steps, loop.shortest, count)
         self.unsent = deque(Request(prompt, output) for prompt, output in zip(tokens, outputs, strict=True))
         self.queue = [self.unsent.popleft() for _ in range(min(loop.users, count))]
         self.running: list[Request] = []
@@ -37,7 +37,8 @@ class ClockPlayer:
         return sum(one.begun - one.arrived for one in self.ended) / len(self.ended)
 
     def mean_tpot(self) -> float:
-        return sum((one.end - one.begun) / max(one.output - 1, 1) for one in self.ended) / len(self.ended)
+        steps = sum((one.end - one.begun) / max(one.output - 1, 1) for one in self.ended) / len(self.ended)
+        return steps / self.loop.tokens_per_step
 
     def play(self) -> None:
         decodes_since_prompts = 0
@@ -60,7 +61,8 @@ class ClockPlayer:
             self.decode()
             return
         decoding = list(self.running)
-        first = self.prompts(self.queue, max(1, self.engine.token_budget - len(decoding)), len(decoding))
+        room = max(1, self.engine.token_budget - self.each * len(decoding))
+        first = self.prompts(self.queue, room, len(decoding))
         self.generate(decoding)
         self.start(first)
 
@@ -84,7 +86,9 @@ class ClockPlayer:
         slow, fast = engine.prefill_factor, engine.decode_factor
         host = engine.step_ms + engine.prompt_step_ms
         host += engine.step_per_decode_ms * decodes + engine.step_per_prompt_ms * pieces
-        kernels = (slow * used + fast * decodes) / (used + decodes) * table.linear_s(used + decodes) + slow * attention
+        together = used + self.each * decodes
+        factor = (slow * used + fast * self.each * decodes) / together
+        kernels = factor * table.linear_s(together) + slow * attention
         self.clock += host / 1000 + kernels + (fast if decodes else slow) * table.decode_own[decodes]
         return done
 

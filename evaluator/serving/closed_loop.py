@@ -27,6 +27,13 @@ class ClosedLoop:
     shortest: float = 1.0  # lengths are uniform in [shortest, 1] of nominal
     poll_steps: int = 1  # decode steps between two looks at the queue, where prompts stop the decodes
     replicas: int = 1  # of attention data parallelism: `users` are those of one
+    drafts: int = 0  # tokens that each decode step drafts and verifies beside its own
+    tokens_per_step: float = 1.0  # that a request gains in a decode step, those of its drafts that hold included
+
+    @property
+    def steps(self) -> int:
+        """Steps of a request: its prompt's last one, and as many decodes as its other tokens take."""
+        return 1 + round((self.output_length - 1) / self.tokens_per_step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +87,9 @@ def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopT
             users=loop.users,
             requests=asked,
             input_length=table.input_length,
-            output_length=loop.output_length,
+            output_length=loop.steps,
             shortest=loop.shortest,
+            tokens_per_decode=1 + loop.drafts,
             spacing=table.spacing,
             stretches=len(table.attention) - 1,
         )
@@ -90,10 +98,10 @@ def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopT
     held = engine.replica_wait_steps if loop.replicas > 1 else 0.0
     return LoopTimes(
         ttft_s=ttft + held * tpot + 1e-3 * engine.request_ms,
-        tpot_exclusive_s=tpot,
+        tpot_exclusive_s=tpot / loop.tokens_per_step,
         makespan_s=makespan,
         requests=asked,
-        output_tokens=schedule.output_tokens,
+        output_tokens=round(asked + (schedule.output_tokens - asked) * loop.tokens_per_step),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engines import EngineProfile, engine_profile, list_engines
-from evaluator.serving.formulas import PrefillCompletion, RequestTimes, request_times
+from evaluator.serving.formulas import PrefillCompletion, RequestTimes, request_times, tokens_per_step
 from evaluator.serving.phases import Integers, Run, Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.sums import FloatArray
@@ -39,8 +39,6 @@ def refusal(scenario: Scenario, source: BatchSource) -> InputError | None:
         return InputError(f"{name} has no upstream convention", hint=f"--convention physical, or {_WAVES}")
     if not isinstance(source, FixedLengths):
         return InputError(f"{name} serves one prompt length, not a distribution", hint=_WAVES)
-    if scenario.workload.mtp_tokens:
-        return InputError(f"{name} drafts no tokens: --num-mtp-tokens must be 0", hint=_WAVES)
     if scenario.plan.pp > 1:
         return InputError(f"{name} has no pipeline stages: pp must be 1, not {scenario.plan.pp}", hint=_WAVES)
     return None
@@ -54,12 +52,11 @@ def closed_loop_times(run: Run, engine: EngineProfile) -> tuple[PrefillCompletio
     decodes and prompts take alone (O D + C W). The sizes depend on the scenario and not on the range asked for."""
     output = run.scenario.workload.output_length
     table = _table(run, engine, _ladder(run.batch_sizes)[-1])
-    curve = _Curve(table, engine, round(output), run.scenario.plan.dp)
+    curve = _Curve(table, engine, _loop(run.scenario, engine))
     played = curve.sizes(run.batch_sizes)
     ttft = _between(run.batch_sizes, played, [curve.ttft(size) for size in played])
-    own = np.asarray(decode_steps_s(table, engine))[run.batch_sizes] * output
-    own += marginal_prompt_s(table, engine) * run.batch_sizes
-    cycle = _between(run.batch_sizes, played, [curve.cycle_share(size) for size in played]) * own
+    alone = np.asarray([curve.alone(size) for size in run.batch_sizes.tolist()])
+    cycle = _between(run.batch_sizes, played, [curve.cycle_share(size) for size in played]) * alone
     makespan = prompt_batches(table, engine, run.batch_sizes).makespan
     return PrefillCompletion(mean=ttft, makespan=makespan), request_times(ttft, np.maximum(cycle, ttft), output)
 
@@ -73,6 +70,20 @@ def decodes_alone(run: Run, engine: EngineProfile) -> FloatArray:
     """A decode instance: seconds of a step of each batch size."""
     steps = np.asarray(decode_steps_s(_table(run, engine, int(run.batch_sizes.max())), engine))
     return np.asarray(steps[run.batch_sizes])
+
+
+def _loop(scenario: Scenario, engine: EngineProfile) -> ClosedLoop:
+    """The loop of one user; others differ in users and prompts."""
+    workload, client = scenario.workload, engine.client
+    return ClosedLoop(
+        users=1,
+        output_length=round(workload.output_length),
+        shortest=client.shortest,
+        poll_steps=client.poll_steps,
+        replicas=scenario.plan.dp,
+        drafts=workload.mtp_tokens,
+        tokens_per_step=tokens_per_step(workload.mtp_tokens, workload.mtp_acceptance),
+    )
 
 
 def prompt_batches(table: StepTable, engine: EngineProfile, batch_sizes: Integers) -> PrefillCompletion:
@@ -119,7 +130,9 @@ def _table(run: Run, engine: EngineProfile, sequences: int) -> StepTable:
         input_length=source.new_tokens,
         decode_keys=mean * (source.input_length + scenario.workload.output_length / 2),
         sequences=sequences,
-        tokens=min(engine.token_budget, sequences * source.new_tokens) + sequences,
+        tokens=min(engine.token_budget, sequences * source.new_tokens) + sequences * source.tokens_per_decode,
+        cached=source.input_length - source.new_tokens,
+        drafts=scenario.workload.mtp_tokens,
     )
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
@@ -133,9 +146,18 @@ class _Curve:
 
     table: StepTable
     engine: EngineProfile
-    output_length: int
-    replicas: int
+    loop: ClosedLoop
     known: dict[int, tuple[float, float]] = field(default_factory=dict)
+    decode_s: list[float] = field(init=False)
+    prompt_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.decode_s = decode_steps_s(self.table, self.engine)
+        self.prompt_s = marginal_prompt_s(self.table, self.engine)
+
+    def alone(self, users: int) -> float:
+        """O D + C W, with as many decodes as the output takes steps."""
+        return self.loop.steps * self.decode_s[users] + users * self.prompt_s
 
     def ttft(self, users: int) -> float:
         """Mean seconds to the first token."""
@@ -169,19 +191,10 @@ class _Curve:
 
     def _played(self, users: int) -> tuple[float, float]:
         if users not in self.known:
-            client, output = self.engine.client, self.output_length
-            loop = ClosedLoop(
-                users=users,
-                output_length=output,
-                prompts=client.prompts_per_user * users,
-                shortest=client.shortest,
-                poll_steps=client.poll_steps,
-                replicas=self.replicas,
-            )
+            loop = replace(self.loop, users=users, prompts=self.engine.client.prompts_per_user * users)
             times = simulate(self.table, self.engine, loop)
-            step = decode_steps_s(self.table, self.engine)[users]
-            own = output * step + users * marginal_prompt_s(self.table, self.engine)
-            self.known[users] = times.ttft_s, (times.ttft_s + (output - 1) * times.tpot_exclusive_s) / own
+            cycle = times.ttft_s + (loop.output_length - 1) * times.tpot_exclusive_s
+            self.known[users] = times.ttft_s, cycle / self.alone(users)
         return self.known[users]
 
 

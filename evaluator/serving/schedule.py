@@ -37,6 +37,7 @@ class Rules:
     shortest: float
     spacing: int
     stretches: int
+    tokens_per_decode: int = 1  # of the budget: one, and the drafts to verify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,13 +114,13 @@ class _Play:
 
     def mixed(self) -> None:
         """Decodes first, the rest of the budget to the oldest prompts, cut where it ends."""
-        budget, ends, steps = self.rules.token_budget, self.ends, self.steps
+        budget, ends, steps, each = self.rules.token_budget, self.ends, self.steps, self.rules.tokens_per_decode
         while self.active or self.begun < self.arrived:
             if self.begun == self.arrived:
                 self._decode(None)
                 continue
             decodes = self.active
-            self.position = min(self.position + max(1, budget - decodes), ends[self.arrived])
+            self.position = min(self.position + max(1, budget - each * decodes), ends[self.arrived])
             self.step += 1
             steps.append((1, decodes, self.position, self.step))
             self._retire()  # what began before this step; the prompts it finished have their first token only now
@@ -179,8 +180,9 @@ def _counted(rules: Rules, tokens: Integers, ends: Integers, outputs: Integers, 
     prompts = np.zeros(used.size)
     prompts[with_prompts] = np.bincount(pieces.step, minlength=int(with_prompts.sum()))
     host = weights * repeats
-    mixed, share = weights[:, with_prompts], (used / np.maximum(used + decodes, 1))[with_prompts]
-    nodes = np.asarray((used + decodes)[with_prompts] / rules.spacing)
+    together = np.maximum(used + rules.tokens_per_decode * decodes, 1)
+    mixed, share = weights[:, with_prompts], (used / together)[with_prompts]
+    nodes = np.asarray(together[with_prompts] / rules.spacing)
     grown = pieces.start > 0
     stretch = rules.stretches / rules.input_length
     until, since = np.asarray(pieces.end * stretch), np.asarray(pieces.start[grown] * stretch)

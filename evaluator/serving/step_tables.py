@@ -54,12 +54,15 @@ class StepTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableExtents:
-    """How far a table must reach: the prompt, keys of a decoding sequence on average, sequences, tokens of a step."""
+    """How far a table must reach: the prompt, keys of a decoding sequence on average, sequences, tokens of a step.
+    `cached` tokens stand before each prompt in the prefix cache; `drafts` follow each decode."""
 
     input_length: int
     decode_keys: float
     sequences: int
     tokens: int
+    cached: int = 0
+    drafts: int = 0
 
 
 def step_table(
@@ -72,27 +75,31 @@ def step_table(
 ) -> StepTable:
     """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode. `replicas` are those of
     attention data parallelism: with one of them tokens are not exchanged between experts."""
+    own_experts = gathered_once if replicas > 1 else without_exchange
     prefill, decode = (
-        (gathered_once if replicas > 1 else without_exchange)(operators[trace].operators)
+        (
+            *own_experts(operators[trace].operators),
+            *(own_experts(operators[trace].draft_operators) * (extents.drafts > 0)),
+        )
         for trace in ("prefill", "decode")
     )
     shared = [one for one in prefill if not one.per_phase and one.driver != "sequences"]
     head = [one for one in prefill if not one.per_phase and one.driver == "sequences"]
     tokens = np.arange(0, extents.tokens + SPACING, SPACING, dtype=np.float64)
     sequences = np.arange(0, extents.sequences + 1, dtype=np.float64)
-    batch = np.maximum(sequences, 1.0)
-    own = _seconds(
-        [one for one in decode if one.per_phase],
-        repeated(request_sums(1.0, extents.decode_keys - 1.0, windows=windows), batch),
-        cost,
-    )
+    batch, each = np.maximum(sequences, 1.0), 1 + extents.drafts
+    one = request_sums(float(each), extents.decode_keys - 1.0, windows=windows, logits=float(each))
+    own = _seconds([item for item in decode if item.per_phase], repeated(one, batch), cost)
+    if extents.drafts > 1:  # the first draft runs over all tokens of the step, every other one over its own
+        again = repeated(request_sums(1.0, extents.decode_keys - 1.0, windows=windows), batch)
+        own += (extents.drafts - 1) * _seconds(own_experts(operators["decode"].draft_operators), again, cost)
     return StepTable(
         spacing=SPACING,
         linear=_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0),
         input_length=extents.input_length,
-        attention=_attention([one for one in prefill if one.per_phase], extents.input_length, cost, windows),
-        decode_linear=_seconds(shared, _tokens(batch), cost),
-        decode_own=own * (sequences > 0) + _seconds(head, _tokens(batch), cost),
+        attention=_attention([item for item in prefill if item.per_phase], extents, cost, windows),
+        decode_linear=_seconds(shared, _tokens(each * batch), cost),
+        decode_own=own * (sequences > 0) + _seconds(head, _tokens(np.maximum(each * sequences, 1.0)), cost),
     )
 
 
@@ -150,9 +157,11 @@ def _divided(collective: CollectiveExtents | None, parts: int) -> CollectiveExte
     return replace(collective, payload_bytes=moved)
 
 
-def _attention(operators: Sequence[Operator], input_length: int, cost: CostModel, windows: Sequence[int]) -> FloatArray:
-    grown = input_length * np.arange(1, PROMPT_STRETCHES + 1) / PROMPT_STRETCHES
-    seconds = _seconds(operators, request_sums(grown, 0.0, windows=windows), cost)
+def _attention(
+    operators: Sequence[Operator], extents: TableExtents, cost: CostModel, windows: Sequence[int]
+) -> FloatArray:
+    grown = extents.input_length * np.arange(1, PROMPT_STRETCHES + 1) / PROMPT_STRETCHES
+    seconds = _seconds(operators, request_sums(grown, float(extents.cached), windows=windows), cost)
     return np.concatenate(([0.0], seconds))
 
 

@@ -121,7 +121,6 @@ def test_plans_an_engine_lacks_are_rows_with_a_reason(tmp_path):
     ("more", "said"),
     [
         ("--convention upstream", "vllm has no upstream convention"),
-        ("--num-mtp-tokens 1", "--num-mtp-tokens must be 0"),
         ("--input-length {bins}", "vllm serves one prompt length, not a distribution"),
         ("--serving-model nobody@12345678", "no engine profile 'nobody@12345678' in this store"),
         ("--serving-model oracle", "--serving-model oracle is not one of waves, seed002"),

@@ -74,6 +74,8 @@ loops = st.builds(
     prompts=st.none() | st.integers(1, 40),
     shortest=st.sampled_from([1.0, 0.8, 0.3]),
     poll_steps=st.sampled_from([1, 3, 10]),
+    drafts=st.sampled_from([0, 0, 1, 3]),
+    tokens_per_step=st.sampled_from([1.0, 1.7]),
 )
 engines = st.builds(
     lambda name, budget, slow, fast: with_numbers(
@@ -95,7 +97,8 @@ def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loo
     assert times.ttft_s == pytest.approx(player.mean_ttft(), rel=1e-9)
     assert times.tpot_exclusive_s == pytest.approx(player.mean_tpot(), rel=1e-9)
     assert times.makespan_s == pytest.approx(player.clock, rel=1e-9)
-    assert times.output_tokens == sum(one.output for one in player.ended)
+    gained = loop.tokens_per_step * sum(one.output - 1 for one in player.ended)
+    assert times.output_tokens == pytest.approx(len(player.ended) + gained, abs=0.5)
 
 
 @settings(max_examples=60, deadline=None)
@@ -105,11 +108,11 @@ def test_no_schedule_adds_or_loses_work(engine: EngineProfile, loop: ClosedLoop,
     schedule = schedule_of(
         Rules(
             admission=engine.admission, token_budget=engine.token_budget, poll_steps=loop.poll_steps, users=loop.users,
-            requests=count, input_length=length, output_length=loop.output_length, shortest=loop.shortest,
-            spacing=spacing, stretches=stretches,
+            requests=count, input_length=length, output_length=loop.steps, shortest=loop.shortest, spacing=spacing,
+            stretches=stretches, tokens_per_decode=1 + loop.drafts,
         )
     )  # fmt: skip
-    tokens, outputs = lengths_of(length, loop.output_length, loop.shortest, count)
+    tokens, outputs = lengths_of(length, loop.steps, loop.shortest, count)
     makespan = 2
     # Every output token but the first is one decode; every prompt token goes through the linear kernels once, and so
     # do those decodes that ran beside prompts; a prompt is at least one piece of a step.
@@ -118,7 +121,8 @@ def test_no_schedule_adds_or_loses_work(engine: EngineProfile, loop: ClosedLoop,
     nodes = spacing * np.arange(schedule.linear_prefill.shape[1])
     assert schedule.linear_prefill[makespan] @ nodes == pytest.approx(sum(tokens))
     alone = schedule.decode_linear[makespan] @ np.arange(schedule.decode_linear.shape[1])
-    assert alone + schedule.linear_decode[makespan] @ nodes == pytest.approx(sum(outputs) - count, abs=1e-6)
+    beside = schedule.linear_decode[makespan] @ nodes / (1 + loop.drafts)
+    assert alone + beside == pytest.approx(sum(outputs) - count, abs=1e-6)
     # Pieces of a prompt add up to the attention of all of it.
     grown = np.linspace(0.0, length, stretches + 1)
     assert schedule.attention[makespan] @ grown == pytest.approx(sum(tokens))

@@ -17,7 +17,7 @@ from evaluator.probe_block import ProbeBlock
 from evaluator.profiles.load import load_device
 from evaluator.serving.closed_loop import ClosedLoop, simulate
 from evaluator.serving.closed_run import closed_loop_times, prompt_batches
-from evaluator.serving.engines import STARTS, Client, EngineProfile, list_engines, with_numbers
+from evaluator.serving.engines import NUMBERS, STARTS, Client, EngineProfile, list_engines, with_numbers
 from evaluator.serving.phases import Run, Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, step_table
 from evaluator.workload import Workload
@@ -74,6 +74,29 @@ def test_phases_alone_are_the_hand_sum_too():
     assert prefill.makespan_ms[1] == pytest.approx(2 * prefill.makespan_ms[0] - 4.0 + 3.0, rel=0.01)
     assert prefill.ttft_ms[1] < prefill.makespan_ms[1] + 7.0
     assert decode.tpot_exclusive_ms[0] == decode.tpot_inclusive_ms[0] == pytest.approx(10.4715, abs=0.005)
+
+
+KERNELS_ALONE = with_numbers(STARTS["sglang"], {name: 0.0 for name in NUMBERS if name.endswith("_ms")})
+
+
+@pytest.mark.parametrize(
+    "served",
+    [
+        {"prefix_cache_hit_rate": 0.5},
+        {"mtp_tokens": 1, "mtp_acceptance": (0.8,)},
+        {"mtp_tokens": 3, "mtp_acceptance": (0.9, 0.6, 0.4)},
+    ],
+)
+def test_one_user_without_host_time_is_the_kernels_of_the_same_scenario(served):
+    """Cached prompts attend what is cached; drafts take a pass each, and a step gains the tokens that hold."""
+    model = replace(QWEN3_32B, mtp_layers=1)
+    workload = Workload(input_length=3584, output_length=1500.0, max_batched_tokens=4096, **served)
+    kernels, engine = (block(scenario(model, engine=one, workload=workload), [1]) for one in (None, KERNELS_ALONE))
+    assert engine.ttft_ms[0] == pytest.approx(kernels.prefill_step_ms[0], rel=2e-3)
+    expected = kernels.decode_step_ms[0] / kernels.tokens_per_step[0]
+    assert engine.tpot_exclusive_ms[0] == pytest.approx(expected, rel=2e-3)
+    alone = block(scenario(model, engine=KERNELS_ALONE, workload=workload, phase="decode"), [1])
+    assert alone.tpot_exclusive_ms[0] == pytest.approx(engine.tpot_exclusive_ms[0], rel=2e-3)
 
 
 def test_the_engine_and_its_numbers_are_among_the_assumptions():
@@ -173,10 +196,6 @@ def test_prompts_of_every_batch_at_once_are_those_of_each_batch_played(length: i
     [
         ({"convention": "upstream"}, "no upstream convention"),
         ({"plan": Plan(tp=4, pp=2)}, "no pipeline stages: pp must be 1, not 2"),
-        (
-            {"workload": Workload(input_length=100, output_length=9.0, mtp_tokens=1, mtp_acceptance=(0.9,))},
-            "must be 0",
-        ),
     ],
 )
 def test_what_an_engine_lacks_is_an_error_with_a_way_out(changes, said):
