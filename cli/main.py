@@ -17,6 +17,21 @@ if TYPE_CHECKING:
     import typer
 
 USAGE, BUG, INTERRUPTED = 2, 1, 130
+# What a list of commands shows beside each: the sentences of their own help are longer than a line.
+SUMMARIES = {
+    "explain": "Show a stored step operator by operator.",
+    "verify": "Check a proof against a store.",
+    "sql": "Run one read-only SQL statement, or open a prompt.",
+    "show": "Show a sweep or a probe.",
+    "void": "Hide a sweep or a scenario from every answer.",
+    "devices": "List or show device profiles, or add your own.",
+    "prices": "Enter and list prices and power of devices.",
+    "calibrate": "Fit a device or an engine to measurements.",
+    "measurements": "Import or list measured serving points.",
+    "validate": "Hold predictions against measured points.",
+    "export": "Write a store or a sweep as a bundle of files.",
+    "import": "Bring a bundle into this store.",
+}
 
 
 def build_app() -> typer.Typer:
@@ -31,6 +46,7 @@ def build_app() -> typer.Typer:
         ledger,
         prices,
         questions,
+        root,
         sharing,
         sql,
         sweeps,
@@ -44,8 +60,11 @@ def build_app() -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
     )
-    for module in (evaluating, questions, sql, sweeps, catalogue, prices, calibrating, ledger, sharing, database):
+
+    for module in (root, evaluating, questions, sql, sweeps, catalogue, prices, calibrating, ledger, sharing, database):
         module.register(app)
+    for command in app.registered_commands:
+        command.short_help = SUMMARIES.get(command.name or "")
     return app
 
 
@@ -92,7 +111,12 @@ def _said(error: Exception) -> str:
     message = str(formatted() if formatted is not None else error)
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{message}\n"
-    return f"error: {message}\nhint: sweepdb COMMAND --help lists the options\n"
+    known = (
+        "sweepdb --help lists the commands"
+        if "o such command" in message
+        else "sweepdb COMMAND --help lists the options"
+    )
+    return f"error: {message}\nhint: {known}\n"
 
 
 def say_error(error: SweepdbError) -> None:

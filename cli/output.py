@@ -88,6 +88,11 @@ def _parquet_type(values: Sequence[object]) -> str:
     return "VARCHAR"
 
 
+def counted(number: int, name: str) -> str:
+    """`1 sweep`, `2,230 probes`."""
+    return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
+
+
 def say(text: str = "") -> None:
     """A line for the person, on stderr."""
     sys.stderr.write(text + "\n")

@@ -97,9 +97,15 @@ def _fetched(name: str) -> ModelSpec:
             text = response.read(LARGEST_CONFIG_BYTES)
     except OSError as error:
         raise InputError(
-            f"unknown model {name!r}, and its config.json could not be fetched: {error}", hint=hint
+            f"unknown model {name!r}, and its config.json could not be fetched: {_why(error)}", hint=hint
         ) from error
     return spec_from_config(_object(text.decode("utf-8", "replace"), name), name)
+
+
+def _why(error: OSError) -> str:
+    """What went wrong on the way to the hub, without the wrapping of the library."""
+    reason = getattr(error, "reason", error)
+    return str(getattr(reason, "strerror", None) or reason)
 
 
 @functools.cache

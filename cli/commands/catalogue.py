@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,8 @@ from cli.options import FormatOption, OutputOption, StoreOption, parse_rates
 from cli.output import check_format, say, write_rows
 from store.errors import InputError
 
-LONGEST_CELL = 160
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 def register(app: typer.Typer) -> None:
@@ -32,19 +33,10 @@ def models(
     from evaluator.parameters import parameter_count
 
     if name is not None:
-        import json
-
-        from evaluator.canonical import canonical
-
         found, spec = load_model(name)
         count = parameter_count(spec)
-        shown = {
-            "name": found,
-            "parameters": count.total,
-            "active_parameters": count.active,
-            **json.loads(canonical(spec)),
-        }
-        _show_one({key: value for key, value in shown.items() if key}, format_, output)
+        counted = {"name": found, "parameters": count.total, "active_parameters": count.active}
+        _show_one(counted, spec, format_, output)
         return 0
     rows = []
     for known in list_models():
@@ -76,9 +68,7 @@ def devices(
         say(f"{added.name} added; use it with: --device {added.name}")
         return 0
     if name is not None:
-        from dataclasses import asdict
-
-        _show_one(asdict(load_device(name)), format_, output)
+        _show_one({}, load_device(name), format_, output)
         return 0
     rows = []
     for known in list_devices():
@@ -97,18 +87,17 @@ def devices(
     return 0
 
 
-def _show_one(values: dict[str, object], format_: str, output: Path | None) -> None:
+def _show_one(counted: dict[str, object], record: DataclassInstance, format_: str, output: Path | None) -> None:
+    """One record: in a table a line a part, for machines as it is."""
     if format_ == "table":
-        shown = [[key, _short(value)] for key, value in values.items() if value is not None]
-        write_rows(("field", "value"), shown, "table", output)
-    else:
-        write_rows(list(values), [list(values.values())], format_, output)
+        from cli.render.catalogue import record_rows
 
+        write_rows(("field", "value"), [*counted.items(), *record_rows(record)], "table", output)
+        return
+    from dataclasses import asdict
 
-def _short(value: object) -> object:
-    """Parts as text on a line; what is longer than a person reads is cut (--format json has it whole)."""
-    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else value
-    return f"{text[:LONGEST_CELL]} ..." if isinstance(text, str) and len(text) > LONGEST_CELL else text
+    values = {**counted, **asdict(record)}
+    write_rows(list(values), [list(values.values())], format_, output)
 
 
 def workloads(  # noqa: PLR0917  one parameter an option

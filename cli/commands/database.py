@@ -14,9 +14,10 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Create, upgrade, check, seal and compact a store.", no_args_is_help=True, rich_markup_mode=None
     )
-    for function in (init, upgrade, current, check, vacuum):
+    for function in (init, current, check, vacuum):
         group.command(function.__name__)(function)
-    group.command("seal")(seal_store)
+    group.command("upgrade", short_help="Bring an old store to this program's revision.")(upgrade)
+    group.command("seal", short_help="Lay new blocks down as Parquet.")(seal_store)
     app.add_typer(group, name="db")
 
 

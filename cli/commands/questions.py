@@ -75,7 +75,7 @@ def query(  # noqa: PLR0917  one parameter an option
     all_pairs: Annotated[bool, typer.Option("--all-pairs", help="every stored row of both sides")] = False,
     prefill_degradation: Annotated[float, typer.Option(help="share of prefill QPS kept in service")] = 1.0,
     decode_degradation: Annotated[float, typer.Option(help="share of decode QPS kept in service")] = 1.0,
-    rank_by: Annotated[str | None, typer.Option(help="another order")] = None,
+    rank_by: Annotated[str | None, typer.Option(help="throughput, qps, ttft, ... (a wrong one lists them)")] = None,
     top: Annotated[int | None, typer.Option(help="rows a group [default: 10; 40 of curves and steps]")] = None,
     composition: Annotated[
         bool, typer.Option("--composition", help="add the requests of each length bin in each row's batch")

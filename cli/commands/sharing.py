@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.options import StoreOption
-from cli.output import say
+from cli.output import counted, say
 from store.errors import InputError
 
 
@@ -31,7 +31,8 @@ def export(
     if format_ not in {"parquet", "csv"}:
         raise InputError(f"--format {format_} is not one of parquet, csv")
     done = export_bundle(parse_url(store), folder, sweep=sweep, format_="csv" if format_ == "csv" else "parquet")
-    say(f"{folder}: {done.sweeps} sweeps, {done.scenarios} scenarios, {done.probes:,} probes")
+    scenarios, probes = counted(done.scenarios, "scenario"), counted(done.probes, "probe")
+    say(f"{folder}: {counted(done.sweeps, 'sweep')}, {scenarios}, {probes}")
     return 0
 
 
@@ -49,5 +50,5 @@ def import_(
     create_if_missing(parse_url(store))
     with open_store(store) as opened:
         done = import_bundle(opened, folder)
-    say(f"{done.sweeps} sweeps and {done.probes:,} probes added")
+    say(f"{counted(done.sweeps, 'sweep')} and {counted(done.probes, 'probe')} added")
     return 0

@@ -251,3 +251,34 @@ def test_a_comparison_is_a_line_a_column_without_those_nobody_has(example_store)
     assert lines["plan"] == [together["plan"], "-"]
     assert lines["decode_probe"] == ["-", apart["decode_probe"]]
     assert "kv_transfer_ms" not in lines
+
+
+def test_a_model_is_shown_a_part_a_line_and_whole_to_machines():
+    lines = sweepdb("models deepseek-ai/DeepSeek-V3").out.splitlines()
+    shown = {line.split("  ")[0]: line for line in lines}
+    assert "count 58" in shown["layers 2"]
+    assert "kv_lora_rank 512" in shown["layers 2: attention"]
+    assert "experts 256, experts_per_token 8" in shown["layers 2: mlp"]
+    assert not any(mark in line for line in lines for mark in "{}[]'")
+    (model,) = json.loads(sweepdb("models deepseek-ai/DeepSeek-V3 --format json").out)
+    assert model["layers"][1]["mlp"]["experts"] == 256
+
+
+def test_a_device_is_shown_a_part_a_line_with_how_well_it_is_fitted():
+    lines = sweepdb("devices h100_sxm").out.splitlines()
+    assert any(line.startswith("links 2") and "bandwidth_bytes_per_s 4.5e+11" in line for line in lines)
+    assert any(line.startswith("  gemm") and line.rstrip().endswith("%") for line in lines)
+    assert not any(mark in line for line in lines for mark in "{}[]'")
+    assert max(map(len, lines)) < 160
+    (device,) = json.loads(sweepdb("devices h100_sxm --format json").out)
+    assert device["links"][1]["bandwidth_bytes_per_s"] == 4.5e11
+
+
+def test_the_list_of_commands_is_whole_sentences_and_the_version_is_told():
+    for group in ("--help", "db --help"):
+        lines = sweepdb(group).out.splitlines()
+        assert not [line for line in lines[1:] if line.rstrip().endswith("...")]
+    from importlib.metadata import version
+
+    assert sweepdb("--version").out == f"sweepdb {version('sweepdb')}\n"
+    assert "hint: sweepdb --help lists the commands" in sweepdb("evalute").err
