@@ -5,10 +5,10 @@ Not here: reading files of measurements and matching them (cli.flows)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, select
+from sqlalchemy import Connection, RowMapping, delete, select
 
 from store.errors import InputError
 from store.opening import Store
@@ -70,6 +70,14 @@ def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
             }
             key = ("measurement_id", "metric", "scenario_id")
             insert_or_update(connection, Validation, row, key=key, update=sorted(set(row) - set(key)))
+
+
+def forget_validations(store: Store, measurement_keys: Collection[str]) -> None:
+    """Remove the comparisons of measured points that are compared no longer, since a rule takes them out."""
+    with store.writing() as connection:
+        for chunk in chunks(sorted(measurement_keys)):
+            ids = select(Measurement.id).where(Measurement.key.in_(chunk))
+            connection.execute(delete(Validation).where(Validation.measurement_id.in_(ids)))
 
 
 def get_validations(store: Store) -> list[ValidationRecord]:

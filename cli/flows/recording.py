@@ -31,7 +31,7 @@ from evaluator.sweep import program_version
 from evaluator.workload import Workload
 from store.errors import InputError
 from store.location import parse_url
-from store.measurements import get_measurements, put_measurements, put_validations
+from store.measurements import forget_validations, get_measurements, put_measurements, put_validations
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
 from store.operators import get_operators, put_operators
@@ -89,7 +89,10 @@ def validate(
             raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
         captured = remembered(store)
         validation = compare(sorted(records, key=_in_file), captured, engine=engine, on_progress=on_progress)
-        return validation, (Kept() if engine is not None else keep(store, validation, captured, on_kept))
+        if engine is not None:
+            return validation, Kept()
+        forget_validations(store, {record.key for record in records} - set(validation.points))
+        return validation, keep(store, validation, captured, on_kept)
 
 
 def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:

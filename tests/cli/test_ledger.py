@@ -302,6 +302,19 @@ def test_validating_stored_points_again_says_the_same_and_adds_nothing(mine, sql
     assert sweepdb("db check", sqlite_url).code == 0
 
 
+def test_a_point_that_a_rule_takes_out_later_leaves_the_ledger(tmp_path, sqlite_url):
+    """The second of two equal points, while the first was not known."""
+    lines = rows()[:2]
+    few = write(tmp_path / "b.csv", lines)
+    assert sweepdb(f"validate --measurements {few}", sqlite_url).code == 0
+    lines[0][2] = "sglang"  # the same values of the same device, seen first
+    both = f"validate --measurements {write(tmp_path / 'a.csv', lines[:1])} {few} --format json"
+    document = json.loads(sweepdb(both, sqlite_url).out)
+    assert [one["rule"].partition(":")[0] for one in document["excluded"]] == ["duplicate"]
+    answer = asked(sqlite_url, "SELECT engine, count(*) AS n FROM validation WHERE metric = 'ttft_ms' GROUP BY ALL")
+    assert sorted((row["engine"], row["n"]) for row in answer) == [("sglang", 1), ("vllm", 1)]
+
+
 def test_sides_that_are_apart_have_a_scenario_each(tmp_path, sqlite_url):
     path = tmp_path / "apart.csv"
     path.write_text(

@@ -8,7 +8,13 @@ from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario, s
 
 from store.calibrations import get_calibration, list_calibrations, put_calibration
 from store.errors import InputError
-from store.measurements import get_measurements, get_validations, put_measurements, put_validations
+from store.measurements import (
+    forget_validations,
+    get_measurements,
+    get_validations,
+    put_measurements,
+    put_validations,
+)
 from store.operators import get_operators, put_operators
 from store.prices import get_prices, put_prices
 from store.records import (
@@ -83,6 +89,10 @@ def test_a_comparison_is_kept_with_its_error_and_replaced_by_a_newer_one(store):
     better = replace(compared, predicted=21.0)
     put_validations(store, [better])
     assert get_validations(store) == [better]
+    forget_validations(store, ["c" * 64])
+    assert get_validations(store) == [better]
+    forget_validations(store, ["c" * 64, MEASURED.key])
+    assert (get_validations(store), len(get_measurements(store))) == ([], 1)
     with pytest.raises(InputError, match="no measurement ffff"):
         put_validations(store, [replace(compared, measurement_key="f" * 64)])
 
