@@ -47,6 +47,7 @@ class Region:
     mean_ape_percent: float
     p90_ape_percent: float
     bias_percent: float
+    engines: str  # that served the points, joined by +
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,7 @@ class Subject:
     convention: str
     serving_model: str
     tpot_rule: str = "exclusive"
+    device_key: str = ""  # content key of the profile it was evaluated with
     unmeasured: tuple[str, ...] = ()  # what it has that no measured point has
 
     @property
@@ -107,19 +109,30 @@ class OwnError:
 
 
 _Key = tuple[str, ...]
-_KEY_FIELDS = tuple(item.name for item in fields(Region))[:9]
+_NAMES = tuple(item.name for item in fields(Region))
+_KEY_LENGTH = _NAMES.index("points")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShippedDevice:
+    """A device of the summary. Keys are the beginnings of its profiles' content keys, empty where it has none."""
+
+    device: str
+    calibrated_from: str  # itself, where its own kernels were measured or it has no calibration
+    calibrated_key: str
+    theoretical_key: str
 
 
 @cache
-def _summary() -> Mapping[_Key, Mapping[str, str]]:
+def _summary() -> Mapping[_Key, Sequence[str]]:
     with SUMMARY.open(encoding="utf-8", newline="") as file:
-        return {tuple(row[name] for name in _KEY_FIELDS): row for row in csv.DictReader(file)}
+        return {tuple(row[:_KEY_LENGTH]): row for row in csv.reader(file)}
 
 
 @cache
-def _donors() -> Mapping[str, str]:
+def _devices() -> Mapping[str, ShippedDevice]:
     with DEVICES.open(encoding="utf-8", newline="") as file:
-        return {row["device"]: row["calibrated_from"] for row in csv.DictReader(file)}
+        return {row["device"]: ShippedDevice(**row) for row in csv.DictReader(file)}
 
 
 def expected_errors(subjects: Iterable[Subject], own: Sequence[OwnError] = ()) -> tuple[ExpectedError, ...]:
@@ -144,8 +157,8 @@ def _candidates(subject: Subject, metric: str, own: Sequence[OwnError]) -> Itera
         key = (_family(subject), subject.convention, ENGINE if subject.engine else "waves", reach, device, kind,
                subject.phase, engine, metric)  # fmt: skip
         row = _summary().get(key)
-        if row is not None and int(row["points"]) >= LEAST_POINTS:
-            yield _of_row(subject, metric, row)
+        if row is not None:
+            yield _of_region(subject, dict(zip(_NAMES, row, strict=True)))
     yield from _own(subject, metric, own, engine=None)
 
 
@@ -155,10 +168,10 @@ def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
     for kind in (subject.kind, ANY):
         for engine in engines:
             yield "device", subject.device, kind, engine
-    donor = _donors().get(subject.device)
-    if donor is not None:
+    shipped = _devices().get(subject.device)
+    if shipped is not None:
         for kind in (subject.kind, ANY):
-            yield "donor", donor, kind, ANY
+            yield "donor", shipped.calibrated_from, kind, ANY
 
 
 def _family(subject: Subject) -> str:
@@ -166,31 +179,43 @@ def _family(subject: Subject) -> str:
     return "calibrated" if subject.family == "empirical" else subject.family
 
 
-def _of_row(subject: Subject, metric: str, row: Mapping[str, str]) -> ExpectedError:
+def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
     device = row["device"] if row["reach"] == "device" else f"{row['device']} and devices that carry its calibration"
     kind = "dense and moe" if row["kind"] == ANY else row["kind"]
-    if row["serving_model"] == ENGINE:
-        served = "any engine" if row["engine"] == ANY else row["engine"]
-    else:
-        served = row["serving_model"]
     unusual = [value for value in (row["family"], row["convention"]) if value not in {"calibrated", "physical"}]
     return ExpectedError(
         subject=_named(subject),
-        metric=metric,
+        metric=row["metric"],
         median_ape_percent=float(row["median_ape_percent"]),
         p90_ape_percent=float(row["p90_ape_percent"]),
         bias_percent=float(row["bias_percent"]),
         points=int(row["points"]),
         pairs=int(row["pairs"]),
-        region=", ".join((device, kind, subject.phase, served, *unusual)),
-        note=_note(subject),
+        region=", ".join((device, kind, subject.phase, _predictor(row), *unusual)),
+        note=_note(subject, *_other_profile(subject)),
     )
+
+
+def _predictor(row: Mapping[str, str]) -> str:
+    """The serving model, and the engine where all points were served by one that it is not."""
+    alone = "+" not in row["engines"]
+    if row["serving_model"] == ENGINE:
+        return "any engine" if row["engine"] == ANY and not alone else row["engines"]
+    return f"{row['serving_model']} (all served by {row['engines']})" if alone else row["serving_model"]
+
+
+def _other_profile(subject: Subject) -> Iterator[str]:
+    shipped = _devices().get(subject.device)
+    if shipped is not None:
+        key = shipped.theoretical_key if subject.family == "theoretical" else shipped.calibrated_key
+        if key and subject.device_key and not subject.device_key.startswith(key):
+            yield f"with the profile of {subject.device} that is shipped, not the one these numbers are of"
 
 
 def _note(subject: Subject, *more: str) -> str | None:
     said = [*more]
     if "@" in subject.serving_model:
-        said.append(f"by the shipped {subject.engine}, not {subject.serving_model}")
+        said.append(f"by the engines that are shipped, not {subject.serving_model}")
     if subject.family == "empirical":
         said.append("by the calibrated family")
     said += [f"no measured point has {what}" for what in subject.unmeasured]

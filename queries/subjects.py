@@ -34,8 +34,8 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
     },
 }
 _OF_SUBJECTS = (
-    "SELECT sc.key, d.name, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention, sj.serving_model,"  # noqa: S608  our text
-    f" w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens FROM {SCENARIO_TABLES} WHERE "
+    "SELECT sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
+    f" sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens FROM {SCENARIO_TABLES} WHERE "
 )
 _OF_VALIDATIONS = (
     "SELECT v.measurement_id, v.metric, v.measured, v.predicted, v.region, d.family, sj.serving_model, w.output_length"  # noqa: S608  our text
@@ -74,24 +74,22 @@ def _read(
     transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str
 ) -> list[tuple[str, Subject]]:
     """(beginning of the scenario's key, what it is about)."""
-    return [
-        (
-            str(key)[:_KEY_LENGTH],
-            Subject(
-                device=str(device),
-                kind="moe" if moe else "dense",
-                phase=str(phase),
-                family=str(family),
-                convention=str(convention),
-                serving_model=str(serving_model),
-                tpot_rule=tpot_rule,
-                unmeasured=_unmeasured(input_length, hit_rate, mtp_tokens),
-            ),
+    found = []
+    for row in transaction.rows(f"{_OF_SUBJECTS}{condition} ORDER BY sc.id", parameters):
+        key, device, device_key, moe, phase, family, convention, serving_model, *workload = row
+        subject = Subject(
+            device=str(device),
+            kind="moe" if moe else "dense",
+            phase=str(phase),
+            family=str(family),
+            convention=str(convention),
+            serving_model=str(serving_model),
+            tpot_rule=tpot_rule,
+            device_key=str(device_key),
+            unmeasured=_unmeasured(*workload),
         )
-        for key, device, moe, phase, family, convention, serving_model, input_length, hit_rate, mtp_tokens in (
-            transaction.rows(f"{_OF_SUBJECTS}{condition} ORDER BY sc.id", parameters)
-        )
-    ]
+        found.append((str(key)[:_KEY_LENGTH], subject))
+    return found
 
 
 def _unmeasured(input_length: object, hit_rate: object, mtp_tokens: object) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ import numpy as np
 from evaluator.capture import CaptureRequest, capture
 from evaluator.deployments import Deployment, deployment_of
 from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
+from evaluator.identity import device_record
 from evaluator.measured_models import Unmatched
 from evaluator.measurements import read_measurements
 from evaluator.operators import OperatorSet
@@ -34,7 +35,7 @@ from evaluator.scoring import figures, usable
 from evaluator.serving.engines import engine_profile
 from evaluator.serving.phases import Convention, Phase, Scenario
 from evaluator.workload import Workload
-from queries.expected_error import ANY, DEVICES, ENGINE, LEAST_POINTS, SUMMARY, Region
+from queries.expected_error import ANY, DEVICES, ENGINE, LEAST_POINTS, SUMMARY, Region, ShippedDevice
 from store.errors import SweepdbError
 from store.records import MeasurementRecord
 
@@ -43,6 +44,7 @@ PHASES: Mapping[str, Phase] = {
     "prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode",
 }  # fmt: skip
 MS = 1000.0
+KEY_LENGTH = 12
 Values = dict[str, float]
 Key = tuple[str, ...]
 
@@ -209,13 +211,22 @@ def _closed_loop(found: Mapping[str, float], output: int, users: int) -> Values:
     return values
 
 
-def donors() -> dict[str, str]:
-    """Each shipped device and the one whose kernels its calibration stands on; itself where it has none."""
-    found = {}
+def shipped_devices() -> list[ShippedDevice]:
+    """Each shipped device, whose kernels its calibration stands on, and which profiles the errors are of."""
+    found = []
     for name in list_shipped():
-        calibration = load_device(name).calibration
-        found[name] = str(json.loads(calibration).get("carried_from") or name) if calibration else name
-    return found
+        profiles = {family: load_device(name, family=family) for family in ("auto", "theoretical")}
+        keys = {profile.family: device_record(profile).key[:KEY_LENGTH] for profile in profiles.values()}
+        calibration = profiles["auto"].calibration
+        found.append(
+            ShippedDevice(
+                device=name,
+                calibrated_from=(json.loads(calibration).get("carried_from") if calibration else None) or name,
+                calibrated_key=keys.get("calibrated", ""),
+                theoretical_key=keys["theoretical"],
+            )
+        )
+    return sorted(found, key=lambda one: one.device)
 
 
 def regions_of(errors: Iterable[Error], donor_of: Mapping[str, str]) -> list[Region]:
@@ -247,6 +258,7 @@ def regions_of(errors: Iterable[Error], donor_of: Mapping[str, str]) -> list[Reg
                     mean_ape_percent=round(found.mean_ape, 2),
                     p90_ape_percent=round(found.p90_ape, 2),
                     bias_percent=round(found.bias, 2),
+                    engines="+".join(sorted({one.point.deployment.engine or "unstated" for one in members})),
                 )
             )
     return regions
@@ -264,12 +276,13 @@ def _keys(one: Error, donor_of: Mapping[str, str]) -> Iterator[Key]:
                    engine, one.metric)  # fmt: skip
 
 
-def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Rows with a header, line breaks as everywhere."""
+def write_csv(path: Path, kind: type[Region | ShippedDevice], records: Iterable[Region | ShippedDevice]) -> None:
+    """Records under a header of their fields, line breaks as everywhere."""
+    names = [item.name for item in fields(kind)]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(rows)
+        writer.writerow(names)
+        writer.writerows([getattr(one, name) for name in names] for one in records)
 
 
 def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: None) -> list[Region]:
@@ -282,16 +295,14 @@ def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: No
         said = ", ".join(f"{metric} {rows}" for metric, rows in sorted(Counter(one.metric for one in found).items()))
         say(f"{variant.family}, {variant.convention}, {variant.serving_model}: {said}")
         errors += found
-    return regions_of(errors, donors())
+    return regions_of(errors, {one.device: one.calibrated_from for one in shipped_devices()})
 
 
 def main(files: Sequence[Path]) -> None:
     """Write the summary and the table of devices."""
     regions = summarise(files, lambda text: sys.stderr.write(text + "\n"))
-    SUMMARY.parent.mkdir(exist_ok=True)
-    names = [item.name for item in fields(Region)]
-    write_csv(SUMMARY, names, ([getattr(region, name) for name in names] for region in regions))
-    write_csv(DEVICES, ("device", "calibrated_from"), sorted(donors().items()))
+    write_csv(SUMMARY, Region, regions)
+    write_csv(DEVICES, ShippedDevice, shipped_devices())
 
 
 if __name__ == "__main__":
