@@ -310,7 +310,7 @@ def test_a_bundle_carries_a_store_over_once(example_store, tmp_path):
     count = json.loads(sweepdb(["sql", "SELECT count(*) AS n FROM probe", "--format", "json"], example_store).out)[0][
         "n"
     ]
-    assert f"1 sweeps and {count:,} probes added" in first.err
+    assert f"1 sweep and {count:,} probes added" in first.err
     assert "0 sweeps and 0 probes added" in sweepdb(f"import {folder}", other).err
     line = "query best --tpot-limits 50 --format csv"
     here, there = (list(csv.DictReader(io.StringIO(sweepdb(line, url).out))) for url in (example_store, other))
