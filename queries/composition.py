@@ -124,5 +124,5 @@ def _rows_of(probe: str, whole: tuple[Any, ...], bins: Sequence[CompositionRow])
     _, batch_size, plan, concurrency, *metrics = whole
     yield [probe, plan, "all", None, None, 1.0, concurrency, concurrency, batch_size, *metrics]
     for row in bins:
-        lengths = [f"{row.input_length:.0f}", row.query_length, row.output_length]
+        lengths = [round(row.input_length), row.query_length, row.output_length]
         yield [probe, plan, *lengths, row.ratio, row.samples, concurrency, batch_size, None, None, None]

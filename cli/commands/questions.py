@@ -181,10 +181,8 @@ def query(  # noqa: PLR0917  one parameter an option
         answer = _cut(answer, top, format_)
         if format_ == "table":
             answer = _with_bias(answer, session.location)
-        code = _show(answer, format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty)
-        if composition:
-            _show_composition(answer, session.location, format_)
-    return code
+        composed = _composition(answer, session.location, format_) if composition else None
+    return _show(answer, format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty, composition=composed)
 
 
 def _check_date(text: str | None) -> None:
@@ -216,19 +214,18 @@ def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
     return replace(answer, notes=(*answer.notes, *bias_summary(realised_means(location, probes_of(answer)))))
 
 
-def _show_composition(answer: Answer, location: StoreLocation, format_: str) -> None:
-    from queries.composition import COLUMNS, composition_table
+def _composition(answer: Answer, location: StoreLocation, format_: str) -> list[list[object]] | None:
+    """The batches of an answer and their length bins, in the forms that have room for a second table."""
+    from queries.composition import composition_table
     from queries.proof import probes_of
 
-    if format_ != "table":
-        say("--composition is shown with --format table only")
-        return
+    if format_ not in {"table", "json-full"}:
+        say("--composition is shown with --format table or json-full")
+        return None
     rows = composition_table(location, probes_of(answer))
-    if rows:
-        write_text(("\n",))
-        write_rows(COLUMNS, rows, "table")
-    else:
+    if not rows:
         say("note: no length distribution among these rows; --composition has nothing to add")
+    return rows
 
 
 RULES = {
@@ -271,7 +268,16 @@ def _list_reports(format_: str, output: Path | None) -> int:
     return 0
 
 
-def _show(answer: Answer, format_: str, output: Path | None, *, wide: bool, show_sql: bool, fail_empty: bool) -> int:
+def _show(
+    answer: Answer,
+    format_: str,
+    output: Path | None,
+    *,
+    wide: bool,
+    show_sql: bool,
+    fail_empty: bool,
+    composition: list[list[object]] | None,
+) -> int:
     if show_sql:
         from queries.library import SCOPED
 
@@ -280,11 +286,15 @@ def _show(answer: Answer, format_: str, output: Path | None, *, wide: bool, show
         write_text((text, *(f"-- {line}\n" for line in parameters.splitlines())), output)
         return 0
     if format_ == "json-full":
-        write_text((json.dumps(full_answer(answer), ensure_ascii=False, indent=1), "\n"), output)
+        document = full_answer(answer) | _full_composition(composition)
+        write_text((json.dumps(document, ensure_ascii=False, indent=1), "\n"), output)
     elif format_ == "table":
         from cli.render.answers import answer_lines
+        from cli.render.rows import table_lines
+        from queries.composition import COLUMNS
 
-        write_text(answer_lines(answer, wide=wide), output)
+        below = ("\n", *table_lines(COLUMNS, composition)) if composition else ()
+        write_text((*answer_lines(answer, wide=wide), *below), output)
     else:
         write_rows(answer.columns, answer.rows, format_, output)
         _say_expected_error(answer)
@@ -300,6 +310,13 @@ def _say_expected_error(answer: Answer) -> None:
 
     for line in expected_error_lines(answer.expected_error):
         say(f"expected error: {line}")
+
+
+def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
+    from cli.render.rows import plain
+    from queries.composition import COLUMNS
+
+    return {} if rows is None else {"composition": [plain(dict(zip(COLUMNS, row, strict=True))) for row in rows]}
 
 
 def full_answer(answer: Answer) -> dict[str, object]:

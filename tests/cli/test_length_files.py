@@ -191,6 +191,12 @@ def test_s32_aggregate_and_bins_are_two_tables_of_the_store(folder, optimizer):
     ]
     assert all(line[9:] == ["-", "-", "-"] for line in lines)
     samples = {int(line[2]): int(line[6]) for line in lines}
+    whole, *bins = json.loads(
+        sweepdb("query prefill --last --top 1 --ttft-limits 3000 --composition --format json-full", address).out
+    )["composition"]
+    assert (whole["num_input_tokens"], whole["samples"]) == ("all", row["concurrency"])
+    assert {item["num_input_tokens"]: item["samples"] for item in bins} == samples
+    assert {item["ttft_ms"] for item in bins} == {None}
     assert sum(samples.values()) == row["batch_size"]
     mean = sum(length * number for length, number in samples.items()) / row["batch_size"]
     assert row["realised_input_length_mean"] == pytest.approx(mean)
