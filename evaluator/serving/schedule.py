@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
-from collections import deque
 from dataclasses import dataclass
 from functools import lru_cache
-from heapq import heappop, heappush
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,7 +68,8 @@ def schedule_of(rules: Rules) -> Schedule:
         play.prefill_first()
     else:
         play.mixed()
-    return _counted(rules, np.asarray(tokens), ends, np.asarray(outputs), np.asarray(play.steps, dtype=np.int64))
+    steps = np.asarray(play.steps, dtype=np.int64).reshape(-1, 4)
+    return _counted(rules, np.asarray(tokens), ends, np.asarray(outputs), steps)
 
 
 @lru_cache(maxsize=128)
@@ -85,29 +84,28 @@ def lengths_of(prompt: int, output: int, shortest: float, count: int) -> tuple[l
 
 class _Play:
     """The run so far. Requests are numbered as they arrive, and their prompts are one line of tokens: those before
-    `position` are prefilled. `steps` gets (equal steps, decodes in each, position after, step number after)."""
+    `position` are prefilled. `steps` gets, one after the other, (equal steps, decodes in each, position after, step
+    number after). `last_tokens` is a calendar: how many requests end in which step; `busy` marks its steps."""
 
     def __init__(self, rules: Rules, ends: Integers, outputs: list[int]) -> None:
-        self.rules, self.count, self.outputs = rules, rules.requests, outputs
-        self.fixed = rules.shortest >= 1.0
+        self.rules, self.count, self.outputs, self.longest = rules, rules.requests, outputs, max(outputs)
         self.ends = [0, *ends.tolist()]  # of the prompts of the first n requests
-        self.steps: list[tuple[int, int, int, int]] = []
+        self.steps: list[int] = []
         self.step = self.position = self.begun = self.active = 0
         self.arrived = min(rules.users, self.count)
-        self.last_tokens: dict[int, int] = {}  # step -> requests whose last token it makes
-        self.coming: list[int] = []  # its keys, a heap
-        self.in_order: deque[tuple[int, int]] = deque()  # the same where lengths are fixed: first in, first out
+        self.last_tokens: list[int] = []
+        self.busy = bytearray()
 
     def prefill_first(self) -> None:
         """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps, or when idle."""
-        looked, poll, budget = 0, self.rules.poll_steps, self.rules.token_budget
+        looked, poll, budget, steps = 0, self.rules.poll_steps, self.rules.token_budget, self.steps
         while self.active or self.begun < self.arrived:
             if self.begun < self.arrived and (not self.active or self.step - looked >= poll):
                 seen = self.ends[self.arrived]
-                while self.position < seen:
-                    self.position = min(self.position + budget, seen)
-                    self.steps.append((1, 0, self.position, self.step))
-                    self._start()
+                for position in (*range(self.position + budget, seen, budget), seen):
+                    steps += (1, 0, position, self.step)
+                self.position = seen
+                self._start()
                 looked = self.step
             waiting = self.begun < self.arrived
             self._decode(max(1, poll - (self.step - looked)) if waiting else None)
@@ -120,54 +118,46 @@ class _Play:
                 self._decode(None)
                 continue
             decodes = self.active
-            self.position = min(self.position + max(1, budget - each * decodes), ends[self.arrived])
+            position = self.position = min(self.position + max(1, budget - each * decodes), ends[self.arrived])
             self.step += 1
-            steps.append((1, decodes, self.position, self.step))
-            self._retire()  # what began before this step; the prompts it finished have their first token only now
-            self._start()
+            steps += (1, decodes, position, self.step)
+            if decodes and self.busy[self.step]:
+                self._retire()  # what began before this step; the prompts it ended have their first token only now
+            if position >= ends[self.begun + 1]:
+                self._start()
 
     def _start(self) -> None:
         """The first tokens of requests are out."""
-        first = self.begun
+        first, base = self.begun, self.step - 1
         self.begun = bisect_right(self.ends, self.position, lo=first) - 1
-        if self.begun == first:
-            return
         self.active += self.begun - first
-        if self.fixed:
-            self.in_order.append((self.step + self.outputs[0] - 1, self.begun - first))
-        else:
-            known, base = self.last_tokens, self.step - 1
-            for output in self.outputs[first : self.begun]:
-                last = base + output
-                if last in known:
-                    known[last] += 1
-                else:
-                    known[last] = 1
-                    heappush(self.coming, last)
-        self._retire()
+        room = base + self.longest + 1 - len(self.busy)
+        if room > 0:
+            self.busy.extend(bytes(room + len(self.busy)))
+            self.last_tokens += [0] * (len(self.busy) - len(self.last_tokens))
+        busy, last_tokens = self.busy, self.last_tokens
+        for output in self.outputs[first : self.begun]:
+            busy[base + output] = 1
+            last_tokens[base + output] += 1
+        if busy[self.step]:  # answers of one token
+            self._retire()
 
     def _decode(self, most: int | None) -> None:
         """Decode steps with nothing else in them, up to the next answer."""
         if not self.active:
             return
-        steps = (self.in_order[0][0] if self.fixed else self.coming[0]) - self.step
-        steps = steps if most is None else min(steps, most)
-        self.step += steps
-        self.steps.append((steps, self.active, self.position, self.step))
-        self._retire()
+        until = self.busy.find(1, self.step + 1)
+        self.step = step = until if most is None else min(until, self.step + most)
+        self.steps += (step - (self.steps[-1] if self.steps else 0), self.active, self.position, step)
+        if step == until:
+            self._retire()
 
     def _retire(self) -> None:
         """Every request whose last token is out asks again."""
-        ended, step = 0, self.step
-        if self.fixed:
-            while self.in_order and self.in_order[0][0] <= step:
-                ended += self.in_order.popleft()[1]
-        else:
-            while self.coming and self.coming[0] <= step:
-                ended += self.last_tokens.pop(heappop(self.coming))
-        if ended:
-            self.active -= ended
-            self.arrived = min(self.arrived + ended, self.count)
+        ended = self.last_tokens[self.step]
+        self.busy[self.step] = self.last_tokens[self.step] = 0
+        self.active -= ended
+        self.arrived = min(self.arrived + ended, self.count)
 
 
 def _counted(rules: Rules, tokens: Integers, ends: Integers, outputs: Integers, steps: Integers) -> Schedule:
