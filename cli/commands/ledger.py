@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cli.flows.ledger import ReadFiles
     from cli.flows.recording import Kept
     from cli.flows.validate import Validation
+    from evaluator.serving.engines import EngineProfile
 
 PEERS = ("aic",)
 FORMATS = ("table", "json", "html", "csv")
@@ -95,7 +96,10 @@ def validate(  # noqa: PLR0917  one parameter an option
     ] = None,
     against: Annotated[str | None, typer.Option(help="a peer whose columns the file has: aic")] = None,
     engine: Annotated[
-        str | None, typer.Option(help="predict with this engine instead of the shipped ones: a name or FILE.yaml")
+        str | None,
+        typer.Option(
+            help="predict with this engine for every point: a name, FILE.yaml, or a label such as vllm@0a239add"
+        ),
     ] = None,
     format_: Annotated[str, typer.Option("--format", help="table, json, html or csv")] = "table",
     output: OutputOption = None,
@@ -108,9 +112,8 @@ def validate(  # noqa: PLR0917  one parameter an option
     from cli.flows.ledger import read_files
     from cli.flows.recording import validate as compare_and_keep
     from cli.render.progress import ProgressLine
-    from evaluator.serving.engines import engine_profile
 
-    chosen = None if engine is None else engine_profile(engine)
+    chosen = None if engine is None else _engine(engine, store)
     paths = [Path(part) for part in (measurements or "").split(",") if part]
     found = read_files(paths) if paths else None
     if found is not None:
@@ -128,6 +131,19 @@ def validate(  # noqa: PLR0917  one parameter an option
     _write(done, unreadable, against, format_, output)
     _say_kept(kept, chosen is not None)
     return 0
+
+
+def _engine(name: str, store: str | None) -> EngineProfile:
+    """By name, as a profile's file, or by the label under which this store holds it."""
+    if "@" in name and not Path(name).suffix:
+        from evaluator.serving.stored_engines import stored_engine
+        from store.opening import open_store
+
+        with open_store(store, read_only=True) as opened:
+            return stored_engine(opened, name)
+    from evaluator.serving.engines import engine_profile
+
+    return engine_profile(name)
 
 
 def _write(done: Validation, unreadable: int, against: str | None, format_: str, output: Path | None) -> None:

@@ -17,7 +17,7 @@ from shared_data import shared_data
 from cli.flows.validate import compare
 from cli.render.progress import ProgressLine
 from evaluator.measurements import read_measurements
-from evaluator.serving.engines import as_yaml, fitted_engine
+from evaluator.serving.engines import as_yaml, fitted_engine, label_of_engine
 
 COLUMNS = ("model", "device", "engine", "precision", "input_length", "output_length", "concurrency", "tp", "pp",
            "ttft_ms", "tpot_exclusive_ms", "aic_ttft_ms", "aic_tpot_ms")  # fmt: skip
@@ -358,6 +358,10 @@ def test_an_engine_of_ones_own_is_compared_and_not_kept(mine, tmp_path, sqlite_u
     assert outcome.code == 0, outcome.err
     assert json.loads(outcome.out)["overall"]["ttft"]["bias"] > shipped["overall"]["ttft"]["bias"]
     assert "nothing was stored" in outcome.err
+    by_label = label_of_engine(fitted_engine("vllm").profile)  # kept in the store with what it predicted
+    outcome = sweepdb(f"validate --engine {by_label} --format json", sqlite_url)
+    assert (outcome.code, "nothing was stored" in outcome.err) == (0, True), outcome.err
+    assert sweepdb("validate --engine vllm@ffffffff", sqlite_url).code == 2
     assert asked(sqlite_url, "SELECT count(*) AS n FROM raw.validation") == [{"n": 40}]
 
 
