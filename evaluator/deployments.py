@@ -13,6 +13,7 @@ from functools import lru_cache
 from math import isqrt
 
 from evaluator.device import DeviceProfile
+from evaluator.measured_batch import saturated_users
 from evaluator.measured_flags import RECIPE_IDS, Served, flags_of
 from evaluator.measured_models import Unmatched, measured_model, measured_precision
 from evaluator.model import ModelSpec, MoeMlp
@@ -33,6 +34,10 @@ ENGINE_NAMES = ("sglang", "vllm", "trtllm")
 SOURCE_YEARS: Mapping[str, int] = {"argonne-lcf/LLM-Inference-Bench": 2024, "Mutinifni/splitwise-sim": 2023}
 LAST_YEAR_WITHOUT_GRAPHS = 2023
 LAST_YEAR_OF_OLD_ENGINES = 2024
+SATURATED = "saturated"  # everything is asked for at once, and the memory decides how many are served together
+# Tables of NVIDIA run its published checkpoints, whose narrow weights come with eight-bit keys and values.
+NARROW_KEYS = re.compile(r"NVIDIA/TensorRT-LLM docs/|docs\.nvidia\.com/nim/")
+NARROW = re.compile(r"fp8|fp4")
 FIRST_VLLM_V1 = (0, 8)  # the release from which vLLM schedules in a process of its own
 FIRST_TRTLLM_V1 = (1, 0)  # and TensorRT-LLM serves with PyTorch, its host working ahead
 
@@ -55,6 +60,7 @@ class Deployment:
     poll_steps: int = 1
     token_budget: int | None = None  # a launch flag; None is the engine's own
     wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
+    saturated: bool = False  # users are as many as the memory is estimated to hold
     batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
     instances: int = 1  # that decode
@@ -107,26 +113,31 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
     notes = str(extra.get("notes", ""))
     apart, point_id = record.mode == "disaggregated", _point_id(extra, notes)
     decode, repairs = repaired(record.decode) if RECIPE_IDS.match(point_id) and not apart else (record.decode, ())
-    plan = _plan(model, decode)
+    plan = _plan(model, _replicated(decode) if "enable_attention_dp" in notes else decode)
     instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (1, 0, None)
-    users = _users(record, decode, plan)
+    saturated = extra.get("batch_or_concurrency") == SATURATED
+    users = 1.0 if saturated else _users(record, decode, plan)
     # Where sides are apart, the version is the one of what joins them.
     engine = engine_of(record.engine, None if apart else record.engine_version, _year(extra))
     precision = (record.precision or "").lower()
     served = Served(point_id=point_id, engine=engine, model=model_name, device=device.name, precision=precision,
                     users=users, input_length=input_length, output_length=output_length, tp=plan.tp)  # fmt: skip
     flags = flags_of(served)
+    narrow = flags.narrow_keys or (NARROW_KEYS.match(str(extra.get("source", ""))) and NARROW.search(precision))
+    formats = measured_precision(
+        model,
+        record.precision,
+        record.kv_precision or ("fp8" if narrow else None),
+        linear=extra.get("gemm_quant_mode"),
+        experts=extra.get("moe_quant_mode"),
+    )
+    if saturated:
+        users = _saturated(model, device, formats, plan, input_length + output_length)
     return Deployment(
         model_name=model_name,
         model=model,
         device=device,
-        precision=measured_precision(
-            model,
-            record.precision,
-            record.kv_precision or ("fp8" if flags.narrow_keys else None),
-            linear=extra.get("gemm_quant_mode"),
-            experts=extra.get("moe_quant_mode"),
-        ),
+        precision=formats,
         plan=plan,
         engine=engine,
         mode=record.mode or "aggregated",
@@ -137,6 +148,7 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         poll_steps=flags.poll_steps,
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
+        saturated=saturated,
         batched=extra.get("value_scope") == "batch_total",
         transferred="TTFT includes" in notes and "KV transfer" in notes,
         transfer_bytes_per_s=_line_rate(notes),
@@ -145,6 +157,18 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         prefill_instances=prefill_instances,
         prefill_plan=prefill_plan,
     )
+
+
+def _replicated(side: SideRecord) -> SideRecord:
+    """Attention data parallelism over all devices, and experts split by expert: what a note says of a table."""
+    devices = (side.tp or 1) * (side.dp or 1)
+    return replace(side, tp=1, dp=devices, ep=devices, moe_tp=1)
+
+
+def _saturated(model: ModelSpec, device: DeviceProfile, formats: Precision, plan: Plan, tokens: float) -> float:
+    if plan.pp > 1:
+        raise Unmatched("saturated pipeline: stages that work on different requests are not played")
+    return float(saturated_users(model, device, formats, plan, tokens))
 
 
 def _users(record: MeasurementRecord, decode: SideRecord, plan: Plan) -> float:

@@ -83,7 +83,8 @@ def points_of(records: Iterable[MeasurementRecord], engine: str) -> list[EngineP
     """Points of one engine, at most POINTS_A_PAIR of each pair, evenly over users and lengths.
 
     Those with both latencies of a closed loop where there are any, else every figure we can predict."""
-    matched = [(record, deployment) for record, deployment in _matched(records) if deployment.engine == engine]
+    # What an estimate of the memory decides says little of the host.
+    matched = [one for one in _matched(records) if one[1].engine == engine and not one[1].saturated]
     both = [one for one in matched if one[1].mode == "aggregated" and set(LATENCIES) <= set(one[0].metrics)]
     by_pair: dict[tuple[str, str], list[tuple[MeasurementRecord, Deployment]]] = defaultdict(list)
     for record, deployment in both or matched:

@@ -217,6 +217,22 @@ def test_a_batch_limit_is_no_concurrency():
     assert deployment_of(alone).users == 48
 
 
+def test_everything_asked_for_at_once_is_as_many_as_fit():
+    table = {"batch_or_concurrency": "saturated", "source": "NVIDIA/TensorRT-LLM docs/source/performance/perf.md"}
+    found = deployment_of(record(concurrency=None, engine_version=None, extra=table))
+    assert found.precision.attention == "FP8"  # its published checkpoints keep eight-bit keys and values
+    # 80 GiB less some 34 GB of weights, 131,072 B a token (64 layers x 2 x 8 heads x 128 x 1 B), 1,536 tokens each.
+    assert 200 < found.users < 240
+    pipeline = record(concurrency=None, decode=SideRecord(tp=1, pp=2), extra=table)
+    assert rule_of(pipeline) == "saturated pipeline: stages that work on different requests are not played"
+
+
+def test_attention_data_parallelism_that_a_note_states():
+    notes = "trtllm-bench throughput, all requests queued; MoE run with enable_attention_dp, ep_size not given in table"
+    found = deployment_of(record(model="Qwen3-235B-A22B", decode=SideRecord(tp=8), extra={"notes": notes}))
+    assert found.plan == Plan(tp=1, dp=8, ep=8)
+
+
 def test_lengths():
     assert rule_of(record(input_length=None)) == "lengths not stated"
     assert rule_of(record(output_length=None)) == "lengths not stated"
