@@ -51,6 +51,7 @@ def write_text(pieces: Iterable[str], output: Path | None = None) -> None:
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+    say(f"written to {output}")
 
 
 def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], output: Path) -> None:
@@ -73,6 +74,7 @@ def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], outp
     except (OSError, duckdb.IOException) as error:
         temporary.unlink(missing_ok=True)
         raise InputError(f"{output}: cannot be written: {error}") from error
+    say(f"{counted(len(held), 'row')} written to {output}")
 
 
 def _parquet_type(values: Sequence[object]) -> str:

@@ -53,7 +53,8 @@ def verify_proof(path: Path, location: StoreLocation) -> str:
         answer = session.ask(_question(document["question"]), pinned=pinned)
     if answer_hash(answer) == document["sha256"]:
         looked_at = f"{answer.probes_considered:,} probes looked at"
-        return f"verified: {len(answer.rows)} rows, {looked_at}, hash {document['sha256'][:12]}"
+        rows = "1 row" if len(answer.rows) == 1 else f"{len(answer.rows):,} rows"
+        return f"verified: {rows}, {looked_at}, hash {document['sha256'][:12]}"
     before, now = document["probes"], probes_of(answer)
     gone, new = [p for p in before if p not in now], [p for p in now if p not in before]
     what = f"missing now: {', '.join(gone[:3]) or 'none'}; new: {', '.join(new[:3]) or 'none'}"

@@ -5,6 +5,7 @@ open no file but the snapshot, in a configuration that is locked; the operating 
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import threading
@@ -32,6 +33,7 @@ _TABLE_FUNCTIONS = frozenset(
 )  # fmt: skip
 _EXPLAIN = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*EXPLAIN\b(?:\s+ANALYZE\b)?\s*", re.IGNORECASE | re.DOTALL)
 _EXPLAIN_OPTIONS = re.compile(r"\([^()]*\)\s*")
+_NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _ROWS_AT_ONCE = 2_000
 _STUCK_AFTER_S = 3.0
 _GIBIBYTE = 2**30
@@ -111,6 +113,8 @@ def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSe
         statements = connection.extract_statements(sql)
     except duckdb.Error as error:
         raise InputError(f"This is not SQL that DuckDB reads: {error}", hint=_SCHEMA_HINT) from error
+    if not statements:
+        raise InputError("The statement is empty.", hint='Such as: sweepdb sql "SELECT count(*) FROM probe"')
     if len(statements) != 1:
         hint = _hint("MULTI") if "pivot" in sql.lower() else None
         raise InputError(f"Exactly one statement is run at a time; this text holds {len(statements)}.", hint=hint)
@@ -198,8 +202,21 @@ def _bounded(connection: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[
             f"The statement needs more than the {_memory(limits) / _GIBIBYTE:.2f} GiB it may use.",
             hint="Narrow it down, or allow more with --memory-limit GIB.",
         ) from error
+    except duckdb.CatalogException as error:
+        raise _unknown_name(error) from error
     except duckdb.Error as error:
         raise InputError(f"DuckDB could not run the statement: {error}", hint=_SCHEMA_HINT) from error
+
+
+def _unknown_name(error: duckdb.CatalogException) -> InputError:
+    """A view that is not there names the nearest of ours; DuckDB would name one of its own catalogue."""
+    found = _NO_TABLE.search(str(error))
+    if found is None:
+        return InputError(f"DuckDB could not run the statement: {error}", hint=_SCHEMA_HINT)
+    known = sorted(vocabulary())
+    nearest = difflib.get_close_matches(found[1].lower(), known, n=3, cutoff=0.5)
+    told = f"{'Nearest' if nearest else 'Known'}: {', '.join(nearest or known)}."
+    return InputError(f"There is no view {found[1]!r}.", hint=f"{told} `sweepdb sql --schema` explains them.")
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
-from sqlalchemy.orm import InstrumentedAttribute
+from sqlalchemy import ColumnElement, Connection, exists, func, insert, select, update
+from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from store.errors import InputError
 from store.opening import Store
-from store.schema import Scenario, Sweep, Tombstone
+from store.schema import Scenario, Sweep, SweepInterval, Tombstone
 from store.statements import utc_now
 
 _SHORTEST_REFERENCE = 4
@@ -25,6 +25,7 @@ class VoidReport:
     kind: Literal["sweep", "scenario"]
     key: str
     reason: str
+    still_asked: int = 0  # scenarios of a voided sweep that other sweeps asked for too, so that they stay visible
 
 
 def void(store: Store, reference: str, reason: str) -> VoidReport:
@@ -37,7 +38,18 @@ def void(store: Store, reference: str, reason: str) -> VoidReport:
             raise InputError(f"The {kind} {key[:12]} is already voided: {current.reason}")
         row = {f"{kind}_id": id_, "reason": reason.strip(), "voided_at": utc_now()}
         connection.execute(insert(Tombstone).values(row))
-    return VoidReport(kind=kind, key=key, reason=reason.strip())
+        still = _asked_by_others(connection, id_) if kind == "sweep" else 0
+    return VoidReport(kind=kind, key=key, reason=reason.strip(), still_asked=still)
+
+
+def _asked_by_others(connection: Connection, sweep_id: int) -> int:
+    others = aliased(SweepInterval)
+    voided = select(Tombstone.sweep_id).where(Tombstone.sweep_id.is_not(None), Tombstone.lifted_at.is_(None))
+    shared = exists().where(others.scenario_id == SweepInterval.scenario_id, others.sweep_id.not_in(voided))
+    count = select(func.count(func.distinct(SweepInterval.scenario_id))).where(
+        SweepInterval.sweep_id == sweep_id, shared
+    )
+    return int(connection.execute(count).scalar_one())
 
 
 def unvoid(store: Store, reference: str) -> VoidReport:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.options import FormatOption, OutputOption, StoreOption
-from cli.output import check_format, say, write_rows, write_text
+from cli.output import check_format, counted, say, write_rows, write_text
 from cli.render.rows import table_lines
 
 if TYPE_CHECKING:
@@ -148,6 +148,8 @@ def void(
 
     with open_store(store) as opened:
         done = do_void(opened, reference, reason)
+    if done.still_asked:
+        say(f"{counted(done.still_asked, 'scenario')} of it stay visible: another sweep asked for them too")
     say(f"{done.kind} {done.key[:12]} is void: {done.reason}; undo with: sweepdb unvoid {done.key[:12]}")
     return 0
 

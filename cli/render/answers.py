@@ -33,7 +33,7 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
         yield from _groups(answer.nearest_columns, nearest, answer, None if wide else NEAREST)
     else:
         yield "\n(no rows)\n"
-    notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer))))
+    notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer), *price_notes(answer))))
     if notes:
         yield "\n"
     for note in notes:
@@ -67,6 +67,18 @@ def shortened(answer: Answer, rows_a_group: int) -> Answer:
         else ()
     )
     return replace(answer, rows=tuple(kept), notes=(*answer.notes, *note))
+
+
+def price_notes(answer: Answer) -> Iterator[str]:
+    """Cost without a price is no cost: say what to enter."""
+    if answer.report != "cost":
+        return
+    for row in answer.dicts():
+        if row["usd_per_device_hour"] is None:
+            yield (
+                f"note: no price of {row['device']} is stored; enter one:"
+                f" sweepdb prices set {row['device']} --usd-per-device-hour USD --watts-per-device WATTS"
+            )
 
 
 def bias_notes(answer: Answer) -> Iterator[str]:
@@ -166,7 +178,9 @@ def _number_of(value: object, name: str) -> object:
     """`why` has numbers and names in one column, so numbers come as text; a table shows them as numbers."""
     if name not in {"first", "second"} or not isinstance(value, str):
         return value
-    try:
-        return float(value)
-    except ValueError:
-        return value
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    return value

@@ -282,3 +282,45 @@ def test_the_list_of_commands_is_whole_sentences_and_the_version_is_told():
 
     assert sweepdb("--version").out == f"sweepdb {version('sweepdb')}\n"
     assert "hint: sweepdb --help lists the commands" in sweepdb("evalute").err
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("SELECT * FROM prob", "There is no view 'prob'.\nhint: Nearest: probe"),
+        ("SELECT * FROM zebra", "There is no view 'zebra'.\nhint: Known: aggregated, "),
+        ("", "The statement is empty.\nhint: Such as: sweepdb sql"),
+        ("SELECT plam FROM probe", 'Candidate bindings: "plan"'),
+    ],
+)
+def test_a_typo_in_sql_names_what_was_meant(example_store, statement, said):
+    outcome = sweepdb(["sql", statement], example_store)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert "pg_" not in outcome.err
+
+
+def test_cost_without_prices_says_what_to_enter(example_store):
+    assert (
+        "no price of TEST_DEVICE is stored; enter one: sweepdb prices set" in sweepdb("query cost", example_store).out
+    )
+
+
+@pytest.mark.parametrize(("format_", "said"), [("csv", "written to"), ("parquet", "1 row written to")])
+def test_a_file_that_was_written_is_named(tmp_path, example_store, format_, said):
+    file = tmp_path / "answer"
+    outcome = sweepdb(f"query best --top 1 --format {format_} --output {file}", example_store)
+    assert f"{said} {file}" in outcome.err
+
+
+def test_voiding_one_of_two_sweeps_that_asked_alike_says_what_stays(example_copy):
+    sweepdb(
+        "evaluate Qwen/Qwen3-32B --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2", example_copy
+    )
+    newest, oldest = json.loads(sweepdb("sweeps --format json", example_copy).out)
+    assert (
+        "12 scenarios of it stay visible: another sweep asked"
+        in sweepdb(["void", oldest["sweep"], "--reason", "test"], example_copy).err
+    )
+    # Then nobody else asks for what the other one asked for.
+    assert "stay visible" not in sweepdb(["void", newest["sweep"], "--reason", "test"], example_copy).err
