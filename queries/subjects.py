@@ -113,7 +113,7 @@ def own_errors(transaction: ReadTransaction, devices: Collection[str]) -> list[O
 
 def _of_point(rows: Sequence[Sequence[object]]) -> Iterator[OwnError]:
     _, _, _, _, region, family, _, output = rows[0]
-    device, kind, engine, mode, *_ = str(region).split(", ")
+    device, kind, engine, mode, *_ = (*str(region).split(", "), "", "", "", "")
     values = {str(row[1]): (float(str(row[2])), float(str(row[3]))) for row in rows}
     if mode == "aggregated" and "e2e_ms" not in values and {"ttft_ms", "tpot_exclusive_ms"} <= values.keys():
         more = max(float(str(output)) - 1.0, 0.0)

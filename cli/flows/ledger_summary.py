@@ -35,7 +35,7 @@ from evaluator.scoring import figures, usable
 from evaluator.serving.engines import engine_profile
 from evaluator.serving.phases import Convention, Phase, Scenario
 from evaluator.workload import Workload
-from queries.expected_error import ANY, DEVICES, ENGINE, LEAST_POINTS, SUMMARY, Region, ShippedDevice
+from queries.expected_error import ANY, DEVICES, ENGINE, FOLDER, LEAST_POINTS, SUMMARY, Region, ShippedDevice
 from store.errors import SweepdbError
 from store.records import MeasurementRecord
 
@@ -43,6 +43,7 @@ from store.records import MeasurementRecord
 PHASES: Mapping[str, Phase] = {
     "prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode",
 }  # fmt: skip
+METRIC_NAMES = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "output_tokens_per_s")
 MS = 1000.0
 KEY_LENGTH = 12
 Values = dict[str, float]
@@ -201,13 +202,13 @@ def _renamed(found: Mapping[str, float], names: Mapping[str, str]) -> Values:
 
 
 def _closed_loop(found: Mapping[str, float], output: int, users: int) -> Values:
-    values = {name: found[name] for name in ("ttft_ms", "tpot_exclusive_ms", "output_tokens_per_s") if name in found}
+    values = {name: found[name] for name in METRIC_NAMES if name in found}
     whole = found.get("e2e_ms")
     if whole is None and {"ttft_ms", "tpot_exclusive_ms"} <= found.keys():
         whole = found["ttft_ms"] + (output - 1) * found["tpot_exclusive_ms"]
         values.setdefault("output_tokens_per_s", MS * users * output / whole)
     if whole is not None:
-        values["tpot_inclusive_ms"] = whole / output
+        values.setdefault("tpot_inclusive_ms", whole / output)
     return values
 
 
@@ -298,11 +299,11 @@ def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: No
     return regions_of(errors, {one.device: one.calibrated_from for one in shipped_devices()})
 
 
-def main(files: Sequence[Path]) -> None:
+def main(files: Sequence[Path], folder: Path = FOLDER) -> None:
     """Write the summary and the table of devices."""
     regions = summarise(files, lambda text: sys.stderr.write(text + "\n"))
-    write_csv(SUMMARY, Region, regions)
-    write_csv(DEVICES, ShippedDevice, shipped_devices())
+    write_csv(folder / SUMMARY.name, Region, regions)
+    write_csv(folder / DEVICES.name, ShippedDevice, shipped_devices())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,134 @@
+"""How answers show their expected error on the command line: a line of the table, a key of JSON, stderr for the rest."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest_cli import sweepdb
+
+from cli.render.expected_error import expected_error_lines
+from queries.expected_error import ExpectedError
+
+HEAD = "expected error: "
+
+
+def error(metric="tpot_exclusive_ms", median=9.0, bias=0.0, points=212, region="h100, dense", **others):
+    """An expected error."""
+    values = {"subject": "h100", "note": None, **others}
+    return ExpectedError(
+        metric=metric, median_ape_percent=median, p90_ape_percent=3 * median, bias_percent=bias, points=points,
+        region=region, **values,
+    )  # fmt: skip
+
+
+def lines(*errors):
+    return list(expected_error_lines(errors))
+
+
+def test_a_line_names_metrics_points_and_region():
+    assert lines(error()) == ["TPOT +-9 %, 212 points: h100, dense"]
+    assert lines(error(), error("ttft_ms", 31.4, points=200)) == [
+        "TPOT +-9 %, TTFT +-31 %, 200-212 points: h100, dense"
+    ]
+    assert lines(error(note="by another")) == ["TPOT +-9 %, 212 points: h100, dense (by another)"]
+
+
+@pytest.mark.parametrize(
+    ("bias", "said"),
+    [(0.0, ""), (9.9, ""), (-15.0, " (mostly too low)"), (15.0, " (mostly too high)")],
+)
+def test_a_bias_is_said_from_ten_percent_and_half_of_the_error(bias, said):
+    assert lines(error(median=20.0, bias=bias)) == [f"TPOT +-20 %{said}, 212 points: h100, dense"]
+    assert lines(error(median=40.0, bias=bias)) == ["TPOT +-40 %, 212 points: h100, dense"]
+
+
+def test_metrics_of_several_regions_share_the_line_of_what_they_are_about():
+    far = error("ttft_ms", 50.0, points=7, region="h200, dense")
+    unknown = ExpectedError(subject="h100", metric="output_tokens_per_s")
+    assert lines(error(), far, unknown) == [
+        "TPOT +-9 %, 212 points: h100, dense; TTFT +-50 %, 7 points: h200, dense; tokens/s: no measurements near this"
+    ]
+    assert lines(unknown) == ["no measurements near this (h100)"]
+
+
+def test_three_lines_are_shown_and_the_others_counted():
+    many = [error(subject=name, region=name) for name in "abcde"]
+    shown = lines(*many)
+    assert [line[-1] for line in shown[:3]] == ["a", "b", "c"]
+    assert shown[3:] == ["2 more regions; --format json-full lists them"]
+    assert len(lines(*many[:3])) == 3
+
+
+def test_a_device_without_measurements_says_so_wherever_rows_go(example_store):
+    # the test device was never built
+    table = sweepdb("query best --tpot-limits 50", example_store)
+    said = f"{HEAD}no measurements near this (TEST_DEVICE, dense, aggregated, theoretical, physical, waves)"
+    assert said in table.out.splitlines()
+    for format_ in ("csv", "json", "jsonl"):
+        outcome = sweepdb(f"query best --tpot-limits 50 --format {format_}", example_store)
+        assert HEAD not in outcome.out
+        assert said in outcome.err.splitlines()
+    full = json.loads(sweepdb("query best --tpot-limits 50 --format json-full", example_store).out)
+    assert [one["metric"] for one in full["expected_error"]] == ["tpot_inclusive_ms", "ttft_ms", "output_tokens_per_s"]
+    assert {one["note"] for one in full["expected_error"]} == {"no measurements near this"}
+    assert {one["median_ape_percent"] for one in full["expected_error"]} == {None}
+
+
+@pytest.fixture(scope="module")
+def measured_store(tmp_path_factory):
+    """A model on a device that the shipped summary knows."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('measured')}/sweepdb.sqlite"
+    asked = "evaluate Qwen/Qwen3-32B --device h100_sxm --num-devices 4 --input-length 1024 --output-length 256"
+    for serving_model in ("waves", "vllm"):
+        outcome = sweepdb(f"{asked} --search tp --batch-range 8 --serving-model {serving_model}", url)
+        assert outcome.code == 0, outcome.err
+    return url
+
+
+@pytest.mark.parametrize(("serving_model", "region"), [("waves", "waves"), ("vllm", "vllm")])
+def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_store, serving_model, region):
+    from queries.expected_error import SUMMARY
+
+    asked = f"query best --serving-model {serving_model} --tpot-definition exclusive"
+    full = json.loads(sweepdb(f"{asked} --format json-full", measured_store).out)
+    found = {one["metric"]: one for one in full["expected_error"]}
+    engine = "any" if serving_model == "waves" else serving_model
+    start = f"calibrated,physical,{'waves' if serving_model == 'waves' else 'engine'},device,h100_sxm,dense,aggregated,"
+    (row,) = [line for line in SUMMARY.read_text().splitlines() if line.startswith(f"{start}{engine},tpot_exclusive")]
+    _, points, pairs, median, _, p90, bias, _ = row.rsplit(",", 7)
+    one = found["tpot_exclusive_ms"]
+    assert [one["points"], one["pairs"]] == [int(points), int(pairs)]
+    assert [one["median_ape_percent"], one["p90_ape_percent"], one["bias_percent"]] == [
+        float(median), float(p90), float(bias)
+    ]  # fmt: skip
+    assert one["region"] == f"h100_sxm, dense, aggregated, {region}"
+    text = " ".join(sweepdb(asked, measured_store).out.split())
+    assert f"{HEAD}TPOT +-{float(median):.0f} %" in text
+
+
+def test_a_notebook_has_it_too(measured_store):
+    import queries
+
+    notebook = queries.open(measured_store)
+    (one,) = notebook.decode(serving_model="waves").expected_error
+    notebook.close()
+    assert (one.metric, one.points > 0) == ("tpot_exclusive_ms", True)
+
+
+def test_points_that_a_user_validated_answer_first(tmp_path):
+    url = f"sqlite:///{tmp_path}/own.sqlite"
+    head = "model,device,engine,engine_version,precision,num_devices,input_length,output_length,concurrency,tp,"
+    lines = [f"Qwen/Qwen3-32B,h100_sxm,vllm,0.10.0,fp8,4,1024,257,{users},4,{90 + users},10" for users in range(1, 7)]
+    (tmp_path / "own.csv").write_text("\n".join([head + "ttft_ms_mean,tpot_exclusive_ms_mean", *lines]) + "\n")
+    validated = sweepdb(f"validate --measurements {tmp_path}/own.csv --format json", url)
+    assert validated.code == 0, validated.err
+    asked = "evaluate Qwen/Qwen3-32B --device h100_sxm --num-devices 4 --input-length 2048 --output-length 256"
+    assert sweepdb(f"{asked} --search tp --mode aggregated --batch-range 4 --serving-model vllm", url).code == 0
+    full = json.loads(sweepdb("query best --tpot-definition exclusive --format json-full", url).out)
+    assert {one["region"] for one in full["expected_error"]} == {"this store's own: h100_sxm, dense, aggregated, vllm"}
+    found = {one["metric"]: one for one in full["expected_error"]}
+    overall = json.loads(validated.out)["overall"]
+    for metric, name in (("ttft_ms", "ttft"), ("tpot_exclusive_ms", "tpot")):
+        for mine, theirs in (("median_ape_percent", "median_ape"), ("p90_ape_percent", "p90_ape"), ("points", "rows")):
+            assert found[metric][mine] == pytest.approx(overall[name][theirs], abs=0.006)

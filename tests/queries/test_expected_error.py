@@ -1,0 +1,354 @@
+"""Expected errors: the nearest region against a search of every row, a store's own points, and every report."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from queries_stores import read_rows, reference, write_sweep
+
+from queries import expected_error as module
+from queries.expected_error import (
+    ANY,
+    ENGINE,
+    LEAST_POINTS,
+    METRICS,
+    NONE,
+    SUMMARY,
+    OwnError,
+    Region,
+    ShippedDevice,
+    Subject,
+    expected_errors,
+    percentile,
+)
+from queries.library import reports
+from queries.question import Definitions, Limits, PairOptions, Question, ReportOptions, Scope
+from queries.session import Session
+from queries.subjects import own_errors
+from store.location import parse_url
+from store.measurements import put_measurements, put_validations
+from store.opening import open_store
+from store.readers import read_transaction
+from store.records import MeasurementRecord, ValidationRecord
+
+DENSE, MOE = MODELS[4], MODELS[7]
+# A device of the shipped summary, as theoretical as the generator's, and one that is in no ledger.
+KNOWN = ("h100_sxm", *DEVICES[0][1:])
+UNKNOWN = DEVICES[6]
+SUBJECT = Subject(
+    device="h100_sxm",
+    kind="dense",
+    phase="aggregated",
+    family="calibrated",
+    convention="physical",
+    serving_model="vllm",
+)
+REPORTS = {name for name in reports() if name != "sensitivity-grid"}
+NOTHING_PREDICTED = {"coverage", "device-profiles"}
+STORED_DEVICES = (KNOWN[0], UNKNOWN[0])
+WORKLOAD_LABELS = ("3500/1500", "1024/1024")  # of WORKLOADS[:2]
+
+
+def region(**changes):
+    """A row of a summary."""
+    row = {
+        "family": "calibrated", "convention": "physical", "serving_model": ENGINE, "reach": "device",
+        "device": "h100_sxm", "kind": "dense", "phase": "aggregated", "engine": "vllm", "metric": "ttft_ms",
+        "points": 10, "pairs": 2, "median_ape_percent": 1.0, "mean_ape_percent": 2.0, "p90_ape_percent": 3.0,
+        "bias_percent": -1.0, "engines": "vllm",
+    }  # fmt: skip
+    return Region(**{**row, **changes})
+
+
+def ship(monkeypatch, regions, devices=()):
+    """Put a summary in the place of the shipped one."""
+    rows = {}
+    for one in regions:
+        values = [str(getattr(one, name)) for name in Region.__slots__]
+        rows[tuple(values[: Region.__slots__.index("points")])] = values
+    monkeypatch.setattr(module, "_summary", lambda: rows)
+    monkeypatch.setattr(module, "_devices", lambda: {one.device: one for one in devices})
+
+
+def only(subject, metric, own=()):
+    """The expected error of one metric."""
+    (found,) = [one for one in expected_errors([subject], own) if one.metric == metric]
+    return found
+
+
+devices = st.sampled_from(["h100_sxm", "h20", "l4", "tpu"])
+kinds = st.sampled_from(["dense", "moe"])
+engines = st.sampled_from(["vllm", "sglang"])
+keys = st.fixed_dictionaries(
+    {
+        "serving_model": st.sampled_from([ENGINE, "waves"]),
+        "family": st.sampled_from(["calibrated", "theoretical"]),
+        "reach": st.sampled_from(["device", "donor"]),
+        "device": devices,
+        "kind": st.one_of(kinds, st.just(ANY)),
+        "engine": st.one_of(engines, st.just(ANY)),
+        "phase": st.sampled_from(["aggregated", "decode"]),
+    }
+)
+DONORS = {"h100_sxm": "h100_sxm", "h20": "h100_sxm", "l4": "l4"}
+
+
+def rank(row, subject):
+    """How far a row lies from a subject, by the documented order; None where it says nothing of it."""
+    engine = subject.serving_model not in {"waves", "seed002"}
+    same = (row.family, row.phase, row.serving_model == ENGINE) == (subject.family, subject.phase, engine)
+    if not same or row.kind not in {subject.kind, ANY} or row.engine not in {subject.serving_model, ANY}:
+        return None
+    if row.reach == "device":
+        place = 0 if row.device == subject.device else None
+    else:
+        place = 1 if row.device == DONORS.get(subject.device) and row.engine == ANY else None
+    return None if place is None else (place, row.kind == ANY, row.engine == ANY)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    chosen=st.lists(keys, max_size=40, unique_by=lambda key: tuple(sorted(key.items()))),
+    subject=st.builds(
+        Subject,
+        device=devices,
+        kind=kinds,
+        phase=st.sampled_from(["aggregated", "decode"]),
+        family=st.sampled_from(["calibrated", "theoretical"]),
+        convention=st.just("physical"),
+        serving_model=st.sampled_from(["waves", "seed002", "vllm", "sglang"]),
+    ),
+)
+def test_the_nearest_region_is_the_first_of_all_rows_in_order(chosen, subject):
+    rows = [region(**key, metric="tpot_exclusive_ms", points=10 + number) for number, key in enumerate(chosen)]
+    ranked = sorted((found, row.points) for row in rows if (found := rank(row, subject)) is not None)
+    shipped = [
+        ShippedDevice(device=name, calibrated_from=donor, calibrated_key="", theoretical_key="")
+        for name, donor in DONORS.items()
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        ship(patch, rows, shipped)
+        found = only(subject, "tpot_exclusive_ms")
+    if ranked:
+        assert found.points == ranked[0][1]  # each row has another number of points
+    else:
+        assert (found.region, found.note, found.points) == (None, NONE, 0)
+
+
+@given(values=st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50), share=st.floats(0, 100))
+def test_a_percentile_is_numpys(values, share):
+    assert percentile(sorted(values), share) == pytest.approx(np.percentile(values, share), rel=1e-9, abs=1e-6)
+
+
+def own(errors, *, engine="vllm", metric="ttft_ms", **changes):
+    """Own errors of h100_sxm, dense, aggregated."""
+    given_ = {"device": "h100_sxm", "kind": "dense", "phase": "aggregated", "family": "calibrated", **changes}
+    return [OwnError(engine=engine, metric=metric, error=error, **given_) for error in errors]
+
+
+def test_a_stores_own_points_come_first_when_they_are_enough(monkeypatch):
+    ship(monkeypatch, [region()])
+    errors = [-0.4, -0.1, 0.2, 0.3, 0.3]
+    found = only(SUBJECT, "ttft_ms", own(errors))
+    # sizes 10 20 30 30 40: median 30, 90th percentile 30 + 0.6 x 10; signed -40 -10 20 30 30: median 20
+    assert (found.median_ape_percent, found.p90_ape_percent, found.bias_percent) == (30.0, 36.0, 20.0)
+    assert found.region == "this store's own: h100_sxm, dense, aggregated, vllm"
+    assert (found.points, found.note) == (5, None)
+    assert only(SUBJECT, "ttft_ms", own(errors[: LEAST_POINTS - 1])).region == "h100_sxm, dense, aggregated, vllm"
+
+
+def test_own_points_of_another_engine_family_or_kind_are_not_of_this(monkeypatch):
+    ship(monkeypatch, [region()])
+    errors = [0.5] * 9
+    for other in (
+        own(errors, engine="sglang"), own(errors, family="theoretical"), own(errors, kind="moe"),
+        own(errors, device="h20"), own(errors, phase="decode"), own(errors, metric="tpot_exclusive_ms"),
+    ):  # fmt: skip
+        assert only(SUBJECT, "ttft_ms", other).points == 10
+
+
+def test_own_points_by_an_engine_stand_in_for_waves_only_before_another_device_and_say_so(monkeypatch):
+    waves = replace(SUBJECT, serving_model="waves")
+    carried = region(serving_model="waves", reach="donor", engine=ANY, points=77)
+    shipped = [ShippedDevice(device="h100_sxm", calibrated_from="h100_sxm", calibrated_key="", theoretical_key="")]
+    ship(monkeypatch, [carried], shipped)
+    assert only(waves, "ttft_ms").points == 77
+    found = only(waves, "ttft_ms", own([0.1] * 6))
+    assert (found.points, found.note) == (6, "by the closed loop of vllm, not waves")
+    ship(monkeypatch, [carried, region(serving_model="waves", engine=ANY, points=88)], shipped)
+    assert only(waves, "ttft_ms", own([0.1] * 6)).points == 88
+
+
+def test_what_the_measured_points_lack_is_said(monkeypatch):
+    shipped = ShippedDevice(device="h100_sxm", calibrated_from="h100_sxm", calibrated_key="abc", theoretical_key="def")
+    ship(monkeypatch, [region()], [shipped])
+    assert only(replace(SUBJECT, device_key="abc123"), "ttft_ms").note is None
+    other = "with the profile of h100_sxm that is shipped, not the one these numbers are of"
+    assert only(replace(SUBJECT, device_key="def123"), "ttft_ms").note == other
+    drafted = replace(SUBJECT, unmeasured=("drafted tokens",))
+    assert only(drafted, "ttft_ms").note == "no measured point has drafted tokens"
+    fitted = replace(SUBJECT, serving_model="vllm@0123abcd")
+    assert only(fitted, "ttft_ms").note == "by the engines that are shipped, not vllm@0123abcd"
+    empirical = replace(SUBJECT, family="empirical")
+    assert only(empirical, "ttft_ms").note == "by the calibrated family"
+    assert only(replace(SUBJECT, convention="upstream"), "ttft_ms").region is None
+
+
+def test_an_inclusive_tpot_has_an_error_of_its_own_where_there_are_prompts():
+    inclusive = replace(SUBJECT, tpot_rule="inclusive")
+    assert inclusive.metrics == ("tpot_inclusive_ms", "ttft_ms", "output_tokens_per_s")
+    assert replace(inclusive, phase="decode").metrics == METRICS["decode"] == ("tpot_exclusive_ms",)
+
+
+def test_the_shipped_summary_is_whole():
+    with SUMMARY.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with module.DEVICES.open(encoding="utf-8", newline="") as file:
+        donors = {row["device"]: row["calibrated_from"] for row in csv.DictReader(file)}
+    assert tuple(rows[0]) == Region.__slots__
+    names = Region.__slots__[: Region.__slots__.index("points")]
+    points = {tuple(row[name] for name in names): int(row["points"]) for row in rows}
+    assert len(points) == len(rows)
+    assert min(points.values()) >= LEAST_POINTS
+    assert {row["device"] for row in rows} <= donors.keys()
+    assert set(donors.values()) <= donors.keys()
+    kind = names.index("kind")
+    for key, count in points.items():
+        if key[kind] == ANY:  # no more than both kinds where both hold enough, and at least each
+            parts = [points.get((*key[:kind], part, *key[kind + 1 :]), 0) for part in ("dense", "moe")]
+            assert max(parts) <= count <= sum(max(part, LEAST_POINTS - 1) for part in parts)
+        measured = next(row for row in rows if tuple(row[name] for name in names) == key)
+        assert float(measured["median_ape_percent"]) <= float(measured["p90_ape_percent"])
+        assert abs(float(measured["bias_percent"])) <= float(measured["p90_ape_percent"])
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A store of a dense and a sparse model on a device of the ledger and on one that is in none."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('expected')}/store.sqlite"
+    records = [
+        scenario(model, workload, device, precision=PRECISIONS[0], plan=plan, phase=phase)
+        for model in (DENSE, MOE)
+        for workload in WORKLOADS[:2]
+        for device in (KNOWN, UNKNOWN)
+        for plan in PLANS[:3]
+        for phase in ("prefill", "decode", "aggregated")
+    ]
+    write_sweep(url, records, key="a", sizes=6)
+    return url, read_rows(url)
+
+
+def question_of(name, rows):
+    """A question that the report answers with rows of both devices."""
+    both = tuple(reference(next(row for row in rows if row["device"] == device)) for device in STORED_DEVICES)
+    options = {
+        "why": ReportOptions(probes=both),
+        "diff": ReportOptions(sweeps=("a" * 32, "a" * 32)),
+        "sensitivity": ReportOptions(vary=("memory",), mode="aggregated"),
+        "mix": ReportOptions(mix=tuple((label, 0.5) for label in WORKLOAD_LABELS), mode="aggregated"),
+    }
+    scope = Scope(workload=None if name in {"mix", "by-length"} else WORKLOAD_LABELS[0], models=(DENSE[0],))
+    limits = {"nearest": Limits(tpot_ms=1e-6)}.get(name, Limits(reserved_gib=0))
+    return Question(
+        report=name,
+        scope=Scope() if name in {"why", "diff"} else scope,
+        options=options.get(name, ReportOptions()),
+        pairs=PairOptions(num_devices=8) if name in {"compare", "pd-counts", "mix", "capacity"} else PairOptions(),
+        limits=Limits() if name in NOTHING_PREDICTED | {"why", "diff"} else limits,
+    )
+
+
+@pytest.mark.parametrize("name", sorted(REPORTS))
+def test_every_report_says_how_far_off_its_numbers_are_or_that_nobody_knows(name, stored):
+    url, rows = stored
+    with Session(parse_url(url)) as session:
+        answer = session.ask(question_of(name, rows))
+    assert answer.rows
+    if name in NOTHING_PREDICTED:
+        assert answer.expected_error == ()
+        return
+    device_of = {reference(row): row["device"] for row in rows}
+    places = [index for index, column in enumerate(answer.columns) if column.endswith("probe")]
+    shown = {device_of[row[place]] for row in answer.rows for place in places if row[place]}
+    shown = shown or set(STORED_DEVICES)  # why: both probes are named in its header
+    said = {one.subject.split(", ")[0]: one for one in answer.expected_error}
+    assert set(said) == shown
+    for one in answer.expected_error:
+        assert (one.region is None) == (one.median_ape_percent is None) == (one.points == 0)
+        assert one.region is not None or one.note == NONE
+        if one.subject.startswith(UNKNOWN[0]):
+            assert one.region is None
+
+
+def test_the_nearest_misses_are_what_an_answer_without_rows_is_about(stored):
+    with Session(parse_url(stored[0])) as session:
+        answer = session.ask(Question(limits=Limits(tpot_ms=1e-6), scope=Scope(devices=("h100_sxm",))))
+    assert answer.nearest
+    assert {one.subject.split(", ")[0] for one in answer.expected_error} == {"h100_sxm"}
+
+
+def test_a_definition_changes_which_error_of_tpot_is_meant(stored):
+    with Session(parse_url(stored[0])) as session:
+        for rule in ("inclusive", "exclusive"):
+            answer = session.ask(Question(definitions=Definitions(tpot=rule)))
+            assert {one.metric for one in answer.expected_error} == {
+                f"tpot_{rule}_ms",
+                "ttft_ms",
+                "output_tokens_per_s",
+            }
+
+
+def validated(url, errors, *, serving_model="vllm"):
+    """A store with an aggregated scenario, and points validated against it: (measured, predicted) by metric."""
+    record = scenario(DENSE, WORKLOADS[1], KNOWN, precision=PRECISIONS[0], plan=PLANS[0], phase="aggregated")
+    record = replace(record, subject=replace(record.subject, serving_model=serving_model))
+    write_sweep(url, [record], key="b", sizes=4)
+    nothing = dict.fromkeys(set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra"})
+    with open_store(url) as store:
+        for number, values in enumerate(errors):
+            key = f"{number:064x}"
+            measured = MeasurementRecord(**{**nothing, "key": key, "source": "own", "source_format": "own"})
+            put_measurements(store, [measured])
+            put_validations(
+                store,
+                [
+                    ValidationRecord(
+                        measurement_key=key, metric=metric, scenario_key=record.key, batch_size=2, measured=pair[0],
+                        predicted=pair[1], region=f"h100_sxm, dense, {serving_model}, aggregated, batch 1-8, input < 2k",
+                    )
+                    for metric, pair in values.items()
+                ],
+            )  # fmt: skip
+
+
+def test_own_validations_are_read_from_the_store_and_answer_first(store_url):
+    # The output is 1,024 tokens: 1,024 + 1,023 x 1 = 2,047 measured, 2,048 + 1,023 x 2 = 4,094 predicted: twice.
+    validated(store_url, [{"ttft_ms": (1024.0, 2048.0), "tpot_exclusive_ms": (1.0, 2.0)}] * LEAST_POINTS)
+    location = parse_url(store_url)
+    with read_transaction(location) as transaction:
+        found = own_errors(transaction, {"h100_sxm"})
+        assert own_errors(transaction, {"h20"}) == own_errors(transaction, set()) == []
+    by_metric = {one.metric: one.error for one in found}
+    assert len(found) == 4 * LEAST_POINTS
+    assert by_metric == {
+        "ttft_ms": 1.0, "tpot_exclusive_ms": 1.0, "tpot_inclusive_ms": pytest.approx(1.0),
+        "output_tokens_per_s": pytest.approx(-0.5),
+    }  # fmt: skip
+    with Session(location) as session:
+        answer = session.ask(Question(limits=Limits(reserved_gib=0)))
+    assert [one.metric for one in answer.expected_error] == ["tpot_inclusive_ms", "ttft_ms", "output_tokens_per_s"]
+    assert {one.region for one in answer.expected_error} == {"this store's own: h100_sxm, dense, aggregated, vllm"}
+    assert [one.median_ape_percent for one in answer.expected_error] == [100.0, 100.0, 50.0]
+    assert [one.bias_percent for one in answer.expected_error] == [100.0, 100.0, -50.0]
+
+
+def test_points_that_no_engine_served_are_no_probes_errors(sqlite_url):
+    validated(sqlite_url, [{"ttft_ms": (1.0, 9.0)}] * LEAST_POINTS, serving_model="waves")
+    with read_transaction(parse_url(sqlite_url)) as transaction:
+        assert own_errors(transaction, {"h100_sxm"}) == []
