@@ -38,6 +38,9 @@ def calibrate(  # noqa: PLR0917  one parameter an option
         list[Path] | None,
         typer.Option(help="with --serving: files to import and fit to [default: every stored point]"),
     ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="with --serving: only points with this in their device, model or version")
+    ] = None,
     budget: Annotated[float, typer.Option("--budget", "--seconds", help="seconds to measure")] = 60.0,
     profile: Annotated[
         Path | None,
@@ -52,9 +55,11 @@ def calibrate(  # noqa: PLR0917  one parameter an option
     if serving:
         if kernels is not None or measure is not None:
             raise InputError("--serving fits an engine: --kernels and --measure fit a device")
-        return _serving(device, measurements or [], profile, format_, store)
-    if measurements:
-        raise InputError("--measurements are for --serving", hint="kernels of a device: --kernels DIR_OR_FILE")
+        return _serving(device, measurements or [], only or [], profile, format_=format_, store=store)
+    if measurements or only:
+        raise InputError(
+            "--measurements and --only are for --serving", hint="kernels of a device: --kernels DIR_OR_FILE"
+        )
     return _device(device, kernels, measure, budget, profile, format_=format_, store=store)
 
 
@@ -98,11 +103,17 @@ def _device(
 
 
 def _serving(
-    engine: str | None, measurements: list[Path], profile: Path | None, format_: str, store: str | None
+    engine: str | None,
+    measurements: list[Path],
+    only: list[str],
+    profile: Path | None,
+    *,
+    format_: str,
+    store: str | None,
 ) -> int:
     from cli.flows.serving_fit import COLUMNS, fit_serving
 
-    kept = fit_serving(engine, measurements, profile, store)
+    kept = fit_serving(engine, measurements, profile, store, only=only)
     write_rows(COLUMNS, kept.rows(), format_)
     for problem in kept.problems:
         say(f"{problem.where}: {problem.what}")

@@ -25,6 +25,7 @@ from store.location import parse_url
 from store.measurements import get_measurements, put_measurements
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
+from store.records import MeasurementRecord
 
 COLUMNS = ("metric", "stage", "points", "median_ape_percent", "mean_ape_percent", "p90_ape_percent", "bias_percent")
 
@@ -58,9 +59,17 @@ class KeptFit:
         return [(name, getattr(before, name), getattr(after, name)) for name in moved]
 
 
-def fit_serving(engine: str | None, files: Sequence[Path], output: Path | None, store_url: str | None) -> KeptFit:
+def fit_serving(
+    engine: str | None,
+    files: Sequence[Path],
+    output: Path | None,
+    store_url: str | None,
+    *,
+    only: Sequence[str] = (),
+) -> KeptFit:
     """Fit `engine` (a name, or a profile's file to start from; by default the only one measured) to the points of
-    `files`, which are imported too, or else to all that the store holds. Never writes over a file."""
+    `files`, which are imported too, or else to all that the store holds; of these to those with every text of `only`
+    in their device, model or engine version. Never writes over a file."""
     start = None if engine is None or engine in list_engines() else _start_from_file(engine)
     location = parse_url(store_url)
     found = read_files(files) if files else None
@@ -69,7 +78,8 @@ def fit_serving(engine: str | None, files: Sequence[Path], output: Path | None, 
     with open_store(store_url) as store:
         if found is not None:
             put_measurements(store, found.records)
-        records = get_measurements(store) if found is None else list(found.records)
+        every = get_measurements(store) if found is None else found.records
+        records = [one for one in every if _matches(one, only)]
         name = engine if start is None else (start.name if start.name in list_engines() else None)
         points = served_points(records, name)
         chosen = start or engine_profile(points.engine)
@@ -83,6 +93,11 @@ def fit_serving(engine: str | None, files: Sequence[Path], output: Path | None, 
     return KeptFit(
         fit=fit, output=target, version=version, read=len(records), problems=() if found is None else found.problems
     )
+
+
+def _matches(record: MeasurementRecord, only: Sequence[str]) -> bool:
+    known = [str(value).lower() for value in (record.device, record.model, record.engine_version) if value]
+    return all(any(text.lower() in value for value in known) for text in only)
 
 
 def _start_from_file(engine: str) -> EngineProfile:

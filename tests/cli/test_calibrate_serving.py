@@ -140,6 +140,22 @@ def test_the_same_points_are_the_same_version_and_others_the_next(points, tmp_pa
     # Without files: every stored point, of both servers.
     outcome = sweepdb(["calibrate", "vllm", "--serving", "--profile", str(tmp_path / "both.yaml")], url)
     assert "40 of 42 points of vllm used" in outcome.err
+    # Of one server, told by its model and device; all are.
+    outcome = sweepdb(
+        [
+            "calibrate",
+            "vllm",
+            "--serving",
+            "--only",
+            "qwen3-0.6b",
+            "--only",
+            "H100",
+            "--profile",
+            str(tmp_path / "h.yaml"),
+        ],
+        url,
+    )
+    assert "40 of 42 points of vllm used" in outcome.err
     # From a profile: it keeps its name, its budget and its client.
     start = tmp_path / "start.yaml"
     start.write_text("name: ours\nadmission: mixed\nprofile: {token_budget: 2048}\nclient: {prompts_per_user: 4}\n")
@@ -153,10 +169,11 @@ def test_the_same_points_are_the_same_version_and_others_the_next(points, tmp_pa
     ("arguments", "said"),
     [
         ("--serving --kernels x", "--serving fits an engine"),
-        ("h100_sxm --measurements x", "--measurements are for --serving"),
+        ("h100_sxm --measurements x", "--measurements and --only are for --serving"),
         ("--serving nobody --measurements {points}", "unknown engine 'nobody'"),
         ("--serving --measurements {points}", "points of several engines: sglang (1 points), vllm (20 points)"),
         ("--serving sglang --measurements {points}", "1 points of sglang are left: a fit needs at least 10"),
+        ("--serving vllm --measurements {points} --only a100", "0 points of vllm are left: a fit needs at least 10"),
         ("--serving vllm --measurements {points} --profile {points}", "is there already"),
         ("--serving vllm --measurements {nothing}", "no such file"),
     ],
