@@ -35,6 +35,7 @@ SOURCE_YEARS: Mapping[str, int] = {"argonne-lcf/LLM-Inference-Bench": 2024, "Mut
 LAST_YEAR_WITHOUT_GRAPHS = 2023
 LAST_YEAR_OF_OLD_ENGINES = 2024
 SATURATED = "saturated"  # everything is asked for at once, and the memory decides how many are served together
+AT_ONCE = "all requests at once"  # so that the number beside them is of requests, not of users
 # Tables of NVIDIA run its published checkpoints, whose narrow weights come with eight-bit keys and values.
 NARROW_KEYS = re.compile(r"NVIDIA/TensorRT-LLM docs/|docs\.nvidia\.com/nim/")
 NARROW = re.compile(r"fp8|fp4")
@@ -61,6 +62,7 @@ class Deployment:
     token_budget: int | None = None  # a launch flag; None is the engine's own
     wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
     saturated: bool = False  # users are as many as the memory is estimated to hold
+    requests: int | None = None  # all there are, asked at once; those that do not fit wait
     batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
     instances: int = 1  # that decode
@@ -131,8 +133,10 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         linear=extra.get("gemm_quant_mode"),
         experts=extra.get("moe_quant_mode"),
     )
-    if saturated:
-        users = _saturated(model, device, formats, plan, input_length + output_length)
+    requests = round(users) if AT_ONCE in notes else None
+    if saturated or requests is not None:
+        fitting = _saturated(model, device, formats, plan, input_length + output_length)
+        users = min(users, fitting) if requests is not None else fitting
     return Deployment(
         model_name=model_name,
         model=model,
@@ -149,6 +153,7 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
         saturated=saturated,
+        requests=requests,
         batched=extra.get("value_scope") == "batch_total",
         transferred="TTFT includes" in notes and "KV transfer" in notes,
         transfer_bytes_per_s=_line_rate(notes),

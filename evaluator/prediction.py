@@ -163,6 +163,8 @@ def predictions(
         }
     ttft, tpot = _closed(deployment, table, engine, prompts)
     cycle = ttft + (outputs - 1) * tpot
+    if deployment.requests is not None:
+        return _all_at_once(deployment, table, engine, deployment.requests)
     return {
         "ttft_ms": MS * ttft,
         "tpot_exclusive_ms": MS * tpot,
@@ -171,6 +173,15 @@ def predictions(
         "requests_per_s": deployment.users / cycle,
         "kv_transfer_ms": MS * transfer,
     }
+
+
+def _all_at_once(deployment: Deployment, table: StepTable, engine: EngineProfile, requests: int) -> dict[str, float]:
+    """Rates of a run in which every request is there from the start and takes a place as one falls free. Latencies are
+    left out: they hold the wait for a place."""
+    of_replica = -(-requests // deployment.plan.dp)
+    loop = replace(loop_of(deployment), users=min(deployment.users_of_replica, of_replica), prompts=of_replica)
+    whole = simulate(table, engine, loop).makespan_s
+    return {"requests_per_s": requests / whole, "output_tokens_per_s": requests * deployment.output_length / whole}
 
 
 def _closed(

@@ -227,6 +227,14 @@ def test_everything_asked_for_at_once_is_as_many_as_fit():
     assert rule_of(pipeline) == "saturated pipeline: stages that work on different requests are not played"
 
 
+def test_a_number_of_requests_is_no_number_of_users():
+    notes = {"notes": "vllm bench serve, all requests at once (infinite rate); cmd: vllm serve"}
+    found = deployment_of(record(concurrency=500.0, input_length=3996.0, output_length=200.0, extra=notes))
+    assert found.requests == 500
+    assert 20 < found.users < 60  # 32 GB of weights and 262,144 B a token leave room for some forty
+    assert deployment_of(record()).requests is None
+
+
 def test_attention_data_parallelism_that_a_note_states():
     notes = "trtllm-bench throughput, all requests queued; MoE run with enable_attention_dp, ep_size not given in table"
     found = deployment_of(record(model="Qwen3-235B-A22B", decode=SideRecord(tp=8), extra={"notes": notes}))

@@ -89,6 +89,18 @@ def test_one_user_alone():
     assert found["requests_per_s"] == pytest.approx(1 / 0.061)
 
 
+def test_requests_that_are_all_there_take_places_as_they_fall_free():
+    # One place: 11 ms of prompt and ten steps of 5 ms each, one after the other.
+    found = predictions(deployment(users=1, requests=3), TABLE, BARE)
+    assert found == {
+        "requests_per_s": pytest.approx(3 / (3 * 0.061)),
+        "output_tokens_per_s": pytest.approx(11 / 0.061),
+    }
+    # Four places for four: their prompts in two steps of 22 ms, then ten steps of 8 ms.
+    found = predictions(deployment(users=4, requests=4), TABLE, BARE)
+    assert found["requests_per_s"] == pytest.approx(4 / (0.044 + 0.080))
+
+
 def test_launch_flags_of_a_deployment():
     assert as_launched(deployment(), BARE) is BARE
     assert as_launched(deployment(token_budget=512), BARE).token_budget == 512
