@@ -136,9 +136,13 @@ class _Play:
             self.busy.extend(bytes(room + len(self.busy)))
             self.last_tokens += [0] * (len(self.busy) - len(self.last_tokens))
         busy, last_tokens = self.busy, self.last_tokens
-        for output in self.outputs[first : self.begun]:
-            busy[base + output] = 1
-            last_tokens[base + output] += 1
+        if self.rules.shortest >= 1.0:  # all alike
+            busy[base + self.longest] = 1
+            last_tokens[base + self.longest] += self.begun - first
+        else:
+            for output in self.outputs[first : self.begun]:
+                busy[base + output] = 1
+                last_tokens[base + output] += 1
         if busy[self.step]:  # answers of one token
             self._retire()
 
