@@ -141,17 +141,24 @@ def _groups(
 ) -> Iterator[str]:
     if "question_group" not in columns:
         yield "\n"
-        yield from _table(columns, rows, shown)
+        yield from _table(columns, rows, shown, _called(answer))
         return
     position = columns.index("question_group")
     for group in dict.fromkeys(row[position] for row in rows):
         yield f"\n{answer.scope[int(str(group))]}\n"
         mine = [row for row in rows if row[position] == group]
-        yield from _table(columns, mine, shown, turned=answer.report in TURNED and columns == answer.columns)
+        yield from _table(
+            columns, mine, shown, _called(answer), turned=answer.report in TURNED and columns == answer.columns
+        )
 
 
 def _table(
-    columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str] | None, *, turned: bool = False
+    columns: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    shown: Sequence[str] | None,
+    called: Mapping[str, str],
+    *,
+    turned: bool = False,
 ) -> Iterator[str]:
     names, held = list(columns), [list(row) for row in rows]
     if "memory_free_bytes" in names:
@@ -164,7 +171,7 @@ def _table(
     if shown is not None or turned:  # what no row has is no column of a person's table
         chosen = [name for name in chosen if any(row[names.index(name)] is not None for row in held)]
     indices = [names.index(name) for name in chosen]
-    heads = [{"rate": "tokens_per_s"}.get(name, name) for name in chosen]
+    heads = [called.get(name, name) for name in chosen]
     cells = [[_number_of(row[index], names[index]) for index in indices] for row in held]
     if turned:
         heads, cells = (
@@ -172,6 +179,13 @@ def _table(
             [list(line) for line in zip(heads, *cells, strict=True)][1:],
         )
     yield from table_lines(heads, cells)
+
+
+def _called(answer: Answer) -> Mapping[str, str]:
+    """What a table calls columns whose meaning only the question knows."""
+    vary = answer.question.options.vary
+    grid = {name: f"{limit}_limit" for name, limit in zip(("first_limit", "second_limit"), vary, strict=False)}
+    return {"rate": "tokens_per_s", **(grid if len(vary) == 2 else {})}
 
 
 def _number_of(value: object, name: str) -> object:

@@ -96,7 +96,7 @@ def _header_lines(column: str, widest: int = 12) -> list[str]:
     """A long name is broken at underscores so that it does not widen its column."""
     lines, current = [], ""
     for part in column.split("_"):
-        if current and len(current) + len(part) >= widest:
+        if current and len(current) + len(part) >= widest and len(part) > 1:
             lines.append(current + "_")
             current = part
         else:

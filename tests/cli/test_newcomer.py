@@ -324,3 +324,9 @@ def test_voiding_one_of_two_sweeps_that_asked_alike_says_what_stays(example_copy
     )
     # Then nobody else asks for what the other one asked for.
     assert "stay visible" not in sweepdb(["void", newest["sweep"], "--reason", "test"], example_copy).err
+
+
+def test_a_grid_of_two_limits_names_them(example_store):
+    table = sweepdb("query sensitivity --vary tpot,ttft --steps 2", example_store).out
+    (heads,) = [line for line in table.splitlines() if "batch_size" in line]
+    assert heads.split()[:2] == ["tpot_limit", "ttft_limit"]
