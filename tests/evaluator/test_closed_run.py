@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.evaluate import assumptions_of, batch_source, cost_model, evaluate_scenario
+from evaluator.identity import RecordBuilder
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.probe_block import ProbeBlock
@@ -97,6 +98,18 @@ def test_one_user_without_host_time_is_the_kernels_of_the_same_scenario(served):
     assert engine.tpot_exclusive_ms[0] == pytest.approx(expected, rel=2e-3)
     alone = block(scenario(model, engine=KERNELS_ALONE, workload=workload, phase="decode"), [1])
     assert alone.tpot_exclusive_ms[0] == pytest.approx(engine.tpot_exclusive_ms[0], rel=2e-3)
+
+
+def test_a_fitted_again_engine_is_another_scenario_of_one_subject():
+    def record(engine: EngineProfile):
+        return RecordBuilder().scenario("some/name", scenario(engine=engine), compile=True)
+
+    before, after = record(ENGINE), record(with_numbers(ENGINE, {"request_ms": 8.0}))
+    assert before.subject.key == after.subject.key
+    assert before.key != after.key
+    assert record(replace(ENGINE, client=Client(shortest=0.9))).key not in {before.key, after.key}
+    # The workload's token budget counts, so the profile's own changes no number and no key.
+    assert record(with_numbers(ENGINE, {"token_budget": 100})).key == before.key
 
 
 def test_the_engine_and_its_numbers_are_among_the_assumptions():
