@@ -21,6 +21,7 @@ from store.errors import InputError
 EVERY_UP_TO = 16
 GROWTH = 1.15
 BEND = 0.01  # log TTFT off the line between its neighbours, from which the sizes around it are played too
+MOST_STEPS = 5_000_000  # with prompts in them, of one size: some seconds
 _WAVES = "--serving-model waves"
 
 
@@ -125,6 +126,13 @@ def _table(run: Run, engine: EngineProfile, sequences: int) -> StepTable:
     error = refusal(scenario, source)
     if error is not None or not isinstance(source, FixedLengths):
         raise error or InputError(f"{scenario.serving_model} serves one prompt length")
+    steps = sequences * engine.client.prompts_per_user * source.new_tokens // engine.token_budget
+    if steps > MOST_STEPS:
+        raise InputError(
+            f"{sequences} users with prompts of {source.new_tokens} tokens are {steps:,} steps of"
+            f" {engine.token_budget} tokens",
+            hint="a larger --max-batched-tokens, or a smaller --batch-range",
+        )
     mean = (1.0 + engine.client.shortest) / 2
     extents = TableExtents(
         input_length=source.new_tokens,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -93,7 +94,7 @@ class _Play:
         self.steps: list[int] = []
         self.step = self.position = self.begun = self.active = 0
         self.arrived = min(rules.users, self.count)
-        self.last_tokens: list[int] = []
+        self.last_tokens: defaultdict[int, int] = defaultdict(int)
         self.busy = bytearray()
 
     def prefill_first(self) -> None:
@@ -134,7 +135,6 @@ class _Play:
         room = base + self.longest + 1 - len(self.busy)
         if room > 0:
             self.busy.extend(bytes(room + len(self.busy)))
-            self.last_tokens += [0] * (len(self.busy) - len(self.last_tokens))
         busy, last_tokens = self.busy, self.last_tokens
         if self.rules.shortest >= 1.0:  # all alike
             busy[base + self.longest] = 1
@@ -158,8 +158,8 @@ class _Play:
 
     def _retire(self) -> None:
         """Every request whose last token is out asks again."""
-        ended = self.last_tokens[self.step]
-        self.busy[self.step] = self.last_tokens[self.step] = 0
+        ended = self.last_tokens.pop(self.step)
+        self.busy[self.step] = 0
         self.active -= ended
         self.arrived = min(self.arrived + ended, self.count)
 
