@@ -206,10 +206,10 @@ def test_prompts_of_every_batch_at_once_are_those_of_each_batch_played(length: i
 
 @pytest.mark.parametrize("phase", ["aggregated", "prefill"])
 def test_a_budget_that_no_server_has_is_refused_before_it_is_played(phase):
-    tiny = replace(scenario(phase=phase), workload=Workload(input_length=3584, output_length=9.0, max_batched_tokens=1))
+    tiny = replace(scenario(phase=phase), workload=Workload(input_length=3584, output_length=9.0, max_batched_tokens=8))
     assert block(tiny, [1]).ttft_ms[0] > 0
-    with pytest.raises(InputError, match="steps of 1 tokens") as refused:
-        block(tiny, [200])
+    with pytest.raises(InputError, match="steps of 8 tokens") as refused:
+        block(tiny, [2000])
     assert "--max-batched-tokens" in (refused.value.hint or "")
 
 
