@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from cli.options import FormatOption, StoreOption
+from cli.options import FormatOption, OutputOption, StoreOption
 from cli.output import check_format, say, write_rows
 from store.errors import StoreError
 
@@ -54,16 +54,16 @@ def current(store: StoreOption = None) -> int:
     return 0
 
 
-def check(format_: FormatOption = "table", store: StoreOption = None) -> int:
+def check(format_: FormatOption = "table", output: OutputOption = None, store: StoreOption = None) -> int:
     """Check the whole store, its snapshots included."""
-    check_format(format_, None)
+    check_format(format_, output)
     from store.checking import check_store
     from store.location import parse_url
 
     report = check_store(parse_url(store))
     columns = ("store", "revision", "sweeps", "scenarios", "blocks", "probes", "snapshot_probes", "faults")
     values = [getattr(report, name) for name in columns[:-1]]
-    write_rows(columns, [[*values, list(report.faults) if format_ != "table" else len(report.faults)]], format_)
+    write_rows(columns, [[*values, list(report.faults) if format_ != "table" else len(report.faults)]], format_, output)
     for fault in report.faults:
         say(f"fault: {fault}")
     if not report.whole:

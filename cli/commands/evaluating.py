@@ -88,7 +88,7 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     ttft_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
     tpot_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
     reserved_memory_gb: Annotated[str | None, typer.Option(hidden=True)] = None,
-    format_: FormatOption = "table",
+    format_: Annotated[str, typer.Option("--format", help="table or json")] = "table",
     store: StoreOption = None,
 ) -> int:
     """Evaluate every plan and batch size, and store every point."""

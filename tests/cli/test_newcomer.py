@@ -330,3 +330,14 @@ def test_a_grid_of_two_limits_names_them(example_store):
     table = sweepdb("query sensitivity --vary tpot,ttft --steps 2", example_store).out
     (heads,) = [line for line in table.splitlines() if "batch_size" in line]
     assert heads.split()[:2] == ["tpot_limit", "ttft_limit"]
+
+
+def test_a_check_goes_into_a_file_as_any_rows_do(tmp_path, example_store):
+    file = tmp_path / "check.csv"
+    assert sweepdb(f"db check --format csv --output {file}", example_store).code == 0
+    assert file.read_text(encoding="utf-8").startswith("store,revision,")
+
+
+def test_evaluate_offers_the_formats_it_takes():
+    assert "table or json" in " ".join(sweepdb("evaluate --help").out.split())
+    assert "is not one of table, json" in sweepdb(f"{EVALUATE} --input-length 1 --output-length 1 --format csv").err
