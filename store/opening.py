@@ -14,6 +14,7 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 
 from store.errors import StoreError
 from store.faults import store_faults
+from store.interrupts import interrupts_held
 from store.location import StoreLocation, parse_url
 from store.presence import Presence
 from store.reading import BUSY_TIMEOUT_S, connect_sqlite, read_store_id
@@ -62,10 +63,12 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        """Write inside one transaction; what it did is durable when the block has ended, and undone if it raised."""
+        """Write inside one transaction; what it did is durable when the block has ended, and undone if it raised.
+
+        ^C waits for the end of the block."""
         if self.read_only:
             raise StoreError(f"The store {self.location.display} was opened for reading only.")
-        with store_faults(self.location), self.engine.connect() as connection, connection.begin():
+        with interrupts_held(), store_faults(self.location), self.engine.connect() as connection, connection.begin():
             # Somebody may have upgraded the store since it was opened.
             found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one()
             check_revision(self.location, found)
