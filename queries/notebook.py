@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import fields
 from typing import Any
 
@@ -26,6 +27,13 @@ _RULES = {
     "allocation": "allocation",
     "kv_charge": "kv_charge",
 }
+
+
+def _unknown_option(option: str, report: str) -> InputError:
+    known = [*_LIMITS, *_RULES, "preset", "model", "device", "top", "rank_by"]
+    known += [item.name for kind in (Scope, PairOptions, ReportOptions) for item in fields(kind)]
+    nearest = difflib.get_close_matches(option, known, n=3, cutoff=0.5)
+    return InputError(f"unknown option {option!r} of {report}", hint=f"nearest: {', '.join(nearest or sorted(known))}")
 
 
 class Notebook:
@@ -132,7 +140,7 @@ class Notebook:
         if "device" in given:
             scope["devices"] = (given.pop("device"),)
         if given:
-            raise InputError(f"unknown option {min(given)!r} of {name}")
+            raise _unknown_option(min(given), name)
         definitions = {**{item.name: getattr(preset, item.name) for item in fields(Definitions)}, **rules}
         return self._session.ask(
             Question(

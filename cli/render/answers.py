@@ -33,7 +33,7 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
         yield from _groups(answer.nearest_columns, nearest, answer, None if wide else NEAREST)
     else:
         yield "\n(no rows)\n"
-    notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer), *price_notes(answer))))
+    notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer), *price_notes(answer), *memory_notes(answer))))
     if notes:
         yield "\n"
     for note in notes:
@@ -46,8 +46,26 @@ def with_relaxed(
     """Nearest misses with `relax_to` in the digits that admit them; other rows as they are."""
     if "relax_to" not in columns:
         return rows
-    place, limits = columns.index("relax_to"), answer.question.limits
-    return [(*row[:place], relaxed_to(dict(zip(columns, row, strict=True)), limits), *row[place + 1 :]) for row in rows]
+    told = []
+    for row in rows:
+        named = dict(zip(columns, row, strict=True))
+        named["relax_to"] = relaxed_to(named, answer.question.limits)
+        if named["relax_to"] is None:
+            named["admitted_then"] = None
+        told.append(tuple(named.values()))
+    return told
+
+
+def memory_notes(answer: Answer) -> Iterator[str]:
+    """A row that no reserve admits needs another deployment, not another limit."""
+    of_nearest = answer.report == "nearest"
+    columns = answer.columns if of_nearest else answer.nearest_columns
+    rows = with_relaxed(columns, answer.rows if of_nearest else answer.nearest, answer)
+    if rows and all(row[columns.index("relax_to")] is None for row in rows):
+        yield (
+            "note: none of these fits even with no memory reserved: evaluate more devices an instance (--num-devices),"
+            " a larger device, or a smaller format (--quantize-linear-action FP8)"
+        )
 
 
 def shortened(answer: Answer, rows_a_group: int) -> Answer:

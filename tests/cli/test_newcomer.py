@@ -341,3 +341,15 @@ def test_a_check_goes_into_a_file_as_any_rows_do(tmp_path, example_store):
 def test_evaluate_offers_the_formats_it_takes():
     assert "table or json" in " ".join(sweepdb("evaluate --help").out.split())
     assert "is not one of table, json" in sweepdb(f"{EVALUATE} --input-length 1 --output-length 1 --format csv").err
+
+
+def test_what_does_not_fit_with_no_reserve_is_not_told_to_relax_it(tmp_path):
+    url = f"sqlite:///{tmp_path}/s.sqlite"
+    evaluate = (
+        "evaluate meta-llama/Llama-3.1-405B --num-devices 2 --input-length 100 --output-length 10 --mode aggregated"
+    )
+    assert sweepdb(f"{evaluate} --batch-range 1", url).code == 2
+    table = sweepdb("query best", url).out
+    assert "note: none of these fits even with no memory reserved: evaluate more devices" in table
+    assert "relax" not in table
+    assert "admitted" not in table

@@ -538,3 +538,9 @@ def test_a_header_lists_the_parameters_and_columns_duckdb_sees(name, notebook, s
     explained = {column.name for column in asked.columns}
     assert len(columns) == len(set(columns))
     assert explained <= set(columns)
+
+
+def test_a_misspelt_keyword_names_the_nearest(notebook):
+    with pytest.raises(InputError, match="unknown option 'tpot_limit' of best") as caught:
+        notebook.best(tpot_limit=30)
+    assert "tpot_limits" in caught.value.hint
