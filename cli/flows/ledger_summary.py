@@ -44,6 +44,7 @@ PHASES: Mapping[str, Phase] = {
     "prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode",
 }  # fmt: skip
 METRIC_NAMES = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "output_tokens_per_s")
+SHOWN_AS = {"prefill_latency_ms": "ttft_ms"}
 MS = 1000.0
 KEY_LENGTH = 12
 Values = dict[str, float]
@@ -126,7 +127,8 @@ def errors_of(points: Sequence[Point], variant: Variant) -> Iterator[Error]:
             values = probe_values(point, block, batches.index(point.batch_size))
             for metric, measured in measured_values(point, scenario).items():
                 if metric in values:
-                    yield Error(variant=variant, point=point, metric=metric, error=values[metric] / measured - 1.0)
+                    error = values[metric] / measured - 1.0
+                    yield Error(variant=variant, point=point, metric=SHOWN_AS.get(metric, metric), error=error)
 
 
 def scenario_of(point: Point, variant: Variant) -> Scenario | None:
@@ -169,10 +171,10 @@ def _captured(request: CaptureRequest) -> OperatorSet:
 
 
 def probe_values(point: Point, block: ProbeBlock, index: int) -> Values:
-    """Values of one probe by the names of the summary. A prefill instance's first tokens are those of a whole batch."""
+    """Values of one probe by the names of the summary, and until the last prompt of a batch has its first token."""
     users = point.deployment.users
     if point.phase == "prefill":
-        return {"ttft_ms": float(block.makespan_ms[index])}
+        return {"ttft_ms": float(block.ttft_ms[index]), "prefill_latency_ms": float(block.makespan_ms[index])}
     tpot = float(block.tpot_exclusive_ms[index])
     if point.phase == "decode":
         return {"tpot_exclusive_ms": tpot}
@@ -189,7 +191,8 @@ def measured_values(point: Point, scenario: Scenario) -> Values:
     """What was measured, by the names of the summary: as stated, or from both latencies of a closed loop."""
     found = central_metrics(point.record.metrics)
     if point.phase == "prefill":
-        return _renamed(found, {"ttft_ms": "ttft_ms", "prefill_latency_ms": "ttft_ms"})
+        alone = {} if point.deployment.transferred else {"ttft_ms": "ttft_ms"}  # no probe moves keys and values
+        return _renamed(found, {**alone, "prefill_latency_ms": "prefill_latency_ms"})
     if point.phase == "decode":
         return _renamed(found, {"tpot_exclusive_ms": "tpot_exclusive_ms", "decode_step_ms": "tpot_exclusive_ms"})
     if point.deployment.batched and scenario.engine is not None:

@@ -128,13 +128,19 @@ def test_values_of_a_probe_by_phase():
         "ttft_ms": 250.0, "tpot_exclusive_ms": 8.0, "tpot_inclusive_ms": 10.0,
         "output_tokens_per_s": pytest.approx(1600.0),
     }  # fmt: skip
-    assert probe_values(point(mode="prefill"), Block(), 0) == {"ttft_ms": 300.0}
+    assert probe_values(point(mode="prefill"), Block(), 0) == {"ttft_ms": 200.0, "prefill_latency_ms": 300.0}
     assert probe_values(point(mode="decode"), Block(), 0) == {"tpot_exclusive_ms": 5.0}
 
 
 def test_phases_alone_are_measured_by_their_own_names():
     prompts = point(mode="prefill", metrics={"prefill_latency_ms": 80.0})
-    assert measured_values(prompts, scenario_of(prompts, WAVES)) == {"ttft_ms": 80.0}
+    assert measured_values(prompts, scenario_of(prompts, WAVES)) == {"prefill_latency_ms": 80.0}
+    (error,) = errors_of([prompts], WAVES)
+    assert error.metric == "ttft_ms"  # the only latency that an answer shows of a prefill instance
+    first = point(mode="prefill", metrics={"ttft_ms": 80.0})
+    assert measured_values(first, scenario_of(first, WAVES)) == {"ttft_ms": 80.0}
+    moved = replace(first, deployment=replace(first.deployment, transferred=True))
+    assert measured_values(moved, scenario_of(first, WAVES)) == {}
     steps = point(mode="decode", metrics={"decode_step_ms": 12.0})
     assert measured_values(steps, scenario_of(steps, WAVES)) == {"tpot_exclusive_ms": 12.0}
 

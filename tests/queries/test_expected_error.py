@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from queries.expected_error import (
     expected_errors,
     percentile,
 )
+from queries.ledger_page import ledger_page
 from queries.library import reports
 from queries.question import Definitions, Limits, PairOptions, Question, ReportOptions, Scope
 from queries.session import Session
@@ -226,6 +228,25 @@ def test_the_shipped_summary_is_whole():
         measured = next(row for row in rows if tuple(row[name] for name in names) == key)
         assert float(measured["median_ape_percent"]) <= float(measured["p90_ape_percent"])
         assert abs(float(measured["bias_percent"])) <= float(measured["p90_ape_percent"])
+
+
+def test_the_reference_page_is_what_the_summary_says():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "expected-errors.md").read_text(encoding="utf-8")
+    assert page == ledger_page()
+
+
+def test_a_cell_of_the_reference_page_is_a_row_of_the_summary(monkeypatch):
+    rows = [
+        region(metric="ttft_ms", median_ape_percent=27.4, p90_ape_percent=61.5, bias_percent=-12.4, points=7, pairs=3),
+        region(metric="output_tokens_per_s", median_ape_percent=8.0, p90_ape_percent=9.0, bias_percent=3.0, points=9),
+        region(engine=ANY),
+        region(reach="donor", kind=ANY),
+    ]
+    shipped = [{name: str(getattr(row, name)) for name in Region.__slots__} for row in rows]
+    monkeypatch.setattr("queries.ledger_page.shipped_regions", lambda: shipped)
+    *_, rule, cells = ledger_page().splitlines()
+    assert set(rule) == {"|", "-"}
+    assert cells == "| h100_sxm | dense | aggregated | vllm | 7 | 3 |  |  | 27 / 62, -12 | 8 / 9, +3 |"
 
 
 @pytest.fixture(scope="module")
