@@ -41,12 +41,23 @@ SHOWN: Mapping[str, Sequence[str]] = {
 _COUNTED = ("rank", "prefill_instances", "prefill_plan", "ttft_ms", "decode_instances", "decode_plan", "tpot_ms",
             "devices_idle", "system_qps", *_PROBES)  # fmt: skip
 _TRANSFER = ("kv_transfer_ms", "transfer_hides")
+_LIMITED = ("best", "decode", "devices", "nearest")  # their rows have both columns
 TURNED = frozenset({"compare"})  # two rows of many columns: a line a column
+
+
+def with_limited(columns: Sequence[str], answer: Answer) -> Sequence[str]:
+    """The columns with those of rarer limits that were asked, before the reference of the row."""
+    limits = answer.question.limits
+    asked = (("e2e_ms", limits.e2e_ms), ("tokens_per_s_per_user", limits.min_tokens_per_s_per_user))
+    added = [name for name, value in asked if value is not None and name not in columns]
+    return (*columns[:-1], *added, columns[-1])
 
 
 def shown_columns(answer: Answer) -> Sequence[str] | None:
     """The columns of a report's default table, None for all of them."""
     pairs, columns = answer.question.pairs, SHOWN.get(answer.report)
+    if columns is not None and answer.report in _LIMITED:
+        columns = with_limited(columns, answer)
     by_device = answer.report == "devices" and answer.question.options.mode == "pd"
     if not by_device and answer.report != "pd-ratio":
         return columns

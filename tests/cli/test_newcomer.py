@@ -353,3 +353,12 @@ def test_what_does_not_fit_with_no_reserve_is_not_told_to_relax_it(tmp_path):
     assert "note: none of these fits even with no memory reserved: evaluate more devices" in table
     assert "relax" not in table
     assert "admitted" not in table
+
+
+def test_a_limit_that_is_asked_is_a_column_to_be_seen(example_store):
+    lowest = json.loads(sweepdb("query best --rank-by e2e --top 1 --format json", example_store).out)[0]["e2e_ms"]
+    for limit in (lowest * 2, lowest / 2):  # something fits, nothing fits
+        table = sweepdb(f"query best --e2e-limits {limit} --min-tokens-per-s-per-user 1 --top 1", example_store).out
+        assert "e2e_ms" in table
+        assert "per_user" in table
+    assert "e2e_ms" not in sweepdb("query best --top 1", example_store).out
