@@ -141,9 +141,20 @@ def _devices() -> Mapping[str, ShippedDevice]:
         return {row["device"]: ShippedDevice(**row) for row in csv.DictReader(file)}
 
 
-def expected_errors(subjects: Iterable[Subject], own: Sequence[OwnError] = ()) -> tuple[ExpectedError, ...]:
+def expected_errors(subjects: Iterable[Subject], own: Iterable[OwnError] = ()) -> tuple[ExpectedError, ...]:
     """Errors of every metric of each subject, in their order."""
-    return tuple(_nearest(subject, metric, own) for subject in dict.fromkeys(subjects) for metric in subject.metrics)
+    by_place: dict[_Key, list[OwnError]] = {}
+    for one in own:
+        by_place.setdefault((one.device, one.kind, one.phase, one.family, one.metric), []).append(one)
+    return tuple(
+        _nearest(subject, metric, by_place.get(_place(subject, metric), ()))
+        for subject in dict.fromkeys(subjects)
+        for metric in subject.metrics
+    )
+
+
+def _place(subject: Subject, metric: str) -> _Key:
+    return (subject.device, subject.kind, subject.phase, _family(subject), metric)
 
 
 def _nearest(subject: Subject, metric: str, own: Sequence[OwnError]) -> ExpectedError:
@@ -229,14 +240,8 @@ def _note(subject: Subject, *more: str) -> str | None:
 
 
 def _own(subject: Subject, metric: str, own: Sequence[OwnError], *, engine: str | None) -> Iterator[ExpectedError]:
-    """The store's own points of this device, kind and phase; of one engine, or of any by another serving model."""
-    errors = [
-        one
-        for one in own
-        if (one.device, one.kind, one.phase, one.family, one.metric)
-        == (subject.device, subject.kind, subject.phase, _family(subject), metric)
-        and engine in {None, one.engine}
-    ]
+    """The store's own points of the subject's place: of one engine, or of any by another serving model."""
+    errors = [one for one in own if engine in {None, one.engine}]
     if len(errors) < LEAST_POINTS or subject.convention != "physical":
         return
     engines = ", ".join(sorted({one.engine for one in errors}))

@@ -189,7 +189,7 @@ class Session:
         scope = self._scope.rows if self._scope is not None else ()
         with read_transaction(self.location) as transaction:
             subjects = subjects_of(transaction, answer, [row.scenario_id for row in scope])
-            own = own_errors(transaction, {subject.device for subject in subjects})
+            own = own_errors(transaction, subjects)
         return replace(answer, expected_error=expected_errors(subjects, own))
 
     def _with_device_names(self, question: Question) -> Question:

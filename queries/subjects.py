@@ -5,7 +5,7 @@ Not here: looking up expected errors (queries.expected_error)."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from queries.expected_error import OwnError, Subject
@@ -37,9 +37,12 @@ _OF_SUBJECTS = (
     "SELECT sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
     f" sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens FROM {SCENARIO_TABLES} WHERE "
 )
+# Fewer joins than SCENARIO_TABLES: nothing of plan, precision or model is asked for.
 _OF_VALIDATIONS = (
-    "SELECT v.measurement_id, v.metric, v.measured, v.predicted, v.region, d.family, sj.serving_model, w.output_length"  # noqa: S608  our text
-    f" FROM {SCENARIO_TABLES} JOIN validation v ON v.scenario_id = sc.id WHERE sj.device_name IN "
+    "SELECT v.measurement_id, v.metric, v.measured, v.predicted, v.region, d.family, w.output_length FROM validation v"
+    " JOIN scenario sc ON sc.id = v.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
+    " JOIN device d ON d.id = sc.device_id JOIN workload w ON w.id = sj.workload_id"
+    " WHERE sj.serving_model <> 'waves' AND ("  # nobody's engine: predicted by none that a probe can have
 )
 
 
@@ -98,38 +101,43 @@ def _unmeasured(input_length: object, hit_rate: object, mtp_tokens: object) -> t
     return tuple(what for what, there in has.items() if there)
 
 
-def own_errors(transaction: ReadTransaction, devices: Collection[str]) -> list[OwnError]:
-    """Errors of the points that were validated in this store, on some devices; those of an end-to-end time follow from
-    both latencies of a point."""
-    if not devices or not list(transaction.rows("SELECT 1 FROM validation LIMIT 1")):
+def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> list[OwnError]:
+    """Errors of the points that were validated in this store, of devices and kinds of model as the subjects have; those
+    of an end-to-end time follow from both latencies of a point."""
+    beginnings = sorted({f"{subject.device}, {subject.kind}, %" for subject in subjects})
+    if not beginnings or not list(transaction.rows("SELECT 1 FROM validation LIMIT 1")):
         return []
+    condition = " OR ".join("v.region LIKE ?" for _ in beginnings)
     points: dict[object, list[Sequence[object]]] = defaultdict(list)
-    marks = f"({', '.join('?' for _ in devices)})"
-    for row in transaction.rows(_OF_VALIDATIONS + marks + " ORDER BY v.measurement_id, v.metric", sorted(devices)):
-        if row[6] != "waves":  # nobody's engine: predicted by none that a probe can have
-            points[row[0]].append(row)
+    # A point that was validated again, by newer formulas, counts once: the newest scenario is the last.
+    for row in transaction.rows(f"{_OF_VALIDATIONS}{condition}) ORDER BY v.scenario_id", beginnings):
+        points[row[0], row[5]].append(row)
     return [error for rows in points.values() for error in _of_point(rows)]
 
 
 def _of_point(rows: Sequence[Sequence[object]]) -> Iterator[OwnError]:
-    _, _, _, _, region, family, _, output = rows[0]
+    _, _, _, _, region, family, output = rows[0]
     device, kind, engine, mode, *_ = (*str(region).split(", "), "", "", "", "")
-    values = {str(row[1]): (float(str(row[2])), float(str(row[3]))) for row in rows}
+    metrics = _METRICS.get(mode, {})
+    values = {str(row[1]): (_number(row[2]), _number(row[3])) for row in rows}
     if mode == "aggregated" and "e2e_ms" not in values and {"ttft_ms", "tpot_exclusive_ms"} <= values.keys():
-        more = max(float(str(output)) - 1.0, 0.0)
+        more = max(_number(output) - 1.0, 0.0)
         ttft, tpot = values["ttft_ms"], values["tpot_exclusive_ms"]
         whole = (ttft[0] + more * tpot[0], ttft[1] + more * tpot[1])
         values["e2e_ms"] = whole
         values.setdefault("output_tokens_per_s", (1.0 / whole[0], 1.0 / whole[1]))
     for name, (measured, predicted) in values.items():
-        metric = _METRICS.get(mode, {}).get(name)
-        if metric is not None and measured > 0:
+        if name in metrics and measured > 0:
             yield OwnError(
                 device=device,
                 kind=kind,
                 phase=_PHASES[mode],
                 engine=engine,
                 family=str(family),
-                metric=metric,
+                metric=metrics[name],
                 error=predicted / measured - 1.0,
             )
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, float) else float(str(value))

@@ -325,11 +325,12 @@ def test_a_definition_changes_which_error_of_tpot_is_meant(stored):
             }
 
 
-def validated(url, errors, *, serving_model="vllm"):
+def validated(url, errors, *, serving_model="vllm", version=2, sweep="b"):
     """A store with an aggregated scenario, and points validated against it: (measured, predicted) by metric."""
-    record = scenario(DENSE, WORKLOADS[1], KNOWN, precision=PRECISIONS[0], plan=PLANS[0], phase="aggregated")
+    of_model = {"precision": PRECISIONS[0], "plan": PLANS[0], "phase": "aggregated", "version": version}
+    record = scenario(DENSE, WORKLOADS[1], KNOWN, **of_model)
     record = replace(record, subject=replace(record.subject, serving_model=serving_model))
-    write_sweep(url, [record], key="b", sizes=4)
+    write_sweep(url, [record], key=sweep, sizes=4)
     nothing = dict.fromkeys(set(MeasurementRecord.__slots__) - {"prefill", "decode", "metrics", "definitions", "extra"})
     with open_store(url) as store:
         for number, values in enumerate(errors):
@@ -353,8 +354,9 @@ def test_own_validations_are_read_from_the_store_and_answer_first(store_url):
     validated(store_url, [{"ttft_ms": (1024.0, 2048.0), "tpot_exclusive_ms": (1.0, 2.0)}] * LEAST_POINTS)
     location = parse_url(store_url)
     with read_transaction(location) as transaction:
-        found = own_errors(transaction, {"h100_sxm"})
-        assert own_errors(transaction, {"h20"}) == own_errors(transaction, set()) == []
+        found = own_errors(transaction, [replace(SUBJECT, device="h20"), SUBJECT])
+        for other in ([replace(SUBJECT, device="h20"), replace(SUBJECT, kind="moe")], []):
+            assert own_errors(transaction, other) == []
     by_metric = {one.metric: one.error for one in found}
     assert len(found) == 4 * LEAST_POINTS
     assert by_metric == {
@@ -372,4 +374,11 @@ def test_own_validations_are_read_from_the_store_and_answer_first(store_url):
 def test_points_that_no_engine_served_are_no_probes_errors(sqlite_url):
     validated(sqlite_url, [{"ttft_ms": (1.0, 9.0)}] * LEAST_POINTS, serving_model="waves")
     with read_transaction(parse_url(sqlite_url)) as transaction:
-        assert own_errors(transaction, {"h100_sxm"}) == []
+        assert own_errors(transaction, [SUBJECT]) == []
+
+
+def test_a_point_that_newer_formulas_predicted_again_counts_once(sqlite_url):
+    validated(sqlite_url, [{"ttft_ms": (10.0, 30.0)}] * LEAST_POINTS, version=1)
+    validated(sqlite_url, [{"ttft_ms": (10.0, 12.0)}] * LEAST_POINTS, version=2, sweep="c")
+    with read_transaction(parse_url(sqlite_url)) as transaction:
+        assert [one.error for one in own_errors(transaction, [SUBJECT])] == [pytest.approx(0.2)] * LEAST_POINTS
