@@ -19,6 +19,7 @@ LONG = ("curve", "sensitivity", "pareto", "diff")  # a row a stored batch size, 
 SHOWN_OF_LONG = 40
 _GIBIBYTE = 2**30
 _NOTE_WIDTH = 120
+_LEFT_OUT = ": --top N shows more of them"
 
 
 def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
@@ -37,7 +38,8 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
     if notes:
         yield "\n"
     for note in notes:
-        yield textwrap.fill(note, _NOTE_WIDTH, subsequent_indent="  ", break_long_words=False) + "\n"
+        said = note if note.startswith("note:") or _LEFT_OUT in note else f"assumed: {note}"
+        yield textwrap.fill(said, _NOTE_WIDTH, subsequent_indent="  ", break_long_words=False) + "\n"
 
 
 def with_relaxed(
@@ -79,11 +81,7 @@ def shortened(answer: Answer, rows_a_group: int) -> Answer:
         if seen[group] <= rows_a_group:
             kept.append(row)
     left_out = len(answer.rows) - len(kept)
-    note = (
-        (f"{left_out:,} more {'rows' if left_out > 1 else 'row'}: --top N shows more of them, --format csv all",)
-        if left_out
-        else ()
-    )
+    note = (f"{left_out:,} more {'rows' if left_out > 1 else 'row'}{_LEFT_OUT}, --format csv all",) if left_out else ()
     return replace(answer, rows=tuple(kept), notes=(*answer.notes, *note))
 
 

@@ -362,3 +362,15 @@ def test_a_limit_that_is_asked_is_a_column_to_be_seen(example_store):
         assert "e2e_ms" in table
         assert "per_user" in table
     assert "e2e_ms" not in sweepdb("query best --top 1", example_store).out
+
+
+def test_what_was_assumed_says_that_it_was(tmp_path):
+    url = f"sqlite:///{tmp_path}/s.sqlite"
+    evaluate = (
+        "evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 100 --output-length 10 --mode decode --batch-range 3"
+    )
+    assert sweepdb(f"{evaluate} --quantize-linear-action DISABLED", url).code == 0
+    lines = sweepdb("query decode", url).out.splitlines()
+    assert any(line.startswith("assumed: kernel coefficients ") for line in lines)
+    lines = sweepdb("query curve --top 1", url).out.splitlines()
+    assert "2 more rows: --top N shows more of them, --format csv all" in lines
