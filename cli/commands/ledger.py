@@ -150,7 +150,7 @@ def _write(done: Validation, unreadable: int, against: str | None, format_: str,
     from dataclasses import replace
 
     from cli.render.validation import as_document, flat_rows, table_text
-    from evaluator.scoring import Exclusion
+    from evaluator.measured.scoring import Exclusion
 
     if unreadable:
         left_out = Exclusion(rule="line could not be read", rows=unreadable)

@@ -22,16 +22,16 @@ from pathlib import Path
 import numpy as np
 
 from evaluator.capture import CaptureRequest, capture
-from evaluator.deployments import Deployment, deployment_of
 from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
 from evaluator.identity import device_record
-from evaluator.measured_models import Unmatched
+from evaluator.measured.deployments import Deployment, deployment_of
+from evaluator.measured.models import Unmatched
+from evaluator.measured.prediction import central_metrics
+from evaluator.measured.scoring import figures, usable
 from evaluator.measurements import read_measurements
 from evaluator.operators import OperatorSet
-from evaluator.prediction import central_metrics
 from evaluator.probe_block import ProbeBlock
 from evaluator.profiles.load import Family, list_shipped, load_device
-from evaluator.scoring import figures, usable
 from evaluator.serving.engines import engine_profile
 from evaluator.serving.phases import Convention, Phase, Scenario
 from evaluator.workload import Workload

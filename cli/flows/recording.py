@@ -19,11 +19,11 @@ import numpy as np
 from cli.flows.ledger import place_of
 from cli.flows.validate import SHORT, LookUp, Progress, Validation, compare
 from evaluator.capture import CaptureRequest, capture
-from evaluator.deployments import Deployment
 from evaluator.evaluate import assumptions_of, capture_requests, cost_model, evaluate_scenario, unsupported
 from evaluator.identity import RecordBuilder
+from evaluator.measured.deployments import Deployment
+from evaluator.measured.scoring import Comparison
 from evaluator.operators import OperatorSet, from_json, to_json
-from evaluator.scoring import Comparison
 from evaluator.serving.engines import EngineProfile, engine_profile
 from evaluator.serving.phases import Phase, Scenario
 from evaluator.serving.stored_engines import keep_engine

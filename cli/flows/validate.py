@@ -1,4 +1,4 @@
-"""Predict measured points and compare. No Typer, no printing; rules and figures: evaluator.scoring.
+"""Predict measured points and compare. No Typer, no printing; rules and figures: evaluator.measured.scoring.
 
 Not here: reading files (cli.flows.ledger) and keeping what was compared (cli.flows.recording)."""
 
@@ -11,11 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from evaluator.capture import CaptureRequest
-from evaluator.deployments import Deployment, deployment_of
-from evaluator.measured_models import Unmatched
-from evaluator.operators import OperatorSet
-from evaluator.prediction import central_metrics, predictions, prompt_tables_of, tables_of
-from evaluator.scoring import (
+from evaluator.measured.deployments import Deployment, deployment_of
+from evaluator.measured.models import Unmatched
+from evaluator.measured.prediction import central_metrics, predictions, prompt_tables_of, tables_of
+from evaluator.measured.scoring import (
     Comparison,
     Exclusion,
     Figures,
@@ -25,6 +24,7 @@ from evaluator.scoring import (
     ranking_agreement,
     usable,
 )
+from evaluator.operators import OperatorSet
 from evaluator.serving.engines import STARTS, EngineProfile, engine_profile
 from store.records import MeasurementRecord
 
@@ -117,8 +117,8 @@ def compare(
     engine: EngineProfile | None = None,
     on_progress: Progress = lambda _done, _all: None,
 ) -> Validation:
-    """Comparisons of records under the rules of evaluator.scoring. Pairs that an engine was fitted to are predicted
-    by the fit that left them out; `engine` replaces the shipped profiles. Without `captured`, torch traces."""
+    """Comparisons of records under the rules of evaluator.measured.scoring. Pairs that an engine was fitted to are
+    predicted by the fit that left them out; `engine` replaces shipped profiles. Without `captured`, torch traces."""
     chosen = usable(records)
     points, unmatched, repairs = _matched(chosen.records)
     comparisons = _compared(points, captured, engine, on_progress)

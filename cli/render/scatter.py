@@ -9,7 +9,7 @@ from html import escape
 from cli.flows.validate import Validation
 from cli.render.rows import cell
 from cli.render.validation import COLUMNS, SHOWN_GROUPS, flat_rows
-from evaluator.scoring import Comparison
+from evaluator.measured.scoring import Comparison
 
 UNITS = {"ttft": "ms", "tpot": "ms"}
 # Okabe and Ito's colours, told apart by people who see colours differently.

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from cli.flows.validate import PEER_FIELDS, Group, Validation
 from cli.render.rows import table_lines
-from evaluator.scoring import Figures
+from evaluator.measured.scoring import Figures
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
 COLUMNS = ("by", "group", "metric", *FIGURES)

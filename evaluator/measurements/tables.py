@@ -1,5 +1,5 @@
 """The two comparison tables of measured serving points: one with a peer's predictions beside them, one of published
-figures. Both are read as they are; what in them is wrong is for evaluator.scoring to say."""
+figures. Both are read as they are; what in them is wrong is for evaluator.measured.scoring to say."""
 
 from __future__ import annotations
 

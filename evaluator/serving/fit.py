@@ -1,6 +1,6 @@
 """Fits an engine's few numbers to measured points.
 
-Not here: which points there are (evaluator.serving.shipped) and figures of errors (evaluator.scoring)."""
+Not here: which points there are (evaluator.serving.shipped) and figures of errors (evaluator.measured.scoring)."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.capture import CaptureRequest
-from evaluator.deployments import Deployment, deployment_of
-from evaluator.measured_models import Unmatched
+from evaluator.measured.deployments import Deployment, deployment_of
+from evaluator.measured.models import Unmatched
+from evaluator.measured.prediction import central_metrics, loop_of, tables_of
+from evaluator.measured.scoring import Exclusion, Figures, figures, usable
 from evaluator.operators import OperatorSet
-from evaluator.prediction import central_metrics, loop_of, tables_of
-from evaluator.scoring import Exclusion, Figures, figures, usable
 from evaluator.serving.engines import NUMBERS, Client, EngineProfile, list_engines, with_numbers
 from evaluator.serving.fit import FITTED, FitPoint, fit_engine, log_errors
 from evaluator.serving.shipped import LaunchedPoint

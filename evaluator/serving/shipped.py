@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from evaluator.deployments import Deployment, deployment_of
-from evaluator.measured_models import Unmatched
+from evaluator.measured.deployments import Deployment, deployment_of
+from evaluator.measured.models import Unmatched
+from evaluator.measured.prediction import as_launched, central_metrics, loop_of, predictions, tables_of
+from evaluator.measured.scoring import usable
 from evaluator.measurements import read_measurements
-from evaluator.prediction import as_launched, central_metrics, loop_of, predictions, tables_of
-from evaluator.scoring import usable
 from evaluator.serving.engines import FOLDER, STARTS, EngineProfile, FittedEngine, as_yaml
 from evaluator.serving.fit import FitPoint, Measured, fit_engine
 from evaluator.serving.step_tables import StepTable

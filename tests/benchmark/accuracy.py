@@ -15,8 +15,8 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
 from cli.flows.validate import Validation, compare
+from evaluator.measured.scoring import Comparison, Figures, figures
 from evaluator.measurements import read_measurements
-from evaluator.scoring import Comparison, Figures, figures
 from store.records import MeasurementRecord
 
 UNEXPLAINED = 30.0  # percent of bias from which a pair is listed

@@ -10,8 +10,8 @@ import pytest
 from shared_data import shared_data
 
 from cli.flows.validate import Validation, compare
+from evaluator.measured.scoring import Figures, figures
 from evaluator.measurements import read_measurements
-from evaluator.scoring import Figures, figures
 
 pytestmark = pytest.mark.survival  # predicts 3,500 figures: most of a minute
 PAGE = Path(__file__).parents[2] / "docs/explanation/accuracy.md"

@@ -10,9 +10,9 @@ from dataclasses import replace
 import pytest
 from shared_data import shared_data
 
-from evaluator.deployments import TWICE, deployment_of, repaired
-from evaluator.measured_flags import RECIPE_IDS, Flags, Served, flags_of
-from evaluator.measured_models import Unmatched, measured_model, measured_precision
+from evaluator.measured.deployments import TWICE, deployment_of, repaired
+from evaluator.measured.flags import RECIPE_IDS, Flags, Served, flags_of
+from evaluator.measured.models import Unmatched, measured_model, measured_precision
 from evaluator.measurements import read_measurements
 from evaluator.plan import Plan
 from store.records import MeasurementRecord, SideRecord

@@ -9,8 +9,8 @@ import pytest
 import yaml
 from shared_data import shared_data
 
-from evaluator.deployments import deployment_of
-from evaluator.measured_models import Unmatched
+from evaluator.measured.deployments import deployment_of
+from evaluator.measured.models import Unmatched
 from evaluator.measurements import read_measurements
 from evaluator.serving.engines import STARTS, FittedEngine, as_yaml, fitted_engine, from_mapping
 from evaluator.serving.shipped import LATENCIES, POINTS_A_PAIR, fit_with_pairs_held_out, points_of

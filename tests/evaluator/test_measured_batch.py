@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.measured_batch import LARGEST_BATCH, saturated_users
-from evaluator.measured_models import measured_model
+from evaluator.measured.batch import LARGEST_BATCH, saturated_users
+from evaluator.measured.models import measured_model
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from shared_data import shared_data
 
-from evaluator.deployments import Deployment, deployment_of, engine_of
+from evaluator.measured.deployments import Deployment, deployment_of, engine_of
+from evaluator.measured.prediction import central_metrics, operators_of, predictions, table_of
 from evaluator.measurements import read_measurements
 from evaluator.models import load_model
 from evaluator.plan import Plan
 from evaluator.precision import Precision
-from evaluator.prediction import central_metrics, operators_of, predictions, table_of
 from evaluator.profiles.load import load_device
 from evaluator.serving.engines import STARTS, engine_profile, with_numbers
 from evaluator.serving.shipped import EnginePoint, MetricPoint, fit_with_pairs_held_out

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.deployments import Deployment
-from evaluator.measured_models import measured_model
+from evaluator.measured.deployments import Deployment
+from evaluator.measured.models import measured_model
+from evaluator.measured.prediction import as_launched, central_metrics, kv_transfer_s, predictions, prompt_batch_s
 from evaluator.operators import Affine, CollectiveExtents, ExpertExtents, Operator
 from evaluator.plan import Plan
 from evaluator.precision import Precision
-from evaluator.prediction import as_launched, central_metrics, kv_transfer_s, predictions, prompt_batch_s
 from evaluator.profiles.load import load_device
 from evaluator.serving.closed_pair import ClosedPair, pair_times, queueing_s
 from evaluator.serving.engines import EngineProfile

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import shared_data
 
+from evaluator.measured.scoring import Comparison, figures, grouped, kendall_tau, ranking_agreement, usable
 from evaluator.measurements import read_measurements
-from evaluator.scoring import Comparison, figures, grouped, kendall_tau, ranking_agreement, usable
 from store.records import MeasurementRecord, SideRecord
 
 

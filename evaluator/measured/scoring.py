@@ -1,7 +1,7 @@
 """Errors of predictions against measured points: which points count, figures of errors, regions, rankings.
 
 Exclusions are rules with names and counts. None of them looks at a prediction. Not here: predicting
-(evaluator.prediction), and showing (cli)."""
+(evaluator.measured.prediction), and showing (cli)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.deployments import Deployment
+from evaluator.measured.deployments import Deployment
 from evaluator.plan import Plan
 from store.records import MeasurementRecord
 

@@ -1,6 +1,6 @@
 """Models and number formats as measurements name them, in the catalogue's names. Nothing is downloaded.
 
-Not here: plans and users of a measured point (evaluator.deployments)."""
+Not here: plans and users of a measured point (evaluator.measured.deployments)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A measured point as a deployment we can predict: model, device, precision, plan and users of one replica.
 
 What cannot be matched says why, by a rule with a name; what was recorded wrongly is repaired by a rule with a name.
-Not here: predicting (evaluator.prediction) and errors (evaluator.scoring)."""
+Not here: predicting (evaluator.measured.prediction) and errors (evaluator.measured.scoring)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from functools import lru_cache
 from math import isqrt
 
 from evaluator.device import DeviceProfile
-from evaluator.measured_batch import saturated_users
-from evaluator.measured_flags import RECIPE_IDS, Served, flags_of
-from evaluator.measured_models import Unmatched, measured_model, measured_precision
+from evaluator.measured.batch import saturated_users
+from evaluator.measured.flags import RECIPE_IDS, Served, flags_of
+from evaluator.measured.models import Unmatched, measured_model, measured_precision
 from evaluator.model import ModelSpec, MoeMlp
 from evaluator.plan import Plan
 from evaluator.plans import illegality

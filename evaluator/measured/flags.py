@@ -1,7 +1,7 @@
 """Launch flags of servers behind measured points, where the recipe of a source is public.
 
-They are read off the recipes, never fitted. Not here: matching (evaluator.deployments) and what a flag does to the
-schedule (evaluator.serving)."""
+They are read off the recipes, never fitted. Not here: matching (evaluator.measured.deployments) and what a flag does to
+the schedule (evaluator.serving)."""
 
 from __future__ import annotations
 

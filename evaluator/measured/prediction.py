@@ -1,6 +1,6 @@
 """Latencies of a deployment from the device profile, operators and an engine profile.
 
-Not here: where deployments come from (evaluator.deployments), and how wrong the latencies are (evaluator.scoring)."""
+Not here: where deployments come from (evaluator.measured.deployments), and how wrong latencies are (scoring)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from functools import lru_cache
 from evaluator.capture import CaptureRequest, capture
 from evaluator.cost import CostModel
 from evaluator.cost.calibrated import calibrated_cost
-from evaluator.deployments import Deployment
 from evaluator.device import DeviceProfile
 from evaluator.evaluate import capture_requests, cost_model
+from evaluator.measured.deployments import Deployment
 from evaluator.memory import transfer_bytes
 from evaluator.operators import OperatorSet
 from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, simulate
