@@ -7,6 +7,7 @@ model, the device alone, then every device that stands on the same measured kern
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -18,6 +19,7 @@ DEVICES = FOLDER / "devices.csv"
 ENGINE = "engine"  # serving model of the summary: the engine that served the point
 ANY = "any"
 LEAST_POINTS = 5  # fewer say nothing of a region
+NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth naming
 NONE = "no measurements near this"
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
 METRICS: Mapping[str, tuple[str, ...]] = {
@@ -25,6 +27,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "decode": ("tpot_exclusive_ms",),  # tokens/s are its inverse
     "aggregated": ("tpot_exclusive_ms", "ttft_ms", "output_tokens_per_s"),
 }
+_PAST = re.compile(r"_v0$|^eager$")  # engines that nobody deploys any more
 _FORMULAS = ("waves", "seed002")  # serving models that are no engine; seed002 differs for mixed lengths alone
 
 
@@ -209,8 +212,21 @@ def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
         points=int(row["points"]),
         pairs=int(row["pairs"]),
         region=", ".join((device, kind, subject.phase, _predictor(row), *unusual)),
-        note=_note(subject, *_other_profile(subject)),
+        note=_note(subject, *_other_profile(subject), *_nearer(subject, row)),
     )
+
+
+def _nearer(subject: Subject, row: Mapping[str, str]) -> Iterator[str]:
+    """Engines that miss by less than half of what formulas miss by, at the same place: what to evaluate with."""
+    place = ("device", row["device"], row["kind"], row["phase"], ANY, "tpot_exclusive_ms")
+    start = (row["family"], row["convention"])
+    formulas, engines = (_summary().get((*start, model, *place)) for model in ("waves", ENGINE))
+    if subject.engine is not None or formulas is None or engines is None:
+        return
+    here, there = (dict(zip(_NAMES, found, strict=True)) for found in (formulas, engines))
+    names = [name for name in there["engines"].split("+") if not _PAST.search(name)]
+    if names and float(there["median_ape_percent"]) < NEARER_SHARE * float(here["median_ape_percent"]):
+        yield f"nearer: --serving-model {', '.join(names)}, TPOT +-{float(there['median_ape_percent']):.0f} %"
 
 
 def _predictor(row: Mapping[str, str]) -> str:

@@ -382,3 +382,15 @@ def test_a_point_that_newer_formulas_predicted_again_counts_once(sqlite_url):
     validated(sqlite_url, [{"ttft_ms": (10.0, 12.0)}] * LEAST_POINTS, version=2, sweep="c")
     with read_transaction(parse_url(sqlite_url)) as transaction:
         assert [one.error for one in own_errors(transaction, [SUBJECT])] == [pytest.approx(0.2)] * LEAST_POINTS
+
+
+def test_formulas_name_the_engines_that_miss_by_less_than_half():
+    formulas = expected_errors([replace(SUBJECT, serving_model="waves")])[0]
+    (sentence,) = [part for part in (formulas.note or "").split("; ") if part.startswith("nearer: ")]
+    error = float(sentence.rpartition("+-")[2].rstrip(" %"))
+    assert error < formulas.median_ape_percent / 2
+    assert sentence == f"nearer: --serving-model sglang, trtllm, vllm, TPOT +-{error:.0f} %"
+    # An engine needs no such advice, and engines that nobody deploys any more are none.
+    assert all("nearer" not in (one.note or "") for one in expected_errors([SUBJECT]))
+    decode = expected_errors([replace(SUBJECT, serving_model="waves", phase="decode")])
+    assert all("nearer" not in (one.note or "") for one in decode)
