@@ -303,7 +303,8 @@ def test_rows_are_written_as_parquet_whole_or_not_at_all(store_location, tmp_pat
     count = write_parquet(store_location, "SELECT phase, ttft_ms FROM raw.stored_probe; -- all of them", path)
     assert count >= 500
     quoted = str(path).replace("'", "''")
-    assert duckdb.execute(f"SELECT count(*) FROM read_parquet('{quoted}')").fetchone() == (count,)
+    with duckdb.connect() as connection:
+        assert connection.execute(f"SELECT count(*) FROM read_parquet('{quoted}')").fetchone() == (count,)
     with pytest.raises(InputError):
         write_parquet(store_location, "SELECT error('late') FROM range(3)", tmp_path / "none.parquet")
     with pytest.raises(InputError):

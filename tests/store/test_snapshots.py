@@ -142,7 +142,8 @@ def replace_by_text(part: Path, other: Path) -> None:
 def rewrite_without_footer(part: Path, other: Path) -> None:
     """The same rows and, as far as the manifest can tell, the same file; only our footer is missing."""
     copy = part.with_name("copy.parquet")
-    duckdb.execute(f"COPY (FROM read_parquet('{part}')) TO '{copy}' (FORMAT parquet, COMPRESSION zstd)")
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (FROM read_parquet('{part}')) TO '{copy}' (FORMAT parquet, COMPRESSION zstd)")
     copy.replace(part)
     manifest = part.with_name(MANIFEST)
     document = json.loads(manifest.read_text())
