@@ -87,11 +87,6 @@ def _whole_blocks(tokens: FloatArray) -> FloatArray:
     return np.asarray(np.ceil(tokens / KV_BLOCK_TOKENS) * KV_BLOCK_TOKENS)
 
 
-def kv_bytes_per_token(model: ModelSpec, kv_bits: int) -> float:
-    """KV bytes of one token over all layers and all heads: what one token of a prompt moves between instances."""
-    return sum(group.count * layer_token_bytes(group, kv_bits, 1) for group in model.layers)
-
-
 def transfer_bytes(model: ModelSpec, kv_bits: int, prompt_tokens: float) -> float:
     """KV cache of one prompt over the whole instance, each head once. Windows are moved as far as they are kept."""
     kept = [min(prompt_tokens, group.window or prompt_tokens) for group in model.layers]

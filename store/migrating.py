@@ -145,11 +145,6 @@ def back_up(location: StoreLocation, label: str) -> Path:
     return target
 
 
-def _copy_database(path: Path, target: Path) -> None:
-    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
-        source.backup(copy)
-
-
 def _create_file(location: StoreLocation, path: Path) -> bool:
     if path.is_dir():
         raise StoreError(f"{location.display} is a directory.", hint="Name a file in it.")
