@@ -337,6 +337,7 @@ _ABSENT = (
     "decode_step_p50_ms",
     "decode_step_p90_ms",
     "decode_step_p99_ms",
+    "prompt_service_ms",
 )
 
 
