@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from cli.flows.sweep_file import read_sweep_file
-from evaluator.serving.models import list_serving_models
 from evaluator.formats import check_precision
-from evaluator.lengths import load_distribution, mean_output_length
 from evaluator.launch import Launch
+from evaluator.lengths import load_distribution, mean_output_length
 from evaluator.models import load_model
 from evaluator.plans import PlanSearch, Sizes
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
 from evaluator.request import PHASES, NamedModel, SweepRequest
 from evaluator.serving.engines import EngineProfile, engine_profile, label_of_engine, list_engines
+from evaluator.serving.models import list_serving_models
 from evaluator.workload import Workload
 from evaluator.workloads import DEFAULT_TOKEN_BUDGET, workload_of
 from store.errors import InputError
@@ -172,7 +172,8 @@ def _serving_model(name: str, store_url: str | None) -> _Serving:
         with open_store(store_url, read_only=True) as store:
             return _Serving(name, stored_engine(store, name))
     raise InputError(
-        f"--serving-model {name} is not one of {", ".join(list_serving_models())}", hint="an engine's profile FILE.yaml works"
+        f"--serving-model {name} is not one of {', '.join(list_serving_models())}",
+        hint="an engine's profile FILE.yaml works",
     )
 
 
