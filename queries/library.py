@@ -16,7 +16,7 @@ from store.errors import InputError
 
 FOLDER = Path(__file__).parent / "reports"
 VIEWS = Path(__file__).parent / "views"
-SCOPED = Path(__file__).parent / "scoped.sql"
+SHARED = tuple(Path(__file__).parent / name for name in ("scoped.sql", "paired.sql", "deployed.sql"))
 _HEADER = re.compile(r"^-- (name|summary|parameters|parameter|column): (.*)$")
 _PARAMETER = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*")
@@ -83,6 +83,12 @@ SHARED_PARAMETERS = {
         _parameter("min_user_rate", "DOUBLE", "tokens/s", "no limit"),
     ),
 }
+
+
+@cache
+def shared_sql() -> str:
+    """What every report is built on: rows of the question's scope, and pairs of them."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in SHARED)
 
 
 @cache
