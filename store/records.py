@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Phase = Literal["prefill", "decode", "aggregated"]
 Convention = Literal["physical", "upstream"]
 Status = Literal["ok", "illegal", "unsupported", "error"]
-Family = Literal["theoretical", "calibrated", "empirical"]
+Family = Literal["theoretical", "calibrated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

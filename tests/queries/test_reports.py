@@ -442,7 +442,7 @@ def test_the_scope_without_filters_is_the_newest_sweeps_subject(stored, tmp_path
         ({"rank_by": "beauty"}, "throughput"),
         ({"top": 0}, "at least 1"),
         ({"colour": "red"}, "colour"),
-        ({"preset": "seed007"}, "unknown preset"),
+        ({"preset": "seed007"}, "preset seed007 is not one of"),
         ({"tpot_definition": "median"}, "no rule for tpot"),
     ],
 )
