@@ -64,7 +64,7 @@ def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
 
 def probe_view(**values):
     """One row of the view `probe` over one stored row given by hand."""
-    from queries.library import VIEWS
+    from queries.vocabulary import VIEWS
     from store.wide import WIDE_COLUMNS
 
     defaults = {"scenario": "a" * 64, "batch_size": 1, "tp": 1, "pp": 1, "dp": 1, "num_devices": 1, **values}
