@@ -9,8 +9,8 @@ CREATE OR REPLACE TEMP MACRO least_count(qps, target_qps) AS
     END;
 
 -- Every useful number of instances within a device budget, aggregated or split: so many of one side, and the fewest of
--- the other that keep up. Of each size only the side with the most requests/s can matter; under an engine the sides that
--- no other of their size matches in rate and times at once.
+-- the other that keep up. Of each size only the side with the most requests/s can matter; under an engine every decode
+-- row can, as prefill must keep up with it, and the prefill plans that no other of their size beats.
 CREATE OR REPLACE TEMP MACRO deployments(
     reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
     tpot_limit_ms, e2e_limit_ms, min_user_rate, target_qps, budget, prefill_on, decode_on, prefill_devices_each,
@@ -90,26 +90,14 @@ engine_prefill_front AS MATERIALIZED (
             )
     )
 ),
-engine_decode_side AS (
+engine_decode_side AS MATERIALIZED (
     SELECT *, max(qps) OVER (PARTITION BY question_group, scenario) AS most_qps
     FROM engine_decodes(
         reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
         min_user_rate, decode_on, decode_devices_each, decode_kept
     )
 ),
--- Decode rows that no other of their size beats in both rate and time per token: slot and answer grow with the latter.
-engine_decode_front AS MATERIALIZED (
-    SELECT *
-    FROM engine_decode_side
-    QUALIFY tpot_exclusive_ms < coalesce(
-        min(tpot_exclusive_ms) OVER (
-            PARTITION BY question_group, size ORDER BY qps DESC, tpot_exclusive_ms, scenario, batch_size
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ),
-        1e300
-    )
-),
-engine_rows AS MATERIALIZED (
+engine_rows AS (
     SELECT
         p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
         d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
@@ -117,7 +105,7 @@ engine_rows AS MATERIALIZED (
         most_qps, p.service_ms, p.lone_ms, p.transfer_ms, p.servers_each, p.first_share, d.answer_ms, d.slot_wait_ms,
         d.tpot_ms, d.batch_size, d.output_length
     FROM engine_prefill_front AS p
-    JOIN engine_decode_front AS d ON p.question_group = d.question_group
+    JOIN engine_decode_side AS d ON p.question_group = d.question_group
 ),
 -- The fewest devices of each row of a pair that carry the target: as many decodes as it takes, prefills until it holds.
 engine_enough AS (
@@ -203,28 +191,39 @@ engine_tried AS (
         )) AS prefill_instances
     FROM engine_bounded
 ),
-engine_held AS (
+engine_held AS MATERIALIZED (
     SELECT *, prefill_instances * prefill_size + decode_instances * decode_size AS devices
     FROM engine_tried
     WHERE pair_holds(
         decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
         first_share, ttft_limit_ms, e2e_limit_ms
     )
+),
+engine_most AS (
+    SELECT question_group, devices, max(decode_instances * qps) AS system_qps
+    FROM engine_held
+    GROUP BY question_group, devices
+),
+engine_best AS (
+    SELECT h.*, m.system_qps
+    FROM engine_held AS h
+    JOIN engine_most AS m ON m.question_group = h.question_group AND m.devices = h.devices
+        AND m.system_qps = h.decode_instances * h.qps
     QUALIFY row_number() OVER (
-        PARTITION BY question_group, devices
-        ORDER BY decode_instances * qps DESC, prefill_instances, prefill_scenario, decode_scenario, batch_size
+        PARTITION BY h.question_group, h.devices
+        ORDER BY prefill_instances, prefill_scenario, decode_scenario, batch_size
     ) = 1
 ),
 engine_timed AS (
     SELECT
-        *, decode_instances * qps AS system_qps,
+        *,
         pair_wait_ms(
             system_qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each
         ) AS wait_ms,
         unqueued_ms + (1.0 - first_share) * wait_ms + first_share * pair_burst_ms(
             system_qps / 1000.0 * (unqueued_ms + wait_ms + answer_ms), service_ms, prefill_instances * servers_each
         ) AS ttft_ms
-    FROM engine_held
+    FROM engine_best
 )
 SELECT
     question_group, instances * size AS devices, instances * qps AS system_qps, 'aggregated' AS mode, instances,
