@@ -274,12 +274,12 @@ def carried(rows, devices, ttft):
 @settings(max_examples=60, deadline=None)
 @given(rows=tables(), budget=st.integers(2, 10), ttft=st.sampled_from((None, 200.0, 600.0)))
 def test_the_frontier_of_devices_is_that_of_trying_everything(empty, rows, budget, ttft):
-    answered = {row["devices"]: row for row in split(filled(empty, rows), budget=budget, ttft=ttft)}
-    expected = {devices: carried(rows, devices, ttft) for devices in range(1, budget + 1)}
-    assert {devices: row["system_qps"] for devices, row in answered.items()} == {
-        devices: pytest.approx(rate, rel=1e-9) for devices, rate in expected.items() if rate is not None
-    }
-    assert all(row["ttft_ms"] <= (ttft or math.inf) for row in answered.values())
+    answered = split(filled(empty, rows), budget=budget, ttft=ttft)
+    expected = {devices: carried(rows, devices, ttft) or 0.0 for devices in range(1, budget + 1)}
+    for most in expected:  # numbers of devices that carry no more than fewer are not all answered
+        least = max((row["system_qps"] for row in answered if row["devices"] <= most), default=0.0)
+        assert least == pytest.approx(max(expected[devices] for devices in range(1, most + 1)), rel=1e-9)
+    assert all(row["ttft_ms"] <= (ttft or math.inf) for row in answered)
 
 
 @settings(max_examples=30, deadline=None)
