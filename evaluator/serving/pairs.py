@@ -167,9 +167,7 @@ def _with_queue(found: PairTimes, load: PairLoad, users: float) -> PairTimes:
     waiting = max(1e3 * (users - found.users) / found.requests_per_s, 0.0)
     first = 1.0 / load.prompts_per_user
     ttft = found.ttft_ms + (1.0 - first) * waiting
-    return replace(
-        found, users=users, wait_ms=found.wait_ms + waiting, ttft_ms=ttft, e2e_ms=ttft + answer
-    )
+    return replace(found, users=users, wait_ms=found.wait_ms + waiting, ttft_ms=ttft, e2e_ms=ttft + answer)
 
 
 def _between(steps: Sequence[DecodeSide], decoding: float) -> DecodeSide:
