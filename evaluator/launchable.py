@@ -14,7 +14,7 @@ from evaluator.plan import Plan
 Rule = Callable[[Plan, bool], bool]  # (plan, whether the model has routed experts)
 
 
-def _vllm(plan: Plan, routed: bool) -> bool:  # noqa: FBT001  one signature for all rules
+def _vllm(plan: Plan, routed: bool) -> bool:
     """vLLM splits experts over all tp x dp devices: whole ones with `--enable-expert-parallel`, slices without.
 
     Expert Parallel Deployment, https://docs.vllm.ai/en/latest/serving/expert_parallel_deployment/: EP size = TP x DP.
@@ -23,7 +23,7 @@ def _vllm(plan: Plan, routed: bool) -> bool:  # noqa: FBT001  one signature for 
     return not routed or (plan.ep, plan.moe_tp) in {(group, 1), (1, group)}
 
 
-def _sglang(plan: Plan, routed: bool) -> bool:  # noqa: FBT001
+def _sglang(plan: Plan, routed: bool) -> bool:
     """SGLang's `--tp-size` counts every device of a stage: `--ep-size` divides it, and slices of experts take the rest.
 
     https://docs.sglang.io/cookbook/base/reference/server_arguments: `--tp-size`, `--dp-size`, `--enable-dp-attention`,
@@ -32,7 +32,7 @@ def _sglang(plan: Plan, routed: bool) -> bool:  # noqa: FBT001
     return one_pipeline and (not routed or plan.ep * plan.moe_tp == plan.tp * plan.dp)
 
 
-def _trtllm(plan: Plan, routed: bool) -> bool:  # noqa: FBT001
+def _trtllm(plan: Plan, routed: bool) -> bool:
     """TensorRT-LLM splits attention by tp or, with `enable_attention_dp`, replicates it on every device of a stage.
 
     https://nvidia.github.io/TensorRT-LLM/features/parallel-strategy.html: `moe_tensor_parallel_size` x
@@ -62,7 +62,7 @@ def smaller_servers(plan: Plan) -> tuple[Plan, ...]:
     """Plans that this one only repeats, on fewer devices: replicas whose experts are apart exchange nothing.
 
     A dense model's replicas all are (tp 2, dp 4 is 2 x tp 2, dp 2 and 4 x tp 2). Of a mixture those are that have their
-    own experts: tp 1, dp 16, ep 8, moe_dp 2 is 2 x tp 1, dp 8, ep 8, moe_dp 1 (the greatest common divisor of 16, 2)."""
+    own experts: tp 1, dp 16, ep 8, moe_dp 2 is 2 x tp 1, dp 8, ep 8, moe_dp 1 (the greatest common divisor of both)."""
     dense = (plan.ep, plan.moe_tp, plan.moe_dp) == (1, 1, 1)
     most = plan.dp if dense else gcd(plan.dp, plan.moe_dp)
     return tuple(
