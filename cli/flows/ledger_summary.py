@@ -33,7 +33,7 @@ from evaluator.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
 from evaluator.profiles.load import Family, list_shipped, load_device
 from evaluator.serving.engines import engine_profile
-from evaluator.serving.phases import Convention, Phase, Scenario
+from evaluator.scenario import Convention, Phase, Scenario
 from evaluator.workload import Workload
 from queries.expected_error import ANY, DEVICES, ENGINE, FOLDER, LEAST_POINTS, SUMMARY, Region, ShippedDevice
 from store.errors import SweepdbError
@@ -160,7 +160,7 @@ def scenario_of(point: Point, variant: Variant) -> Scenario | None:
 
 
 def _evaluated(scenario: Scenario, batches: Sequence[int]) -> ProbeBlock:
-    requests = capture_requests(scenario, compile_graphs=True)
+    requests = capture_requests(scenario)
     operators: dict[str, OperatorSet] = {trace: _captured(request) for trace, request in requests.items()}
     return evaluate_scenario(scenario, np.asarray(batches, dtype=np.int64), operators)
 

@@ -25,7 +25,7 @@ from evaluator.measured.deployments import Deployment
 from evaluator.measured.scoring import Comparison
 from evaluator.operators import OperatorSet, from_json, to_json
 from evaluator.serving.engines import EngineProfile, engine_profile
-from evaluator.serving.phases import Phase, Scenario
+from evaluator.scenario import Phase, Scenario
 from evaluator.serving.stored_engines import keep_engine
 from evaluator.sweep import program_version
 from evaluator.workload import Workload
@@ -146,7 +146,7 @@ def _scenarios(validation: Validation) -> dict[Side, _Compared]:
                     PHASES[deployment.mode])  # fmt: skip
             if name not in known:
                 scenario = scenario_of(deployment)
-                known[name] = scenario, builder.scenario(deployment.model_name, scenario, compile=True)
+                known[name] = scenario, builder.scenario(deployment.model_name, scenario)
             batch_size = -(-deployment.users_of_replica // deployment.plan.pp)
             points[key, side] = _Compared(scenario=known[name][0], record=known[name][1], batch_size=batch_size)
     return points
@@ -230,7 +230,7 @@ class _Keeper:
         refused = unsupported(scenario)
         if refused is not None:
             return scenario, replace(point.record, status="unsupported", reason=refused.message), {}
-        requests = capture_requests(scenario, compile_graphs=True)
+        requests = capture_requests(scenario)
         operators: Operators = {trace: self.captured(request) for trace, request in requests.items()}
         said = assumptions_of(scenario, operators, cost=cost_model(scenario.device, scenario.convention))
         return scenario, replace(point.record, assumptions="\n".join(said) or None), operators

@@ -19,7 +19,7 @@ from evaluator.operators import OperatorSet
 from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, simulate
 from evaluator.serving.closed_pair import ClosedPair, pair_times
 from evaluator.serving.engines import EngineProfile
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.workload import Workload
 

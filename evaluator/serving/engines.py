@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.canonical import content_key
+from evaluator.launch import Client
 from evaluator.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
@@ -22,16 +23,6 @@ FOLDER = "serving/profiles"
 KEY_LENGTH = 8  # digits of a content key in a label
 LONGEST_NAME = 40
 LARGEST_FILE_BYTES = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
-    """Who asks: lengths are uniform in [shortest, 1] of nominal, and prompt-first engines look for new requests every
-    `poll_steps` decode steps."""
-
-    shortest: float = 1.0
-    prompts_per_user: int = 10
-    poll_steps: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

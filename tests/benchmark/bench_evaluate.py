@@ -19,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import yaml
 from bench_write import machine
 
-from evaluator.evaluate import mixed_lengths
+from evaluator.serving.sources import mixed_lengths
 from evaluator.formats import check_precision
 from evaluator.lengths import load_distribution, mean_input_length
 from evaluator.models import load_model

@@ -16,7 +16,8 @@ from evaluator.lengths import load_distribution
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.serving.mixed import MixedLengths
-from evaluator.serving.phases import Run, Scenario, decode_step_times
+from evaluator.scenario import Run, Scenario
+from evaluator.serving.phases import decode_step_times
 from evaluator.step import mixed_step_seconds, step_seconds
 from evaluator.workload import LengthBin, Workload
 from evaluator.workloads import workload_of
