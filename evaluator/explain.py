@@ -13,9 +13,9 @@ from evaluator.cost import KINDS, CostModel
 from evaluator.evaluate import batch_source, cost_of, traces_of
 from evaluator.operators import COLLECTIVE_KINDS, Operator, OperatorSet
 from evaluator.routing import expert_loads, touched_experts
+from evaluator.scenario import Run, Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import MS
-from evaluator.scenario import Run, Scenario
 from evaluator.serving.phases import decode_period
 from evaluator.step import operator_seconds
 from evaluator.sums import BatchSums

@@ -20,7 +20,6 @@ from evaluator.profiles.load import effective_rate
 from evaluator.scenario import Scenario, default_routing
 from evaluator.serving.engines import key_of_engine
 from evaluator.serving.models import serving_model_of
-from evaluator.scenario import Scenario
 from evaluator.version import FORMULA_VERSION
 from evaluator.workload import Workload
 from evaluator.workloads import label_of

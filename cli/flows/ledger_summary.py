@@ -32,8 +32,8 @@ from evaluator.measurements import read_measurements
 from evaluator.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
 from evaluator.profiles.load import Family, list_shipped, load_device
-from evaluator.serving.engines import engine_profile
 from evaluator.scenario import Convention, Phase, Scenario
+from evaluator.serving.engines import engine_profile
 from evaluator.workload import Workload
 from queries.expected_error import ANY, DEVICES, ENGINE, FOLDER, LEAST_POINTS, SUMMARY, Region, ShippedDevice
 from store.errors import SweepdbError

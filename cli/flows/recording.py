@@ -24,8 +24,8 @@ from evaluator.identity import RecordBuilder
 from evaluator.measured.deployments import Deployment
 from evaluator.measured.scoring import Comparison
 from evaluator.operators import OperatorSet, from_json, to_json
-from evaluator.serving.engines import EngineProfile, engine_profile
 from evaluator.scenario import Phase, Scenario
+from evaluator.serving.engines import EngineProfile, engine_profile
 from evaluator.serving.stored_engines import keep_engine
 from evaluator.sweep import program_version
 from evaluator.workload import Workload

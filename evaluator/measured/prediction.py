@@ -16,10 +16,10 @@ from evaluator.evaluate import capture_requests, cost_model
 from evaluator.measured.deployments import Deployment
 from evaluator.memory import transfer_bytes
 from evaluator.operators import OperatorSet
+from evaluator.scenario import Scenario
 from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, simulate
 from evaluator.serving.closed_pair import ClosedPair, pair_times
 from evaluator.serving.engines import EngineProfile
-from evaluator.scenario import Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.workload import Workload
 

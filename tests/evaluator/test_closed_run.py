@@ -16,10 +16,10 @@ from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.probe_block import ProbeBlock
 from evaluator.profiles.load import load_device
+from evaluator.scenario import Run, Scenario
 from evaluator.serving.closed_loop import ClosedLoop, simulate
 from evaluator.serving.closed_run import closed_loop_times, prompt_batches
 from evaluator.serving.engines import NUMBERS, STARTS, Client, EngineProfile, list_engines, with_numbers
-from evaluator.scenario import Run, Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, step_table
 from evaluator.workload import Workload
 from store.errors import InputError

@@ -13,8 +13,8 @@ from evaluator.evaluate import assumptions_of, capture_requests, evaluate_scenar
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.probe_block import ProbeBlock
-from evaluator.serving.batches import FixedLengths
 from evaluator.scenario import Scenario
+from evaluator.serving.batches import FixedLengths
 from evaluator.workload import Workload
 from store.columns import PROBE_COLUMNS
 from store.errors import InputError

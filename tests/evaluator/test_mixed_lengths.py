@@ -15,8 +15,8 @@ from evaluator.evaluate import batch_source, composition_of, cost_model, evaluat
 from evaluator.lengths import load_distribution
 from evaluator.plan import Plan
 from evaluator.precision import Precision
-from evaluator.serving.mixed import MixedLengths
 from evaluator.scenario import Run, Scenario
+from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.phases import decode_step_times
 from evaluator.step import mixed_step_seconds, step_seconds
 from evaluator.workload import LengthBin, Workload

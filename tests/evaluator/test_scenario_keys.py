@@ -63,9 +63,7 @@ def scenarios() -> dict[str, Scenario]:
         "dense, two dimensions": case(QWEN3_32B, Plan(tp=16), "decode"),
         "rope table": case(LLAMA_31_8B, Plan(tp=2), "decode", convention="upstream"),
         "plain": case(OPT_125M, Plan(tp=2), "decode", precision=Precision(linear="BF16", attention="INT8")),
-        "plain, eager": case(
-            OPT_125M, Plan(tp=2), "aggregated", convention="upstream", launch=Launch(compile=False)
-        ),
+        "plain, eager": case(OPT_125M, Plan(tp=2), "aggregated", convention="upstream", launch=Launch(compile=False)),
         "experts": case(
             QWEN3_30B_A3B, Plan(tp=2, dp=2, ep=4), "decode", precision=Precision(linear="BF16", experts="MXFP4")
         ),
@@ -74,9 +72,7 @@ def scenarios() -> dict[str, Scenario]:
         "windows": case(GPT_OSS_20B, Plan(tp=2, ep=2), "decode"),
         "mixed": case(LLAMA_31_8B, Plan(tp=2), "prefill", MIXED),
         "mixed, aggregated": case(LLAMA_31_8B, Plan(tp=2), "aggregated", MIXED),
-        "measured": case(
-            LLAMA_31_8B, Plan(tp=4), "aggregated", precision=Precision(linear="BF16"), device=h200()
-        ),
+        "measured": case(LLAMA_31_8B, Plan(tp=4), "aggregated", precision=Precision(linear="BF16"), device=h200()),
         "measured experts, served": case(
             QWEN3_30B_A3B,
             Plan(tp=2, dp=2, ep=4),
