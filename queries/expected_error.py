@@ -157,7 +157,7 @@ def expected_errors(subjects: Iterable[Subject], own: Iterable[OwnError] = ()) -
 
 
 def _place(subject: Subject, metric: str) -> _Key:
-    return (subject.device, subject.kind, subject.phase, _family(subject), metric)
+    return (subject.device, subject.kind, subject.phase, subject.family, metric)
 
 
 def _nearest(subject: Subject, metric: str, own: Sequence[OwnError]) -> ExpectedError:
@@ -174,7 +174,7 @@ def _candidates(subject: Subject, metric: str, own: Sequence[OwnError]) -> Itera
     for reach, device, kind, engine in _places(subject):
         if reach == "donor":  # before another device: this one, predicted by another serving model
             yield from _own(subject, metric, own, engine=None)
-        key = (_family(subject), subject.convention, ENGINE if subject.engine else "waves", reach, device, kind,
+        key = (subject.family, subject.convention, ENGINE if subject.engine else "waves", reach, device, kind,
                subject.phase, engine, metric)  # fmt: skip
         row = _summary().get(key)
         if row is not None:
@@ -192,11 +192,6 @@ def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
     if shipped is not None:
         for kind in (subject.kind, ANY):
             yield "donor", shipped.calibrated_from, kind, ANY
-
-
-def _family(subject: Subject) -> str:
-    """Residuals of the empirical family sit on the calibrated one, which stands for it."""
-    return "calibrated" if subject.family == "empirical" else subject.family
 
 
 def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
@@ -249,8 +244,6 @@ def _note(subject: Subject, *more: str) -> str | None:
     said = [*more]
     if "@" in subject.serving_model:
         said.append(f"by the engines that are shipped, not {subject.serving_model}")
-    if subject.family == "empirical":
-        said.append("by the calibrated family")
     said += [f"no measured point has {what}" for what in subject.unmeasured]
     return "; ".join(said) or None
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from store.errors import InputError
 
 FOLDER = Path(__file__).parent / "reports"
-VIEWS = Path(__file__).parent / "views"
 SCOPED = Path(__file__).parent / "scoped.sql"
 _HEADER = re.compile(r"^-- (name|summary|parameters|parameter|column): (.*)$")
 _PARAMETER = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from cli.flows.validate import PEER_FIELDS, Group, Validation
 from cli.render.rows import table_lines
+from evaluator.measured.scenarios import Knowledge
 from evaluator.measured.scoring import Figures
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
@@ -67,7 +68,8 @@ def flat_rows(validation: Validation, *, against: str | None) -> tuple[Sequence[
 
     With a peer, ours and its over the rows both predict."""
     rows: list[list[object]] = []
-    for knowledge, by in (("asked", "all"), ("known", KNOWN)):
+    whole: tuple[tuple[Knowledge, str], ...] = (("asked", "all"), ("known", KNOWN))
+    for knowledge, by in whole:
         for metric in validation.metrics():
             ours = validation.figures_of(metric, knowledge)
             if ours is not None:
