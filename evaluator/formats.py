@@ -96,7 +96,7 @@ def linear_format(name: str, *, mxfp4_group_size: int = 32, convention: Conventi
 def slow_formats(device: DeviceProfile, precision: Precision, convention: Convention) -> tuple[str, ...]:
     """A sentence for each format that this device computes more slowly than 16 bits, which nobody would choose.
 
-    gb300: int8 at 165 TFLOP/s and bf16 at 2,500, so that W8A8 prompts take fifteen times as long as BF16 ones."""
+    gb300: int8 at 165 TFLOP/s and bf16 at 2,500, so that products of W8A8 take fifteen times those of BF16."""
     rates = dict(device.matrix_flops_per_s)
     wide = rates.get("fp16") or rates.get("bf16") or 0.0  # one rate for both: the cost models run them alike
     names = dict.fromkeys((precision.linear, precision.experts or precision.linear))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from conftest_cli import sweepdb
@@ -11,11 +12,12 @@ from hypothesis import strategies as st
 
 from cli.flows.requests import build_request
 from cli.flows.sweep_options import SweepOptions
-from evaluator.launch import Client, Launch
+from evaluator.launch import Launch
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.profiles.load import list_shipped, load_device
 from evaluator.request import planned_scenarios
+from evaluator.serving.engines import engine_profile
 from store.errors import InputError
 
 DENSE, MOE, FP8 = "Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-32B-FP8"
@@ -213,8 +215,9 @@ def test_sizes_of_a_mixture_on_an_engine():
 
 def test_client_and_launch_are_those_of_the_engine_unless_named():
     served = {"devices": ("h200_sxm",)}
-    assert one(**served, client_shortest=0.8).client == Client(shortest=0.8, prompts_per_user=10, poll_steps=1)
-    assert one(**served, prompts_per_user=4, poll_steps=64).client == Client(prompts_per_user=4, poll_steps=64)
+    usual = engine_profile("vllm").client
+    assert one(**served, client_shortest=0.8).client == replace(usual, shortest=0.8)
+    assert one(**served, prompts_per_user=4, poll_steps=64).client == replace(usual, prompts_per_user=4, poll_steps=64)
     assert one(**served, seats=64, wait_steps=40, compile=False).launch == Launch(
         seats=64, wait_steps=40, compile=False
     )
