@@ -14,10 +14,12 @@ import numpy as np
 
 from cli.flows.error_statements import (
     FloatArray,
+    LeftOut,
     PairErrors,
     Sample,
     Statement,
     Width,
+    drawn_width,
     pooled,
     stated,
     width_of,
@@ -128,10 +130,8 @@ def sample_of(
     return pooled([own, *([one for one in left if _like(one, kind, engine)] for kind, engine in wider)])
 
 
-def left_out(
-    place: Place, pairs: Sequence[PairErrors], donor_of: Mapping[str, str]
-) -> Iterator[tuple[FloatArray, Sample]]:
-    """The errors of each pair of a region, and the sample that says what they should be without it."""
+def left_out(place: Place, pairs: Sequence[PairErrors], donor_of: Mapping[str, str]) -> Iterator[LeftOut]:
+    """Each pair of a region with what is said of it without it."""
     own: dict[tuple[str, str], list[FloatArray]] = defaultdict(list)
     for one in pairs:
         if place.holds(one, donor_of):
@@ -139,22 +139,30 @@ def left_out(
     for pair, errors in own.items():
         sample = sample_of(place, pairs, donor_of, without=pair)
         if sample is not None:
-            yield np.concatenate(errors), sample
+            yield LeftOut(pair=pair, errors=np.concatenate(errors), sample=sample)
 
 
 def widths_of(fields: Fields, donor_of: Mapping[str, str]) -> dict[tuple[str, ...], Width]:
-    """The width of each engine and metric, by `_width_key`, over all of its regions and phases."""
-    groups: dict[tuple[str, ...], list[tuple[FloatArray, Sample]]] = defaultdict(list)
+    """The width of each engine and metric, by `width_key`, over all of its regions and phases."""
+    groups: dict[tuple[str, ...], list[LeftOut]] = defaultdict(list)
     for field, pairs in fields.items():
         for place in places_of(field, pairs, donor_of):
             groups[width_key(field, place)] += left_out(place, pairs, donor_of)
-    return {key: width_of(members) for key, members in groups.items()}
+    of_every_engine: dict[tuple[str, ...], list[LeftOut]] = defaultdict(list)
+    for (*key, engine), members in groups.items():
+        if engine != ANY:
+            of_every_engine[tuple(key)] += members
+    wider = {key: width_of(members) for key, members in of_every_engine.items()}
+    return {
+        key: width_of(members) if key[-1] == ANY else drawn_width(members, wider[key[:-1]])
+        for key, members in groups.items()
+    }
 
 
 def width_key(field: Field, place: Place) -> tuple[str, ...]:
     """Regions that share a width: those of one engine, metric and way to predict, and their roll-ups apart."""
     rolled_up = ANY if place.kind == ANY else ""
-    return (*_key_of(replace(field, phase="")), place.reach, place.engine, rolled_up)
+    return (*_key_of(replace(field, phase="")), place.reach, rolled_up, place.engine)
 
 
 def regions_of(errors: Iterable[PointError], donor_of: Mapping[str, str]) -> list[Region]:
