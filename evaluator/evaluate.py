@@ -17,27 +17,22 @@ from evaluator.cost import KINDS, CostModel
 from evaluator.cost.theoretical import TheoreticalCost
 from evaluator.device import DeviceProfile
 from evaluator.formats import linear_format
+from evaluator.launch import Routing
 from evaluator.memory import transfer_bytes
 from evaluator.occupancy import kv_cache_bits, memory_bytes
 from evaluator.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock, joined
-from evaluator.serving.batches import BatchSource, FixedLengths
-from evaluator.serving.closed_run import closed_loop_times, decodes_alone, engine_of, prompts_alone, refusal
-from evaluator.serving.engines import described, label_of_engine, list_engines
-from evaluator.serving.formulas import PrefillCompletion, RequestTimes, aggregated_times, tokens_per_step
-from evaluator.serving.mixed import MixedLengths, PrefillRule
-from evaluator.serving.phases import Convention, Integers, Phase, Run, Scenario, decode_period, prefilled, shared_steps
-from evaluator.serving.shared_mixed import mixed_prefilled, shared_mixed_steps
-from evaluator.step import StepTimes
+from evaluator.scenario import Convention, Integers, Phase, Run, Scenario
+from evaluator.serving.batches import BatchSource
+from evaluator.serving.interface import ServingModel
+from evaluator.serving.mixed import MixedLengths
+from evaluator.serving.models import serving_model_of
 from evaluator.sums import FloatArray
-from evaluator.workload import Workload
 from store.errors import InputError
 
 Trace = Literal["prefill", "decode"]
 Columns = dict[str, NDArray[Any]]
-# waves: seed 001's formulas; seed002: a mixed-length prefill batch runs whole; engines play a closed loop.
-SERVING_MODELS = ("waves", "seed002", *list_engines())
-MS = 1000.0
+ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2": "under a power law of exponent 1.2"}
 LARGEST_BATCH = 8192  # a replica (design decision 9)
 LARGEST_WAVES = 64
 _FIRST_BLOCK = 512
@@ -53,7 +48,7 @@ def traces_of(phase: Phase) -> tuple[Trace, ...]:
     return _TRACES[phase]
 
 
-def capture_requests(scenario: Scenario, *, compile_graphs: bool) -> dict[Trace, CaptureRequest]:
+def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
     """What `operators` of evaluate_scenario must hold: look each request's key up, and capture what is not known."""
     precision = scenario.precision
     linear, experts = (
@@ -68,21 +63,26 @@ def capture_requests(scenario: Scenario, *, compile_graphs: bool) -> dict[Trace,
             experts=experts,
             kv_bits=kv_cache_bits(precision),
             trace=trace,
-            compile=compile_graphs,
+            compile=scenario.launch.compile,
             convention=scenario.convention,
         )
         for trace in traces_of(scenario.phase)
     }
 
 
+def cost_of(scenario: Scenario) -> CostModel:
+    """What prices a scenario: its device, and for calibrated ones how its tokens fall on experts."""
+    return cost_model(scenario.device, scenario.convention, scenario.routing)
+
+
 @functools.lru_cache(maxsize=64)
-def cost_model(device: DeviceProfile, convention: Convention) -> CostModel:
+def cost_model(device: DeviceProfile, convention: Convention, routing: Routing = "balanced") -> CostModel:
     """The family of cost model that a device profile says it has; a calibration is read once, not once a scenario."""
     if device.family == "theoretical":
         return TheoreticalCost(device=device, convention=convention)
     from evaluator.cost.calibrated import calibrated_cost
 
-    return calibrated_cost(device)
+    return calibrated_cost(device, routing=routing)
 
 
 def assumptions_of(
@@ -90,67 +90,21 @@ def assumptions_of(
 ) -> tuple[str, ...]:
     """What a reader of the numbers should know, one sentence each: dtypes the device lacks, operators without a
     formula."""
-    model = cost or cost_model(scenario.device, scenario.convention)
+    model = cost or cost_of(scenario)
     sets = [operators[trace] for trace in traces_of(scenario.phase)]
     said = [f"not priced, no formula: {name}" for one in sets for name in one.unmodelled]
-    if (engine := engine_of(scenario)) is not None:
-        said.append(f"engine {label_of_engine(scenario.engine or engine)}: {described(engine)}")
+    said += serving_model_of(scenario).said(scenario)
     if isinstance(model, TheoreticalCost):
         dtypes = {one.matrix_dtype for chosen in sets for one in chosen.operators if not one.matrix_flops.is_zero}
         said += [model.said_of(dtype) for dtype in sorted(dtypes)]
+    elif scenario.model.routed:
+        said.append(f"tokens fall on experts as {ROUTED[scenario.routing]}")
     return tuple(dict.fromkeys(sentence for sentence in (*model.assumptions, *said) if sentence))
 
 
 def batch_source(scenario: Scenario) -> BatchSource:
     """What the workload puts into batches."""
-    workload = scenario.workload
-    windows = tuple(sorted({group.window for group in scenario.model.layers if group.window is not None}))
-    single = _single_lengths(workload)
-    if single is None:
-        rule: PrefillRule = "whole" if scenario.serving_model == "seed002" else "packed"
-        return mixed_lengths(workload, scenario.convention, rule, windows)
-    input_length, output_length, hit_rate = single
-    return FixedLengths(
-        input_length=input_length,
-        output_length=output_length,
-        hit_rate=hit_rate,
-        token_budget=workload.max_batched_tokens,
-        convention=scenario.convention,
-        replicas=scenario.plan.dp,
-        windows=windows,
-        tokens_per_decode=1 + workload.mtp_tokens,
-    )
-
-
-@functools.lru_cache(maxsize=4)
-def mixed_lengths(
-    workload: Workload, convention: Convention, rule: PrefillRule, windows: tuple[int, ...]
-) -> MixedLengths:
-    """One source for all plans and phases of a distribution: what it has composed and packed is used again."""
-    return MixedLengths(
-        bins=workload.bins,
-        hit_rate=workload.prefix_cache_hit_rate,
-        token_budget=workload.max_batched_tokens,
-        convention=convention,
-        rule=rule,
-        windows=windows,
-        tokens_per_decode=1 + workload.mtp_tokens,
-    )
-
-
-def _single_lengths(workload: Workload) -> tuple[int, float, float] | None:
-    """(prompt, output, hit rate) where every request has the same; None where lengths are distributed."""
-    if workload.input_length is not None:
-        return workload.input_length, workload.output_length, workload.prefix_cache_hit_rate
-    own = {
-        (
-            round(bin_.input_length),
-            bin_.output_length,
-            workload.prefix_cache_hit_rate if bin_.prefix_cache_hit_rate is None else bin_.prefix_cache_hit_rate,
-        )
-        for bin_ in workload.bins
-    }
-    return next(iter(own)) if len(own) == 1 else None
+    return serving_model_of(scenario).source(scenario)
 
 
 def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers, Integers, Integers] | None:
@@ -165,7 +119,8 @@ def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers,
 
 def unsupported(scenario: Scenario) -> InputError | None:
     """Why the serving model of a scenario does not cover it; None where it does. Nothing is traced to know."""
-    return None if engine_of(scenario) is None else refusal(scenario, batch_source(scenario))
+    model = serving_model_of(scenario)
+    return model.refusal(scenario, model.source(scenario))
 
 
 def evaluate_scenario(
@@ -177,123 +132,20 @@ def evaluate_scenario(
     cost: CostModel | None = None,
 ) -> ProbeBlock:
     """The probes of a scenario. `operators` holds the sets of `traces_of(phase)` by trace."""
-    if scenario.engine is None and scenario.serving_model not in SERVING_MODELS:
-        raise InputError(
-            f"unknown serving model {scenario.serving_model!r}", hint=f"known: {', '.join(SERVING_MODELS)}"
-        )
+    model = serving_model_of(scenario)
     run = Run(
         scenario=scenario,
         operators=operators,
-        source=source or batch_source(scenario),
-        cost=cost or cost_model(scenario.device, scenario.convention),
+        source=source or model.source(scenario),
+        cost=cost or cost_of(scenario),
         batch_sizes=np.asarray(batch_sizes, dtype=np.int64),
     )
-    phase = {"prefill": _prefill, "decode": _decode, "aggregated": _aggregated}[scenario.phase]
-    if scenario.phase == "decode" or not isinstance(run.source, MixedLengths):
-        return phase(run)
-    blocks = run.source.blocks(run.requests)
-    return joined([phase(replace(run, batch_sizes=run.batch_sizes[block])) for block in blocks])
+    return joined([_evaluated(model, replace(run, batch_sizes=run.batch_sizes[part])) for part in model.parts(run)])
 
 
-def _prefill(run: Run) -> ProbeBlock:
-    cost_s = run.scenario.serving_cost_ms / MS
-    completion, full = _prefilled(run, cost_s)
-    if (engine := engine_of(run.scenario)) is not None:
-        alone = prompts_alone(run, engine)
-        completion = replace(completion, mean=alone.mean + cost_s, makespan=alone.makespan + cost_s)
-    return replace(
-        _blank(run),
-        **_prefill_columns(run, completion, full),
-        ttft_ms=MS * completion.mean,
-        makespan_ms=MS * completion.makespan,
-    )
-
-
-def _prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
-    if isinstance(run.source, MixedLengths):
-        return mixed_prefilled(run, run.source, serving_cost_s)
-    return prefilled(run, serving_cost_s)
-
-
-def _decode(run: Run) -> ProbeBlock:
-    cost_s = run.scenario.serving_cost_ms / MS
-    (step, quantiles), gained = _decode_periods(run, cost_s), _tokens_per_step(run)
-    engine = engine_of(run.scenario)
-    seconds = step.total if engine is None else decodes_alone(run, engine) + cost_s
-    tpot = MS * seconds / gained
-    columns = _decode_columns(run, step, gained) | quantiles
-    return replace(_blank(run), **columns, tpot_inclusive_ms=tpot, tpot_exclusive_ms=tpot)
-
-
-def _aggregated(run: Run) -> ProbeBlock:
-    (step, quantiles), gained = _decode_periods(run, 0.0), _tokens_per_step(run)
-    completion, times, full = _aggregated_times(run, step, gained)
-    return replace(
-        _blank(run),
-        **_prefill_columns(run, completion, full),
-        **_decode_columns(run, step, gained),
-        **quantiles,
-        ttft_ms=MS * completion.mean,
-        makespan_ms=MS * completion.makespan,
-        e2e_ms=MS * times.e2e,
-        tpot_inclusive_ms=MS * times.tpot_inclusive,
-        tpot_exclusive_ms=MS * times.tpot_exclusive,
-    )
-
-
-def _aggregated_times(run: Run, step: StepTimes, gained: float) -> tuple[PrefillCompletion, RequestTimes, StepTimes]:
-    """Completion of the prompts, times of a request, and the first prefill step of each batch."""
-    engine = engine_of(run.scenario)
-    if isinstance(run.source, MixedLengths) and run.source.chunks > 1 and engine is None:
-        return shared_mixed_steps(run, run.source, gained, step.total)
-    completion, full = _prefilled(run, 0.0)
-    if engine is not None:
-        return *closed_loop_times(run, engine), full
-    if run.source.chunks > 1 and isinstance(run.source, FixedLengths):
-        return *shared_steps(run, run.source, gained), full
-    convention, output = run.scenario.convention, run.scenario.workload.output_length
-    return completion, aggregated_times(completion.mean, step.total / gained, output, convention), full
-
-
-def _tokens_per_step(run: Run) -> float:
-    workload = run.scenario.workload
-    return tokens_per_step(workload.mtp_tokens, workload.mtp_acceptance)
-
-
-def _prefill_columns(run: Run, completion: PrefillCompletion, full: StepTimes) -> Columns:
-    return {
-        "prefill_step_ms": MS * full.total,
-        "prefill_chunks": np.full(completion.mean.shape, float(run.source.chunks)),
-        **_split("prefill", full),
-    }
-
-
-def _decode_columns(run: Run, step: StepTimes, gained: float) -> Columns:
-    return {
-        "decode_step_ms": MS * step.total,
-        "tokens_per_step": np.full(run.batch_sizes.shape, gained),
-        **_split("decode", step),
-    }
-
-
-# Standard normal quantiles: the keys a step reads are a sum over many requests.
-_QUANTILES = {"p50": 0.0, "p90": 1.2815515655446004, "p99": 2.3263478740408408}
-
-
-def _decode_periods(run: Run, serving_cost_s: float) -> tuple[StepTimes, Columns]:
-    """The expected decode step, and its quantiles over random compositions and ages of the batch (none for fixed
-    lengths)."""
-    if not isinstance(run.source, MixedLengths):
-        return decode_period(run, serving_cost_s), {}
-    source = run.source.deviating((0.0, *_QUANTILES.values()))
-    periods = decode_period(replace(run, source=source), serving_cost_s)
-    total = MS * periods.total
-    expected = StepTimes(kinds=periods.kinds[..., 0], slowest_stage=periods.slowest_stage[..., 0])
-    return expected, {f"decode_step_{name}_ms": total[:, index] for index, name in enumerate(_QUANTILES, start=1)}
-
-
-def _split(phase: str, step: StepTimes) -> Columns:
-    return {f"{phase}_step_{kind}_ms": MS * step.kinds[index] for index, kind in enumerate(KINDS)}
+def _evaluated(model: ServingModel, run: Run) -> ProbeBlock:
+    phases = {"prefill": model.prefill, "decode": model.decode, "aggregated": model.aggregated}
+    return replace(_blank(run), **phases[run.scenario.phase](run))
 
 
 def _blank(run: Run) -> ProbeBlock:
@@ -337,6 +189,7 @@ _ABSENT = (
     "decode_step_p50_ms",
     "decode_step_p90_ms",
     "decode_step_p99_ms",
+    "prompt_service_ms",
 )
 
 
@@ -374,7 +227,7 @@ def batch_range(
             scenario=scenario,
             operators=operators,
             source=chosen,
-            cost=cost_model(scenario.device, scenario.convention),
+            cost=cost_of(scenario),
             batch_sizes=np.arange(1, ceiling + 1, dtype=np.int64),
         )
     )

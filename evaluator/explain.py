@@ -10,11 +10,13 @@ from typing import Literal
 import numpy as np
 
 from evaluator.cost import KINDS, CostModel
-from evaluator.evaluate import MS, batch_source, cost_model, traces_of
+from evaluator.evaluate import batch_source, cost_of, traces_of
 from evaluator.operators import COLLECTIVE_KINDS, Operator, OperatorSet
 from evaluator.routing import expert_loads, touched_experts
+from evaluator.scenario import Run, Scenario
 from evaluator.serving.batches import BatchSource
-from evaluator.serving.phases import Run, Scenario, decode_period
+from evaluator.serving.columns import MS
+from evaluator.serving.phases import decode_period
 from evaluator.step import operator_seconds
 from evaluator.sums import BatchSums
 from store.errors import InputError
@@ -68,7 +70,7 @@ def explain_step(
         scenario=scenario,
         operators=operators,
         source=source or batch_source(scenario),
-        cost=cost or cost_model(scenario.device, scenario.convention),
+        cost=cost or cost_of(scenario),
         batch_sizes=np.asarray([batch_size], dtype=np.int64),
     )
     rows = _prefill_rows(run) if step == "prefill" else _decode_rows(run)

@@ -5,19 +5,21 @@ Not here: how numbers are made. Names, sources and other texts that change no nu
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Hashable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from evaluator.canonical import canonical, content_key
 from evaluator.device import DeviceProfile
+from evaluator.launch import Launch
 from evaluator.model import ModelSpec
 from evaluator.parameters import parameter_count
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.profiles.load import effective_rate
-from evaluator.serving.closed_run import engine_of
+from evaluator.scenario import Scenario, default_routing
 from evaluator.serving.engines import key_of_engine
-from evaluator.serving.phases import Scenario
+from evaluator.serving.models import serving_model_of
 from evaluator.version import FORMULA_VERSION
 from evaluator.workload import Workload
 from evaluator.workloads import label_of
@@ -36,6 +38,9 @@ from store.records import (
 
 if TYPE_CHECKING:
     from evaluator.traces import TraceSummary
+
+_Source = TypeVar("_Source", bound=Hashable)
+_Record = TypeVar("_Record")
 
 
 def model_record(name: str, spec: ModelSpec) -> ModelRecord:
@@ -151,51 +156,15 @@ class RecordBuilder:
         model_name: str,
         scenario: Scenario,
         *,
-        compile: bool,  # noqa: A002  the field's name
         status: Status = "ok",
         reason: str | None = None,
         assumptions: str | None = None,
     ) -> ScenarioRecord:
         """The record of a scenario with its two content keys: subject, and what determines the numbers."""
-        model = self._models.get((model_name, scenario.model))
-        if model is None:
-            model = self._models[model_name, scenario.model] = model_record(model_name, scenario.model)
-        device = self._devices.get(scenario.device)
-        if device is None:
-            device = self._devices[scenario.device] = device_record(scenario.device)
-        precision = self._precisions.get(scenario.precision)
-        if precision is None:
-            precision = self._precisions[scenario.precision] = precision_record(scenario.precision)
-        workload = self._workloads.get(scenario.workload)
-        if workload is None:
-            workload = self._workloads[scenario.workload] = workload_record(scenario.workload)
-        parts = {
-            "model": model.key,
-            "device": scenario.device.name,
-            "precision": precision.key,
-            "plan": asdict(scenario.plan),
-            "workload": workload.key,
-            "phase": scenario.phase,
-            "convention": scenario.convention,
-            "compile": compile,
-            "serving_model": scenario.serving_model,
-            "serving_cost_ms": scenario.serving_cost_ms,
-        }
-        subject = SubjectRecord(
-            key=content_key(parts),
-            model=model,
-            device_name=scenario.device.name,
-            precision=precision,
-            plan=plan_record(scenario.plan),
-            workload=workload,
-            phase=scenario.phase,
-            convention=scenario.convention,
-            compile=compile,
-            serving_model=scenario.serving_model,
-            serving_cost_ms=scenario.serving_cost_ms,
-        )
+        device = _known(self._devices, scenario.device, device_record)
+        subject = self._subject(model_name, scenario)
         determines = {"subject": subject.key, "device": device.key, "formula_version": FORMULA_VERSION}
-        if (engine := engine_of(scenario)) is not None:
+        if (engine := serving_model_of(scenario).engine(scenario)) is not None:
             determines["engine"] = key_of_engine(engine)
         return ScenarioRecord(
             key=content_key(determines),
@@ -206,3 +175,76 @@ class RecordBuilder:
             reason=reason,
             assumptions=assumptions,
         )
+
+    def _subject(self, model_name: str, scenario: Scenario) -> SubjectRecord:
+        named = (model_name, scenario.model)
+        model = _known(self._models, named, lambda one: model_record(*one))
+        precision = _known(self._precisions, scenario.precision, precision_record)
+        workload = _known(self._workloads, scenario.workload, workload_record)
+        parts = {
+            "model": model.key,
+            "device": scenario.device.name,
+            "precision": precision.key,
+            "plan": asdict(scenario.plan),
+            "workload": workload.key,
+            "phase": scenario.phase,
+            "convention": scenario.convention,
+            "compile": scenario.launch.compile,
+            "serving_model": scenario.serving_model,
+            "serving_cost_ms": scenario.serving_cost_ms,
+            **unusual_service(scenario),
+        }
+        return SubjectRecord(
+            key=content_key(parts),
+            model=model,
+            device_name=scenario.device.name,
+            precision=precision,
+            plan=plan_record(scenario.plan),
+            workload=workload,
+            phase=scenario.phase,
+            convention=scenario.convention,
+            compile=scenario.launch.compile,
+            serving_model=scenario.serving_model,
+            serving_cost_ms=scenario.serving_cost_ms,
+            **served_as(scenario),
+        )
+
+
+class ServedAs(TypedDict):
+    """Client, launch and routing as a subject states them; None where the numbers do not depend on them."""
+
+    shortest_length: float | None
+    prompts_per_user: int | None
+    poll_steps: int | None
+    seats: int | None
+    wait_steps: int | None
+    routing: str | None
+
+
+def served_as(scenario: Scenario) -> ServedAs:
+    """What a scenario's numbers depend on of who asks, how the server was started and how tokens are routed."""
+    engine = serving_model_of(scenario).engine(scenario)
+    routed = scenario.model.routed and scenario.device.family == "calibrated"
+    client = None if engine is None else engine.client
+    looped = client if scenario.phase == "aggregated" else None
+    return ServedAs(
+        shortest_length=client.shortest if client is not None and scenario.phase != "prefill" else None,
+        prompts_per_user=looped.prompts_per_user if looped is not None else None,
+        poll_steps=looped.poll_steps if looped is not None else None,
+        seats=scenario.launch.seats if looped is not None else None,
+        wait_steps=scenario.launch.wait_steps if looped is not None else None,
+        routing=scenario.routing if routed else None,
+    )
+
+
+def unusual_service(scenario: Scenario) -> dict[str, object]:
+    """Of that, what is not as it would be if nothing were said: subjects of older rows keep their keys."""
+    usual = served_as(replace(scenario, client=None, launch=Launch(), routing=default_routing(scenario)))
+    return {name: value for name, value in served_as(scenario).items() if value != usual[name]}  # type: ignore[literal-required]
+
+
+def _known(records: dict[_Source, _Record], source: _Source, build: Callable[[_Source], _Record]) -> _Record:
+    """The record of a source, built once."""
+    if source not in records:
+        records[source] = build(source)
+    return records[source]

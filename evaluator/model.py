@@ -81,3 +81,8 @@ class ModelSpec:
     native_linear: str = "BF16"  # precision the published weights come in, for linears
     native_experts: str = "BF16"  # the same, for experts
     max_positions: int | None = None
+
+    @property
+    def routed(self) -> bool:
+        """Whether tokens are routed to experts."""
+        return any(isinstance(group.mlp, MoeMlp) for group in self.layers)

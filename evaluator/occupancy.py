@@ -11,7 +11,7 @@ import numpy as np
 
 from evaluator.memory import activation_bytes, kv_bytes, weight_bytes
 from evaluator.precision import Precision
-from evaluator.serving.phases import Run
+from evaluator.scenario import Run
 from evaluator.sums import FloatArray
 
 Charge = Literal["full", "mean"]

@@ -3,8 +3,9 @@ number."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,10 +50,25 @@ class ProbeBlock:
     decode_step_p50_ms: FloatArray
     decode_step_p90_ms: FloatArray
     decode_step_p99_ms: FloatArray
+    prompt_service_ms: FloatArray
 
     def columns(self) -> Mapping[str, FloatArray | Integers]:
         """Every column but the batch size, by name."""
         return {item.name: getattr(self, item.name) for item in fields(self) if item.name != "batch_size"}
+
+    def between(self, first: int, last: int) -> ProbeBlock:
+        """The probes of batch sizes from `first` to `last`."""
+        start, end = np.searchsorted(self.batch_size, [first, last + 1])
+        return self._part(slice(int(start), int(end)))
+
+    def stretches(self) -> Iterator[ProbeBlock]:
+        """The block in parts of neighbouring batch sizes."""
+        gaps = np.flatnonzero(np.diff(self.batch_size) > 1) + 1
+        for start, end in pairwise((0, *gaps.tolist(), self.batch_size.size)):
+            yield self._part(slice(start, end))
+
+    def _part(self, part: slice) -> ProbeBlock:
+        return ProbeBlock(**{item.name: getattr(self, item.name)[part] for item in fields(self)})
 
 
 def joined(blocks: Sequence[ProbeBlock]) -> ProbeBlock:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evaluator.device import DeviceProfile
+from evaluator.launch import Client, Launch, Routing
 from evaluator.model import ModelSpec
 from evaluator.plans import PlanSearch, plan_choices
 from evaluator.precision import Precision
 from evaluator.profiles.load import check_device_count
+from evaluator.scenario import Convention, Phase, Scenario, default_routing
 from evaluator.serving.engines import EngineProfile
-from evaluator.serving.phases import Convention, Phase, Scenario
 from evaluator.workload import Workload
 from store.errors import InputError
 
@@ -42,12 +43,14 @@ class SweepRequest:
     decode_devices: int | None = None
     phases: tuple[Phase, ...] = PHASES
     convention: Convention = "physical"
-    compile: bool = True
     search: PlanSearch = field(default_factory=PlanSearch)
     batch_range: tuple[int, int | None] = (1, None)
     serving_model: str = "waves"
     serving_cost_ms: float = 0.0
     engine: EngineProfile | None = None  # of a serving model that is a profile of the user's own
+    client: Client | None = None  # None: the one that the engine's profile states
+    launch: Launch = field(default_factory=Launch)
+    routing: Routing | None = None  # None: as the serving model usually assumes
 
     def devices_of(self, phase: Phase) -> int | None:
         """Devices of one instance of this phase; None where the request has none."""
@@ -61,7 +64,6 @@ class PlannedScenario:
 
     model_name: str
     scenario: Scenario
-    compile: bool
     illegal: str | None = None
 
 
@@ -117,8 +119,14 @@ def _phase_scenarios(  # noqa: PLR0917  one of each dimension
             serving_model=request.serving_model,
             serving_cost_ms=request.serving_cost_ms,
             engine=request.engine,
+            client=request.client,
+            launch=request.launch,
         )
-        yield PlannedScenario(model_name=model.name, scenario=scenario, compile=request.compile, illegal=choice.illegal)
+        if request.routing is None:
+            scenario = replace(scenario, routing=default_routing(scenario))
+        else:
+            scenario = replace(scenario, routing=request.routing)
+        yield PlannedScenario(model_name=model.name, scenario=scenario, illegal=choice.illegal)
 
 
 def request_arguments(request: SweepRequest) -> dict[str, object]:
@@ -137,9 +145,12 @@ def request_arguments(request: SweepRequest) -> dict[str, object]:
         "decode_devices_per_instance": request.decode_devices,
         "phases": list(request.phases),
         "convention": request.convention,
-        "compile": request.compile,
+        "compile": request.launch.compile,
         "search": search,
         "batch_range": list(request.batch_range),
         "serving_model": request.serving_model,
         "serving_cost_ms": request.serving_cost_ms,
+        "client": request.client,
+        "launch": request.launch,
+        "routing": request.routing,
     }

@@ -23,7 +23,6 @@ from evaluator.evaluate import (
     batch_range,
     capture_requests,
     composition_of,
-    cost_model,
     evaluate_scenario,
     unsupported,
 )
@@ -163,7 +162,7 @@ def _worth_evaluating(
 
 def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
     """The operator sets a scenario needs, by trace."""
-    return dict(capture_requests(planned.scenario, compile_graphs=planned.compile).items())
+    return dict(capture_requests(planned.scenario).items())
 
 
 def _capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
@@ -263,20 +262,18 @@ class _Runner:
         try:
             sets = {trace: self.operators[item.key] for trace, item in captures(planned).items()}
             interval, fits = _interval(self.request, planned, sets)
-            cost = cost_model(planned.scenario.device, planned.scenario.convention)
-            said = "\n".join(assumptions_of(planned.scenario, sets, cost=cost)) or None
+            said = "\n".join(assumptions_of(planned.scenario, sets)) or None
         except SweepdbError as error:
             return self._failed(planned, "unsupported", error.message)
         except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
             return self._failed(planned, "error", f"{type(error).__name__}: {error}")
-        record = self.records.scenario(planned.model_name, planned.scenario, compile=planned.compile, assumptions=said)
+        record = self.records.scenario(planned.model_name, planned.scenario, assumptions=said)
         return _Ready(planned, record, sets, interval, fits)
 
     def _failed(self, planned: PlannedScenario, status: Status, reason: str) -> _Ready:
         record = self.records.scenario(
             planned.model_name,
             planned.scenario,
-            compile=planned.compile,
             status=status,
             reason=reason,
         )

@@ -1,3 +1,3 @@
 """The formula version: raised by hand when stored numbers change meaning or value. Not the program's version."""
 
-FORMULA_VERSION = 1
+FORMULA_VERSION = 2

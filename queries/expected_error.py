@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from queries.error_figures import ErrorFigures, figures_of
 
@@ -20,8 +21,8 @@ DEVICES = FOLDER / "devices.csv"
 POINTS = FOLDER / "errors.csv"  # behind the summary; read by tests and by whoever wants to state it anew
 ENGINE = "engine"  # serving model of the summary: the engine that served the point
 ANY = "any"
-ASKED = "asked"  # basis: a question says plan, formats, lengths, users and a token budget
-KNOWN = "known"  # basis: the source's client, launch and routing are said too
+ASKED: Final = "asked"  # basis: a question says plan, formats, lengths, users and a token budget
+KNOWN: Final = "known"  # basis: the source's client, launch and routing are said too
 LEAST_POINTS = 5  # fewer say nothing of a region
 NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth naming
 NONE = "no measurements near this"

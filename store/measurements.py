@@ -8,7 +8,7 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, select
+from sqlalchemy import Connection, RowMapping, delete, select, update
 
 from store.errors import InputError
 from store.opening import Store
@@ -24,15 +24,20 @@ _SAME_NAME = (
 
 
 def put_measurements(store: Store, records: Sequence[MeasurementRecord]) -> int:
-    """Store measured points and return how many were new; importing a file twice adds nothing."""
+    """Store measured points and return how many were new; importing a file twice adds nothing.
+
+    What is kept beside the columns is what the reader of today makes of the file."""
     rows = {record.key: _row(record) for record in records}
     with store.writing() as connection:
-        known: set[str] = set()
+        known: dict[str, str] = {}
         for chunk in chunks(rows):
-            known.update(connection.scalars(select(Measurement.key).where(Measurement.key.in_(chunk))))
-        for part in chunks(sorted(set(rows) - known), 50):
+            stored = select(Measurement.key, Measurement.extra).where(Measurement.key.in_(chunk))
+            known |= {row.key: row.extra for row in connection.execute(stored)}
+        for part in chunks(sorted(rows.keys() - known.keys()), 50):
             insert_missing(connection, Measurement, [rows[key] for key in part])
-    return len(set(rows) - known)
+        for key in sorted(key for key, extra in known.items() if extra != rows[key]["extra"]):
+            connection.execute(update(Measurement).where(Measurement.key == key).values(extra=rows[key]["extra"]))
+    return len(rows.keys() - known.keys())
 
 
 def get_measurements(

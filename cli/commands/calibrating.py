@@ -1,6 +1,6 @@
 """calibrate: fit a device profile to measured kernels, or an engine's to measured serving points.
 
-Not here: fitting and timing (evaluator.calibration, evaluator.serving.own_fit)."""
+Not here: fitting and timing (evaluator.calibration, evaluator.measured.user_points)."""
 
 from __future__ import annotations
 

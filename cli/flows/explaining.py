@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from evaluator.explain import ExplainedOperator, explain_step
+from evaluator.launch import Launch
 from evaluator.operators import from_json
 from evaluator.plan import Plan
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.sweep import captures
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError, StoreError
@@ -21,7 +22,7 @@ from store.readers import read_transaction
 
 _SPECS = (
     "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, sj.phase,"
-    " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile FROM scenario sc"
+    " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing FROM scenario sc"
     " JOIN subject sj ON sj.id = sc.subject_id JOIN model m ON m.id = sj.model_id JOIN device d ON d.id = sc.device_id"
     " JOIN plan p ON p.id = sj.plan_id JOIN precision pr ON pr.id = sj.precision_id"
     " JOIN workload w ON w.id = sj.workload_id WHERE sc.id = ?"
@@ -128,5 +129,7 @@ def _planned(specs: Sequence[object]) -> PlannedScenario:
         convention=str(specs[12]),  # type: ignore[arg-type]
         serving_model=str(specs[13]),
         serving_cost_ms=float(str(specs[14])),
+        launch=Launch(compile=bool(specs[15])),
+        routing="balanced" if specs[16] is None else str(specs[16]),  # type: ignore[arg-type]
     )
-    return PlannedScenario(model_name=str(specs[0]), scenario=scenario, compile=bool(specs[15]))
+    return PlannedScenario(model_name=str(specs[0]), scenario=scenario)

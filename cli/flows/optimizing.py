@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from cli.inference.options import OptimizerOptions
 from evaluator.device import DeviceProfile
 from evaluator.formats import check_precision
+from evaluator.launch import Launch
 from evaluator.models import load_model
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
 from evaluator.request import NamedModel, SweepRequest
-from evaluator.serving.phases import Phase
+from evaluator.scenario import Phase
 from evaluator.sweep import SweepReport, run_sweep
 from queries.composition import CompositionRow, composition_rows
 from queries.question import PRESETS, Answer, Limits, PairOptions, Question, ReportOptions, Scope
@@ -76,7 +77,7 @@ def run_device(options: OptimizerOptions, device: str, store_url: str | None) ->
         decode_devices=options.decode_devices if options.pd_ratio else None,
         phases=phases_of(options),
         convention="upstream",
-        compile=options.compile,
+        launch=Launch(compile=options.compile),
         search=options.search,
         batch_range=options.batch_range,
         serving_model=options.prefill_rule if options.prefill_rule == "seed002" else "waves",

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from cli.flows.sweep_file import read_sweep_file
-from evaluator.evaluate import SERVING_MODELS
 from evaluator.formats import check_precision
+from evaluator.launch import Launch
 from evaluator.lengths import load_distribution, mean_output_length
 from evaluator.models import load_model
 from evaluator.plans import PlanSearch, Sizes
@@ -18,6 +18,7 @@ from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
 from evaluator.request import PHASES, NamedModel, SweepRequest
 from evaluator.serving.engines import EngineProfile, engine_profile, label_of_engine, list_engines
+from evaluator.serving.models import list_serving_models
 from evaluator.workload import Workload
 from evaluator.workloads import DEFAULT_TOKEN_BUDGET, workload_of
 from store.errors import InputError
@@ -84,7 +85,7 @@ def _requests(options: SweepOptions, store_url: str | None) -> list[SweepRequest
         decode_devices=options.decode_devices,
         phases=_phases(options),
         convention=_one_of(options.convention, ("physical", "upstream"), "--convention"),
-        compile=options.compile,
+        launch=Launch(compile=options.compile),
         search=PlanSearch(
             rule=_one_of(options.search, ("every", "tp"), "--search"),
             **{item.name: getattr(options, item.name) for item in fields(PlanSearch) if item.name != "rule"},
@@ -159,7 +160,7 @@ def _serving_model(name: str, store_url: str | None) -> _Serving:
     """By name, as a profile's file, or as a label that this store knows (`vllm@0a239add`)."""
     if name in list_engines():
         return _Serving(name, engine_profile(name))
-    if name in SERVING_MODELS:
+    if name in list_serving_models():
         return _Serving(name, None)
     if Path(name).suffix in {".yaml", ".yml"}:
         engine = engine_profile(name)
@@ -171,7 +172,8 @@ def _serving_model(name: str, store_url: str | None) -> _Serving:
         with open_store(store_url, read_only=True) as store:
             return _Serving(name, stored_engine(store, name))
     raise InputError(
-        f"--serving-model {name} is not one of {', '.join(SERVING_MODELS)}", hint="an engine's profile FILE.yaml works"
+        f"--serving-model {name} is not one of {', '.join(list_serving_models())}",
+        hint="an engine's profile FILE.yaml works",
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cli.flows.ledger import read_files
 from cli.flows.recording import remembered
+from evaluator.measured.user_points import OwnFit, fit_own, served_points
 from evaluator.measurements.building import Problem
 from evaluator.serving.engines import (
     NUMBERS,
@@ -18,7 +19,6 @@ from evaluator.serving.engines import (
     label_of_engine,
     list_engines,
 )
-from evaluator.serving.own_fit import OwnFit, fit_own, served_points
 from evaluator.serving.stored_engines import keep_engine
 from store.errors import InputError
 from store.location import parse_url

@@ -8,12 +8,12 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from evaluator.capture import CaptureRequest
 from evaluator.measured.deployments import Deployment, deployment_of
 from evaluator.measured.models import Unmatched
-from evaluator.measured.prediction import central_metrics, predictions, prompt_tables_of, tables_of
+from evaluator.measured.predicting import Asked, Evaluated, LookUp, asked_of, central_metrics, evaluated, predicted
+from evaluator.measured.scenarios import KNOWLEDGE, Knowledge
 from evaluator.measured.scoring import (
     Comparison,
     Exclusion,
@@ -24,8 +24,8 @@ from evaluator.measured.scoring import (
     ranking_agreement,
     usable,
 )
-from evaluator.operators import OperatorSet
-from evaluator.serving.engines import STARTS, EngineProfile, engine_profile
+from evaluator.scenario import Scenario
+from evaluator.serving.engines import EngineProfile
 from store.records import MeasurementRecord
 
 # Metric as columns name it -> name in the answer. Others keep their own.
@@ -34,8 +34,7 @@ PEER_FIELDS = {"ttft": "aic_ttft_ms", "tpot": "aic_tpot_ms"}
 GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("model",), ("batch_region",),
           ("length_region",), ("region",))  # fmt: skip
 
-LookUp = Callable[[CaptureRequest], OperatorSet]
-Progress = Callable[[int, int], None]  # (points predicted, points)
+Progress = Callable[[int, int], None]  # (scenarios evaluated, scenarios)
 Point = tuple[MeasurementRecord, Deployment]
 
 
@@ -52,7 +51,7 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
-    """Every comparison, and what was left out of them."""
+    """Every comparison, as asked and as known, and what was left out of them."""
 
     comparisons: tuple[Comparison, ...]
     excluded: tuple[Exclusion, ...]
@@ -60,32 +59,38 @@ class Validation:
     twins: int
     coverage_of_peer: float | None  # share of the points which the peer predicts and no rule takes out
     points: Mapping[str, Deployment] = field(default_factory=dict)  # by the key of the measured record
+    asked: Mapping[tuple[Knowledge, str], Asked] = field(default_factory=dict)  # what was evaluated for each
+    probes: Mapping[Scenario, Evaluated] = field(default_factory=dict)
+
+    def of(self, knowledge: Knowledge) -> tuple[Comparison, ...]:
+        """The comparisons of points as asked, or as known."""
+        return tuple(one for one in self.comparisons if one.knowledge == knowledge)
 
     def metrics(self) -> tuple[str, ...]:
         """Names of the metrics compared, latencies of serving first."""
         found = {one.metric for one in self.comparisons}
         return (*(name for name in SHORT.values() if name in found), *sorted(found - set(SHORT.values())))
 
-    def figures_of(self, metric: str) -> Figures | None:
+    def figures_of(self, metric: str, knowledge: Knowledge = "asked") -> Figures | None:
         """Ours over every comparison of a metric."""
-        return figures(one.error for one in self.comparisons if one.metric == metric)
+        return figures(one.error for one in self.of(knowledge) if one.metric == metric)
 
-    def peer_figures(self, metric: str) -> tuple[Figures, Figures] | None:
+    def peer_figures(self, metric: str, knowledge: Knowledge = "asked") -> tuple[Figures, Figures] | None:
         """(ours, the peer's) over the rows both predict."""
-        return _beside_peer([one for one in self.comparisons if one.metric == metric])
+        return _beside_peer([one for one in self.of(knowledge) if one.metric == metric])
 
-    def groups(self) -> tuple[Group, ...]:
+    def groups(self, knowledge: Knowledge = "asked") -> tuple[Group, ...]:
         """Figures by each of GROUPS."""
         return tuple(
             Group(by=by, values=values, metric=metric, ours=ours, peer=_beside_peer(found))
             for by in GROUPS
-            for (values, metric), found in sorted(_grouped(self.comparisons, by).items())
+            for (values, metric), found in sorted(_grouped(self.of(knowledge), by).items())
             if (ours := figures(one.error for one in found)) is not None
         )
 
-    def ranking(self) -> tuple[float, int] | None:
+    def ranking(self, knowledge: Knowledge = "asked") -> tuple[float, int] | None:
         """Mean Kendall tau and its groups."""
-        return ranking_agreement(self.comparisons)
+        return ranking_agreement(self.of(knowledge))
 
 
 def _grouped(
@@ -117,11 +122,24 @@ def compare(
     engine: EngineProfile | None = None,
     on_progress: Progress = lambda _done, _all: None,
 ) -> Validation:
-    """Comparisons of records under the rules of evaluator.measured.scoring. Pairs that an engine was fitted to are
-    predicted by the fit that left them out; `engine` replaces shipped profiles. Without `captured`, torch traces."""
+    """Comparisons of records under the rules of evaluator.measured.scoring, as asked and as known.
+
+    Pairs that an engine was fitted to are predicted by the fit that left them out; `engine` replaces shipped profiles.
+    Without `captured`, torch traces."""
     chosen = usable(records)
     points, unmatched, repairs = _matched(chosen.records)
-    comparisons = _compared(points, captured, engine, on_progress)
+    asked = {
+        (knowledge, record.key): asked_of(deployment, knowledge, engine=engine)
+        for knowledge in KNOWLEDGE
+        for record, deployment in points
+    }
+    probes = evaluated(asked.values(), captured, on_progress)
+    comparisons = tuple(
+        comparison
+        for knowledge in KNOWLEDGE
+        for record, deployment in points
+        for comparison in _comparisons(record, deployment, knowledge, asked[knowledge, record.key], probes)
+    )
     covered = {one.record_key for one in comparisons}
     unmatched["metric not predicted for this phase"] = sum(record.key not in covered for record, _ in points)
     return Validation(
@@ -135,6 +153,8 @@ def compare(
         twins=chosen.twins,
         coverage_of_peer=_coverage(chosen, covered),
         points={record.key: deployment for record, deployment in points if record.key in covered},
+        asked={key: one for key, one in asked.items() if key[1] in covered},
+        probes=probes,
     )
 
 
@@ -154,43 +174,25 @@ def _matched(records: Iterable[MeasurementRecord]) -> tuple[list[Point], Counter
     return points, rules, repairs
 
 
-def _compared(
-    points: Sequence[Point], captured: LookUp | None, engine: EngineProfile | None, on_progress: Progress
-) -> tuple[Comparison, ...]:
-    """Comparisons in the order of the points; those of one device share its cost model."""
-    made: dict[int, tuple[Comparison, ...]] = {}
-    of_device: dict[str, list[int]] = defaultdict(list)
-    for index, (_, deployment) in enumerate(points):
-        of_device[deployment.device.name].append(index)
-    for indices in of_device.values():
-        deployments = [points[index][1] for index in indices]
-        tables, prompts = tables_of(deployments, captured), prompt_tables_of(deployments, captured)
-        for index, table, of_prompts in zip(indices, tables, prompts, strict=True):
-            record, deployment = points[index]
-            found = predictions(deployment, table, engine or _profile(deployment), of_prompts)
-            made[index] = tuple(_comparisons(record, deployment, found))
-            on_progress(len(made), len(points))
-    return tuple(one for index in sorted(made) for one in made[index])
-
-
 def _coverage(chosen: Usable, covered: set[str]) -> float | None:
     wanted = [record.key for record in chosen.records if _peer_value(record, "tpot") is not None]
     return sum(key in covered for key in wanted) / len(wanted) if wanted else None
 
 
-def _profile(deployment: Deployment) -> EngineProfile:
-    if deployment.engine is None:  # whoever served it: no host time, nothing fitted
-        return replace(STARTS["trtllm"], step_ms=0.0, step_per_decode_ms=0.0, step_per_prompt_ms=0.0,
-                       prompt_step_ms=0.0, request_ms=0.0)  # fmt: skip
-    return engine_profile(deployment.engine, unseen=deployment.pair)
-
-
-def _comparisons(record: MeasurementRecord, deployment: Deployment, found: Mapping[str, float]) -> Iterable[Comparison]:
+def _comparisons(
+    record: MeasurementRecord,
+    deployment: Deployment,
+    knowledge: Knowledge,
+    asked: Asked,
+    probes: Mapping[Scenario, Evaluated],
+) -> Iterable[Comparison]:
+    found = predicted(deployment, knowledge, asked, probes)
     for bare, measured in sorted(central_metrics(record.metrics).items()):
         if bare not in found:
             continue
         metric = SHORT.get(bare, bare)
         yield Comparison(
+            knowledge=knowledge,
             metric=metric,
             measured=measured,
             predicted=found[bare],
@@ -205,6 +207,7 @@ def _comparisons(record: MeasurementRecord, deployment: Deployment, found: Mappi
             users=deployment.users,
             input_length=deployment.input_length,
             output_length=deployment.output_length,
+            batch_size=asked.batch_size,
             record_key=record.key,
         )
 

@@ -53,7 +53,7 @@ class CalibratedCost:
     def assumptions(self) -> tuple[str, ...]:
         """What a reader of these times should know."""
         calibration = self.calibration
-        said = [f"kernel coefficients {calibration.hash} of {calibration.device}, experts routed {self.routing}"]
+        said = [f"kernel coefficients {calibration.hash} of {calibration.device}"]
         if calibration.carried_from:
             donor = calibration.carried_from
             said.append(

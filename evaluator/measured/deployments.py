@@ -1,11 +1,10 @@
 """A measured point as a deployment we can predict: model, device, precision, plan and users of one replica.
 
 What cannot be matched says why, by a rule with a name; what was recorded wrongly is repaired by a rule with a name.
-Not here: predicting (evaluator.measured.prediction) and errors (evaluator.measured.scoring)."""
+Not here: predicting (evaluator.measured.predicting) and errors (evaluator.measured.scoring)."""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -13,10 +12,12 @@ from functools import lru_cache
 from math import isqrt
 
 from evaluator.device import DeviceProfile
+from evaluator.launch import Client
 from evaluator.measured.batch import saturated_users
-from evaluator.measured.flags import RECIPE_IDS, Served, flags_of
 from evaluator.measured.models import Unmatched, measured_model, measured_precision
-from evaluator.model import ModelSpec, MoeMlp
+from evaluator.measured.recipes import Served, flags_of, has_recipe
+from evaluator.measurements.circumstances import circumstances_of
+from evaluator.model import ModelSpec
 from evaluator.plan import Plan
 from evaluator.plans import illegality
 from evaluator.precision import Precision
@@ -30,15 +31,8 @@ ONE_MODEL: Mapping[str, str] = {
     "nvidia/DeepSeek-V3.1-NVFP4": "deepseek-ai/DeepSeek-V3",
 }
 ENGINE_NAMES = ("sglang", "vllm", "trtllm")
-# When the measurements of a source were taken, where its rows do not say by which version of the engine.
-SOURCE_YEARS: Mapping[str, int] = {"argonne-lcf/LLM-Inference-Bench": 2024, "Mutinifni/splitwise-sim": 2023}
 LAST_YEAR_WITHOUT_GRAPHS = 2023
 LAST_YEAR_OF_OLD_ENGINES = 2024
-SATURATED = "saturated"  # everything is asked for at once, and the memory decides how many are served together
-AT_ONCE = "all requests at once"  # so that the number beside them is of requests, not of users
-# Tables of NVIDIA run its published checkpoints, whose narrow weights come with eight-bit keys and values.
-NARROW_KEYS = re.compile(r"NVIDIA/TensorRT-LLM docs/|docs\.nvidia\.com/nim/")
-NARROW = re.compile(r"fp8|fp4")
 FIRST_VLLM_V1 = (0, 8)  # the release from which vLLM schedules in a process of its own
 FIRST_TRTLLM_V1 = (1, 0)  # and TensorRT-LLM serves with PyTorch, its host working ahead
 
@@ -57,8 +51,7 @@ class Deployment:
     input_length: int
     output_length: int
     users: int
-    shortest: float = 1.0
-    poll_steps: int = 1
+    client: Client | None = None  # who asked, where the source says so
     token_budget: int | None = None  # a launch flag; None is the engine's own
     wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
     saturated: bool = False  # users are as many as the memory is estimated to hold
@@ -82,19 +75,6 @@ class Deployment:
         prompts = self.prefill_instances * self.prefill_plan.num_devices if self.prefill_plan else 0
         return self.instances * self.plan.num_devices + prompts
 
-    def prefill_side(self) -> Deployment | None:
-        """What takes the prompts, where the sides are apart."""
-        if self.prefill_plan is None:
-            return None
-        return replace(
-            self, plan=self.prefill_plan, users=1, instances=self.prefill_instances, prefill_plan=None, mode="prefill"
-        )
-
-    @property
-    def layers(self) -> int:
-        """Layers of the model."""
-        return sum(group.count for group in self.model.layers)
-
     @property
     def pair(self) -> tuple[str, str]:
         """(device, model) for leave-one-pair-out; names that share weights are one model."""
@@ -103,38 +83,35 @@ class Deployment:
     @property
     def moe(self) -> bool:
         """Whether the model has experts."""
-        return any(isinstance(group.mlp, MoeMlp) for group in self.model.layers)
+        return self.model.routed
 
 
 def deployment_of(record: MeasurementRecord) -> Deployment:
     """The deployment of a point. Raises Unmatched."""
     model_name, model = measured_model(record.model)
-    device = _device(record.device)
+    device, said = _device(record.device), circumstances_of(record)
     input_length, output_length = _lengths(record)
-    extra = json.loads(record.extra)
-    notes = str(extra.get("notes", ""))
-    apart, point_id = record.mode == "disaggregated", _point_id(extra, notes)
-    decode, repairs = repaired(record.decode) if RECIPE_IDS.match(point_id) and not apart else (record.decode, ())
-    plan = _plan(model, _replicated(decode) if "enable_attention_dp" in notes else decode)
+    apart = record.mode == "disaggregated"
+    decode, repairs = repaired(record.decode) if has_recipe(said.point_id) and not apart else (record.decode, ())
+    plan = _plan(model, _replicated(decode) if said.attention_replicas else decode)
     instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (1, 0, None)
-    saturated = extra.get("batch_or_concurrency") == SATURATED
-    users = 1.0 if saturated else _users(record, decode, plan)
+    users = 1.0 if said.saturated else _users(record, decode, plan)
     # Where sides are apart, the version is the one of what joins them.
-    engine = engine_of(record.engine, None if apart else record.engine_version, _year(extra))
+    engine = engine_of(record.engine, None if apart else record.engine_version, said.measured_year)
     precision = (record.precision or "").lower()
-    served = Served(point_id=point_id, engine=engine, model=model_name, device=device.name, precision=precision,
+    served = Served(point_id=said.point_id, engine=engine, model=model_name, device=device.name, precision=precision,
                     users=users, input_length=input_length, output_length=output_length, tp=plan.tp)  # fmt: skip
     flags = flags_of(served)
-    narrow = flags.narrow_keys or (NARROW_KEYS.match(str(extra.get("source", ""))) and NARROW.search(precision))
+    narrow = flags.narrow_keys or said.narrow_keys
     formats = measured_precision(
         model,
         record.precision,
         record.kv_precision or ("fp8" if narrow else None),
-        linear=extra.get("gemm_quant_mode"),
-        experts=extra.get("moe_quant_mode"),
+        linear=said.linear_format,
+        experts=said.experts_format,
     )
-    requests = round(users) if AT_ONCE in notes else None
-    if saturated or requests is not None:
+    requests = round(users) if said.all_at_once else None
+    if said.saturated or requests is not None:
         fitting = _saturated(model, device, formats, plan, input_length + output_length)
         users = min(users, fitting) if requests is not None else fitting
     return Deployment(
@@ -148,15 +125,14 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         input_length=round(input_length),
         output_length=max(1, round(output_length)),
         users=round(users),
-        shortest=flags.shortest,
-        poll_steps=flags.poll_steps,
+        client=flags.client,
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
-        saturated=saturated,
+        saturated=said.saturated,
         requests=requests,
-        batched=extra.get("value_scope") == "batch_total",
-        transferred="TTFT includes" in notes and "KV transfer" in notes,
-        transfer_bytes_per_s=_line_rate(notes),
+        batched=said.static_batch,
+        transferred=said.ttft_holds_transfer,
+        transfer_bytes_per_s=said.line_rate_bytes_per_s,
         repairs=repairs,
         instances=instances,
         prefill_instances=prefill_instances,
@@ -195,18 +171,6 @@ def _lengths(record: MeasurementRecord) -> tuple[float, float]:
     return record.input_length, output
 
 
-def _point_id(extra: Mapping[str, object], notes: str) -> str:
-    """The id at the source: a table of published figures repeats it among its notes."""
-    found = re.search(r"\brow id (\S+?);", notes)
-    return found[1] if found else str(extra.get("id", ""))
-
-
-def _line_rate(notes: str) -> float | None:
-    """Bytes a second between nodes, as "200 GB/s line rate" or "~200 GB/s aggregate"."""
-    found = re.search(r"([\d.]+) GB/s (?:line rate|aggregate)", notes)
-    return 1e9 * float(found[1]) if found else None
-
-
 def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]:
     """Decode instances, prefill instances, and the plan of those."""
     prefill, decode = record.prefill, record.decode
@@ -240,11 +204,6 @@ def _before(first: tuple[int, int], text: str, year: int | None) -> bool:
     return measured is not None and measured <= LAST_YEAR_OF_OLD_ENGINES
 
 
-def _year(extra: Mapping[str, object]) -> int | None:
-    source = str(extra.get("source", ""))
-    return next((year for start, year in SOURCE_YEARS.items() if source.startswith(start)), None)
-
-
 @lru_cache(maxsize=64)
 def _device_or_reason(name: str) -> DeviceProfile | str:
     for candidate in (name, name.rsplit("-", 1)[0]):
@@ -265,7 +224,7 @@ def _device(name: str | None) -> DeviceProfile:
 
 
 def _plan(model: ModelSpec, side: SideRecord) -> Plan:
-    moe = any(isinstance(group.mlp, MoeMlp) for group in model.layers)
+    moe = model.routed
     tp, pp, dp = side.tp or 1, side.pp or 1, side.dp
     if not moe:
         plan = Plan(tp=tp, pp=pp, dp=dp or 1)

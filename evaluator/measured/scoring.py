@@ -1,7 +1,7 @@
 """Errors of predictions against measured points: which points count, figures of errors, regions, rankings.
 
 Exclusions are rules with names and counts. None of them looks at a prediction. Not here: predicting
-(evaluator.measured.prediction), and showing (cli)."""
+(evaluator.measured.predicting), and showing (cli)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.measured.deployments import Deployment
+from evaluator.measured.scenarios import Knowledge
 from evaluator.plan import Plan
 from store.records import MeasurementRecord
 
@@ -29,6 +30,7 @@ LENGTH_REGIONS = ((2047, "input < 2k"), (6143, "input 2k-6k"))
 class Comparison:
     """One measured value beside its prediction (and a peer's, where the file has one), in the metric's unit."""
 
+    knowledge: Knowledge  # whether the point was evaluated as asked, or as known
     metric: str
     measured: float
     predicted: float
@@ -43,6 +45,7 @@ class Comparison:
     users: int
     input_length: int
     output_length: int
+    batch_size: int  # of the probe
     record_key: str
 
     @property

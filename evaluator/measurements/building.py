@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.canonical import content_key
+from evaluator.measurements.circumstances import Circumstances, kept
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 
@@ -72,6 +73,7 @@ class Item:
     metrics: Mapping[str, float | None]
     definitions: Mapping[str, str]
     extra: Mapping[str, Any]
+    circumstances: Circumstances = field(default_factory=Circumstances)
 
 
 def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
@@ -85,7 +87,7 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     for name, longest in LONGEST_TEXT.items():
         if len(getattr(item, name) or "") > longest:
             raise BadItem(f"{name} has more than {longest} characters")
-    values = {name: getattr(item, name) for name in Item.__slots__}
+    values = {name: getattr(item, name) for name in Item.__slots__ if name != "circumstances"}
     try:
         made = MeasurementRecord(
             **{
@@ -98,7 +100,9 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
                 "extra": json.dumps(_plain(dict(item.extra)), sort_keys=True, ensure_ascii=False),
             }
         )
-        return replace(made, key=content_key(made), source=source)
+        # What is said of the circumstances follows from the other fields: it is in no key.
+        whole_extra = json.dumps(json.loads(made.extra) | kept(item.circumstances), sort_keys=True, ensure_ascii=False)
+        return replace(made, key=content_key(made), source=source, extra=whole_extra)
     except (UnicodeEncodeError, RecursionError) as error:
         what = "halves of characters" if isinstance(error, UnicodeEncodeError) else "fields nested too deeply"
         raise BadItem(f"it holds {what}") from None

@@ -18,6 +18,7 @@ from evaluator.measurements.building import (
     text,
     whole,
 )
+from evaluator.measurements.circumstances import Circumstances
 from store.records import SideRecord
 
 OWN, AICONFIGURATOR = "sweepdb_csv", "aiconfigurator"
@@ -66,6 +67,7 @@ def _own_item(row: Mapping[str, str]) -> Item:
         metrics=named,
         definitions={name: text for name in named for known, text in _DEFINITIONS.items() if name.startswith(known)},
         extra=rest(row, used),
+        circumstances=Circumstances(point_id=text(row, "id") or ""),
     )
 
 

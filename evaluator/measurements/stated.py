@@ -9,6 +9,7 @@ from typing import Any
 
 from evaluator.canonical import content_key
 from evaluator.measurements.building import BadItem, number, whole
+from evaluator.measurements.circumstances import FIELD
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 
@@ -52,7 +53,8 @@ def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
     text = json.dumps(extra, sort_keys=True, ensure_ascii=False)
     values: dict[str, Any] = {**plain, **sides, "key": "", "source": "", "extra": text}
     made = replace(record, **values)
-    return replace(made, key=content_key(made), source=record.source)
+    bare = json.dumps({name: one for name, one in extra.items() if name != FIELD}, sort_keys=True, ensure_ascii=False)
+    return replace(made, key=content_key(replace(made, extra=bare)), source=record.source)
 
 
 def _side(side: SideRecord, stated: Stated) -> SideRecord:

@@ -19,6 +19,7 @@ from evaluator.measurements.building import (
     text,
     whole,
 )
+from evaluator.measurements.circumstances import Circumstances
 from store.records import SideRecord
 
 SERVING = "serving_table"
@@ -68,6 +69,11 @@ def _serving_item(row: Mapping[str, str]) -> Item:
         },
         definitions={"ttft_ms_mean": TTFT, "tpot_exclusive_ms_mean": TPOT_EXCLUSIVE},
         extra=rest(row, used),
+        circumstances=Circumstances(
+            point_id=row.get("id", ""),
+            linear_format=text(row, "gemm_quant_mode"),
+            experts_format=text(row, "moe_quant_mode"),
+        ),
     )
 
 
@@ -140,6 +146,35 @@ def _published_item(row: Mapping[str, str]) -> Item:
         metrics={name + _suffix(row, name): value},
         definitions={name + _suffix(row, name): definition},
         extra=rest(row, used),
+        circumstances=_published_circumstances(row),
+    )
+
+
+# When the measurements of a source were taken, where its rows do not say by which version of the engine.
+_YEARS = {"argonne-lcf/LLM-Inference-Bench": 2024, "Mutinifni/splitwise-sim": 2023}
+# Tables of NVIDIA run its published checkpoints, whose narrow weights come with eight-bit keys and values.
+_NARROW_SOURCES = re.compile(r"NVIDIA/TensorRT-LLM docs/|docs\.nvidia\.com/nim/")
+_NARROW_WEIGHTS = re.compile(r"fp8|fp4")
+_LINE_RATE = re.compile(r"([\d.]+) GB/s (?:line rate|aggregate)")
+_POINT_ID = re.compile(r"\brow id (\S+?);")  # the table repeats the id at the source among its notes
+
+
+def _published_circumstances(row: Mapping[str, str]) -> Circumstances:
+    """What this table says in its notes, which are sentences of a fixed form."""
+    notes, source = row.get("notes", ""), row.get("source", "")
+    known_id, rate = _POINT_ID.search(notes), _LINE_RATE.search(notes)
+    return Circumstances(
+        point_id=known_id[1] if known_id else row.get("id", ""),
+        measured_year=next((year for start, year in _YEARS.items() if source.startswith(start)), None),
+        saturated=row.get("batch_or_concurrency") == "saturated",
+        all_at_once="all requests at once" in notes,
+        static_batch=row.get("value_scope") == "batch_total",
+        attention_replicas="enable_attention_dp" in notes,
+        narrow_keys=bool(_NARROW_SOURCES.match(source) and _NARROW_WEIGHTS.search(row.get("weight_dtype", "").lower())),
+        ttft_holds_transfer="TTFT includes" in notes and "KV transfer" in notes,
+        line_rate_bytes_per_s=1e9 * float(rate[1]) if rate else None,
+        linear_format=text(row, "gemm_quant_mode"),
+        experts_format=text(row, "moe_quant_mode"),
     )
 
 

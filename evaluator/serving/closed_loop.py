@@ -27,6 +27,7 @@ class ClosedLoop:
     shortest: float = 1.0  # lengths are uniform in [shortest, 1] of nominal
     poll_steps: int = 1  # decode steps between two looks at the queue, where prompts stop the decodes
     replicas: int = 1  # of attention data parallelism: `users` are those of one
+    wait_steps: int = 0  # decode steps that the launch lets a prompt wait for others
     drafts: int = 0  # tokens that each decode step drafts and verifies beside its own
     tokens_per_step: float = 1.0  # that a request gains in a decode step, those of its drafts that hold included
 
@@ -55,15 +56,15 @@ def decode_steps_s(table: StepTable, engine: EngineProfile) -> list[float]:
     return steps
 
 
-def marginal_prompt_s(table: StepTable, engine: EngineProfile) -> float:
+def marginal_prompt_s(table: StepTable, engine: EngineProfile, *, alone: bool = False) -> float:
     """W: what one more prompt adds to full steps of the engine, host time included.
 
-    Of a mixed engine the step itself is left out: its decodes run it anyway. Prompts are cut where the budget ends
-    only if they are longer than it."""
+    Of a mixed engine the step itself is left out: its decodes run it anyway, unless prompts are `alone` on their
+    instance. Prompts are cut where the budget ends only if they are longer than it."""
     length, budget = table.input_length, engine.token_budget
     steps = length / budget if length > budget else 1.0 / (budget // length)
     tokens = min(budget, (budget // length) * length or budget)
-    alone = engine.admission == "prefill_first"
+    alone = alone or engine.admission == "prefill_first"
     host = steps * (engine.step_s() * alone + engine.prompt_step_s()) + 1e-3 * engine.step_per_prompt_ms
     head = steps * float(table.decode_own[0]) * alone
     return host + engine.prefill_factor * (steps * table.linear_s(tokens) + head + table.attention_s(length))
@@ -95,7 +96,7 @@ def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopT
         )
     )
     ttft, tpot, makespan = (float(value) for value in priced(schedule, table, engine))
-    held = engine.replica_wait_steps if loop.replicas > 1 else 0.0
+    held = loop.wait_steps + (engine.replica_wait_steps if loop.replicas > 1 else 0.0)
     return LoopTimes(
         ttft_s=ttft + held * tpot + 1e-3 * engine.request_ms,
         tpot_exclusive_s=tpot / loop.tokens_per_step,

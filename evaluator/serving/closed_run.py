@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from evaluator.scenario import Integers, Run, Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
-from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
-from evaluator.serving.engines import EngineProfile, engine_profile, list_engines
+from evaluator.serving.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
+from evaluator.serving.engines import EngineProfile
 from evaluator.serving.formulas import PrefillCompletion, RequestTimes, request_times, tokens_per_step
-from evaluator.serving.phases import Integers, Run, Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.sums import FloatArray
 from store.errors import InputError
@@ -23,14 +23,6 @@ GROWTH = 1.15
 BEND = 0.01  # log TTFT off the line between its neighbours, from which the sizes around it are played too
 MOST_STEPS = 5_000_000  # with prompts in them, of one size: some seconds
 _WAVES = "--serving-model waves"
-
-
-def engine_of(scenario: Scenario) -> EngineProfile | None:
-    """The engine of a scenario, under the token budget of its workload; None where formulas serve."""
-    engine = scenario.engine
-    if engine is None and scenario.serving_model in list_engines():
-        engine = engine_profile(scenario.serving_model)
-    return None if engine is None else replace(engine, token_budget=scenario.workload.max_batched_tokens)
 
 
 def refusal(scenario: Scenario, source: BatchSource) -> InputError | None:
@@ -45,32 +37,96 @@ def refusal(scenario: Scenario, source: BatchSource) -> InputError | None:
     return None
 
 
-def closed_loop_times(run: Run, engine: EngineProfile) -> tuple[PrefillCompletion, RequestTimes]:
-    """TTFT with the time until every prompt of a batch that is all there has a first token, and times of a request;
-    by batch size: users of one replica, each asking again.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """One replica of a scenario under an engine: its kernel seconds, and what its client and launch ask of it.
 
-    Between sizes that are played, TTFT is interpolated in logarithms, and so is what a cycle takes over what its
+    The engine may be replaced by another with the same admission, token budget and client: tables stay as they are."""
+
+    kernels: StepTable
+    layers: int
+    engine: EngineProfile
+    loop: ClosedLoop  # of one user
+
+    @property
+    def table(self) -> StepTable:
+        """Step times no shorter than the engine's host takes to launch their kernels."""
+        return launched(self.kernels, self.engine.launch_s(self.layers))
+
+    def of_users(self, users: int) -> ClosedLoop:
+        """The loop of as many users, with the prompts that its client sends."""
+        return replace(self.loop, users=users, prompts=self.engine.client.prompts_per_user * users)
+
+    def closed(self, users: int) -> LoopTimes:
+        """Times of the loop, played for this number of users."""
+        return simulate(self.table, self.engine, self.of_users(users))
+
+
+def served(run: Run, engine: EngineProfile, sequences: int) -> Served:
+    """The replica of a run, its tables as large as `sequences` need."""
+    scenario, source = run.scenario, run.source
+    error = refusal(scenario, source)
+    if error is not None or not isinstance(source, FixedLengths):
+        raise error or InputError(f"{scenario.serving_model} serves one prompt length")
+    steps = sequences * engine.client.prompts_per_user * source.new_tokens // engine.token_budget
+    if steps > MOST_STEPS:
+        raise InputError(
+            f"{sequences} users with prompts of {source.new_tokens} tokens are {steps:,} steps of"
+            f" {engine.token_budget} tokens",
+            hint="a larger --max-batched-tokens, or a smaller --batch-range",
+        )
+    mean = (1.0 + engine.client.shortest) / 2
+    extents = TableExtents(
+        input_length=source.new_tokens,
+        decode_keys=mean * (source.input_length + scenario.workload.output_length / 2),
+        sequences=sequences,
+        tokens=min(engine.token_budget, sequences * source.new_tokens) + sequences * source.tokens_per_decode,
+        cached=source.input_length - source.new_tokens,
+        drafts=scenario.workload.mtp_tokens,
+    )
+    # A phase alone has one trace; what the table takes from the other is not asked for.
+    traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
+    kernels = step_table(traces, run.cost, extents, windows=source.windows, replicas=scenario.plan.dp)
+    return Served(kernels=kernels, layers=scenario.layers, engine=engine, loop=_loop(scenario, engine))
+
+
+def replica_of(run: Run, engine: EngineProfile) -> Served:
+    """The replica of a run that serves one phase alone, with full steps of prompts."""
+    tokens = run.source.new_tokens if isinstance(run.source, FixedLengths) else 1
+    return served(run, engine, max(int(run.batch_sizes.max()), engine.token_budget // tokens))
+
+
+def closed_loop_times(run: Run, engine: EngineProfile) -> tuple[PrefillCompletion, RequestTimes]:
+    """Times of a closed loop by batch size, which are the users of one replica, each asking again when answered.
+
+    The completion holds the mean TTFT of the loop, and when a batch of prompts that are all there has its last first
+    token. Between sizes that are played, TTFT is interpolated in logarithms, and so is what a cycle takes over what its
     decodes and prompts take alone (O D + C W). The sizes depend on the scenario and not on the range asked for."""
     output = run.scenario.workload.output_length
-    table = _table(run, engine, _ladder(run.batch_sizes)[-1])
-    curve = _Curve(table, engine, _loop(run.scenario, engine))
+    replica = served(run, engine, _ladder(run.batch_sizes)[-1])
+    curve = _Curve(replica)
     played = curve.sizes(run.batch_sizes)
     ttft = _between(run.batch_sizes, played, [curve.ttft(size) for size in played])
     alone = np.asarray([curve.alone(size) for size in run.batch_sizes.tolist()])
     cycle = _between(run.batch_sizes, played, [curve.cycle_share(size) for size in played]) * alone
-    makespan = prompt_batches(table, engine, run.batch_sizes).makespan
+    makespan = prompt_batches(replica.table, engine, run.batch_sizes).makespan
     return PrefillCompletion(mean=ttft, makespan=makespan), request_times(ttft, np.maximum(cycle, ttft), output)
 
 
-def prompts_alone(run: Run, engine: EngineProfile) -> PrefillCompletion:
+def prompts_alone(replica: Served, batch_sizes: Integers) -> PrefillCompletion:
     """A prefill instance: prompts of each batch that are all there at the start."""
-    return prompt_batches(_table(run, engine, int(run.batch_sizes.max())), engine, run.batch_sizes)
+    return prompt_batches(replica.table, replica.engine, batch_sizes)
 
 
-def decodes_alone(run: Run, engine: EngineProfile) -> FloatArray:
+def prompt_service_s(replica: Served) -> float:
+    """What one more prompt adds to an instance that takes prompts only and has enough of them to fill its steps."""
+    return marginal_prompt_s(replica.table, replica.engine, alone=True)
+
+
+def decodes_alone(replica: Served, batch_sizes: Integers) -> FloatArray:
     """A decode instance: seconds of a step of each batch size."""
-    steps = np.asarray(decode_steps_s(_table(run, engine, int(run.batch_sizes.max())), engine))
-    return np.asarray(steps[run.batch_sizes])
+    steps = np.asarray(decode_steps_s(replica.table, replica.engine))
+    return np.asarray(steps[batch_sizes])
 
 
 def _loop(scenario: Scenario, engine: EngineProfile) -> ClosedLoop:
@@ -82,6 +138,7 @@ def _loop(scenario: Scenario, engine: EngineProfile) -> ClosedLoop:
         shortest=client.shortest,
         poll_steps=client.poll_steps,
         replicas=scenario.plan.dp,
+        wait_steps=scenario.launch.wait_steps,
         drafts=workload.mtp_tokens,
         tokens_per_step=tokens_per_step(workload.mtp_tokens, workload.mtp_acceptance),
     )
@@ -121,51 +178,23 @@ def _prompt_steps(table: StepTable, engine: EngineProfile, start: Integers, end:
     return np.asarray(host + engine.prefill_factor * kernels)
 
 
-def _table(run: Run, engine: EngineProfile, sequences: int) -> StepTable:
-    scenario, source = run.scenario, run.source
-    error = refusal(scenario, source)
-    if error is not None or not isinstance(source, FixedLengths):
-        raise error or InputError(f"{scenario.serving_model} serves one prompt length")
-    steps = sequences * engine.client.prompts_per_user * source.new_tokens // engine.token_budget
-    if steps > MOST_STEPS:
-        raise InputError(
-            f"{sequences} users with prompts of {source.new_tokens} tokens are {steps:,} steps of"
-            f" {engine.token_budget} tokens",
-            hint="a larger --max-batched-tokens, or a smaller --batch-range",
-        )
-    mean = (1.0 + engine.client.shortest) / 2
-    extents = TableExtents(
-        input_length=source.new_tokens,
-        decode_keys=mean * (source.input_length + scenario.workload.output_length / 2),
-        sequences=sequences,
-        tokens=min(engine.token_budget, sequences * source.new_tokens) + sequences * source.tokens_per_decode,
-        cached=source.input_length - source.new_tokens,
-        drafts=scenario.workload.mtp_tokens,
-    )
-    # A phase alone has one trace; what the table takes from the other is not asked for.
-    traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
-    table = step_table(traces, run.cost, extents, windows=source.windows, replicas=scenario.plan.dp)
-    return launched(table, engine.launch_s(sum(group.count for group in scenario.model.layers)))
-
-
 @dataclass(slots=True)
 class _Curve:
     """Times by users, each size played when it is first asked for."""
 
-    table: StepTable
-    engine: EngineProfile
-    loop: ClosedLoop
+    replica: Served
     known: dict[int, tuple[float, float]] = field(default_factory=dict)
     decode_s: list[float] = field(init=False)
     prompt_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.decode_s = decode_steps_s(self.table, self.engine)
-        self.prompt_s = marginal_prompt_s(self.table, self.engine)
+        table, engine = self.replica.table, self.replica.engine
+        self.decode_s = decode_steps_s(table, engine)
+        self.prompt_s = marginal_prompt_s(table, engine)
 
     def alone(self, users: int) -> float:
         """O D + C W, with as many decodes as the output takes steps."""
-        return self.loop.steps * self.decode_s[users] + users * self.prompt_s
+        return self.replica.loop.steps * self.decode_s[users] + users * self.prompt_s
 
     def ttft(self, users: int) -> float:
         """Mean seconds to the first token."""
@@ -199,9 +228,8 @@ class _Curve:
 
     def _played(self, users: int) -> tuple[float, float]:
         if users not in self.known:
-            loop = replace(self.loop, users=users, prompts=self.engine.client.prompts_per_user * users)
-            times = simulate(self.table, self.engine, loop)
-            cycle = times.ttft_s + (loop.output_length - 1) * times.tpot_exclusive_s
+            times = self.replica.closed(users)
+            cycle = times.ttft_s + (self.replica.loop.output_length - 1) * times.tpot_exclusive_s
             self.known[users] = times.ttft_s, cycle / self.alone(users)
         return self.known[users]
 

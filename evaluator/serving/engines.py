@@ -1,6 +1,6 @@
 """Serving engines as a few fitted numbers: how each admits prompts, and what it adds to the time of kernels.
 
-Not here: the simulation that uses them (evaluator.serving.closed_loop), and the fit (evaluator.serving.fit)."""
+Not here: the simulation that uses them (evaluator.serving.closed_loop), and the fit (evaluator.measured.fitting)."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.canonical import content_key
+from evaluator.launch import Client
 from evaluator.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
@@ -22,16 +23,6 @@ FOLDER = "serving/profiles"
 KEY_LENGTH = 8  # digits of a content key in a label
 LONGEST_NAME = 40
 LARGEST_FILE_BYTES = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Client:
-    """Who asks: lengths are uniform in [shortest, 1] of nominal, and prompt-first engines look for new requests every
-    `poll_steps` decode steps."""
-
-    shortest: float = 1.0
-    prompts_per_user: int = 10
-    poll_steps: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +71,13 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "poll_steps": (1, 100_000),
 }
 _WHOLE = {"token_budget", "prompts_per_user", "poll_steps"}
+# Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
+DRIFTING, HARDLY_DRIFTING = Client(shortest=0.99), Client(shortest=0.995)
 # What fits start from, and fall back to where points say little: engineering guesses, not fitted to any point.
 STARTS: Mapping[str, EngineProfile] = {
     "sglang": EngineProfile(name="sglang", admission="prefill_first"),
-    "vllm": EngineProfile(name="vllm", admission="mixed", token_budget=4096),
-    "trtllm": EngineProfile(name="trtllm", admission="mixed", replica_wait_steps=20.0),
+    "vllm": EngineProfile(name="vllm", admission="mixed", token_budget=4096, client=DRIFTING),
+    "trtllm": EngineProfile(name="trtllm", admission="mixed", replica_wait_steps=20.0, client=HARDLY_DRIFTING),
     # TensorRT-LLM before 1.0, on engines built ahead: the host prepares a step while nothing runs.
     "trtllm_v0": EngineProfile(name="trtllm_v0", admission="mixed", prompt_step_ms=0.0),
     # vLLM before 0.8: scheduler and sampler in the process that launches, so that every step waits for both.

@@ -4,22 +4,14 @@ Not here: memory, columns, and which batch sizes there are (evaluator.evaluate).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluator.cost import KINDS, CostModel
-from evaluator.device import DeviceProfile
-from evaluator.model import ModelSpec
-from evaluator.operators import OperatorSet
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.serving.batches import BatchSource, FixedLengths
+from evaluator.cost import KINDS
+from evaluator.scenario import Integers, Run
+from evaluator.serving.batches import FixedLengths
 from evaluator.serving.chunked import ChunkedWorkload, chunked_times
-from evaluator.serving.engines import EngineProfile
 from evaluator.serving.formulas import (
     PrefillCompletion,
     RequestTimes,
@@ -30,48 +22,6 @@ from evaluator.serving.formulas import (
 )
 from evaluator.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
 from evaluator.sums import BatchSums, FloatArray, repeated
-from evaluator.workload import Workload
-
-Integers = NDArray[np.int64]
-Phase = Literal["prefill", "decode", "aggregated"]
-Convention = Literal["physical", "upstream"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """Everything that determines the numbers of a scenario, but the batch sizes."""
-
-    model: ModelSpec
-    device: DeviceProfile
-    precision: Precision
-    plan: Plan
-    workload: Workload
-    phase: Phase
-    convention: Convention = "physical"
-    serving_model: str = "waves"
-    serving_cost_ms: float = 0.0
-    engine: EngineProfile | None = None  # of a serving model that is a profile of the user's own
-
-    @property
-    def drafting(self) -> bool:
-        """Whether MTP modules run."""
-        return self.workload.mtp_tokens > 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A scenario with what prices it and the batch sizes asked for."""
-
-    scenario: Scenario
-    operators: Mapping[str, OperatorSet]
-    source: BatchSource
-    cost: CostModel
-    batch_sizes: Integers
-
-    @property
-    def requests(self) -> Integers:
-        """Requests in flight in one replica: a micro-batch for every pipeline stage."""
-        return self.batch_sizes * self.scenario.plan.pp
 
 
 def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from evaluator.scenario import Run
 from evaluator.serving.formulas import PrefillCompletion, RequestTimes, request_times
 from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.packing import Integers, PackedSteps, taken
-from evaluator.serving.phases import Run, as_waves, decode_step_times, wave_times
+from evaluator.serving.phases import as_waves, decode_step_times, wave_times
 from evaluator.step import StepTimes, draft_seconds, mixed_stage_seconds, step_seconds
 from evaluator.sums import BatchSums, FloatArray
 

@@ -1,4 +1,4 @@
-"""Engine profiles in the store, by the label that scenarios carry. Not here: fitting (evaluator.serving.fit)."""
+"""Engine profiles in the store, by the label that scenarios carry. Not here: fitting (evaluator.measured.fitting)."""
 
 from __future__ import annotations
 

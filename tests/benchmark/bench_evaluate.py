@@ -19,7 +19,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import yaml
 from bench_write import machine
 
-from evaluator.evaluate import mixed_lengths
 from evaluator.formats import check_precision
 from evaluator.lengths import load_distribution, mean_input_length
 from evaluator.models import load_model
@@ -27,6 +26,7 @@ from evaluator.operators import OperatorSet
 from evaluator.precision import Precision
 from evaluator.profiles.load import Family, load_device
 from evaluator.request import PHASES, NamedModel, SweepRequest
+from evaluator.serving.sources import mixed_lengths
 from evaluator.sweep import evaluate_all
 from evaluator.workload import Workload
 from evaluator.workloads import workload_of

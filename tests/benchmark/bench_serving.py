@@ -24,10 +24,10 @@ from evaluator.evaluate import batch_source, cost_model
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
+from evaluator.scenario import Run, Scenario
 from evaluator.serving.closed_loop import ClosedLoop, simulate
 from evaluator.serving.closed_run import closed_loop_times
 from evaluator.serving.engines import EngineProfile, engine_profile
-from evaluator.serving.phases import Run, Scenario
 from evaluator.serving.schedule import schedule_of
 from evaluator.serving.step_tables import TableExtents, step_table
 from evaluator.workload import Workload

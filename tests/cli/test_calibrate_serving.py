@@ -8,9 +8,9 @@ import json
 
 import pytest
 from conftest_cli import sweepdb
+from evaluator.measured.prediction import loop_of, tables_of
 
 from evaluator.measured.deployments import deployment_of
-from evaluator.measured.prediction import loop_of, tables_of
 from evaluator.measurements import read_measurements
 from evaluator.serving.closed_loop import simulate
 from evaluator.serving.engines import STARTS, EngineProfile, engine_from_file, with_numbers

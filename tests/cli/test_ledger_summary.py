@@ -59,7 +59,7 @@ def test_a_point_is_evaluated_as_evaluate_would():
     assert (scenario.phase, scenario.serving_model, scenario.engine) == ("aggregated", "waves", None)
     assert (scenario.workload.input_length, scenario.workload.output_length) == (1024, 257)
     (error,) = [found for found in errors_of([one], WAVES) if found.metric == "tpot_exclusive_ms"]
-    operators = {trace: capture(asked) for trace, asked in capture_requests(scenario, compile_graphs=True).items()}
+    operators = {trace: capture(asked) for trace, asked in capture_requests(scenario).items()}
     block = evaluate_scenario(scenario, np.asarray([16], dtype=np.int64), operators)
     assert error.error == block.tpot_exclusive_ms[0] / 10.0 - 1.0
     assert error.error != 0

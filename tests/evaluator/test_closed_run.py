@@ -16,10 +16,10 @@ from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.probe_block import ProbeBlock
 from evaluator.profiles.load import load_device
+from evaluator.scenario import Run, Scenario
 from evaluator.serving.closed_loop import ClosedLoop, simulate
 from evaluator.serving.closed_run import closed_loop_times, prompt_batches
 from evaluator.serving.engines import NUMBERS, STARTS, Client, EngineProfile, list_engines, with_numbers
-from evaluator.serving.phases import Run, Scenario
 from evaluator.serving.step_tables import StepTable, TableExtents, step_table
 from evaluator.workload import Workload
 from store.errors import InputError
@@ -102,7 +102,7 @@ def test_one_user_without_host_time_is_the_kernels_of_the_same_scenario(served):
 
 def test_a_fitted_again_engine_is_another_scenario_of_one_subject():
     def record(engine: EngineProfile):
-        return RecordBuilder().scenario("some/name", scenario(engine=engine), compile=True)
+        return RecordBuilder().scenario("some/name", scenario(engine=engine))
 
     before, after = record(ENGINE), record(with_numbers(ENGINE, {"request_ms": 8.0}))
     assert before.subject.key == after.subject.key

@@ -8,10 +8,10 @@ import urllib.request
 from dataclasses import replace
 
 import pytest
+from evaluator.measured.flags import RECIPE_IDS, Flags, Served, flags_of
 from shared_data import shared_data
 
 from evaluator.measured.deployments import TWICE, deployment_of, repaired
-from evaluator.measured.flags import RECIPE_IDS, Flags, Served, flags_of
 from evaluator.measured.models import Unmatched, measured_model, measured_precision
 from evaluator.measurements import read_measurements
 from evaluator.plan import Plan

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from evaluator.serving.fit import FITTED, FitPoint, fit_engine, log_errors
 
 from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, simulate
 from evaluator.serving.engines import STARTS, with_numbers
-from evaluator.serving.fit import FITTED, FitPoint, fit_engine, log_errors
 from evaluator.serving.step_tables import StepTable
 
 START = STARTS["sglang"]

@@ -7,13 +7,13 @@ from functools import cache
 
 import pytest
 import yaml
+from evaluator.serving.shipped import LATENCIES, POINTS_A_PAIR, fit_with_pairs_held_out, points_of
 from shared_data import shared_data
 
 from evaluator.measured.deployments import deployment_of
 from evaluator.measured.models import Unmatched
 from evaluator.measurements import read_measurements
 from evaluator.serving.engines import STARTS, FittedEngine, as_yaml, fitted_engine, from_mapping
-from evaluator.serving.shipped import LATENCIES, POINTS_A_PAIR, fit_with_pairs_held_out, points_of
 from store.records import MeasurementRecord
 
 PAIR = ("h100_sxm", "Qwen/Qwen3-32B")

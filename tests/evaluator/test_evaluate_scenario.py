@@ -13,8 +13,8 @@ from evaluator.evaluate import assumptions_of, capture_requests, evaluate_scenar
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.probe_block import ProbeBlock
+from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths
-from evaluator.serving.phases import Scenario
 from evaluator.workload import Workload
 from store.columns import PROBE_COLUMNS
 from store.errors import InputError
@@ -181,12 +181,12 @@ def test_an_unknown_serving_model_is_named():
 
 def test_requests_for_operators_follow_the_phase():
     assert traces_of("aggregated") == ("prefill", "decode")
-    requests = capture_requests(replace(BASE, phase="decode"), compile_graphs=True)
+    requests = capture_requests(replace(BASE, phase="decode"))
     assert set(requests) == {"decode"}
     assert requests["decode"].linear.name == "W8A8_DYNAMIC"
-    other = capture_requests(replace(BASE, phase="decode", device=replace(TEST_DEVICE, name="X")), compile_graphs=True)
+    other = capture_requests(replace(BASE, phase="decode", device=replace(TEST_DEVICE, name="X")))
     assert other["decode"].key == requests["decode"].key  # known operators serve every device
-    longer = capture_requests(changed(phase="decode", input_length=9, mtp_tokens=2), compile_graphs=True)
+    longer = capture_requests(changed(phase="decode", input_length=9, mtp_tokens=2))
     assert longer["decode"].key == requests["decode"].key  # and every workload
 
 

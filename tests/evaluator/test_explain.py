@@ -11,7 +11,7 @@ from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import explain_step
 from evaluator.plan import Plan
 from evaluator.precision import Precision
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.workload import LengthBin, Workload
 from store.errors import InputError
 

@@ -29,7 +29,7 @@ from evaluator_cases import (
 from evaluator.evaluate import evaluate_scenario
 from evaluator.plan import Plan
 from evaluator.precision import Precision
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.version import FORMULA_VERSION
 from evaluator.workload import Workload
 

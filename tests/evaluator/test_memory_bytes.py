@@ -27,7 +27,7 @@ from evaluator.model import DenseMlp
 from evaluator.occupancy import memory_bytes
 from evaluator.plan import Plan
 from evaluator.precision import Precision
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.sums import repeated, request_sums
 from evaluator.workload import Workload
 
@@ -177,7 +177,7 @@ def test_a_model_that_does_not_fit_keeps_one_batch_size():
 
 def test_memory_is_what_the_block_says():
     from evaluator.evaluate import batch_source, cost_model
-    from evaluator.serving.phases import Run
+    from evaluator.scenario import Run
 
     chosen = scenario(phase="aggregated")
     operators = both_traces(QWEN3_32B, Plan(tp=8), linear=W8A8)

@@ -15,8 +15,9 @@ from evaluator.evaluate import batch_source, composition_of, cost_model, evaluat
 from evaluator.lengths import load_distribution
 from evaluator.plan import Plan
 from evaluator.precision import Precision
+from evaluator.scenario import Run, Scenario
 from evaluator.serving.mixed import MixedLengths
-from evaluator.serving.phases import Run, Scenario, decode_step_times
+from evaluator.serving.phases import decode_step_times
 from evaluator.step import mixed_step_seconds, step_seconds
 from evaluator.workload import LengthBin, Workload
 from evaluator.workloads import workload_of

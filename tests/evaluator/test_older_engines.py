@@ -7,17 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from evaluator.measured.prediction import central_metrics, operators_of, predictions, table_of
+from evaluator.serving.shipped import EnginePoint, MetricPoint, fit_with_pairs_held_out
 from shared_data import shared_data
 
 from evaluator.measured.deployments import Deployment, deployment_of, engine_of
-from evaluator.measured.prediction import central_metrics, operators_of, predictions, table_of
 from evaluator.measurements import read_measurements
 from evaluator.models import load_model
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
 from evaluator.serving.engines import STARTS, engine_profile, with_numbers
-from evaluator.serving.shipped import EnginePoint, MetricPoint, fit_with_pairs_held_out
 from evaluator.serving.step_tables import StepTable, launched
 
 TABLE = StepTable(

@@ -11,7 +11,7 @@ from evaluator.evaluate import assumptions_of, capture_requests
 from evaluator.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, linear_format
 from evaluator.plan import Plan
 from evaluator.precision import Precision
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.workload import Workload
 from store.errors import InputError
 
@@ -95,13 +95,13 @@ def scenario(precision: Precision, convention="physical") -> Scenario:
 
 
 def said(case: Scenario) -> tuple[str, ...]:
-    request = capture_requests(case, compile_graphs=True)["decode"]
+    request = capture_requests(case)["decode"]
     sets = captured(request.model, request.plan, "decode", request.linear, request.experts, convention=case.convention)
     return assumptions_of(case, {"decode": sets})
 
 
 def test_experts_may_differ_from_linears():
-    request = capture_requests(scenario(Precision(linear="FP8", experts="NVFP4")), compile_graphs=True)["decode"]
+    request = capture_requests(scenario(Precision(linear="FP8", experts="NVFP4")))["decode"]
     assert (request.linear.name, request.experts.name) == ("FP8", "NVFP4")
 
 

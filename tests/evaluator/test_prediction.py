@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from evaluator.measured.prediction import as_launched, central_metrics, kv_transfer_s, predictions, prompt_batch_s
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.measured.deployments import Deployment
 from evaluator.measured.models import measured_model
-from evaluator.measured.prediction import as_launched, central_metrics, kv_transfer_s, predictions, prompt_batch_s
 from evaluator.operators import Affine, CollectiveExtents, ExpertExtents, Operator
 from evaluator.plan import Plan
 from evaluator.precision import Precision

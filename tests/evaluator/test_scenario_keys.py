@@ -24,12 +24,13 @@ from evaluator_cases import (
 from evaluator.capture import capture
 from evaluator.evaluate import batch_range, capture_requests, evaluate_scenario
 from evaluator.identity import RecordBuilder
+from evaluator.launch import Client, Launch
 from evaluator.models import load_model
 from evaluator.plan import Plan
 from evaluator.plans import PlanSearch, plan_choices
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.workload import LengthBin, Workload
 from evaluator.workloads import workload_of
 
@@ -52,29 +53,36 @@ def case(model, plan, phase, workload=SHORT, *, precision=W8A8, device=TEST_DEVI
     )
 
 
-def scenarios() -> dict[str, tuple[Scenario, bool]]:
-    """Scenarios (and whether they are compiled) that together make use of every field."""
+def scenarios() -> dict[str, Scenario]:
+    """Scenarios that together make use of every field."""
     drafts = Workload(input_length=900, output_length=60.0, mtp_tokens=2, mtp_acceptance=(0.9, 0.6))
     cached = replace(SHORT, prefix_cache_hit_rate=0.5)
     latent = Plan(tp=8, dp=2, ep=16)
     return {
-        "dense": (case(QWEN3_32B, Plan(tp=8), "prefill", cached, serving_cost_ms=2.0), True),
-        "dense, two dimensions": (case(QWEN3_32B, Plan(tp=16), "decode"), True),
-        "rope table": (case(LLAMA_31_8B, Plan(tp=2), "decode", convention="upstream"), True),
-        "plain": (case(OPT_125M, Plan(tp=2), "decode", precision=Precision(linear="BF16", attention="INT8")), True),
-        "plain, eager": (case(OPT_125M, Plan(tp=2), "aggregated", convention="upstream"), False),
-        "experts": (
-            case(QWEN3_30B_A3B, Plan(tp=2, dp=2, ep=4), "decode", precision=Precision(linear="BF16", experts="MXFP4")),
-            True,
+        "dense": case(QWEN3_32B, Plan(tp=8), "prefill", cached, serving_cost_ms=2.0),
+        "dense, two dimensions": case(QWEN3_32B, Plan(tp=16), "decode"),
+        "rope table": case(LLAMA_31_8B, Plan(tp=2), "decode", convention="upstream"),
+        "plain": case(OPT_125M, Plan(tp=2), "decode", precision=Precision(linear="BF16", attention="INT8")),
+        "plain, eager": case(OPT_125M, Plan(tp=2), "aggregated", convention="upstream", launch=Launch(compile=False)),
+        "experts": case(
+            QWEN3_30B_A3B, Plan(tp=2, dp=2, ep=4), "decode", precision=Precision(linear="BF16", experts="MXFP4")
         ),
-        "latent": (case(DEEPSEEK_V3, latent, "decode", drafts), True),
-        "latent, prefill": (case(DEEPSEEK_V3, latent, "prefill"), True),
-        "windows": (case(GPT_OSS_20B, Plan(tp=2, ep=2), "decode"), True),
-        "mixed": (case(LLAMA_31_8B, Plan(tp=2), "prefill", MIXED), True),
-        "mixed, aggregated": (case(LLAMA_31_8B, Plan(tp=2), "aggregated", MIXED), True),
-        "measured": (
-            case(LLAMA_31_8B, Plan(tp=4), "aggregated", precision=Precision(linear="BF16"), device=h200()),
-            True,
+        "latent": case(DEEPSEEK_V3, latent, "decode", drafts),
+        "latent, prefill": case(DEEPSEEK_V3, latent, "prefill"),
+        "windows": case(GPT_OSS_20B, Plan(tp=2, ep=2), "decode"),
+        "mixed": case(LLAMA_31_8B, Plan(tp=2), "prefill", MIXED),
+        "mixed, aggregated": case(LLAMA_31_8B, Plan(tp=2), "aggregated", MIXED),
+        "measured": case(LLAMA_31_8B, Plan(tp=4), "aggregated", precision=Precision(linear="BF16"), device=h200()),
+        "measured experts, served": case(
+            QWEN3_30B_A3B,
+            Plan(tp=2, dp=2, ep=4),
+            "aggregated",
+            precision=Precision(linear="BF16"),
+            device=h200(),
+            serving_model="sglang",
+            client=Client(shortest=0.8, prompts_per_user=3, poll_steps=10),
+            launch=Launch(seats=20, wait_steps=2),
+            routing="power_law_1.2",
         ),
     }
 
@@ -89,13 +97,13 @@ def operators(request):
     return capture(request)
 
 
-def key_of(scenario: Scenario, *, compiled: bool) -> str:
-    return RecordBuilder().scenario("some/name", scenario, compile=compiled).key
+def key_of(scenario: Scenario) -> str:
+    return RecordBuilder().scenario("some/name", scenario).key
 
 
-def numbers_of(scenario: Scenario, *, compiled: bool) -> np.ndarray:
+def numbers_of(scenario: Scenario) -> np.ndarray:
     """Every stored number of a scenario, with the batch sizes worth storing and the memory that questions compare."""
-    sets = {trace: operators(request) for trace, request in capture_requests(scenario, compile_graphs=compiled).items()}
+    sets = {trace: operators(request) for trace, request in capture_requests(scenario).items()}
     worth = batch_range(scenario, sets)
     edges = [float(worth.last), float(worth.largest_fitting), float(scenario.device.memory_bytes)]
     columns = evaluate_scenario(scenario, SIZES, sets).columns().values()
@@ -111,7 +119,8 @@ CHOICES = {
     "phase": {"prefill": "decode", "decode": "prefill", "aggregated": "decode"},
     "convention": {"physical": "upstream", "upstream": "physical"},
     "linear": {"BF16": "W8A8_DYNAMIC", "W8A8_DYNAMIC": "W4A8_DYNAMIC"}, "experts": {None: "W4A16", "MXFP4": "FP8_BLOCK"},
-    "attention": {"DISABLED": "FP8", "INT8": "DISABLED"}, "serving_model": {"waves": "seed002"},
+    "attention": {"DISABLED": "FP8", "INT8": "DISABLED"}, "serving_model": {"waves": "seed002", "sglang": "vllm_v0"},
+    "routing": {"balanced": "power_law_1.2", "power_law_1.2": "balanced"}, "shortest": 0.9,
     "prefix_cache_hit_rate": 0.25,
 }  # fmt: skip
 # Fields that other tests change as a whole: they cannot change alone.
@@ -163,13 +172,13 @@ def field_of(path: tuple[str | int, ...]) -> str:
 def test_a_key_changes_exactly_when_a_number_does():
     key_moves: dict[str, bool] = {}
     number_moves: dict[str, bool] = {}
-    for name, (scenario, compiled) in scenarios().items():
-        key, numbers = key_of(scenario, compiled=compiled), numbers_of(scenario, compiled=compiled)
+    for name, scenario in scenarios().items():
+        key, numbers = key_of(scenario), numbers_of(scenario)
         for path, value in leaves(scenario):
             other = put(scenario, path, changed(path, value))
             if other == scenario:
                 continue
-            other_key, other_numbers = key_of(other, compiled=compiled), numbers_of(other, compiled=compiled)
+            other_key, other_numbers = key_of(other), numbers_of(other)
             moved = not np.array_equal(numbers, other_numbers, equal_nan=True)
             # In every single scenario: no two numbers under one key.
             assert not (moved and other_key == key), f"{name}: {path} changes numbers, and not the key"
@@ -185,13 +194,13 @@ def test_a_key_changes_exactly_when_a_number_does():
     }  # fmt: skip
 
 
-def one_of(name: str) -> tuple[Scenario, bool]:
+def one_of(name: str) -> Scenario:
     return scenarios()[name]
 
 
-def assert_both_change(scenario: Scenario, other: Scenario, *, compiled: bool = True) -> None:
-    assert key_of(scenario, compiled=compiled) != key_of(other, compiled=compiled)
-    before, after = numbers_of(scenario, compiled=compiled), numbers_of(other, compiled=compiled)
+def assert_both_change(scenario: Scenario, other: Scenario) -> None:
+    assert key_of(scenario) != key_of(other)
+    before, after = numbers_of(scenario), numbers_of(other)
     assert not np.array_equal(before, after, equal_nan=True)
 
 
@@ -210,7 +219,7 @@ def test_what_is_served_is_in_the_key(changes):
 
 @pytest.mark.parametrize("field", ["input_length", "output_length", "weight", "prefix_cache_hit_rate"])
 def test_every_figure_of_a_length_bin_is_in_the_key(field):
-    scenario, _ = one_of("mixed, aggregated")
+    scenario = one_of("mixed, aggregated")
     first, *rest = MIXED.bins
     new = replace(first, **{field: 0.5 * (getattr(first, field) or 0.5)})
     assert_both_change(scenario, replace(scenario, workload=replace(MIXED, bins=(new, *rest))))
@@ -219,26 +228,24 @@ def test_every_figure_of_a_length_bin_is_in_the_key(field):
 def test_the_scale_of_weights_and_the_users_name_are_in_no_key():
     doubled = [replace(bin_, weight=4 * bin_.weight) for bin_ in MIXED.bins]
     again = workload_of(input_length=None, output_length=85.0, bins=doubled, name="mine")
-    scenario, _ = one_of("mixed")
+    scenario = one_of("mixed")
     assert again.bins == MIXED.bins
-    assert key_of(replace(scenario, workload=again), compiled=True) == key_of(scenario, compiled=True)
+    assert key_of(replace(scenario, workload=again)) == key_of(scenario)
 
 
 def test_every_plan_is_a_key_of_its_own():
     plans = [choice.plan for choice in plan_choices(QWEN3_30B_A3B, 8, PlanSearch(pp_sizes=()))]
-    keys = {key_of(case(QWEN3_30B_A3B, plan, "decode"), compiled=True) for plan in plans}
+    keys = {key_of(case(QWEN3_30B_A3B, plan, "decode")) for plan in plans}
     assert len(keys) == len(plans) > 40
 
 
 def test_compiled_and_eager_graphs_are_two_keys_and_two_numbers():
-    scenario, _ = one_of("rope table")
-    keys = {key_of(scenario, compiled=compiled) for compiled in (True, False)}
-    assert len(keys) == 2
-    assert not np.array_equal(numbers_of(scenario, compiled=True), numbers_of(scenario, compiled=False), equal_nan=True)
+    scenario = one_of("rope table")
+    assert_both_change(scenario, replace(scenario, launch=Launch(compile=False)))
 
 
 def test_a_calibration_is_in_the_key():
-    scenario, _ = one_of("measured")
+    scenario = one_of("measured")
     document = json.loads(h200().calibration)
     document.pop("hash")  # of the untouched coefficients
     document["kernels"]["gemm.bf16"]["memory_efficiency"] *= 0.9
@@ -248,19 +255,19 @@ def test_a_calibration_is_in_the_key():
 
 
 def test_another_profile_under_the_same_name_is_another_scenario_of_one_subject():
-    scenario, _ = one_of("dense")
+    scenario = one_of("dense")
     builder = RecordBuilder()
     faster = replace(scenario, device=replace(TEST_DEVICE, memory_efficiency=0.7))
-    before, after = (builder.scenario("some/name", item, compile=True) for item in (scenario, faster))
+    before, after = (builder.scenario("some/name", item) for item in (scenario, faster))
     assert before.subject.key == after.subject.key
     assert before.key != after.key
 
 
 def test_two_ids_with_the_same_hyper_parameters_are_one_model():
-    scenario, _ = one_of("dense")
+    scenario = one_of("dense")
     quantised = load_model("Qwen/Qwen3-32B-FP8")[1]
     assert quantised.native_linear == "FP8_BLOCK"
-    keys = {key_of(replace(scenario, model=model), compiled=True) for model in (quantised, QWEN3_32B)}
+    keys = {key_of(replace(scenario, model=model)) for model in (quantised, QWEN3_32B)}
     assert len(keys) == 1
 
 
@@ -271,12 +278,12 @@ def test_defaults_written_out_and_left_out_are_one_key():
         precision=Precision(linear="W8A8_DYNAMIC", experts="W8A8_DYNAMIC"),
         workload=replace(SHORT, output_length=60),
     )
-    assert key_of(scenario, compiled=True) == key_of(written, compiled=True)
+    assert key_of(scenario) == key_of(written)
 
 
 def test_kinds_of_records_with_equal_fields_are_told_apart():
     dense = one_group("a", 64, 100, 2, QWEN3_32B.layers[0].attention, QWEN3_32B.layers[0].mlp)
     group = dense.layers[0]
     other = replace(dense, layers=(replace(group, attention=DEEPSEEK_V3.layers[0].attention),))
-    keys = {RecordBuilder().scenario("n", case(model, Plan(), "decode"), compile=True).key for model in (dense, other)}
+    keys = {RecordBuilder().scenario("n", case(model, Plan(), "decode")).key for model in (dense, other)}
     assert len(keys) == 2

@@ -29,7 +29,7 @@ from evaluator.operators import ATTENTION_KINDS, COLLECTIVE_KINDS
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.routing import exchanged_share, expert_loads, touched_experts
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.step import mixed_step_seconds, operator_seconds, step_seconds
 from evaluator.sums import BatchSums, composed, repeated, request_sums
 from evaluator.workload import Workload

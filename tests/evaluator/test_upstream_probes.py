@@ -15,7 +15,7 @@ from evaluator.cost.theoretical import TheoreticalCost
 from evaluator.evaluate import evaluate_scenario
 from evaluator.plan import Plan
 from evaluator.precision import Precision
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.step import step_seconds
 from evaluator.sums import repeated, request_sums
 from evaluator.workload import Workload

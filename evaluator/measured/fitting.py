@@ -1,19 +1,15 @@
 """Fits an engine's few numbers to measured points.
 
-Not here: which points there are (evaluator.serving.shipped) and figures of errors (evaluator.measured.scoring)."""
+Not here: what a point is (evaluator.measured.fit_points) and figures of errors (evaluator.measured.scoring)."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-from evaluator.serving.closed_loop import ClosedLoop, simulate
 from evaluator.serving.engines import EngineProfile, with_numbers
-from evaluator.serving.step_tables import StepTable
 from evaluator.sums import FloatArray
 
 # Fitted number -> (smallest, largest, step of the finite difference, spread of the prior about the start).
@@ -44,22 +40,6 @@ class Measured(Protocol):
     def log_errors(self, engine: EngineProfile) -> tuple[float, ...]:
         """log(predicted / measured) of what was measured; as many for every point of a fit."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FitPoint:
-    """Both latencies of a closed loop, with the step times of its replica."""
-
-    table: StepTable
-    loop: ClosedLoop
-    ttft_s: float
-    tpot_exclusive_s: float
-    weight: float = 1.0
-
-    def log_errors(self, engine: EngineProfile) -> tuple[float, float]:
-        """Of TTFT and TPOT."""
-        times = simulate(self.table, engine, self.loop)
-        return math.log(times.ttft_s / self.ttft_s), math.log(times.tpot_exclusive_s / self.tpot_exclusive_s)
 
 
 def fit_engine(

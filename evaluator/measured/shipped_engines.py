@@ -1,12 +1,11 @@
 """Engine profiles that come with the program, and the one command that writes them.
 
-`python -m evaluator.serving.shipped FILE...` fits every engine to the usable points of these files and writes
+`python -m evaluator.measured.shipped_engines FILE...` fits every engine to the usable points of these files and writes
 evaluator/serving/profiles/<engine>.yaml: the fit to all of them, and one without each (device, model) pair to score
 that pair with. Nothing is random: the same files give the same profiles."""
 
 from __future__ import annotations
 
-import math
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,19 +15,18 @@ from importlib import resources
 from pathlib import Path
 
 from evaluator.measured.deployments import Deployment, deployment_of
+from evaluator.measured.fit_points import LATENCIES, FitPoint, fit_points
+from evaluator.measured.fitting import fit_engine
 from evaluator.measured.models import Unmatched
-from evaluator.measured.prediction import as_launched, central_metrics, loop_of, predictions, tables_of
+from evaluator.measured.predicting import central_metrics, metrics_of
 from evaluator.measured.scoring import usable
 from evaluator.measurements import read_measurements
 from evaluator.serving.engines import FOLDER, STARTS, EngineProfile, FittedEngine, as_yaml
-from evaluator.serving.fit import FitPoint, Measured, fit_engine
-from evaluator.serving.step_tables import StepTable
 from store.errors import InputError
 from store.records import MeasurementRecord
 
 POINTS_A_PAIR = 60  # a pair measured more often does not count for more
 LEAST_POINTS = 8
-LATENCIES = ("ttft_ms_mean", "tpot_exclusive_ms_mean")
 # What the measured points of many servers identify across models: more numbers fit them better and predict pairs that
 # were left out worse (docs/explanation/accuracy.md). For trtllm that is no time a request: its points differ by server
 # and client, from 10 ms to 130. A user's own points of one server identify them all.
@@ -40,7 +38,7 @@ SHIPPED_NUMBERS: Mapping[str, tuple[str, ...]] = {
     "vllm_v0": ("step_ms", "step_per_decode_ms"),
     "eager": ("layer_ms", "prefill_factor"),
 }
-HEAD = "# Written by python -m evaluator.serving.shipped; do not edit.\n"
+HEAD = "# Written by python -m evaluator.measured.shipped_engines; do not edit.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,35 +46,7 @@ class EnginePoint:
     """A point to fit to, with the pair that is left out together."""
 
     pair: tuple[str, str]
-    point: Measured
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchedPoint:
-    """Both latencies of a closed loop, of an engine with the launch flags that are known of the deployment."""
-
-    deployment: Deployment
     point: FitPoint
-    weight: float = 1.0
-
-    def log_errors(self, engine: EngineProfile) -> tuple[float, float]:
-        """Of TTFT and TPOT."""
-        return self.point.log_errors(as_launched(self.deployment, engine))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricPoint:
-    """One published figure: a phase, a static batch or a rate, by its own definition."""
-
-    deployment: Deployment
-    table: StepTable
-    metric: str
-    measured: float
-    weight: float = 1.0
-
-    def log_errors(self, engine: EngineProfile) -> tuple[float]:
-        """Of the figure."""
-        return (math.log(predictions(self.deployment, self.table, engine)[self.metric] / self.measured),)
 
 
 def points_of(records: Iterable[MeasurementRecord], engine: str) -> list[EnginePoint]:
@@ -85,30 +55,28 @@ def points_of(records: Iterable[MeasurementRecord], engine: str) -> list[EngineP
     Those with both latencies of a closed loop where there are any, else every figure we can predict."""
     # What an estimate of the memory decides says little of the host.
     matched = [one for one in _matched(records) if one[1].engine == engine and not one[1].saturated]
-    both = [one for one in matched if one[1].mode == "aggregated" and set(LATENCIES) <= set(one[0].metrics)]
+    means = {f"{name}_mean" for name in LATENCIES}
+    both = [one for one in matched if one[1].mode == "aggregated" and means <= set(one[0].metrics)]
     by_pair: dict[tuple[str, str], list[tuple[MeasurementRecord, Deployment]]] = defaultdict(list)
     for record, deployment in both or matched:
         by_pair[deployment.pair].append((record, deployment))
     chosen = [one for pair in sorted(by_pair) for one in _thinned(by_pair[pair])]
-    tables = tables_of([deployment for _, deployment in chosen])
-    return [
-        EnginePoint(deployment.pair, point)
-        for (record, deployment), table in zip(chosen, tables, strict=True)
-        for point in (_closed_loop if both else _figures)(record, deployment, table)
+    wanted = [
+        (deployment, measured)
+        for record, deployment in chosen
+        for measured in (_latencies if both else _figures)(record, deployment)
     ]
+    return [EnginePoint(point.deployment.pair, point) for point in fit_points(wanted, STARTS[engine])]
 
 
-def _closed_loop(record: MeasurementRecord, deployment: Deployment, table: StepTable) -> Iterable[Measured]:
-    ttft, tpot = (record.metrics[name] / 1000 for name in LATENCIES)
-    point = FitPoint(table=table, loop=loop_of(deployment), ttft_s=ttft, tpot_exclusive_s=tpot)
-    yield LaunchedPoint(deployment=deployment, point=point)
+def _latencies(record: MeasurementRecord, deployment: Deployment) -> Iterable[Mapping[str, float]]:  # noqa: ARG001
+    yield {name: record.metrics[f"{name}_mean"] for name in LATENCIES}
 
 
-def _figures(record: MeasurementRecord, deployment: Deployment, table: StepTable) -> Iterable[Measured]:
-    known = predictions(deployment, table, STARTS["eager"])
+def _figures(record: MeasurementRecord, deployment: Deployment) -> Iterable[Mapping[str, float]]:
     for metric, measured in sorted(central_metrics(record.metrics).items()):
-        if metric in known:
-            yield MetricPoint(deployment=deployment, table=table, metric=metric, measured=measured)
+        if metric in metrics_of(deployment):
+            yield {metric: measured}
 
 
 def _matched(records: Iterable[MeasurementRecord]) -> Iterable[tuple[MeasurementRecord, Deployment]]:

@@ -1,24 +1,23 @@
 """Fits an engine profile to the measured points of one user, and says how well it predicts points left out of it.
 
-Not here: the fit itself (evaluator.serving.fit), profiles that come with the program (evaluator.serving.shipped)."""
+Not here: the fit itself (evaluator.measured.fitting), profiles that come with the program (shipped_engines)."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluator.capture import CaptureRequest
+from evaluator.launch import Client
 from evaluator.measured.deployments import Deployment, deployment_of
+from evaluator.measured.fit_points import LATENCIES, FitPoint, fit_points
+from evaluator.measured.fitting import FITTED, fit_engine, log_errors
 from evaluator.measured.models import Unmatched
-from evaluator.measured.prediction import central_metrics, loop_of, tables_of
+from evaluator.measured.predicting import LookUp, central_metrics
 from evaluator.measured.scoring import Exclusion, Figures, figures, usable
-from evaluator.operators import OperatorSet
-from evaluator.serving.engines import NUMBERS, Client, EngineProfile, list_engines, with_numbers
-from evaluator.serving.fit import FITTED, FitPoint, fit_engine, log_errors
-from evaluator.serving.shipped import LaunchedPoint
+from evaluator.serving.engines import NUMBERS, EngineProfile, list_engines, with_numbers
 from evaluator.sums import FloatArray
 from store.errors import InputError
 from store.records import MeasurementRecord
@@ -26,8 +25,7 @@ from store.records import MeasurementRecord
 FOLDS = 5  # every point is left out once: by its place, modulo 5, in the order of content keys
 LEAST_POINTS = 2 * FOLDS
 WEIGHT = 8.0  # of a point: all are of one server, which the starting values know nothing about
-LATENCIES = {"ttft": "ttft_ms", "tpot": "tpot_exclusive_ms"}  # short name -> measured metric, in the order of a fit
-LookUp = Callable[[CaptureRequest], OperatorSet]
+SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +80,7 @@ def _check_point(record: MeasurementRecord, deployment: Deployment) -> None:
         raise Unmatched("not aggregated: a phase alone, or sides apart")
     if deployment.batched:
         raise Unmatched("a static batch, no closed loop")
-    if not set(LATENCIES.values()) <= set(central_metrics(record.metrics)):
+    if not set(LATENCIES) <= set(central_metrics(record.metrics)):
         raise Unmatched("no TTFT with a TPOT: both are needed")
 
 
@@ -120,7 +118,7 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
         start=start,
         points=points,
         figures={
-            (metric, stage): found
+            (SHORT[metric], stage): found
             for column, metric in enumerate(LATENCIES)
             for stage, errors in stages.items()
             if (found := figures((np.exp(errors[:, column]) - 1.0).tolist())) is not None
@@ -128,24 +126,17 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
     )
 
 
-def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | None) -> list[LaunchedPoint]:
-    deployments = [_with_client(one, start.client) for one in points.deployments]
-    tables = tables_of(deployments, captured)
-    made = []
-    for record, deployment, table in zip(points.records, deployments, tables, strict=True):
+def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | None) -> list[FitPoint]:
+    wanted = []
+    for record, deployment in zip(points.records, points.deployments, strict=True):
         known = central_metrics(record.metrics)
-        ttft, tpot = (known[metric] / 1000 for metric in LATENCIES.values())
-        loop = replace(loop_of(deployment), prompts=start.client.prompts_per_user * deployment.users_of_replica)
-        point = FitPoint(table=table, loop=loop, ttft_s=ttft, tpot_exclusive_s=tpot)
-        made.append(LaunchedPoint(deployment=deployment, point=point, weight=WEIGHT))
-    return made
+        wanted.append((_with_client(deployment, start.client), {metric: known[metric] for metric in LATENCIES}))
+    return fit_points(wanted, start, captured, weight=WEIGHT)
 
 
 def _with_client(deployment: Deployment, client: Client) -> Deployment:
     """What a profile says of the client is believed before what its points look like."""
-    if client == Client():
-        return deployment
-    return replace(deployment, shortest=client.shortest, poll_steps=client.poll_steps)
+    return deployment if client == Client() else replace(deployment, client=client)
 
 
 def _fitted_numbers(points: ServedPoints, start: EngineProfile) -> tuple[str, ...]:
@@ -158,7 +149,7 @@ def _fitted_numbers(points: ServedPoints, start: EngineProfile) -> tuple[str, ..
     return tuple(number for number in FITTED if number not in silent)
 
 
-def _held_out(measured: Sequence[LaunchedPoint], start: EngineProfile, numbers: Sequence[str]) -> FloatArray:
+def _held_out(measured: Sequence[FitPoint], start: EngineProfile, numbers: Sequence[str]) -> FloatArray:
     """Errors of every point under the fit that left its fifth out."""
     errors = np.zeros((len(measured), len(LATENCIES)))
     for fold in range(FOLDS):

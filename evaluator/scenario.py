@@ -1,0 +1,80 @@
+"""Everything that determines the numbers of a row but its batch size, and what prices it.
+
+Not here: how numbers are made (evaluator.serving), and which scenarios a request stands for (evaluator.request)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.cost import CostModel
+from evaluator.device import DeviceProfile
+from evaluator.launch import Client, Launch, Routing
+from evaluator.model import ModelSpec
+from evaluator.operators import OperatorSet
+from evaluator.plan import Plan
+from evaluator.precision import Precision
+from evaluator.serving.batches import BatchSource
+from evaluator.serving.engines import EngineProfile, list_engines
+from evaluator.workload import Workload
+
+Integers = NDArray[np.int64]
+Phase = Literal["prefill", "decode", "aggregated"]
+Convention = Literal["physical", "upstream"]
+SERVED_ROUTING: Routing = "power_law_1.2"  # the skew that tools of the field assume for real prompts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything that determines the numbers of a scenario, but the batch sizes."""
+
+    model: ModelSpec
+    device: DeviceProfile
+    precision: Precision
+    plan: Plan
+    workload: Workload
+    phase: Phase
+    convention: Convention = "physical"
+    serving_model: str = "waves"
+    serving_cost_ms: float = 0.0
+    engine: EngineProfile | None = None  # of a serving model that is a profile of the user's own
+    client: Client | None = None  # None: the one that the engine's profile states
+    launch: Launch = field(default_factory=Launch)
+    routing: Routing = "balanced"  # how tokens fall on experts
+
+    @property
+    def drafting(self) -> bool:
+        """Whether MTP modules run."""
+        return self.workload.mtp_tokens > 0
+
+    @property
+    def layers(self) -> int:
+        """Layers of the model."""
+        return sum(group.count for group in self.model.layers)
+
+
+def default_routing(scenario: Scenario) -> Routing:
+    """How tokens fall on experts where nothing is said: under engines as real prompts do, where that was measured."""
+    served = scenario.engine is not None or scenario.serving_model in list_engines()
+    measured = scenario.device.family == "calibrated" and scenario.model.routed
+    return SERVED_ROUTING if served and measured else "balanced"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A scenario with what prices it and the batch sizes asked for."""
+
+    scenario: Scenario
+    operators: Mapping[str, OperatorSet]
+    source: BatchSource
+    cost: CostModel
+    batch_sizes: Integers
+
+    @property
+    def requests(self) -> Integers:
+        """Requests in flight in one replica: a micro-batch for every pipeline stage."""
+        return self.batch_sizes * self.scenario.plan.pp

@@ -1,0 +1,68 @@
+"""Columns that serving models share: the prefill step of a full wave and the decode step, each with its split.
+
+Not here: latencies of requests, which are each model's own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from evaluator.cost import KINDS
+from evaluator.scenario import Run
+from evaluator.serving.formulas import PrefillCompletion, tokens_per_step
+from evaluator.serving.interface import Columns
+from evaluator.serving.mixed import MixedLengths
+from evaluator.serving.phases import decode_period, prefilled
+from evaluator.serving.shared_mixed import mixed_prefilled
+from evaluator.step import StepTimes
+
+MS = 1000.0
+# Standard normal quantiles: the keys a step reads are a sum over many requests.
+QUANTILES = {"p50": 0.0, "p90": 1.2815515655446004, "p99": 2.3263478740408408}
+
+
+def prompts_in_waves(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
+    """Completion of all prompts in waves of the token budget, and the first (fullest) wave of each batch."""
+    if isinstance(run.source, MixedLengths):
+        return mixed_prefilled(run, run.source, serving_cost_s)
+    return prefilled(run, serving_cost_s)
+
+
+def gained_tokens(run: Run) -> float:
+    """Tokens that a request gains in a decode step, those of its drafts that hold included."""
+    workload = run.scenario.workload
+    return tokens_per_step(workload.mtp_tokens, workload.mtp_acceptance)
+
+
+def decode_periods(run: Run, serving_cost_s: float) -> tuple[StepTimes, Columns]:
+    """The expected decode step, and its quantiles over random compositions and ages of the batch (none for fixed
+    lengths)."""
+    if not isinstance(run.source, MixedLengths):
+        return decode_period(run, serving_cost_s), {}
+    source = run.source.deviating((0.0, *QUANTILES.values()))
+    periods = decode_period(replace(run, source=source), serving_cost_s)
+    total = MS * periods.total
+    expected = StepTimes(kinds=periods.kinds[..., 0], slowest_stage=periods.slowest_stage[..., 0])
+    return expected, {f"decode_step_{name}_ms": total[:, index] for index, name in enumerate(QUANTILES, start=1)}
+
+
+def completion_columns(completion: PrefillCompletion) -> Columns:
+    """When prompts have their first tokens: the mean over requests, and the last."""
+    return {"ttft_ms": MS * completion.mean, "makespan_ms": MS * completion.makespan}
+
+
+def prefill_columns(run: Run, full: StepTimes) -> Columns:
+    """The first (fullest) wave alone, and the chunks of its prompts."""
+    chunks = np.full(run.batch_sizes.shape, float(run.source.chunks))
+    return {"prefill_step_ms": MS * full.total, "prefill_chunks": chunks, **_split("prefill", full)}
+
+
+def decode_columns(run: Run, step: StepTimes) -> Columns:
+    """One decode step alone, and what a request gains in it."""
+    gained = np.full(run.batch_sizes.shape, gained_tokens(run))
+    return {"decode_step_ms": MS * step.total, "tokens_per_step": gained, **_split("decode", step)}
+
+
+def _split(phase: str, step: StepTimes) -> Columns:
+    return {f"{phase}_step_{kind}_ms": MS * step.kinds[index] for index, kind in enumerate(KINDS)}

@@ -1,0 +1,46 @@
+"""What a serving model is: step times in, latencies of requests out, for every batch size of a phase at once.
+
+Each model is a module of evaluator.serving.models that registers itself there. Models are pure: a run in, columns out;
+memory, and the columns that all phases have, are not theirs (evaluator.evaluate)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from evaluator.scenario import Run, Scenario
+from evaluator.serving.batches import BatchSource
+from evaluator.serving.engines import EngineProfile
+from store.errors import InputError
+
+Columns = Mapping[str, NDArray[Any]]  # of a probe block, by name; what a phase has not is left out
+
+
+class ServingModel(Protocol):
+    """How step times become latencies."""
+
+    def engine(self, scenario: Scenario) -> EngineProfile | None:
+        """The engine whose scheduler serves, with the scenario's client and token budget; None for formulas."""
+
+    def source(self, scenario: Scenario) -> BatchSource:
+        """What the workload puts into batches."""
+
+    def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:
+        """Why the model does not cover a scenario; None where it does. Nothing is traced to know."""
+
+    def said(self, scenario: Scenario) -> tuple[str, ...]:
+        """What a reader of the numbers should know, one sentence each."""
+
+    def parts(self, run: Run) -> list[slice]:
+        """Neighbouring batch sizes to evaluate together, so that memory stays small."""
+
+    def prefill(self, run: Run) -> Columns:
+        """Latencies of an instance that takes prompts only."""
+
+    def decode(self, run: Run) -> Columns:
+        """Latencies of an instance that generates only."""
+
+    def aggregated(self, run: Run) -> Columns:
+        """Latencies of an instance that does both."""

@@ -1,0 +1,40 @@
+"""Serving models by name. A module of this folder that has `MODELS` is found here; nothing else lists them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Mapping
+
+from evaluator.scenario import Scenario
+from evaluator.serving.interface import ServingModel
+from store.errors import InputError
+
+OWN_ENGINE = "engine"  # the model of a profile that is not shipped, whatever its scenario is called
+
+
+@functools.cache
+def serving_models() -> Mapping[str, ServingModel]:
+    """Every serving model by the name that scenarios call it, formulas first."""
+    found: dict[str, ServingModel] = {}
+    for module in sorted(item.name for item in pkgutil.iter_modules(__path__)):
+        found |= importlib.import_module(f"{__name__}.{module}").MODELS
+    return dict(sorted(found.items(), key=lambda item: (item[0] not in {"waves", "seed002"}, item[0] != "waves")))
+
+
+def list_serving_models() -> tuple[str, ...]:
+    """Names that a request can ask for."""
+    return tuple(name for name in serving_models() if name != OWN_ENGINE)
+
+
+def serving_model_of(scenario: Scenario) -> ServingModel:
+    """The model of a scenario: by its name, or that of engines where it has a profile of its own (NAME@KEY)."""
+    own = scenario.engine is not None or "@" in scenario.serving_model
+    name = OWN_ENGINE if own else scenario.serving_model
+    model = serving_models().get(name)
+    if model is None:
+        raise InputError(
+            f"unknown serving model {scenario.serving_model!r}", hint=f"known: {', '.join(list_serving_models())}"
+        )
+    return model

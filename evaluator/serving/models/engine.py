@@ -1,0 +1,113 @@
+"""Serving by an engine's scheduler: a closed loop of users, or one phase alone, over tables of step times.
+
+Every shipped engine is a serving model of its name; a profile of the user's own is served the same way. Not here: the
+loop (evaluator.serving.closed_run), and what engines are like (evaluator.serving.engines)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluator.scenario import Run, Scenario
+from evaluator.serving.batches import BatchSource
+from evaluator.serving.closed_run import (
+    closed_loop_times,
+    decodes_alone,
+    prompt_service_s,
+    prompts_alone,
+    refusal,
+    replica_of,
+)
+from evaluator.serving.columns import (
+    MS,
+    completion_columns,
+    decode_columns,
+    decode_periods,
+    gained_tokens,
+    prefill_columns,
+    prompts_in_waves,
+)
+from evaluator.serving.engines import (
+    EngineProfile,
+    described,
+    engine_profile,
+    label_of_engine,
+    list_engines,
+)
+from evaluator.serving.formulas import PrefillCompletion
+from evaluator.serving.interface import Columns, ServingModel
+from evaluator.serving.models import OWN_ENGINE
+from evaluator.serving.sources import batches_of
+from store.errors import InputError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The scheduler of the scenario's engine: its own profile, or the shipped one of the serving model's name."""
+
+    def engine(self, scenario: Scenario) -> EngineProfile:
+        """The profile under the scenario's client and the token budget of its workload."""
+        profile = scenario.engine or engine_profile(scenario.serving_model)
+        client = scenario.client or profile.client
+        if profile.admission == "mixed":  # looks for requests at every step, whoever asks
+            client = replace(client, poll_steps=1)
+        return replace(profile, token_budget=scenario.workload.max_batched_tokens, client=client)
+
+    def source(self, scenario: Scenario) -> BatchSource:
+        """What the workload puts into batches."""
+        return batches_of(scenario)
+
+    def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:
+        """Pipelines, the upstream convention, and lengths that no loop is played for."""
+        return refusal(scenario, source)
+
+    def said(self, scenario: Scenario) -> tuple[str, ...]:
+        """The engine with its numbers, and how it was launched where that is not the usual way."""
+        engine, launch = self.engine(scenario), scenario.launch
+        named = scenario.engine or engine
+        said = [f"engine {label_of_engine(named)}: {described(engine)}"]
+        if launch.wait_steps:
+            said.append(f"prompts wait {launch.wait_steps} decode steps for others to join them")
+        if launch.seats is not None:
+            said.append(f"at most {launch.seats} requests of a replica are served at once; others wait")
+        return tuple(said)
+
+    def parts(self, run: Run) -> list[slice]:
+        """All together: they share their tables."""
+        return [slice(0, run.batch_sizes.size)]
+
+    def prefill(self, run: Run) -> Columns:
+        """Prompts that are all there at the start, in steps of the token budget."""
+        cost_s, engine = run.scenario.serving_cost_ms / MS, self.engine(run.scenario)
+        _, full = prompts_in_waves(run, cost_s)
+        replica = replica_of(run, engine)
+        alone = prompts_alone(replica, run.batch_sizes)
+        completion = PrefillCompletion(mean=alone.mean + cost_s, makespan=alone.makespan + cost_s)
+        service = np.full(run.batch_sizes.shape, MS * prompt_service_s(replica))
+        return {**prefill_columns(run, full), **completion_columns(completion), "prompt_service_ms": service}
+
+    def decode(self, run: Run) -> Columns:
+        """Steps of the batch with nobody else's prompts in them."""
+        cost_s, engine = run.scenario.serving_cost_ms / MS, self.engine(run.scenario)
+        step, quantiles = decode_periods(run, cost_s)
+        tpot = MS * (decodes_alone(replica_of(run, engine), run.batch_sizes) + cost_s) / gained_tokens(run)
+        return {**decode_columns(run, step), **quantiles, "tpot_inclusive_ms": tpot, "tpot_exclusive_ms": tpot}
+
+    def aggregated(self, run: Run) -> Columns:
+        """The closed loop of as many users as the batch holds."""
+        step, quantiles = decode_periods(run, 0.0)
+        _, full = prompts_in_waves(run, 0.0)
+        completion, times = closed_loop_times(run, self.engine(run.scenario))
+        return {
+            **prefill_columns(run, full),
+            **decode_columns(run, step),
+            **quantiles,
+            **completion_columns(completion),
+            "e2e_ms": MS * times.e2e,
+            "tpot_inclusive_ms": MS * times.tpot_inclusive,
+            "tpot_exclusive_ms": MS * times.tpot_exclusive,
+        }
+
+
+MODELS: dict[str, ServingModel] = dict.fromkeys((*list_engines(), OWN_ENGINE), Engine())

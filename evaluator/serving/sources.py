@@ -1,0 +1,61 @@
+"""The batches of a scenario's workload: one length, or a distribution. Not here: what they cost."""
+
+from __future__ import annotations
+
+import functools
+
+from evaluator.scenario import Convention, Scenario
+from evaluator.serving.batches import BatchSource, FixedLengths
+from evaluator.serving.mixed import MixedLengths, PrefillRule
+from evaluator.workload import Workload
+
+
+def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:
+    """What the workload puts into batches; `rule` says how prompts of several lengths share a prefill step."""
+    workload = scenario.workload
+    windows = tuple(sorted({group.window for group in scenario.model.layers if group.window is not None}))
+    single = _single_lengths(workload)
+    if single is None:
+        return mixed_lengths(workload, scenario.convention, rule, windows)
+    input_length, output_length, hit_rate = single
+    return FixedLengths(
+        input_length=input_length,
+        output_length=output_length,
+        hit_rate=hit_rate,
+        token_budget=workload.max_batched_tokens,
+        convention=scenario.convention,
+        replicas=scenario.plan.dp,
+        windows=windows,
+        tokens_per_decode=1 + workload.mtp_tokens,
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def mixed_lengths(
+    workload: Workload, convention: Convention, rule: PrefillRule, windows: tuple[int, ...]
+) -> MixedLengths:
+    """One source for all plans and phases of a distribution: what it has composed and packed is used again."""
+    return MixedLengths(
+        bins=workload.bins,
+        hit_rate=workload.prefix_cache_hit_rate,
+        token_budget=workload.max_batched_tokens,
+        convention=convention,
+        rule=rule,
+        windows=windows,
+        tokens_per_decode=1 + workload.mtp_tokens,
+    )
+
+
+def _single_lengths(workload: Workload) -> tuple[int, float, float] | None:
+    """(prompt, output, hit rate) where every request has the same; None where lengths are distributed."""
+    if workload.input_length is not None:
+        return workload.input_length, workload.output_length, workload.prefix_cache_hit_rate
+    own = {
+        (
+            round(bin_.input_length),
+            bin_.output_length,
+            workload.prefix_cache_hit_rate if bin_.prefix_cache_hit_rate is None else bin_.prefix_cache_hit_rate,
+        )
+        for bin_ in workload.bins
+    }
+    return next(iter(own)) if len(own) == 1 else None
