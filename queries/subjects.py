@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from queries.error_figures import ErrorFigures
+from queries.error_figures import LEVELS, ErrorFigures
 from queries.expected_error import HeldOut, OwnError, Stored, Subject
 from store.readers import ReadTransaction
 from store.wide import SCENARIO_TABLES
@@ -143,6 +143,8 @@ def held_out_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -
 
 def _held_out(label: str, kept: Mapping[str, Any]) -> Iterator[HeldOut]:
     for metric, figures in kept["metrics"].items():
+        if len(figures["quantiles"]) != len(LEVELS):
+            continue  # kept by a program that knew other levels
         values = {**figures, "quantiles": tuple(figures["quantiles"])}
         yield HeldOut(label=label, metric=metric, devices=tuple(kept["devices"]), figures=ErrorFigures(**values))
 

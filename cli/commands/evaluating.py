@@ -139,6 +139,10 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     from cli.flows.evaluating import evaluate_requests
     from cli.render.progress import ProgressBar
 
+    if serving_model.endswith((".yaml", ".yml")):
+        from cli.flows.serving_fit import keep_given_profile
+
+        keep_given_profile(Path(serving_model), store)
     with ProgressBar(sys.stderr) as bar:
         reports = evaluate_requests(requests, store, label=label, jobs=jobs, on_progress=bar.show)
     phases = {phase for request in requests for phase in request.phases}
