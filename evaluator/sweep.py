@@ -119,7 +119,12 @@ def run_sweep(
     sweep_id = begin_sweep(
         store,
         SweepRecord(
-            key=key, label=label, arguments=arguments, program_version=program_version(), started_at=datetime.now(UTC)
+            key=key,
+            label=label,
+            arguments=arguments,
+            program_version=program_version(),
+            started_at=datetime.now(UTC),
+            kind="request",
         ),
     )
     runner = _Runner(store=store, request=request, sweep_id=sweep_id, total=len(planned), on_progress=on_progress)

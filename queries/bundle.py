@@ -34,9 +34,11 @@ from store.records import (
 from store.wide import WIDE_COLUMNS
 
 BundleFormat = Literal["parquet", "csv"]
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)  # format 1 holds no kinds of sweeps, no client, launch and routing, no prompt service time
 _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
 _COPY_AGAIN = "copy the whole bundle again, or export it again"
+_SERVED = ("shortest_length", "prompts_per_user", "poll_steps", "seats", "wait_steps", "routing")
 _DIMENSIONS = {"model": ModelRecord, "device": DeviceRecord, "precision": PrecisionRecord, "plan": PlanRecord}
 
 
@@ -121,7 +123,7 @@ def _sweeps(transaction: ReadTransaction, sweep_id: int | None) -> tuple[list[di
         "SELECT sweep_id, scenario_id, first_batch_size, last_batch_size FROM sweep_interval ORDER BY 1, 2, 3"
     ):
         intervals.setdefault(int(str(sweep)), []).append((keys[int(str(scenario))], int(str(first)), int(str(last))))
-    names = ("id", "key", "label", "arguments", "program_version", "started_at", "finished_at", "status")
+    names = ("id", "key", "label", "arguments", "program_version", "started_at", "finished_at", "status", "kind")
     rows = [
         dict(zip(names, row, strict=True))
         for row in transaction.rows(f"SELECT {', '.join(names)} FROM sweep ORDER BY id")  # noqa: S608  our names
@@ -148,7 +150,7 @@ def _scenarios(transaction: ReadTransaction) -> Iterator[dict[str, Any]]:
     columns = (
         "sc.key, sc.formula_version, sc.status, sc.reason, sc.assumptions, sc.device_id, sj.key, sj.model_id,"
         " sj.device_name, sj.precision_id, sj.plan_id, sj.workload_id, sj.phase, sj.convention, sj.compile,"
-        " sj.serving_model, sj.serving_cost_ms"
+        f" sj.serving_model, sj.serving_cost_ms, sc.launchable_by, {', '.join(f'sj.{name}' for name in _SERVED)}"
     )
     for row in transaction.rows(
         f"SELECT {columns} FROM scenario sc JOIN subject sj ON sj.id = sc.subject_id ORDER BY sc.id"  # noqa: S608
@@ -156,12 +158,12 @@ def _scenarios(transaction: ReadTransaction) -> Iterator[dict[str, Any]]:
         ids = [int(str(row[place])) for place in (5, 7, 9, 10, 11)]
         yield {
             "key": row[0], "formula_version": row[1], "status": row[2], "reason": row[3], "assumptions": row[4],
-            "device": known["device"][ids[0]],
+            "launchable_by": row[17], "device": known["device"][ids[0]],
             "subject": {
                 "key": row[6], "model": known["model"][ids[1]], "device_name": row[8],
                 "precision": known["precision"][ids[2]], "plan": known["plan"][ids[3]], "workload": workloads[ids[4]],
                 "phase": row[12], "convention": row[13], "compile": bool(row[14]), "serving_model": row[15],
-                "serving_cost_ms": row[16],
+                "serving_cost_ms": row[16], **dict(zip(_SERVED, row[18:], strict=True)),
             },
         }  # fmt: skip
 
@@ -202,9 +204,11 @@ class Bundle:
         with _readable(folder / "bundle.json"):
             description = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
             format_, files = description["format"], description["files"]
-        if format_ != FORMAT or files not in {"parquet", "csv"}:
+            self._columns = {str(column["name"]): str(column["type"]) for column in description["columns"]}
+        if format_ not in READABLE or files not in {"parquet", "csv"}:
             raise InputError(
-                f"{folder} is a bundle of format {format_} in {files} files; this program reads format {FORMAT}",
+                f"{folder} is a bundle of format {format_} in {files} files; this program reads formats"
+                f" {', '.join(map(str, READABLE))}",
                 hint="export it again with this program, or import it with the one that wrote it",
             )
         self._folder, self._files = folder, str(files)
@@ -225,12 +229,13 @@ class Bundle:
 
     def blocks(self) -> Iterator[tuple[str, str, duckdb.DuckDBPyConnection]]:
         """Each scenario's key and storing sweep with a cursor over batch_size and the stored columns, ascending."""
-        names = ", ".join(["batch_size", *(column.name for column in PROBE_COLUMNS)])
         source = str(self._folder / f"probes.{self._files}").replace("'", "''")
         with _readable(self._folder / f"probes.{self._files}"), duckdb.connect() as connection:
-            types = {column.name: column.type for column in WIDE_COLUMNS}
+            types = self._columns
             read = f"read_parquet('{source}')" if self._files == "parquet" else f"read_csv('{source}', types = {types})"
             connection.execute(f"CREATE TABLE probes AS FROM {read}")
+            known = [c.name if c.name in types or not c.nullable else f"NULL AS {c.name}" for c in PROBE_COLUMNS]
+            names = ", ".join(["batch_size", *known])
             keys = connection.execute("SELECT DISTINCT scenario, first_sweep FROM probes ORDER BY ALL").fetchall()
             for scenario, sweep in keys:
                 yield (
@@ -271,6 +276,7 @@ def _sweep(item: Mapping[str, Any]) -> BundledSweep:
             arguments=item["arguments"],
             program_version=item["program_version"],
             started_at=_moment(item["started_at"]),
+            kind=item.get("kind", "request"),
         ),
         status=item["status"],
         finished_at=None if finished is None else _moment(finished),
@@ -288,6 +294,7 @@ def _scenario(item: Mapping[str, Any]) -> ScenarioRecord:
         status=item["status"],
         reason=item["reason"],
         assumptions=item["assumptions"],
+        launchable_by=item.get("launchable_by"),
         device=DeviceRecord(**item["device"]),
         subject=SubjectRecord(
             **{

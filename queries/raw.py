@@ -197,6 +197,7 @@ RAW_TABLES: tuple[RawTable, ...] = (
         ("probes_stored", "BIGINT", "probes", "probes this sweep added"),
         ("probes_known", "BIGINT", "probes", "probes asked for and already stored"),
         ("scenarios_failed", "INTEGER", "scenarios", "scenarios that are not ok"),
+        ("kind", "VARCHAR", "none", "request, validation or import"),
         added=(_VOIDED_SWEEP,),
     ),
     _table(

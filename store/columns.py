@@ -107,4 +107,11 @@ PROBE_COLUMNS: tuple[ProbeColumn, ...] = (
         "ms",
         "99th percentile of the decode step over random compositions; NULL for fixed lengths",
     ),
+    _column(
+        "prompt_service_ms",
+        "float",
+        "ms",
+        "what one more prompt adds to a prefill replica that runs full steps;"
+        " NULL under waves and seed002, and outside the prefill phase",
+    ),
 )

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Phase = Literal["prefill", "decode", "aggregated"]
 Convention = Literal["physical", "upstream"]
 Status = Literal["ok", "illegal", "unsupported", "error"]
+SweepKind = Literal["request", "validation", "import"]
 Family = Literal["theoretical", "calibrated", "empirical"]
 
 
@@ -122,6 +123,13 @@ class SubjectRecord:
     compile: bool
     serving_model: str
     serving_cost_ms: float
+    # Client, launch and routing; None where the serving model does not read them.
+    shortest_length: float | None = None  # share of the nominal length
+    prompts_per_user: int | None = None
+    poll_steps: int | None = None
+    seats: int | None = None
+    wait_steps: int | None = None
+    routing: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,6 +143,7 @@ class ScenarioRecord:
     status: Status = "ok"
     reason: str | None = None
     assumptions: str | None = None  # one sentence a line: dtypes widened, operators without a formula
+    launchable_by: str | None = None  # engines that launch the plan as one server, by comma; "" none, None not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +178,7 @@ class SweepRecord:
     program_version: str
     started_at: datetime
     label: str | None = None
+    kind: SweepKind = "request"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

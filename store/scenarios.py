@@ -163,6 +163,7 @@ def _scenario_ids(dimensions: Dimensions, connection: Connection, records: Seque
             "status": record.status,
             "reason": record.reason,
             "assumptions": record.assumptions,
+            "launchable_by": record.launchable_by,
             "created_at": utc_now(),
         }
         for record in records
@@ -194,6 +195,12 @@ def _subject_ids(
             "compile": item.compile,
             "serving_model": item.serving_model,
             "serving_cost_ms": item.serving_cost_ms,
+            "shortest_length": item.shortest_length,
+            "prompts_per_user": item.prompts_per_user,
+            "poll_steps": item.poll_steps,
+            "seats": item.seats,
+            "wait_steps": item.wait_steps,
+            "routing": item.routing,
         }
         for item in subjects
     }

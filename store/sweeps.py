@@ -22,7 +22,7 @@ SELECT s.id, s.key, s.label, s.program_version, s.started_at, s.finished_at, s.s
             ELSE s.probes_stored END,
        s.probes_known, s.scenarios_failed,
        (SELECT MAX(t.reason) FROM tombstone t WHERE t.sweep_id = s.id AND t.lifted_at IS NULL),
-       s.arguments
+       s.arguments, s.kind
 FROM sweep s
 """
 _NEWEST_FIRST = " ORDER BY s.started_at DESC, s.id DESC LIMIT ? OFFSET ?"
@@ -63,6 +63,7 @@ class SweepSummary:
     scenarios_failed: int
     voided: str | None
     arguments: str
+    kind: str  # request, validation or import
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +150,7 @@ def _find(transaction: ReadTransaction, reference: str) -> Sequence[object]:
 
 
 def _summary(row: Sequence[object]) -> SweepSummary:
-    _, key, label, version, started, finished, status, stored, known, failed, voided, arguments = row
+    _, key, label, version, started, finished, status, stored, known, failed, voided, arguments, kind = row
     return SweepSummary(
         key=str(key),
         label=_text(label),
@@ -162,6 +163,7 @@ def _summary(row: Sequence[object]) -> SweepSummary:
         scenarios_failed=_integer(failed),
         voided=_text(voided),
         arguments=str(arguments),
+        kind=str(kind),
     )
 
 

@@ -58,6 +58,31 @@ NAMED_COLUMNS: tuple[WideColumn, ...] = (
     _named("serving_model", "VARCHAR", "sj.serving_model", "none", "how step times become latencies"),
     _named("serving_cost_ms", "DOUBLE", "sj.serving_cost_ms", "ms", "fixed cost of delivery"),
     _named(
+        "shortest_length",
+        "DOUBLE",
+        "sj.shortest_length",
+        "ratio",
+        "shortest request of the client, as a share of the nominal length; NULL where the serving model reads none",
+    ),
+    _named(
+        "prompts_per_user", "INTEGER", "sj.prompts_per_user", "requests", "requests each user sends; NULL: not read"
+    ),
+    _named("poll_steps", "INTEGER", "sj.poll_steps", "steps", "steps between looks for new requests; NULL: not read"),
+    _named(
+        "seats", "INTEGER", "sj.seats", "requests", "requests a replica decodes at once; NULL: no bound or not read"
+    ),
+    _named("wait_steps", "INTEGER", "sj.wait_steps", "steps", "steps that prompts wait for each other; NULL: not read"),
+    _named(
+        "routing", "VARCHAR", "sj.routing", "none", "how experts are loaded: balanced or power_law_1.2; NULL: not read"
+    ),
+    _named(
+        "launchable",
+        "VARCHAR",
+        "sc.launchable_by",
+        "none",
+        "engines that can launch the plan as one server, separated by commas; empty: none, NULL: not known",
+    ),
+    _named(
         "workload", "VARCHAR", "COALESCE(w.name, w.label)", "none", "the user's name of the workload, else its label"
     ),
     _named("workload_key", "VARCHAR", "w.key", "sha256", "content key of the workload"),

@@ -58,6 +58,7 @@ def begin_sweep(store: Store, record: SweepRecord, *, held: bool = True) -> int:
     row = {
         "key": record.key,
         "label": record.label,
+        "kind": record.kind,
         "arguments": record.arguments,
         "program_version": record.program_version,
         "started_at": as_utc(record.started_at),

@@ -33,18 +33,27 @@ def write(url: str) -> None:
     def of(phase, workload=WORKLOADS[0], model=MODELS[0]):
         return scenario(model, workload, DEVICES[0], precision=PRECISIONS[0], plan=PLANS[3], phase=phase)
 
+    def with_client(record):
+        client = {"shortest_length": 0.8, "prompts_per_user": 10, "poll_steps": 2}
+        launch = {"seats": 256, "wait_steps": 40, "routing": "power_law_1.2"}
+        return replace(record, subject=replace(record.subject, **client, **launch), launchable_by="vllm,sglang")
+
+    def with_service(stored):
+        return replace(stored, columns={**stored.columns, "prompt_service_ms": stored.columns["prefill_step_ms"] / 2})
+
     with open_store(url, create=True) as store:
         first = begin_sweep(store, sweep_record(key="0" * 31 + "1", label="first"))
-        records = [of("prefill"), of("decode"), of("aggregated", WORKLOADS[5])]
+        records = [with_client(of("prefill")), of("decode"), of("aggregated", WORKLOADS[5])]
         failed = [record for record in islice(scenarios(seed=2), 60) if record.status != "ok"][:2]
         refs = put_scenarios(store, first, records + failed)
         for record, ref in zip(records, refs, strict=False):
-            put_block(store, first, ref.id, block(record, 1, 4))
+            made = block(record, 1, 4)
+            put_block(store, first, ref.id, with_service(made) if record.subject.phase == "prefill" else made)
         finish_sweep(store, first, "finished")
-        second = begin_sweep(store, sweep_record(key="0" * 31 + "2", label="wider"))
-        put_block(store, second, refs[0].id, block(records[0], 3, 6))
+        second = begin_sweep(store, replace(sweep_record(key="0" * 31 + "2", label="wider"), kind="import"))
+        put_block(store, second, refs[0].id, with_service(block(records[0], 3, 6)))
         finish_sweep(store, second, "interrupted")
-        third = begin_sweep(store, sweep_record(key="0" * 31 + "3"))
+        third = begin_sweep(store, replace(sweep_record(key="0" * 31 + "3"), kind="validation"))
         put_block(
             store, third, put_scenarios(store, third, [of("decode", WORKLOADS[1])])[0].id, block(records[1], 1, 2)
         )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "sweep",
+    "kind",
     "started_at",
     "status",
     "probes_stored",
@@ -56,6 +57,7 @@ def sweeps(
 def _row(item: SweepSummary) -> list[object]:
     return [
         item.key,
+        item.kind,
         item.started_at,
         item.status,
         item.probes_stored,

@@ -1,8 +1,11 @@
-"""Brings a bundle into a store: sweeps, scenarios and probes that are not there yet. Importing again adds nothing."""
+"""Brings a bundle into a store: sweeps, scenarios and probes that are not there yet. Importing again adds nothing.
+
+What was a request there is an import here, so that it never becomes what a question without filters is about."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -63,7 +66,8 @@ def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
 def _begin(store: Store, sweep: BundledSweep) -> int:
     from store.writing import begin_sweep
 
-    return begin_sweep(store, sweep.record, held=False)  # thousands of locks would be too many
+    record = sweep.record if sweep.record.kind == "validation" else replace(sweep.record, kind="import")
+    return begin_sweep(store, record, held=False)  # thousands of locks would be too many
 
 
 def _put_probes(

@@ -41,6 +41,23 @@ class Subject(Base):
     compile: Mapped[bool] = mapped_column(comment="compiled graph, not eager [none]")
     serving_model: Mapped[str] = mapped_column(String(64), comment="how step times become latencies [none]")
     serving_cost_ms: Mapped[float] = mapped_column(Double, comment="fixed cost of delivery [ms]")
+    # Of client, launch and routing: NULL where the serving model does not read them, and in rows of formula version 1.
+    shortest_length: Mapped[float | None] = mapped_column(
+        Double, comment="shortest request of the client; NULL: not read [share of nominal]"
+    )
+    prompts_per_user: Mapped[int | None] = mapped_column(
+        Integer, comment="requests each user sends; NULL: not read [requests]"
+    )
+    poll_steps: Mapped[int | None] = mapped_column(
+        Integer, comment="steps between looks for new requests; NULL: not read [steps]"
+    )
+    seats: Mapped[int | None] = mapped_column(
+        Integer, comment="requests a replica decodes at once; NULL: no bound or not read [requests]"
+    )
+    wait_steps: Mapped[int | None] = mapped_column(
+        Integer, comment="steps that prompts wait for each other; NULL: not read [steps]"
+    )
+    routing: Mapped[str | None] = mapped_column(String(32), comment="how experts are loaded; NULL: not read [none]")
 
 
 class Scenario(Base):
@@ -61,6 +78,9 @@ class Scenario(Base):
     status: Mapped[str] = mapped_column(String(16), comment="ok, illegal, unsupported or error [none]")
     reason: Mapped[str | None] = mapped_column(Text, comment="why it is not ok [none]")
     assumptions: Mapped[str | None] = mapped_column(Text, comment="what was assumed, one sentence a line [none]")
+    launchable_by: Mapped[str | None] = mapped_column(
+        String(200), comment="engines that launch the plan as one server; NULL: not known [none]"
+    )
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), comment="when it was first stored [UTC]")
 
 
@@ -70,6 +90,7 @@ class Sweep(Base):
     __tablename__ = "sweep"
     __table_args__ = (
         CheckConstraint("status IN ('running', 'finished', 'interrupted', 'failed')", name="status"),
+        CheckConstraint("kind IN ('request', 'validation', 'import')", name="kind"),
         {"comment": "requests: arguments, program version, time, outcome"},
     )
 
@@ -84,6 +105,9 @@ class Sweep(Base):
     probes_stored: Mapped[int] = mapped_column(BigInteger, comment="probes this sweep added [probes]")
     probes_known: Mapped[int] = mapped_column(BigInteger, comment="probes asked for and already stored [probes]")
     scenarios_failed: Mapped[int] = mapped_column(Integer, comment="scenarios that are not ok [scenarios]")
+    kind: Mapped[str] = mapped_column(
+        String(16), server_default="request", comment="request, validation or import [none]"
+    )
 
 
 class Block(Base):

@@ -148,6 +148,76 @@ def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
         assert ttft is None
 
 
+CLIENT = "shortest_length, prompts_per_user, poll_steps, seats, wait_steps, routing"
+ADDED = {  # what a release wrote of the columns of revision 0002: kinds, the prefill subject, launchers, service times
+    "0001": ([("request",)] * 3, (None,) * 6, None, 0),
+    "0002": (
+        [("request",), ("import",), ("validation",)],
+        (0.8, 10, 2, 256, 40, "power_law_1.2"),
+        "vllm,sglang",
+        6,  # batch sizes of the prefill scenario
+    ),
+}
+
+
+def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(stored_url):
+    before = current_revision(stored_url)
+    upgrade_store(stored_url)
+    kinds, client, launchers, served = ADDED[before]
+    with open_store(stored_url) as opened, opened.reading() as connection:
+        rows = lambda query: [tuple(row) for row in connection.execute(text(query))]  # noqa: E731
+        assert rows("SELECT kind FROM sweep ORDER BY id") == kinds
+        of_phase = "FROM scenario c JOIN subject s ON s.id = c.subject_id WHERE c.status = 'ok' AND s.phase"
+        assert rows(f"SELECT {CLIENT}, c.launchable_by {of_phase} = 'prefill'") == [(*client, launchers)]
+        assert rows(f"SELECT DISTINCT {CLIENT}, c.launchable_by {of_phase} = 'decode'") == [(None,) * 7]
+        (service,) = rows("SELECT COUNT(prompt_service_ms), SUM(prompt_service_ms) / SUM(prefill_step_ms) FROM probe"
+                          " WHERE decode_step_ms IS NULL")  # fmt: skip
+        assert service == (served, 0.5 if served else None)  # the writer stored half of each step
+
+
+VALIDATED = "INSERT INTO sweep VALUES ({id}, '{key}', {label}, '{arguments}', '0.1.0', '2026-01-02 00:00:00', '2026-01-02 00:00:00', 'finished', 0, 0, 0)"  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_an_upgrade_tells_what_a_comparison_left_from_what_a_user_asked(tmp_path, request, kind):
+    sql = (STORES / f"0001.{kind}.sql").read_text()
+    url = f"sqlite:///{tmp_path}/stored.sqlite" if kind == "sqlite" else request.getfixturevalue("postgresql_url")
+    asked = (
+        ("'validation'", '{"devices": [], "kind": "validation", "models": [], "points": 3}'),
+        ("'validation'", '{"devices": ["H100_SXM"]}'),  # a user's own label
+    )
+    rows = [
+        VALIDATED.format(id=90 + place, key=f"f{place:031}", label=label, arguments=arguments)
+        for place, (label, arguments) in enumerate(asked)
+    ]
+    if kind == "sqlite":
+        load_sqlite(sql.replace("COMMIT;", ";\n".join([*rows, "COMMIT;"])), tmp_path / "stored.sqlite")
+    else:
+        load_postgresql(sql, url)
+        with make_engine(parse_url(url)).begin() as connection:
+            for row in rows:
+                connection.exec_driver_sql(row.replace("%", "%%"))
+        connection.engine.dispose()
+    upgrade_store(url)
+    with open_store(url) as opened, opened.reading() as connection:
+        found = connection.execute(text("SELECT kind FROM sweep WHERE id >= 90 ORDER BY id")).scalars().all()
+    assert found == ["validation", "request"]
+
+
+def test_a_downgrade_keeps_what_the_older_revision_knows(store_url):
+    filled = fill(store_url, probes=400)
+    location = parse_url(store_url)
+    migrate(location, lambda config: command.downgrade(config, "0001"))
+    with make_engine(location).begin() as connection:
+        assert connection.execute(text("SELECT COUNT(*), COUNT(weight_bytes) FROM probe")).one() == (filled.probes,) * 2
+        with pytest.raises(Exception, match="never changes"):  # of the driver: the triggers are still there
+            connection.execute(text("UPDATE probe SET ttft_ms = 1"))
+        connection.rollback()
+    connection.engine.dispose()
+    migrate(location, lambda config: command.upgrade(config, "head"))
+    assert check_store(location).faults == ()
+
+
 JUDGE_NO_NUMBER = {"coverage", "device-profiles"}  # and refuse a limit
 QUESTIONS = {
     "best": ("chat-mix", {}),
@@ -178,8 +248,8 @@ NEXT_REVISION = '''"""Say how noisy a measurement is, as the next release might.
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0002"
-down_revision = "0001"
+revision = "0003"
+down_revision = "0002"
 
 
 def upgrade():
@@ -203,11 +273,11 @@ def next_release(tmp_path, monkeypatch):
     def install(ending: str) -> None:
         directory = tmp_path / "next_migrations"
         shutil.copytree(store.migrating.migrations_directory(), directory, ignore=shutil.ignore_patterns("__pycache__"))
-        (directory / "versions" / "0002_noise.py").write_text(NEXT_REVISION.replace("FAIL", ending))
+        (directory / "versions" / "0003_noise.py").write_text(NEXT_REVISION.replace("FAIL", ending))
         monkeypatch.setattr(store.migrating, "migrations_directory", lambda: directory)
         for module in (store.migrating, store.revision):
-            monkeypatch.setattr(module, "REVISIONS", (*REVISIONS, "0002"))
-            monkeypatch.setattr(module, "HEAD_REVISION", "0002")
+            monkeypatch.setattr(module, "REVISIONS", (*REVISIONS, "0003"))
+            monkeypatch.setattr(module, "HEAD_REVISION", "0003")
 
     return install
 
@@ -222,13 +292,13 @@ def test_a_newer_program_upgrades_on_request_only_and_keeps_a_backup(store_url, 
     with pytest.raises(RevisionError, match="sweepdb db upgrade"):
         open_store(store_url)
     report = upgrade_store(store_url)
-    assert (report.before, report.after) == ("0001", "0002")
+    assert (report.before, report.after) == ("0002", "0003")
     with open_store(store_url) as opened, opened.reading() as connection:
         assert connection.execute(text("SELECT noise, source FROM price")).one() == (0.5, "x")
         assert connection.execute(text("SELECT COUNT(*) FROM probe")).scalar() == filled.probes
     if store_url.startswith("sqlite"):
         with closing(sqlite3.connect(report.backup)) as backup:
-            assert backup.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+            assert backup.execute("SELECT version_num FROM alembic_version").fetchall() == [("0002",)]
             assert backup.execute("SELECT COUNT(*) FROM probe").fetchone() == (filled.probes,)
             assert backup.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     else:
@@ -242,7 +312,7 @@ def test_an_upgrade_that_fails_changes_nothing(store_url, next_release):
     next_release("raise ValueError('half way')")
     with pytest.raises(ValueError, match="half way"):
         upgrade_store(store_url)
-    assert current_revision(store_url) == "0001"
+    assert current_revision(store_url) == "0002"
     assert describe(store_url) == before
     with make_engine(parse_url(store_url)).connect() as connection:
         assert connection.execute(text("SELECT COUNT(*) FROM probe")).scalar() == filled.probes
@@ -254,7 +324,7 @@ def test_an_upgrade_that_breaks_a_reference_is_undone(sqlite_url, next_release):
     next_release("op.execute('DELETE FROM model')")
     with pytest.raises(StoreError, match="broke a reference"):
         upgrade_store(sqlite_url)
-    assert current_revision(sqlite_url) == "0001"
+    assert current_revision(sqlite_url) == "0002"
     with closing(sqlite3.connect(parse_url(sqlite_url).path)) as connection:
         assert connection.execute("SELECT COUNT(*) FROM model").fetchone()[0] > 0
 
