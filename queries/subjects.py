@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from queries.error_figures import LEVELS, ErrorFigures
-from queries.expected_error import HeldOut, OwnError, Stored, Subject
+from queries.expected_error import ASKED, KNOWN, HeldOut, OwnError, Stored, Subject
 from store.readers import ReadTransaction
 from store.wide import SCENARIO_TABLES
 
@@ -37,14 +37,18 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
         "e2e_ms": "tpot_inclusive_ms",
     },
 }
+# What a subject's row says of client and launch, and the values that a question says nothing about; NULL: not read.
+_SAID = "sj.shortest_length, sj.prompts_per_user, sj.poll_steps, sj.seats, sj.wait_steps, sj.routing"
+_UNSAID = (1.0, 10, 1, None, 0)
+_UNSAID_ROUTING = {True: "power_law_1.2", False: "balanced"}  # of measured experts under engines, and of all others
 _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
-    f" sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens FROM {SCENARIO_TABLES} WHERE "
+    f" sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, {_SAID} FROM {SCENARIO_TABLES} WHERE "
 )
 # Fewer joins than SCENARIO_TABLES: nothing of plan or precision is asked for.
 _OF_VALIDATIONS = (
-    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"
-    " w.output_length FROM validation v"
+    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"  # noqa: S608  our text
+    f" w.output_length, m.active_parameters < m.parameters, {_SAID} FROM validation v"
     " JOIN scenario sc ON sc.id = v.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
     " JOIN device d ON d.id = sc.device_id JOIN workload w ON w.id = sj.workload_id JOIN model m ON m.id = sj.model_id"
     " WHERE sj.serving_model <> 'waves' AND ("  # nobody's engine: predicted by none that a probe can have
@@ -99,7 +103,7 @@ def _read(
 ) -> list[StoredSubject]:
     found = []
     for row in transaction.rows(f"{_OF_SUBJECTS}{condition} ORDER BY sc.id", parameters):
-        number, key, device, device_key, moe, phase, family, convention, serving_model, *workload = row
+        number, key, device, device_key, moe, phase, family, convention, serving_model, *more = row
         subject = Subject(
             device=str(device),
             kind="moe" if moe else "dense",
@@ -107,12 +111,20 @@ def _read(
             family=str(family),
             convention=str(convention),
             serving_model=str(serving_model),
+            basis=_basis(more[3:], experts=bool(moe) and family == "calibrated"),
             tpot_rule=tpot_rule,
             device_key=str(device_key),
-            unmeasured=_unmeasured(*workload),
+            unmeasured=_unmeasured(*more[:3]),
         )
         found.append(StoredSubject(scenario_id=int(str(number)), key=str(key)[:KEY_LENGTH], subject=subject))
     return found
+
+
+def _basis(said: Sequence[object], *, experts: bool) -> str:
+    """How much is said of client, launch and routing: what a question says, or more."""
+    *client, routing = said
+    plain = all(value is None or value == unsaid for value, unsaid in zip(client, _UNSAID, strict=True))
+    return ASKED if plain and routing in {None, _UNSAID_ROUTING[experts]} else KNOWN
 
 
 def _unmeasured(input_length: object, hit_rate: object, mtp_tokens: object) -> tuple[str, ...]:
@@ -156,14 +168,17 @@ def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> lis
     if not beginnings or not list(transaction.rows("SELECT 1 FROM validation LIMIT 1")):
         return []
     condition = " OR ".join("v.region LIKE ?" for _ in beginnings)
-    points: dict[tuple[object, ...], list[Sequence[object]]] = defaultdict(list)
+    points: dict[tuple[object, object, str, str], list[Sequence[object]]] = defaultdict(list)
     # A point that was validated again, by newer formulas, counts once: the newest scenario is the last.
     for row in transaction.rows(f"{_OF_VALIDATIONS}{condition}) ORDER BY v.scenario_id", beginnings):
-        points[tuple(row[:3])].append(row[3:])
-    return [error for (_, family, _), rows in points.items() for error in _of_point(str(family), rows)]
+        measurement, family, serving_model, *values = row
+        moe, *said = values[6:]
+        basis = _basis(said, experts=bool(moe) and family == "calibrated")
+        points[measurement, serving_model, str(family), basis].append(values[:6])
+    return [error for (_, _, family, basis), rows in points.items() for error in _of_point(family, basis, rows)]
 
 
-def _of_point(family: str, rows: Sequence[Sequence[object]]) -> Iterator[OwnError]:
+def _of_point(family: str, basis: str, rows: Sequence[Sequence[object]]) -> Iterator[OwnError]:
     _, _, _, region, model, output = rows[0]
     device, kind, engine, mode, *_ = (*str(region).split(", "), "", "", "", "")
     metrics = _METRICS.get(mode, {})
@@ -182,6 +197,7 @@ def _of_point(family: str, rows: Sequence[Sequence[object]]) -> Iterator[OwnErro
                 phase=_PHASES[mode],
                 engine=engine,
                 family=family,
+                basis=basis,
                 model=str(model),
                 metric=metrics[name],
                 error=predicted / measured - 1.0,

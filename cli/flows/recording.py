@@ -136,7 +136,6 @@ def _sweep(validation: Validation) -> SweepRecord:
         arguments=json.dumps(asked, sort_keys=True),
         program_version=program_version(),
         started_at=datetime.now(UTC),
-        kind="validation",
     )
 
 
