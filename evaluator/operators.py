@@ -146,10 +146,9 @@ class Operator:
     """One launch group of a step, repeated `counts[s]` times on pipeline stage s (one stage: one count).
 
     FLOPs, bytes and launches are those of one occurrence on one device. With `per_expert` they belong to ONE touched
-    expert and tokens
-    mean that expert's tokens: the step multiplies by the experts touched. `weight_bytes` are resident on the device
-    for one
-    occurrence and are already inside `bytes_read` (grouped experts: read per touched expert, `expert_bytes`)."""
+    expert and tokens mean that expert's tokens: the step multiplies by the experts touched. `weight_bytes` are resident
+    on the device for one occurrence and are already inside `bytes_read` (grouped experts: read per touched expert,
+    `expert_bytes`)."""
 
     kind: OperatorKind
     label: str

@@ -7,9 +7,10 @@ from dataclasses import fields
 from typing import Any
 
 from evaluator.device import DeviceProfile, Link
+from evaluator.launch import Client
 from evaluator.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.precision import Precision
-from evaluator.serving.engines import Client, EngineProfile
+from evaluator.serving.engines import EngineProfile
 from evaluator.workload import LengthBin, Workload
 from store.errors import StoreError
 

@@ -1,8 +1,7 @@
 """How a batch's tokens fall on the experts of one device: touched experts, tokens of each, and what an exchange moves.
 
 Physical: routing is independent and even, so E[touched] = El (1 - (1 - k/E)^T). Upstream: each rank deals its
-assignments to
-experts 0, 1, 2 ... in turn and the device modelled is rank 0, which at small batch holds them all."""
+assignments to experts 0, 1, 2 ... in turn and the device modelled is rank 0, which at small batch holds them all."""
 
 from __future__ import annotations
 

@@ -60,9 +60,8 @@ def request_sums(
     """Sums of one request that adds `new_tokens` after `context` tokens in the cache, for arrays of such requests.
 
     Causal: token i of the new ones attends context + i + 1 keys, so pairs = q c + q (q + 1) / 2. `square` counts the
-    whole
-    q x (c + q) rectangle instead, as upstream does. A window w caps the keys a token attends at w, and the keys read
-    at q + w - 1."""
+    whole q x (c + q) rectangle instead, as upstream does. A window w caps the keys a token attends at w, and the keys
+    read at q + w - 1."""
     new = np.asarray(new_tokens, dtype=np.float64)
     cached = np.asarray(context, dtype=np.float64)
     everything = cached + new

@@ -203,7 +203,7 @@ def nearest_error(subject: Subject, metric: str, stored: Stored) -> ExpectedErro
 def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
     """Regions that hold enough points, nearest first."""
     yield from _held_out(subject, metric, stored)
-    place = (subject.device, subject.kind, subject.phase, _family(subject), subject.basis, metric)
+    place = (subject.device, subject.kind, subject.phase, subject.family, subject.basis, metric)
     own = stored.own.get(place, ())
     if subject.engine is not None:
         yield from _own(subject, metric, own, engine=subject.engine)
@@ -218,7 +218,7 @@ def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[Expec
 
 def _shipped(subject: Subject, place: _Key) -> Mapping[str, str] | None:
     """The shipped row of a place, of scenarios as much is said of; formulas know no client, so they have one basis."""
-    start = (_family(subject), subject.convention, ENGINE if subject.engine else "waves")
+    start = (subject.family, subject.convention, ENGINE if subject.engine else "waves")
     found = (_summary().get((*start, basis, *place)) for basis in dict.fromkeys((subject.basis, ASKED)))
     row = next((row for row in found if row is not None), None)
     return None if row is None else dict(zip(_NAMES, row, strict=True))
@@ -234,11 +234,6 @@ def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
     if shipped is not None:
         for kind in (subject.kind, ANY):
             yield "donor", shipped.calibrated_from, kind, ANY
-
-
-def _family(subject: Subject) -> str:
-    """Residuals of the empirical family sit on the calibrated one, which stands for it."""
-    return "calibrated" if subject.family == "empirical" else subject.family
 
 
 def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
@@ -293,8 +288,6 @@ def _note(subject: Subject, *more: str) -> str | None:
     said = [*more]
     if "@" in subject.serving_model:
         said.append(f"by the engines that are shipped, not {subject.serving_model}")
-    if subject.family == "empirical":
-        said.append("by the calibrated family")
     said += [f"no measured point has {what}" for what in subject.unmeasured]
     return "; ".join(said) or None
 

@@ -15,7 +15,6 @@ from pathlib import Path
 from store.errors import InputError
 
 FOLDER = Path(__file__).parent / "reports"
-VIEWS = Path(__file__).parent / "views"
 SCOPED = Path(__file__).parent / "scoped.sql"
 CONFIDENT = Path(__file__).parent / "confident.sql"  # its first view again, where limits are read with a confidence
 _HEADER = re.compile(r"^-- (name|summary|parameters|parameter|column): (.*)$")

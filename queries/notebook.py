@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from queries.library import reports
-from queries.question import Answer, Definitions, Limits, PairOptions, Question, ReportOptions, Scope, preset_named
+from queries.question import Answer, Limits, PairOptions, Question, ReportOptions, Scope, preset_named
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
@@ -129,7 +129,7 @@ class Notebook:
 
     def _ask(self, name: str, options: dict[str, Any]) -> Answer:
         given = dict(options)
-        preset = preset_named(given.pop("preset", "sweepdb"))
+        preset = given.pop("preset", "sweepdb")
         rules = {_RULES[key]: given.pop(key) for key in list(given) if key in _RULES}
         limits = {_LIMITS[key]: given.pop(key) for key in list(given) if key in _LIMITS}
         pairs = {item.name: given.pop(item.name) for item in fields(PairOptions) if item.name in given}
@@ -142,13 +142,13 @@ class Notebook:
             scope["devices"] = (given.pop("device"),)
         if given:
             raise _unknown_option(min(given), name)
-        definitions = {**{item.name: getattr(preset, item.name) for item in fields(Definitions)}, **rules}
+        definitions = replace(preset_named(preset), **rules)
         return self._session.ask(
             Question(
                 report=name,
                 scope=Scope(**scope),
                 limits=Limits(**limits),
-                definitions=Definitions(**definitions),
+                definitions=definitions,
                 pairs=PairOptions(**pairs),
                 options=ReportOptions(**options_),
                 **plain,

@@ -63,7 +63,7 @@ PRESETS: Mapping[str, Definitions] = {
 def preset_named(name: str) -> Definitions:
     """A preset by its name."""
     if name not in PRESETS:
-        raise InputError(f"unknown preset {name!r}", hint=f"known: {', '.join(PRESETS)}")
+        raise InputError(f"preset {name} is not one of {', '.join(PRESETS)}")
     return PRESETS[name]
 
 
@@ -222,7 +222,6 @@ class Question:
     top: int = 10
     rank_by: str | None = None
     options: ReportOptions = field(default_factory=ReportOptions)
-    names: tuple[str, ...] = ()  # probes or sweeps that the report compares
 
     def __post_init__(self) -> None:
         """Refuse an empty list."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from queries.raw import RAW_NAMES
 
-_VIEWS = Path(__file__).parent / "views"
+VIEWS = Path(__file__).parent / "views"
 _CREATED = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:VIEW|MACRO|FUNCTION)\s+(\w+)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _RAW = re.compile(r"\braw\.(\w+)", re.IGNORECASE)
@@ -33,7 +33,7 @@ class VocabularyFile:
 @cache
 def vocabulary() -> dict[str, VocabularyFile]:
     """Return every public name with the file that creates it."""
-    texts = {path: path.read_text(encoding="utf-8") for path in sorted(_VIEWS.glob("*.sql"))}
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql"))}
     creates = {path: tuple(name.lower() for name in _CREATED.findall(_bare(text))) for path, text in texts.items()}
     names = {name for created in creates.values() for name in created}
     files = [

@@ -41,16 +41,6 @@ def put_calibration(store: Store, record: CalibrationRecord) -> int:
     return version
 
 
-def get_calibration(store: Store, device_name: str, *, version: int | None = None) -> CalibrationRecord | None:
-    """Return a device's calibration of a version, the newest when none is named, None where there is none."""
-    query = select(*_COLUMNS).where(Calibration.device_name == device_name).order_by(Calibration.version.desc())
-    if version is not None:
-        query = query.where(Calibration.version == version)
-    with store.reading() as connection:
-        row = connection.execute(query.limit(1)).mappings().first()
-    return None if row is None else CalibrationRecord(**row)
-
-
 def list_calibrations(store: Store) -> list[CalibrationRecord]:
     """Return every calibration by device and version, without the kernel tables."""
     light = [column for column in _COLUMNS if column is not Calibration.kernels]

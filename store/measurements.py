@@ -85,26 +85,6 @@ def forget_validations(store: Store, measurement_keys: Collection[str]) -> None:
             connection.execute(delete(Validation).where(Validation.measurement_id.in_(ids)))
 
 
-def get_validations(store: Store) -> list[ValidationRecord]:
-    """Return every comparison, in a fixed order."""
-    query = (
-        select(
-            Measurement.key.label("measurement_key"),
-            Scenario.key.label("scenario_key"),
-            Validation.metric,
-            Validation.batch_size,
-            Validation.measured,
-            Validation.predicted,
-            Validation.region,
-        )
-        .join(Measurement, Measurement.id == Validation.measurement_id)
-        .join(Scenario, Scenario.id == Validation.scenario_id)
-        .order_by(Validation.measurement_id, Validation.metric, Validation.scenario_id)
-    )
-    with store.reading() as connection:
-        return [ValidationRecord(**row) for row in connection.execute(query).mappings()]
-
-
 def _ids(connection: Connection, model: type[Measurement | Scenario], keys: set[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for chunk in chunks(sorted(keys)):

@@ -16,7 +16,7 @@ Phase = Literal["prefill", "decode", "aggregated"]
 Convention = Literal["physical", "upstream"]
 Status = Literal["ok", "illegal", "unsupported", "error"]
 SweepKind = Literal["request", "validation", "import"]
-Family = Literal["theoretical", "calibrated", "empirical"]
+Family = Literal["theoretical", "calibrated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

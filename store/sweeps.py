@@ -103,12 +103,6 @@ def list_sweeps(location: StoreLocation, *, limit: int = 20, offset: int = 0) ->
         return [_summary(row) for row in told_apart(location, rows, _NAMES)]
 
 
-def count_sweeps(location: StoreLocation) -> int:
-    """Count every sweep of the store."""
-    with read_transaction(location) as transaction:
-        return _integer(next(iter(transaction.rows("SELECT COUNT(*) FROM sweep")))[0])
-
-
 def show_sweep(location: StoreLocation, reference: str) -> SweepDetail:
     """Return the one sweep whose key starts with the reference, or the newest that carries it as its label."""
     with read_transaction(location) as transaction:

@@ -35,7 +35,7 @@ NAMED_COLUMNS: tuple[WideColumn, ...] = (
     _named("first_sweep", "VARCHAR", "sw.key", "hex", "sweep that stored the probe"),
     _named("stored_at", "TIMESTAMP", "b.created_at", "UTC", "when the probe was committed"),
     _named("formula_version", "INTEGER", "sc.formula_version", "none", "raised when stored numbers change"),
-    _named("family", "VARCHAR", "d.family", "none", "cost model: theoretical, calibrated or empirical"),
+    _named("family", "VARCHAR", "d.family", "none", "cost model: theoretical or calibrated"),
     _named("model", "VARCHAR", "m.name", "none", "the name the model was first asked by"),
     _named("architecture", "VARCHAR", "m.architecture", "none", "model_type of its config.json"),
     _named("device", "VARCHAR", "d.name", "none", "device profile by name"),

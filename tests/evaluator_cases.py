@@ -4,9 +4,8 @@ data-sheet figures."""
 from __future__ import annotations
 
 import functools
-import json
 
-from shared_data import shared_data
+from restated import rows
 
 from evaluator.capture import CaptureRequest, capture
 from evaluator.device import DeviceProfile, Link
@@ -123,39 +122,41 @@ TEST_DEVICE = DeviceProfile(
     communication_static_s=0.0,
 )  # fmt: skip
 
-_DTYPES = {
-    "float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "int8": "int8", "float8_e5m2": "fp8", "int4": "fp4",
-}  # fmt: skip
-
 
 @functools.cache
 def upstream_device(name: str) -> DeviceProfile:
-    """A device of the comparison data, as it is written there."""
-    document = json.loads(shared_data("devices", "upstream_profiles.json").read_text())
-    data = next(device for device in document["devices"] if device["name"] == name)
+    """A device of the seeds' program, as it is written there."""
+    row = next(row for row in rows("upstream_devices") if row["device"] == name)
     return DeviceProfile(
         name=name,
-        vendor=data["vendor"],
+        vendor=row["vendor"],
         family="theoretical",
-        matrix_flops_per_s=tuple((_DTYPES[key], value * 1e12) for key, value in data["cube_tflops"].items()),
-        vector_flops_per_s=tuple((_DTYPES[key], value * 1e12) for key, value in data["vector_tflops"].items()),
-        memory_bytes=data["memory_size_bytes"],
-        memory_bandwidth_bytes_per_s=data["memory_bandwidth_bytes_ps"],
-        grid=tuple(data["comm_grid"]),
-        links=tuple(
-            Link(
-                bandwidth_bytes_per_s=link["bandwidth_bytes_ps"],
-                latency_s=link["latency_s"],
-                efficiency=link["comm_efficiency"],
-                topology=link["type"].lower(),
-            )
-            for _, link in sorted(data["topologies"].items())
-        ),
-        compute_efficiency=data["compute_efficiency"],
-        memory_efficiency=data["memory_efficiency"],
-        matrix_static_s=data["static_cost_s"]["mma"],
-        vector_static_s=data["static_cost_s"]["gp"],
-        communication_static_s=data["static_cost_s"]["comm"],
+        matrix_flops_per_s=_rates(row, "matrix"),
+        vector_flops_per_s=_rates(row, "vector"),
+        memory_bytes=int(row["memory_bytes"]),
+        memory_bandwidth_bytes_per_s=float(row["memory_bytes_per_s"]),
+        grid=tuple(map(int, row["grid"].split("x"))),
+        links=tuple(map(_link, row["links"].split("; "))),
+        compute_efficiency=float(row["compute_share"]),
+        memory_efficiency=float(row["memory_share"]),
+        matrix_static_s=float(row["matrix_static_s"]),
+        vector_static_s=float(row["vector_static_s"]),
+        communication_static_s=float(row["communication_static_s"]),
+    )
+
+
+def _rates(row: dict[str, str], unit: str) -> tuple[tuple[str, float], ...]:
+    columns = {f"{unit}_{dtype}_tflops": dtype for dtype in ("fp32", "bf16", "fp16", "int8", "fp8", "fp4")}
+    return tuple((dtype, float(row[column]) * 1e12) for column, dtype in columns.items() if row.get(column))
+
+
+def _link(text: str) -> Link:
+    bandwidth, latency, efficiency, topology = text.split()
+    return Link(
+        bandwidth_bytes_per_s=float(bandwidth),
+        latency_s=float(latency),
+        efficiency=float(efficiency),
+        topology=topology,
     )
 
 

@@ -124,8 +124,8 @@ def validate(  # noqa: PLR0917  one parameter an option
             records,
             store,
             engine=chosen,
-            on_progress=lambda done, points: line.show(done, points, "measured points predicted"),
-            on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios evaluated and stored"),
+            on_progress=lambda done, points: line.show(done, points, "scenarios of measured points evaluated"),
+            on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios stored"),
         )
     unreadable = 0 if found is None else len(found.problems)
     _write(done, unreadable, against, format_, output)
@@ -173,6 +173,6 @@ def _say_kept(kept: Kept, own_engine: bool) -> None:
         say("predicted with an engine of your own: nothing was stored")
         return
     say(
-        f"{kept.errors} errors stored, of {kept.scenarios} scenarios ({kept.probes} probes new,"
-        f" {kept.refused} scenarios without a standard evaluation); next: sweepdb sql 'FROM validation LIMIT 10'"
+        f"{kept.errors} errors stored, of {kept.scenarios} scenarios ({kept.probes} probes new);"
+        " next: sweepdb sql 'FROM validation LIMIT 10'"
     )

@@ -47,7 +47,7 @@ def query(  # noqa: PLR0917  one parameter an option
     quantize_linear_action: Annotated[str | None, typer.Option(help="only this format of linears")] = None,
     quantize_attention_action: Annotated[str | None, typer.Option(help="only this KV format")] = None,
     convention: Annotated[str | None, typer.Option(help="physical or upstream")] = None,
-    family: Annotated[str | None, typer.Option(help="theoretical, calibrated or empirical")] = None,
+    family: Annotated[str | None, typer.Option(help="theoretical or calibrated")] = None,
     serving_model: Annotated[str | None, typer.Option(help="only this serving model")] = None,
     instance_devices: Annotated[int | None, typer.Option(help="only instances of this many devices")] = None,
     all_versions: Annotated[bool, typer.Option("--all-versions", help="older formula versions too")] = False,
@@ -232,16 +232,6 @@ def _composition(answer: Answer, location: StoreLocation, format_: str) -> list[
     return rows
 
 
-RULES = {
-    "tpot": ("inclusive", "exclusive"),
-    "prefill_qps": ("capacity", "ttft"),
-    "decode_qps": ("minus-one", "full"),
-    "throughput": ("once", "twice"),
-    "allocation": ("budget", "exact"),
-    "kv_charge": ("full", "mean"),
-}
-
-
 def _weighted(text: str) -> tuple[str, float]:
     name, separator, weight = text.rpartition("=")
     if not separator or not name:
@@ -253,16 +243,14 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def _definitions(preset: str, **rules: str | None) -> Definitions:
-    from queries.question import PRESETS
+    from queries.question import RULES, preset_named
 
-    if preset not in PRESETS:
-        raise InputError(f"--preset {preset} is not one of {', '.join(PRESETS)}")
     given = {name: value for name, value in rules.items() if value is not None}
     for name, value in given.items():
         if value not in RULES[name]:
             option = "tpot-definition" if name == "tpot" else name.replace("_", "-")
             raise InputError(f"--{option} {value} is not one of {', '.join(RULES[name])}")
-    return replace(PRESETS[preset], **given)  # type: ignore[arg-type]
+    return replace(preset_named(preset), **given)  # type: ignore[arg-type]
 
 
 def _list_reports(format_: str, output: Path | None) -> int:

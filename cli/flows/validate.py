@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from evaluator.evaluate import unsupported
 from evaluator.measured.deployments import Deployment, deployment_of
 from evaluator.measured.models import Unmatched
 from evaluator.measured.predicting import Asked, Evaluated, LookUp, asked_of, central_metrics, evaluated, predicted
@@ -141,7 +142,9 @@ def compare(
         for comparison in _comparisons(record, deployment, knowledge, asked[knowledge, record.key], probes)
     )
     covered = {one.record_key for one in comparisons}
-    unmatched["metric not predicted for this phase"] = sum(record.key not in covered for record, _ in points)
+    for record, _ in points:
+        if record.key not in covered:
+            unmatched[_not_covered(asked["asked", record.key], probes)] += 1
     return Validation(
         comparisons=comparisons,
         excluded=(
@@ -156,6 +159,12 @@ def compare(
         asked={key: one for key, one in asked.items() if key[1] in covered},
         probes=probes,
     )
+
+
+def _not_covered(asked: Asked, probes: Mapping[Scenario, Evaluated]) -> str:
+    """The rule by which a matched point has no comparison."""
+    refused = None if asked.scenario in probes else unsupported(asked.scenario)
+    return "metric not predicted for this phase" if refused is None else f"not served: {refused.message}"
 
 
 def _matched(records: Iterable[MeasurementRecord]) -> tuple[list[Point], Counter[str], Counter[str]]:

@@ -30,7 +30,7 @@ tr:nth-child(even) td { background: #f5f5f5 } .key { margin-right: 1.2em; white-
 
 def page(validation: Validation, *, against: str | None) -> Iterator[str]:
     """The whole file, piece by piece."""
-    devices = sorted({one.device for one in validation.comparisons})
+    devices = sorted({one.device for one in validation.of("asked")})
     colours = {device: COLOURS[index % len(COLOURS)] for index, device in enumerate(devices)}
     yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
     yield f"<title>Predicted against measured</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
@@ -40,7 +40,7 @@ def page(validation: Validation, *, against: str | None) -> Iterator[str]:
     yield from (_legend(device, colour) for device, colour in colours.items())
     yield "</p>\n"
     for metric in validation.metrics():
-        found = [one for one in validation.comparisons if one.metric == metric]
+        found = [one for one in validation.of("asked") if one.metric == metric]
         yield from _panel(metric, found, colours)
     yield from _tables(validation, against)
     yield "</body>\n</html>\n"

@@ -7,20 +7,27 @@ from dataclasses import asdict
 
 from cli.flows.validate import PEER_FIELDS, Group, Validation
 from cli.render.rows import table_lines
+from evaluator.measured.scenarios import Knowledge
 from evaluator.measured.scoring import Figures
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
 COLUMNS = ("by", "group", "metric", *FIGURES)
+KNOWN = "all, as known"  # the client, launch and lengths of the source, where it states them
 PEER_COLUMNS = ("rows_of_peer", *(f"{name}_{side}" for side in ("there", "of_peer") for name in FIGURES[1:]))
 SHOWN_GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("batch_region",),
                 ("length_region",))  # fmt: skip
 
 
 def as_document(validation: Validation, *, against: str | None) -> dict[str, object]:
-    """The answer as plain values; errors, biases and shares in percent."""
+    """The answer as plain values; errors, biases and shares in percent. Groups are of points as asked."""
     document: dict[str, object] = {
         "overall": {
             name: asdict(found) for name in validation.metrics() if (found := validation.figures_of(name)) is not None
+        },
+        "as_known": {
+            name: asdict(found)
+            for name in validation.metrics()
+            if (found := validation.figures_of(name, "known")) is not None
         },
         "groups": [_group_document(group, against) for group in validation.groups()],
         "excluded": [{"rule": one.rule, "rows": one.rows} for one in validation.excluded if not one.repaired],
@@ -57,13 +64,17 @@ def _peer_document(validation: Validation) -> dict[str, object]:
 
 
 def flat_rows(validation: Validation, *, against: str | None) -> tuple[Sequence[str], list[list[object]]]:
-    """One row for every group and metric, the whole first; with a peer, ours and its over the rows both predict."""
+    """One row for every group and metric, the whole first, as asked and as known; groups are of points as asked.
+
+    With a peer, ours and its over the rows both predict."""
     rows: list[list[object]] = []
-    for metric in validation.metrics():
-        ours = validation.figures_of(metric)
-        if ours is not None:
-            beside = _peer_cells(validation.peer_figures(metric), against)
-            rows.append(["all", "all", metric, *_cells(ours), *beside])
+    whole: tuple[tuple[Knowledge, str], ...] = (("asked", "all"), ("known", KNOWN))
+    for knowledge, by in whole:
+        for metric in validation.metrics():
+            ours = validation.figures_of(metric, knowledge)
+            if ours is not None:
+                beside = _peer_cells(validation.peer_figures(metric, knowledge), against)
+                rows.append([by, "all", metric, *_cells(ours), *beside])
     rows += [
         [" + ".join(group.by), ", ".join(group.values), group.metric, *_cells(group.ours),
          *_peer_cells(group.peer, against)]
@@ -90,7 +101,12 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
     _, rows = flat_rows(validation, against=against)
     yield "errors in percent: median, mean and 90th percentile of |predicted - measured| / measured;"
     yield " bias: median of the signed error\n\n"
+    yield "as asked: model, device, plan, formats, mean lengths and users, as a question says them\n"
     yield from table_lines(COLUMNS[2:], [row[2 : len(COLUMNS)] for row in rows if row[0] == "all"])
+    known = [row[2 : len(COLUMNS)] for row in rows if row[0] == KNOWN]
+    if known != [row[2 : len(COLUMNS)] for row in rows if row[0] == "all"]:
+        yield "\nas known: with the client and launch that the source states, too\n"
+        yield from table_lines(COLUMNS[2:], known)
     if against is not None:
         yield from _peer_lines(validation, against)
     for by in SHOWN_GROUPS:

@@ -19,7 +19,6 @@ from evaluator.calibration.fit import accuracy_of, left_out, training_half
 from evaluator.calibration.forms import FORMS, Array
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.record import Accuracy, Calibration, carried_to, from_json
-from evaluator.calibration.residuals import family_of, held_out_rows
 from evaluator.calibration.tables import read_tables
 from evaluator.device import DeviceProfile
 
@@ -43,11 +42,6 @@ GROUPS: dict[str, str] = {
     "MLA batched products": r"mla_bmm\..*",
     "expert exchange": r"expert_exchange\..*",
 }
-EMPIRICAL = {
-    "GEMM": r"gemm\..*",
-    "prefill attention, head size 128": r"prefill_attention\..*\.d128",
-    "decode attention, head size 128, at most 16 query heads a KV head": r"decode_attention\.(mha|gqa)\..*\.d128",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +55,7 @@ class GroupFigure:
 
 
 def figures(folder: Path, profile: DeviceProfile) -> Iterator[GroupFigure]:
-    """Every group of one calibrated device, calibrated and empirical."""
+    """Every group of one calibrated device."""
     if profile.calibration is None:
         return
     calibration = from_json(profile.calibration)
@@ -70,11 +64,6 @@ def figures(folder: Path, profile: DeviceProfile) -> Iterator[GroupFigure]:
     for group, pattern in GROUPS.items():
         if (accuracy := _pooled(pattern, held)) is not None:
             yield GroupFigure(device=profile.name, mode="calibrated", group=group, accuracy=accuracy)
-    gridded = [rows for rows in sets if family_of(rows.name) in {"gemm", "prefill_attention", "decode_attention"}]
-    lines = {rows.name: held_out_rows(rows, calibration, figures_of(profile)) for rows in gridded}
-    for group, pattern in EMPIRICAL.items():
-        if (accuracy := _pooled(pattern, lines)) is not None:
-            yield GroupFigure(device=profile.name, mode="empirical", group=group, accuracy=accuracy)
 
 
 def carried_figures(folder: Path, profile: DeviceProfile, donor: Calibration) -> Iterator[GroupFigure]:

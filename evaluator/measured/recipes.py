@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -76,7 +76,7 @@ def _setting(name: str, served: Served) -> float | None:
 
 
 def _applies(rule: Mapping[str, Any], served: Served) -> bool:
-    conditions = {
+    conditions: Mapping[str, Callable[[Any], bool]] = {
         "engine": lambda engine: served.engine == engine,
         "model": lambda part: part in served.model,
         "precision": lambda part: part in served.precision,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -232,11 +232,3 @@ def plan_label(deployment: Deployment) -> str:
 
 def _plan_label(plan: Plan, moe: bool) -> str:
     return f"tp{plan.tp}pp{plan.pp}dp{plan.dp}" + (f"ep{plan.ep}moetp{plan.moe_tp}" if moe else "")
-
-
-def grouped(comparisons: Iterable[Comparison], names: Sequence[str]) -> Mapping[tuple[str, ...], list[Comparison]]:
-    """Comparisons by the values of some of their fields, in the order of the values."""
-    groups: dict[tuple[str, ...], list[Comparison]] = defaultdict(list)
-    for one in comparisons:
-        groups[tuple(str(getattr(one, name)) for name in names)].append(one)
-    return dict(sorted(groups.items()))

@@ -2,7 +2,7 @@
 -- summary: the device profiles of the question's scope: effective rates, memory and interconnect
 -- column: device | none | device by name
 -- column: vendor | none | who makes it
--- column: family | none | cost model: theoretical, calibrated or empirical
+-- column: family | none | cost model: theoretical or calibrated
 -- column: matrix_tflops | TFLOP/s | effective bf16 matrix rate
 -- column: vector_tflops | TFLOP/s | effective bf16 vector rate
 -- column: memory_bandwidth_tib_per_s | TiB/s | effective bandwidth of device memory; the seeds print it as TB/s

@@ -1,6 +1,6 @@
 -- name: measurement
 -- summary: measured serving points; their family says that nothing of ours predicted them
--- column: family | none | measured, or predicted elsewhere: what another program printed; never theoretical, calibrated or empirical
+-- column: family | none | measured, or predicted elsewhere: what another program printed; never theoretical or calibrated
 -- column: ttft_ms | ms | time to first token, queueing included: the mean where the source has it, else its median
 -- column: tpot_exclusive_ms | ms | time between tokens after the first: the mean where the source has it, else its median
 -- column: e2e_ms | ms | arrival to last token: the mean where the source has it, else its median

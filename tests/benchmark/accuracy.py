@@ -15,6 +15,7 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
 from cli.flows.validate import Validation, compare
+from evaluator.measured.scenarios import KNOWLEDGE
 from evaluator.measured.scoring import Comparison, Figures, figures
 from evaluator.measurements import read_measurements
 from store.records import MeasurementRecord
@@ -36,32 +37,39 @@ def _records(path: Path) -> list[MeasurementRecord]:
 def _serving(found: Validation) -> None:
     print("## serving.csv\n")
     _left_out(found)
-    _table("rows", found.comparisons, lambda one: "all")
-    _table("mode", found.comparisons, lambda one: one.mode)
-    _table("kind", found.comparisons, lambda one: "mixture of experts" if one.moe else "dense")
-    _table("device", found.comparisons, lambda one: one.device)
-    shared = [one for one in found.comparisons if one.peer is not None]
     print(
         f"Coverage of the rows the peer predicts and no rule takes out: {100 * (found.coverage_of_peer or 0):.1f} %\n"
     )
-    _table("rows the peer predicts", shared, lambda one: "all", peer=True)
-    _table("device, rows the peer predicts", shared, lambda one: one.device, peer=True)
-    _table("device and model", found.comparisons, lambda one: f"{one.device} {one.model}")
-    ranking = found.ranking()
-    if ranking is not None:
-        print(f"Kendall tau of tokens/s/device: {ranking[0]:.3f}, mean of {ranking[1]} groups\n")
-    _biases(found.comparisons)
+    for knowledge in KNOWLEDGE:
+        comparisons = found.of(knowledge)
+        print(f"### As {knowledge}\n")
+        _table("rows", comparisons, lambda one: "all")
+        _table("mode", comparisons, lambda one: one.mode)
+        _table("mode and engine", comparisons, lambda one: f"{one.mode} {one.engine}")
+        _table("kind", comparisons, lambda one: "mixture of experts" if one.moe else "dense")
+        _table("device", comparisons, lambda one: one.device)
+        shared = [one for one in comparisons if one.peer is not None]
+        _table("rows the peer predicts", shared, lambda one: "all", peer=True)
+        _table("device, rows the peer predicts", shared, lambda one: one.device, peer=True)
+        _table("device and model", comparisons, lambda one: f"{one.device} {one.model}")
+        ranking = found.ranking(knowledge)
+        if ranking is not None:
+            print(f"Kendall tau of tokens/s/device: {ranking[0]:.3f}, mean of {ranking[1]} groups\n")
+        _biases(comparisons)
 
 
 def _published(found: Validation, records: Sequence[MeasurementRecord]) -> None:
     print("## published.csv\n")
     _left_out(found)
     priority = {one.key: str(json.loads(one.extra).get("priority")) for one in records}
-    _table("priority", found.comparisons, lambda one: priority[one.record_key], by_metric=False)
-    _table("priority", found.comparisons, lambda one: priority[one.record_key])
-    first = [one for one in found.comparisons if priority[one.record_key] == "1"]
-    _table("priority 1", first, lambda one: f"{one.device} {one.model} {one.engine}")
-    _biases(found.comparisons)
+    for knowledge in KNOWLEDGE:
+        comparisons = found.of(knowledge)
+        print(f"### As {knowledge}\n")
+        _table("priority", comparisons, lambda one: priority[one.record_key], by_metric=False)
+        _table("priority", comparisons, lambda one: priority[one.record_key])
+        first = [one for one in comparisons if priority[one.record_key] == "1"]
+        _table("priority 1", first, lambda one: f"{one.device} {one.model} {one.engine}")
+        _biases(comparisons)
 
 
 def _left_out(found: Validation) -> None:

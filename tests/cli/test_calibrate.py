@@ -9,11 +9,13 @@ import json
 import duckdb
 import pytest
 from conftest_cli import sweepdb
+from sqlalchemy import select
 
 from cli.flows.calibrating import profile_yaml
 from evaluator.profiles.load import list_shipped, load_device, profile_from_text
-from store.calibrations import get_calibration
+from store.calibrations import list_calibrations
 from store.opening import open_store
+from store.schema import Calibration
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +41,12 @@ def test_a_fit_predicts_what_it_was_not_fitted_to_and_is_kept(kernels, tmp_path)
     fitted = load_device(str(profile))
     assert fitted.family == "calibrated"
     with open_store(url, read_only=True) as store:
-        record = get_calibration(store, "a100_sxm")
-    assert record is not None
-    assert (record.version, json.loads(record.errors)["gemm.bf16"]["rows"]) == (1, row["held_out_rows"])
-    (tmp_path / "kept.parquet").write_bytes(record.kernels or b"")
+        (record,) = list_calibrations(store)
+        with store.reading() as connection:
+            tables = connection.scalar(select(Calibration.kernels))
+    assert (record.device_name, record.version) == ("a100_sxm", 1)
+    assert json.loads(record.errors)["gemm.bf16"]["rows"] == row["held_out_rows"]
+    (tmp_path / "kept.parquet").write_bytes(tables)
     with duckdb.connect() as connection:  # the module's own one may still hold what another test has asked it
         counted = f"SELECT kind, count(*), max(m) FROM '{tmp_path}/kept.parquet' GROUP BY kind"
         kept = connection.execute(counted).fetchall()

@@ -15,7 +15,7 @@ from evaluator.measurements import read_measurements
 from evaluator.serving.closed_loop import simulate
 from evaluator.serving.engines import STARTS, EngineProfile, engine_from_file, with_numbers
 from evaluator.serving.stored_engines import OWNER
-from store.calibrations import get_calibration
+from store.calibrations import list_calibrations
 from store.opening import open_store
 
 # A server unlike the shipped profile: a slow host in front of slow prompts.
@@ -97,8 +97,8 @@ def test_known_numbers_are_found_again_and_kept_and_serve(points, tmp_path):
     assert fitted.step_ms == pytest.approx(TRUTH.step_ms, rel=0.1)
     assert fitted.request_ms == pytest.approx(TRUTH.request_ms, rel=0.1)
     with open_store(url, read_only=True) as store:
-        record = get_calibration(store, f"{OWNER}vllm-calibrated")
-    assert record is not None
+        (record,) = list_calibrations(store)
+    assert record.device_name == f"{OWNER}vllm-calibrated"
     assert json.loads(record.errors)["ttft, held out"]["rows"] == 20
     assert "20 points of mine.csv, from vllm@" in record.source
     served = sweepdb(

@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 import pytest
 import typer.main
 from conftest_cli import sweepdb
-from shared_data import shared_data
 
 from cli.argv import joined
 from cli.main import build_app
@@ -61,11 +59,21 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+def made_log(*, longest: int) -> str:
+    """A log in the form of the page's: five minutes of a request a second, prompts of any length up to `longest`."""
+    lines = (
+        f"2023-11-16 18:{second // 60:02}:{second % 60:02}.0000000,{1 + second * 7919 % longest},{1 + second * 31 % 500}"
+        for second in range(300)
+    )
+    return "\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *lines]) + "\n"
+
+
 def give_files(page: Path, folder: Path) -> None:
     """What a reader of this page has at hand."""
     if page.name == "plan-for-a-trace.md":
-        for name in ("AzureLLMInferenceTrace_2023_conv.csv", "AzureLLMInferenceTrace_2023_code.csv"):
-            shutil.copy(shared_data("traces", name), folder / name)
+        for name, longest in (("conv", 2000), ("code", 4000)):
+            path = folder / f"AzureLLMInferenceTrace_2023_{name}.csv"
+            path.write_text(made_log(longest=longest), encoding="utf-8")
     if page.name == "validate-against-measurements.md":
         (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         (folder / "table.csv").write_text(csv, encoding="utf-8")

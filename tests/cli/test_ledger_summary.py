@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections import defaultdict
 from dataclasses import fields, replace
 
@@ -17,18 +16,18 @@ from cli.flows.ledger_summary import (
     Error,
     Point,
     Variant,
+    asked_under,
     errors_of,
     measured_values,
     points_of,
-    probe_values,
     regions_of,
-    scenario_of,
     shipped_devices,
+    shown_values,
 )
 from evaluator.capture import capture
 from evaluator.evaluate import capture_requests, evaluate_scenario
+from evaluator.measured.scenarios import scenario_of
 from evaluator.measurements import read_measurements
-from evaluator.serving.engines import fitted_engine
 from queries.expected_error import ANY, DEVICES, ENGINE, LEAST_POINTS, SUMMARY, Region, ShippedDevice
 from store.records import MeasurementRecord, SideRecord
 
@@ -55,103 +54,87 @@ def point(**changes):
 
 def test_a_point_is_evaluated_as_evaluate_would():
     one = point()
-    scenario = scenario_of(one, WAVES)
-    assert (scenario.phase, scenario.serving_model, scenario.engine) == ("aggregated", "waves", None)
-    assert (scenario.workload.input_length, scenario.workload.output_length) == (1024, 257)
+    asked = asked_under(one, WAVES, "asked")
+    assert (asked.scenario.phase, asked.scenario.serving_model, asked.scenario.engine) == ("aggregated", "waves", None)
+    assert (asked.scenario.workload.input_length, asked.scenario.workload.output_length) == (1024, 257)
     (error,) = [found for found in errors_of([one], WAVES) if found.metric == "tpot_exclusive_ms"]
-    operators = {trace: capture(asked) for trace, asked in capture_requests(scenario).items()}
-    block = evaluate_scenario(scenario, np.asarray([16], dtype=np.int64), operators)
+    operators = {trace: capture(request) for trace, request in capture_requests(asked.scenario).items()}
+    block = evaluate_scenario(asked.scenario, np.asarray([16], dtype=np.int64), operators)
     assert error.error == block.tpot_exclusive_ms[0] / 10.0 - 1.0
     assert error.error != 0
 
 
-def test_an_engine_has_not_seen_the_pair_that_it_is_scored_with():
-    engine = scenario_of(point(), BY_ENGINE).engine
-    fitted = fitted_engine("vllm")
-    assert engine == fitted.held_out.get(("h100_sxm", "Qwen/Qwen3-32B"), fitted.profile)
-    for pair, without in fitted.held_out.items():
-        seen = replace(point().deployment, model_name=pair[1])
-        if seen.pair == pair:
-            assert scenario_of(Point(record=record(), deployment=seen), BY_ENGINE).engine == without
-    assert scenario_of(point(engine=None), BY_ENGINE) is None
-    assert scenario_of(point(engine=None), WAVES) is not None
+def test_only_points_whose_engine_is_known_are_served_by_one():
+    assert asked_under(point(engine=None), BY_ENGINE, "asked") is None
+    assert asked_under(point(engine=None), WAVES, "asked") is not None
+    assert asked_under(point(), BY_ENGINE, "asked").scenario == scenario_of(point().deployment, "asked")
 
 
 def test_families_and_conventions_are_what_the_variant_says():
     for variant in VARIANTS:
-        scenario = scenario_of(point(), variant)
+        scenario = asked_under(point(), variant, "asked").scenario
         assert (scenario.device.family, scenario.convention) == (variant.family, variant.convention)
-
-
-def test_clients_that_draw_lengths_are_met_at_the_mean_ones():
-    one = point()
-    ranged = replace(one, deployment=replace(one.deployment, shortest=0.5))
-    # between half and whole of 1,024 and 257: 768 and 192.75
-    assert ranged.lengths == (768, 193)
-    assert one.lengths == (1024, 257)
 
 
 def test_a_rate_and_an_inclusive_tpot_follow_from_both_latencies():
     one = point()
-    scenario = scenario_of(one, WAVES)
     # 100 + 256 x 10 = 2,660 ms; over 257 tokens 10.350 ms; 16 x 257 / 2.66 s = 1,545.9 tokens/s
-    assert measured_values(one, scenario) == {
+    assert measured_values(one, "asked", engine=False) == {
         "ttft_ms": 100.0,
         "tpot_exclusive_ms": 10.0,
         "tpot_inclusive_ms": pytest.approx(10.350, abs=1e-3),
         "output_tokens_per_s": pytest.approx(1545.9, abs=0.1),
     }
     stated = point(metrics={"ttft_ms_mean": 100.0, "tpot_exclusive_ms_mean": 10.0, "output_tokens_per_s": 1500.0})
-    assert measured_values(stated, scenario)["output_tokens_per_s"] == 1500.0
+    assert measured_values(stated, "asked", engine=False)["output_tokens_per_s"] == 1500.0
     alone = point(metrics={"tpot_exclusive_ms_mean": 10.0})
-    assert measured_values(alone, scenario) == {"tpot_exclusive_ms": 10.0}
+    assert measured_values(alone, "asked", engine=False) == {"tpot_exclusive_ms": 10.0}
 
 
 def test_a_batch_that_nobody_follows_is_no_closed_loop():
-    batched = point(extra=json.dumps({"value_scope": "batch_total"}), metrics={"e2e_ms": 2570.0})
-    assert measured_values(batched, scenario_of(batched, BY_ENGINE)) == {}
-    assert measured_values(batched, scenario_of(batched, WAVES)) == {"tpot_inclusive_ms": 10.0}
+    batched = replace(point(metrics={"e2e_ms": 2570.0}), deployment=replace(point().deployment, batched=True))
+    assert measured_values(batched, "asked", engine=True) == {}
+    # A source that sends one prompt a user is known for it; formulas follow nobody anyway.
+    assert measured_values(batched, "known", engine=True) == {"tpot_inclusive_ms": 10.0}
+    assert measured_values(batched, "asked", engine=False) == {"tpot_inclusive_ms": 10.0}
 
 
-class Block:
-    """The columns of two probes."""
+class Probe:
+    """The columns of a probe."""
 
-    makespan_ms = (300.0, 400.0)
-    ttft_ms = (200.0, 250.0)
-    tpot_exclusive_ms = (5.0, 8.0)
-    e2e_ms = (1000.0, 2570.0)
+    def value(self, column, batch_size):
+        assert batch_size == 16
+        return {"makespan_ms": 400.0, "ttft_ms": 250.0, "tpot_exclusive_ms": 8.0, "e2e_ms": 2570.0}[column]
 
 
 def test_values_of_a_probe_by_phase():
-    whole = probe_values(point(), Block(), 1)
+    whole = shown_values(point(), "asked", Probe(), 16)
     # 2,570 / 257 = 10 ms a token; 16 users x 257 tokens / 2.57 s = 1,600 tokens/s
     assert whole == {
         "ttft_ms": 250.0, "tpot_exclusive_ms": 8.0, "tpot_inclusive_ms": 10.0,
         "output_tokens_per_s": pytest.approx(1600.0),
     }  # fmt: skip
-    assert probe_values(point(mode="prefill"), Block(), 0) == {"ttft_ms": 200.0, "prefill_latency_ms": 300.0}
-    assert probe_values(point(mode="decode"), Block(), 0) == {"tpot_exclusive_ms": 5.0}
+    prompts = shown_values(point(mode="prefill"), "asked", Probe(), 16)
+    assert prompts == {"ttft_ms": 250.0, "prefill_latency_ms": 400.0}
+    apart = replace(point(), deployment=replace(point().deployment, mode="disaggregated"))
+    assert shown_values(apart, "asked", Probe(), 16)["tpot_exclusive_ms"] == 8.0
 
 
 def test_phases_alone_are_measured_by_their_own_names():
     prompts = point(mode="prefill", metrics={"prefill_latency_ms": 80.0})
-    assert measured_values(prompts, scenario_of(prompts, WAVES)) == {"prefill_latency_ms": 80.0}
+    assert measured_values(prompts, "asked", engine=False) == {"prefill_latency_ms": 80.0}
     (error,) = errors_of([prompts], WAVES)
     assert error.metric == "ttft_ms"  # the only latency that an answer shows of a prefill instance
-    first = point(mode="prefill", metrics={"ttft_ms": 80.0})
-    assert measured_values(first, scenario_of(first, WAVES)) == {"ttft_ms": 80.0}
-    moved = replace(first, deployment=replace(first.deployment, transferred=True))
-    assert measured_values(moved, scenario_of(first, WAVES)) == {}
     steps = point(mode="decode", metrics={"decode_step_ms": 12.0})
-    assert measured_values(steps, scenario_of(steps, WAVES)) == {"tpot_exclusive_ms": 12.0}
+    assert measured_values(steps, "asked", engine=False) == {"tpot_exclusive_ms": 12.0}
 
 
 def test_decode_instances_of_sides_apart_are_met_and_their_prompts_are_not():
     side = SideRecord(instances=2, tp=4, pp=1, dp=1)
     apart = point(mode="disaggregated", prefill=side, decode=side, num_devices=16)
-    scenario = scenario_of(apart, WAVES)
-    assert (scenario.phase, apart.batch_size) == ("decode", 8)  # 16 users over two instances
-    assert measured_values(apart, scenario) == {"tpot_exclusive_ms": 10.0}
+    asked = asked_under(apart, WAVES, "asked")
+    assert (asked.scenario.phase, asked.batch_size) == ("decode", 8)  # 16 users over two instances
+    assert measured_values(apart, "asked", engine=False) == {"tpot_exclusive_ms": 10.0}
 
 
 def naive_figures(errors):
@@ -170,7 +153,13 @@ def test_regions_and_what_they_are_rolled_up_to_hold_what_belongs_to_them():
     base = [point(), point(engine="sglang"), point(device="h200_sxm"), point(device="h100_pcie")]
     base.append(Point(record=record(), deployment=replace(base[0].deployment, model=_sparse())))
     errors = [
-        Error(variant=variant, point=base[int(generator.integers(len(base)))], metric=metric, error=float(error))
+        Error(
+            variant=variant,
+            knowledge="asked",
+            point=base[int(generator.integers(len(base)))],
+            metric=metric,
+            error=float(error),
+        )
         for variant in (WAVES, BY_ENGINE)
         for metric in ("ttft_ms", "tpot_exclusive_ms")
         for error in generator.normal(0, 0.3, 60)

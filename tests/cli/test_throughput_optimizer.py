@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from shared_data import shared_data
+from restated import length_file, rows
 
 from cli.inference import throughput_optimizer
 from cli.inference.options import parse
@@ -155,66 +155,62 @@ def rows_of(text):
 
 
 @pytest.mark.parametrize(
-    ("published", "limits", "columns"),
+    ("run", "limits", "columns"),
     [
-        ("01_q32b_agg_tpot50", "--tpot-limits 50", 6),  # rank, token/s, TTFT, TPOT, concurrency, devices
-        ("03_q32b_disagg_prefill_ttft2000", "--disagg --ttft-limits 2000", 6),  # rank, token/s, QPS, TTFT, ...
-        ("04_q32b_disagg_decode_tpot50", "--disagg --tpot-limits 50", 6),  # rank, token/s, QPS, TPOT, ...
+        ("01", "--tpot-limits 50", ("tokens_per_s", "ttft_ms", "tpot_ms", "concurrency")),
+        ("03", "--disagg --ttft-limits 2000", ("tokens_per_s", "requests_per_s", "ttft_ms", "concurrency")),
+        ("04", "--disagg --tpot-limits 50", ("tokens_per_s", "requests_per_s", "tpot_ms", "concurrency")),
     ],
 )
-def test_a_published_run_is_reproduced(optimizer, published, limits, columns):
+def test_a_published_run_is_reproduced(optimizer, run, limits, columns):
     # They ran with the token budget 4 x 3500 (see docs/explanation/seeds.md).
-    expected = rows_of(shared_data("upstream", "runs", f"{published}.txt").read_text(encoding="utf-8"))
+    best = next(row for row in rows("upstream_answers") if (row["run"], row["rank"]) == (run, "1"))
     found = rows_of(optimizer(f"{DENSE.replace('--batch-range 24', '--max-batched-tokens 14000')} {limits}").out)
-    assert found[0][0] == expected[0][0] == 1
-    assert found[0][1:columns] == pytest.approx(expected[0][1:columns], rel=0.01)
+    assert found[0][0] == 1
+    assert found[0][1:5] == pytest.approx([float(best[name]) for name in columns], rel=0.01)
 
 
 def test_the_published_pairs_are_reproduced(optimizer):
-    expected = shared_data("upstream", "runs", "06_pdratio_q32b_n16_p4_d2.txt").read_text(encoding="utf-8")
+    theirs = rows("upstream_pairs")
     # It ran without --compile, over every batch size.
     found = optimizer(f"{PAIRS.replace('--compile --batch-range 24', '')} --num-devices 16").out
-    for pattern in (
-        r"PD Ratio: +([\d.]+) ",
-        r"Prefill QPS: +([\d.]+) req/s",
-        r"TTFT: ([\d.]+) ms,",
-        r"Decode QPS: +([\d.]+) req/s",
-        r"TPOT: ([\d.]+) ms,",
-    ):
-        theirs, ours = (float(re.search(pattern, text)[1]) for text in (expected, found))
-        assert ours == pytest.approx(theirs, rel=0.01), pattern
+    for name, pattern in {
+        "pd_ratio": r"PD Ratio: +([\d.]+) ",
+        "prefill_requests_per_s": r"Prefill QPS: +([\d.]+) req/s",
+        "ttft_ms": r"TTFT: ([\d.]+) ms,",
+        "decode_requests_per_s": r"Decode QPS: +([\d.]+) req/s",
+        "tpot_ms": r"TPOT: ([\d.]+) ms,",
+    }.items():
+        assert float(re.search(pattern, found)[1]) == pytest.approx(float(theirs[0][name]), rel=0.01), name
     # Theirs pairs the best prefill plan with each decode plan; both rows are among our three by two pairs.
     pairs = [
         [float(cell) for cell in re.findall(r"\| +([\d.]+) +", line)] for line in found.splitlines() if "tp" in line
     ]
     pairs = [cells for cells in pairs if len(cells) == 12]
     assert len(pairs) == 6
-    theirs = re.findall(r"^\| +\d +\| +([\d.]+) +\| +[\d.]+ +\| +([\d.]+) +\| +([\d.]+) +\|", expected, re.MULTILINE)
-    assert len(theirs) == 2
     for row, place in zip(theirs, (0, 3), strict=True):
-        assert pairs[place][1:4] == pytest.approx([float(cell) for cell in row], abs=0.011)
+        columns = ("pd_ratio", "prefill_requests_per_s", "decode_requests_per_s")
+        assert pairs[place][1:4] == pytest.approx([float(row[name]) for name in columns], abs=0.011)
     # Theirs holds 1 and 4 instances (12 of the 16 devices), which serve min(8.22, 4 x 2.24) = 8.22 requests/s. Ours is
     # the best exact allocation: 2 x 4 + 4 x 2 = 16 devices, min(2 x 8.22, 4 x 2.24) = 8.96 requests/s.
-    assert re.findall(r"[PD] Instances: (\d+) \((\d+) devices\)", expected) == [("1", "4"), ("4", "8")]
+    assert (theirs[0]["prefill_instances"], theirs[0]["decode_instances"]) == ("1", "4")
     assert re.findall(r"[PD] Instances: (\d+) \((\d+) devices\)", found) == [("2", "8"), ("4", "8")]
 
 
-def test_the_published_mixed_lengths_are_reproduced_where_the_same_batch_is_best(optimizer):
+def test_the_published_mixed_lengths_are_reproduced_where_the_same_batch_is_best(optimizer, tmp_path):
     # It ran with the token budget 4 x the mean of 4230 tokens. Only with TP=2 is the best batch, 7, the same in both:
     # elsewhere ours prints a smaller one of a higher rate, whose composition misses bins, with a note.
-    published = shared_data("upstream", "runs", "12_q32b_varlen_prefill.txt").read_text(encoding="utf-8")
-    file = shared_data("traces", "length_distribution_example.yaml")
     printed = optimizer(
-        f"Qwen/Qwen3-32B --num-devices 8 --input-length {file} --output-length 1500 --compile --disagg"
+        f"Qwen/Qwen3-32B --num-devices 8 --input-length {length_file(tmp_path)} --output-length 1500 --compile --disagg"
         " --ttft-limits 2000 --max-batched-tokens 16920"
     )
     aggregate = r"^\|  {}  \| +8 +\| +all .*$"
-    theirs, ours = (
-        [numbers(re.search(aggregate.format(rank), text, re.MULTILINE)[0]) for rank in (1, 2, 3, 4)]
-        for text in (published, printed.out)
-    )
-    assert ours[1] == pytest.approx(theirs[1], rel=0.01)
-    assert all(our[6] >= their[6] for our, their in zip(ours, theirs, strict=True))  # tokens/s
+    theirs = [row for row in rows("upstream_answers") if row["run"] == "12"]
+    ours = [numbers(re.search(aggregate.format(row["rank"]), printed.out, re.MULTILINE)[0]) for row in theirs]
+    # Cells: rank, devices, share, samples, concurrency, TTFT, tokens/s, tp, dp, batch
+    columns = ("concurrency", "ttft_ms", "tokens_per_s")
+    assert ours[1][4:7] == pytest.approx([float(theirs[1][name]) for name in columns], rel=0.01)
+    assert all(our[6] >= float(their["tokens_per_s"]) for our, their in zip(ours, theirs, strict=True))
     assert printed.err.count("too small to hold every bin") == 4
 
 

@@ -1,4 +1,4 @@
-"""The calibrated and empirical families behind the cost interface, on a made-up device and on the shipped ones."""
+"""The calibrated family behind the cost interface, on a made-up device and on the shipped ones."""
 
 from dataclasses import replace
 
@@ -7,15 +7,11 @@ import pytest
 
 from evaluator.calibration.figures import Figures, figures_of
 from evaluator.calibration.forms import FORMS
-from evaluator.calibration.kernels import KernelSet
 from evaluator.calibration.lookup import attention_kernel, kernel_format, product_kernel
 from evaluator.calibration.record import Calibration, carried_to, to_json
-from evaluator.calibration.residuals import ResidualGrid, held_out_rows, residual_grid
 from evaluator.calibration.shipped import CARRIED, FITTED, shipped_calibration
-from evaluator.calibration.tables import KernelTable
 from evaluator.cost import CostModel
 from evaluator.cost.calibrated import CalibratedCost, calibrated_cost
-from evaluator.cost.empirical import empirical_cost
 from evaluator.cost.links import reach
 from evaluator.device import DeviceProfile, Link
 from evaluator.operators import (
@@ -235,64 +231,6 @@ def test_a_profile_without_calibration_is_refused():
         calibrated_cost(replace(PROFILE, calibration=None))
     with pytest.raises(InputError, match="unknown routing"):
         calibrated_cost(PROFILE, routing="fair")
-
-
-def grid_rows(factor):
-    m, n, k = (
-        axis.ravel() for axis in np.meshgrid(2.0 ** np.arange(8), 2.0 ** np.arange(7, 11), 2.0 ** np.arange(7, 10))
-    )
-    inputs = {
-        "m": m,
-        "n": n,
-        "k": k,
-        "weight_bytes": np.full(m.shape, 2.0),
-        "activation_bytes": np.full(m.shape, 2.0),
-        "peak_flops_per_s": np.full(m.shape, 100e12),
-        "quantises": np.zeros(m.shape),
-    }
-    seconds = FORMS["matmul"].seconds(VALUES["matmul"], inputs, FIGURES) * factor(m, n, k)
-    return KernelSet(name="gemm.bf16", form="matmul", inputs=inputs, latency_s=seconds)
-
-
-def test_residuals_are_exact_on_the_grid_and_nothing_outside():
-    rows = grid_rows(lambda m, n, k: 1.3 + 0.2 * np.sin(m))
-    grid = residual_grid(rows, CALIBRATION, FIGURES)
-    at = {axis: rows.inputs[axis] for axis in ("m", "n", "k")}
-    predicted = FORMS["matmul"].seconds(VALUES["matmul"], rows.inputs, FIGURES)
-    assert predicted * np.exp(grid.at(at)) == pytest.approx(rows.latency_s)
-    outside = {"m": np.array([1000.0, 4.0]), "n": np.array([256.0, 1e6]), "k": np.array([256.0, 256.0])}
-    assert (grid.at(outside) == 0).all()
-
-
-def test_a_residual_smooth_in_log_space_is_interpolated_exactly():
-    rows = grid_rows(lambda m, n, k: m**0.1 * n**-0.05)
-    predicted, measured = held_out_rows(rows, CALIBRATION, FIGURES)
-    assert predicted.size > 0
-    assert predicted == pytest.approx(measured, rel=1e-9)
-
-
-def test_unmeasured_corners_do_not_count_where_most_are_measured():
-    grid = ResidualGrid(axes=("m",), lines=(np.log([1.0, 2.0, 4.0]),), residuals=np.array([0.2, np.nan, 0.4]))
-    # 2^0.25: three quarters of the weight on 0.2 -> 0.15 / 0.75 = 0.2; 2^0.75: one quarter -> 0.05 / 0.5 = 0.1
-    assert grid.at({"m": np.array([2**0.25, 2**0.75])}) == pytest.approx([0.2, 0.1])
-
-
-def test_the_empirical_family_follows_its_measurements():
-    rows = grid_rows(lambda m, n, k: 1.5 + 0 * m)
-    table = KernelTable(
-        kind="gemm",
-        numbers={axis: rows.inputs[axis] for axis in ("m", "n", "k")},
-        words={"dtype": np.full(rows.latency_s.shape, "bfloat16")},
-        latency_s=rows.latency_s,
-        source="made",
-    )
-    empirical = empirical_cost(PROFILE, [table])
-    operator = replace(GEMM, gemm=GemmExtents(m=Affine(tokens=1), n=512, k=256))
-    base, corrected = (model.operator_seconds(operator, SUMS).total() for model in (cost(), empirical))
-    inside = TOKENS <= 128
-    assert corrected[inside] == pytest.approx(1.5 * base[inside])
-    assert corrected[~inside] == pytest.approx(base[~inside])
-    assert any("interpolated" in said for said in empirical.assumptions)
 
 
 @pytest.mark.parametrize("device", FITTED)

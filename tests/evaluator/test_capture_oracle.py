@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import collections
 import functools
-import json
 from dataclasses import replace
 
 import pytest
 import torch
 from evaluator_cases import MODELS, captured
-from shared_data import shared_data
+from restated import config_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from evaluator.operators import ATTENTION_KINDS
@@ -19,12 +18,12 @@ from evaluator.sums import repeated, request_sums
 
 TOKENS = 64
 CONFIGS = {
-    "Qwen3-32B": "Qwen--Qwen3-32B",
-    "Qwen3-30B-A3B": "Qwen--Qwen3-30B-A3B",
-    "Llama-3.1-8B": "meta-llama--Meta-Llama-3.1-8B",
-    "Mixtral-8x7B": "mistralai--Mixtral-8x7B-v0.1",
-    "DeepSeek-V3": "deepseek-ai--DeepSeek-V3",
-    "gpt-oss-20b": "openai--gpt-oss-20b",
+    "Qwen3-32B": "Qwen/Qwen3-32B",
+    "Qwen3-30B-A3B": "Qwen/Qwen3-30B-A3B",
+    "Llama-3.1-8B": "meta-llama/Meta-Llama-3.1-8B",
+    "Mixtral-8x7B": "mistralai/Mixtral-8x7B-v0.1",
+    "DeepSeek-V3": "deepseek-ai/DeepSeek-V3",
+    "gpt-oss-20b": "openai/gpt-oss-20b",
 }
 
 
@@ -51,7 +50,7 @@ class Products(TorchDispatchMode):
 def oracle(name):
     """(products of a two-layer model over one prompt of 64 tokens, its parameters by kind)."""
     transformers = pytest.importorskip("transformers", minversion="5.0")
-    config = json.loads(shared_data("model_configs", f"{CONFIGS[name]}.json").read_text())
+    config = config_of(CONFIGS[name])
     config.pop("quantization_config", None)
     config["num_hidden_layers"] = 2
     if "first_k_dense_replace" in config:

@@ -8,12 +8,14 @@ import urllib.request
 from dataclasses import replace
 
 import pytest
-from evaluator.measured.flags import RECIPE_IDS, Flags, Served, flags_of
 from shared_data import shared_data
 
+from evaluator.launch import Client
 from evaluator.measured.deployments import TWICE, deployment_of, repaired
 from evaluator.measured.models import Unmatched, measured_model, measured_precision
+from evaluator.measured.recipes import Flags, Served, flags_of, has_recipe
 from evaluator.measurements import read_measurements
+from evaluator.measurements.circumstances import Circumstances, circumstances_of, kept
 from evaluator.plan import Plan
 from store.records import MeasurementRecord, SideRecord
 
@@ -21,8 +23,8 @@ RECIPE = "2026_04_06_deepseek_r1_b200_sxm_trtllm_fp8_agg_1024x1024_c64_tp8_ep8_9
 
 
 def record(**changes: object) -> MeasurementRecord:
-    """A closed loop of eight users on one H100, with some fields changed; `extra` is a mapping."""
-    extra = json.dumps(changes.pop("extra", {}))
+    """A closed loop of eight users on one H100, with some fields changed; `said` are its circumstances."""
+    extra = json.dumps(kept(changes.pop("said", Circumstances())))
     point = MeasurementRecord(
         key="k",
         source="s",
@@ -154,7 +156,7 @@ def test_sizes_that_make_sense_are_left_alone(right):
 
 def test_rows_with_sizes_recorded_twice():
     records = read_measurements(shared_data("e2e", "serving.csv")).records
-    known = [one for one in records if one.mode == "aggregated" and RECIPE_IDS.match(json.loads(one.extra)["id"])]
+    known = [one for one in records if one.mode == "aggregated" and has_recipe(circumstances_of(one).point_id)]
     twice = [one for one in known if repaired(one.decode)[1]]
     assert len(twice) == 251
     stated = [re.search(r"_tp(\d)(?:_0)?_ep(\d)", json.loads(one.extra)["id"]) for one in twice]
@@ -168,7 +170,13 @@ def test_only_the_source_that_wrote_sizes_twice_is_repaired():
     side = SideRecord(tp=4, dp=4, ep=16, moe_tp=1)
     mine = record(model="MiniMaxAI/MiniMax-M2.5", decode=side)
     assert deployment_of(mine).plan == Plan(tp=4, dp=4, ep=16)
-    theirs = deployment_of(replace(mine, extra='{"id": "2026_04_06_minimax_m2_5_h100_sxm_vllm_fp8_agg_8192x1024"}'))
+    theirs = deployment_of(
+        record(
+            model="MiniMaxAI/MiniMax-M2.5",
+            decode=side,
+            said=Circumstances(point_id="2026_04_06_minimax_m2_5_h100_sxm_vllm_fp8_agg_8192x1024"),
+        )
+    )
     assert theirs.plan == Plan(tp=4, dp=1, ep=4)
     assert theirs.repairs == (TWICE,)
 
@@ -190,10 +198,6 @@ def test_two_sides_with_known_instances():
     assert (found.prefill_instances, found.prefill_plan, found.instances, found.plan) == (3, Plan(tp=4), 2, Plan(tp=2))
     assert found.num_devices == 3 * 4 + 2 * 2
     assert found.users_of_replica == 32  # 64 users on two decode instances
-    prompts = found.prefill_side()
-    assert prompts is not None
-    assert (prompts.plan, prompts.mode, prompts.users) == (Plan(tp=4), "prefill", 1)
-    assert deployment_of(record()).prefill_side() is None
 
 
 @pytest.mark.parametrize(
@@ -218,26 +222,26 @@ def test_a_batch_limit_is_no_concurrency():
 
 
 def test_everything_asked_for_at_once_is_as_many_as_fit():
-    table = {"batch_or_concurrency": "saturated", "source": "NVIDIA/TensorRT-LLM docs/source/performance/perf.md"}
-    found = deployment_of(record(concurrency=None, engine_version=None, extra=table))
+    table = Circumstances(saturated=True, narrow_keys=True)
+    found = deployment_of(record(concurrency=None, engine_version=None, said=table))
     assert found.precision.attention == "FP8"  # its published checkpoints keep eight-bit keys and values
     # 80 GiB less some 34 GB of weights, 131,072 B a token (64 layers x 2 x 8 heads x 128 x 1 B), 1,536 tokens each.
     assert 200 < found.users < 240
-    pipeline = record(concurrency=None, decode=SideRecord(tp=1, pp=2), extra=table)
+    pipeline = record(concurrency=None, decode=SideRecord(tp=1, pp=2), said=table)
     assert rule_of(pipeline) == "saturated pipeline: stages that work on different requests are not played"
 
 
 def test_a_number_of_requests_is_no_number_of_users():
-    notes = {"notes": "vllm bench serve, all requests at once (infinite rate); cmd: vllm serve"}
-    found = deployment_of(record(concurrency=500.0, input_length=3996.0, output_length=200.0, extra=notes))
+    said = Circumstances(all_at_once=True)
+    found = deployment_of(record(concurrency=500.0, input_length=3996.0, output_length=200.0, said=said))
     assert found.requests == 500
     assert 20 < found.users < 60  # 32 GB of weights and 262,144 B a token leave room for some forty
     assert deployment_of(record()).requests is None
 
 
-def test_attention_data_parallelism_that_a_note_states():
-    notes = "trtllm-bench throughput, all requests queued; MoE run with enable_attention_dp, ep_size not given in table"
-    found = deployment_of(record(model="Qwen3-235B-A22B", decode=SideRecord(tp=8), extra={"notes": notes}))
+def test_attention_data_parallelism_that_a_source_states():
+    said = Circumstances(attention_replicas=True)
+    found = deployment_of(record(model="Qwen3-235B-A22B", decode=SideRecord(tp=8), said=said))
     assert found.plan == Plan(tp=1, dp=8, ep=8)
 
 
@@ -256,21 +260,20 @@ def test_devices_by_capacity():
     assert rule_of(record(device=None)) == "device not stated"
 
 
-def test_what_notes_say():
-    notes = "1P1D, concurrency 1, TTFT includes proxy + KV transfer (8x CX-7 RoCE); ~200 GB/s aggregate"
-    found = deployment_of(record(mode="prefill", extra={"notes": notes}))
+def test_what_moves_keys_and_values():
+    said = Circumstances(ttft_holds_transfer=True, line_rate_bytes_per_s=200e9)
+    found = deployment_of(record(mode="prefill", said=said))
     assert found.transferred
     assert found.transfer_bytes_per_s == 200e9
     assert not deployment_of(record()).transferred
 
 
-def test_a_table_that_repeats_the_id_of_the_source():
-    notes = "closed-loop concurrency 4; row id 2026_04_06_gpt_oss_120b_b200_sxm_trtllm_fp4_agg_c4_tp1_ep1_303; measured"
-    extra = {"id": "AIC-0303", "notes": notes}
+def test_a_point_with_a_recipe_has_its_client_and_flags():
     server = {"device": "b200_sxm", "engine": "trtllm", "engine_version": "1.2.0rc2"}
-    found = deployment_of(record(model="openai/gpt-oss-120b", precision="fp4", extra=extra, **server))
-    assert (found.shortest, found.token_budget, found.precision.attention) == (0.8, 20000, "FP8")
-    assert deployment_of(record()).shortest == 1.0
+    said = Circumstances(point_id="2026_04_06_gpt_oss_120b_b200_sxm_trtllm_fp4_agg_c4_tp1_ep1_303")
+    found = deployment_of(record(model="openai/gpt-oss-120b", precision="fp4", said=said, **server))
+    assert (found.client, found.token_budget, found.precision.attention) == (Client(shortest=0.8), 20000, "FP8")
+    assert deployment_of(record()).client is None
 
 
 def served(**changes: object) -> Served:
@@ -292,34 +295,46 @@ def served(**changes: object) -> Served:
     ("changes", "flags"),
     [
         # 64 + 1024 + 127 = 1215 tokens are fewer than the least budget.
-        ({}, Flags(shortest=0.8, token_budget=8192, narrow_keys=True, wait_steps=40)),
+        ({}, Flags(client=Client(shortest=0.8), token_budget=8192, narrow_keys=True, wait_steps=40)),
         # 4 + 8192 + 127 = 8323, in whole 64s 8320.
-        ({"users": 4.0, "input_length": 8192.0}, Flags(shortest=0.8, token_budget=8320, narrow_keys=True)),
-        ({"users": 8.0}, Flags(shortest=0.8, token_budget=8192, narrow_keys=True)),
+        (
+            {"users": 4.0, "input_length": 8192.0},
+            Flags(client=Client(shortest=0.8), token_budget=8320, narrow_keys=True),
+        ),
+        ({"users": 8.0}, Flags(client=Client(shortest=0.8), token_budget=8192, narrow_keys=True)),
         (
             {"engine": "sglang", "users": 8.0},
-            Flags(shortest=0.8, poll_steps=10, token_budget=32768, narrow_keys=True),
+            Flags(client=Client(shortest=0.8, poll_steps=10), token_budget=32768, narrow_keys=True),
         ),
-        ({"engine": "sglang"}, Flags(shortest=0.8, poll_steps=30, token_budget=32768, narrow_keys=True)),
-        ({"engine": "sglang", "tp": 4}, Flags(shortest=0.8, poll_steps=10, token_budget=8192, narrow_keys=True)),
+        ({"engine": "sglang"}, Flags(client=Client(shortest=0.8, poll_steps=30), token_budget=32768, narrow_keys=True)),
+        (
+            {"engine": "sglang", "tp": 4},
+            Flags(client=Client(shortest=0.8, poll_steps=10), token_budget=8192, narrow_keys=True),
+        ),
         (
             {"engine": "sglang", "tp": 4, "precision": "fp4"},
-            Flags(shortest=0.8, poll_steps=30, token_budget=16384, narrow_keys=True),
+            Flags(client=Client(shortest=0.8, poll_steps=30), token_budget=16384, narrow_keys=True),
         ),
         (
             {"engine": "vllm", "model": "openai/gpt-oss-120b", "device": "h100_sxm"},
-            Flags(shortest=0.8, token_budget=8192),
+            Flags(client=Client(shortest=0.8), token_budget=8192),
         ),
         (
             {"engine": "vllm", "model": "MiniMaxAI/MiniMax-M2.5", "device": "b300_sxm", "input_length": 8192.0},
-            Flags(shortest=0.8, token_budget=16384, narrow_keys=True),
+            Flags(client=Client(shortest=0.8), token_budget=16384, narrow_keys=True),
         ),
         (
             {"model": "meta-llama/Llama-3.1-70B", "tp": 4},
-            Flags(shortest=0.8, token_budget=2068, narrow_keys=True, wait_steps=20),
+            Flags(client=Client(shortest=0.8), token_budget=2068, narrow_keys=True, wait_steps=20),
         ),
-        ({"model": "meta-llama/Llama-3.1-70B"}, Flags(shortest=0.8, token_budget=2068, narrow_keys=True)),
-        ({"engine": "sglang", "model": "Qwen/Qwen3-32B", "users": 4.0}, Flags(shortest=0.8, poll_steps=10)),
+        (
+            {"model": "meta-llama/Llama-3.1-70B"},
+            Flags(client=Client(shortest=0.8), token_budget=2068, narrow_keys=True),
+        ),
+        (
+            {"engine": "sglang", "model": "Qwen/Qwen3-32B", "users": 4.0},
+            Flags(client=Client(shortest=0.8, poll_steps=10)),
+        ),
         ({"point_id": "my own"}, Flags()),
     ],
 )

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
-from shared_data import shared_data
+from evaluator_cases import upstream_device
+from restated import rows
 
 from evaluator.profiles.load import (
     check_device_count,
@@ -38,18 +37,23 @@ def test_s21_effective_figures_of_the_seed():
 
 
 def test_the_seeds_devices_have_the_figures_of_their_program():
-    data = json.loads(shared_data("devices", "upstream_profiles.json").read_text())
-    assert {device["name"] for device in data["devices"]} <= set(list_devices())
-    for theirs in data["devices"]:
-        ours = load_device(theirs["name"], family="theoretical")
-        assert ours.memory_bandwidth_bytes_per_s == pytest.approx(theirs["memory_bandwidth_bytes_ps"], rel=1e-9)
-        assert dict(ours.matrix_flops_per_s)["fp16"] == pytest.approx(theirs["cube_tflops"]["float16"] * 1e12)
-        assert list(ours.grid) == theirs["comm_grid"]
-        assert ours.communication_static_s == pytest.approx(theirs["static_cost_s"]["comm"])
+    names = [row["device"] for row in rows("upstream_devices")]
+    assert set(names) <= set(list_devices())
+    for name in names:
+        ours, theirs = load_device(name, family="theoretical"), upstream_device(name)
+        assert ours.memory_bytes == theirs.memory_bytes
+        assert ours.memory_bandwidth_bytes_per_s == pytest.approx(theirs.memory_bandwidth_bytes_per_s, rel=1e-9)
+        assert dict(ours.matrix_flops_per_s)["fp16"] == pytest.approx(dict(theirs.matrix_flops_per_s)["fp16"])
+        assert ours.grid == theirs.grid
+        assert ours.links == pytest.approx(theirs.links)
+        assert ours.communication_static_s == pytest.approx(theirs.communication_static_s)
 
 
 def test_data_sheet_devices_are_there():
-    assert set(json.loads(shared_data("devices", "nvidia_systems.json").read_text())) <= set(list_devices())
+    assert {
+        "a100_pcie", "a100_sxm", "a30", "b200_sxm", "b300_sxm", "b60", "gb200", "gb300", "h100_pcie", "h100_sxm",
+        "h200_sxm", "l4", "l40s", "rtx_pro_6000_server",
+    } <= set(list_devices())  # fmt: skip
 
 
 @pytest.mark.parametrize(

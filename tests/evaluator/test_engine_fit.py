@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from evaluator.serving.fit import FITTED, FitPoint, fit_engine, log_errors
 
+from evaluator.measured.fitting import FITTED, fit_engine, log_errors
 from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, simulate
-from evaluator.serving.engines import STARTS, with_numbers
+from evaluator.serving.engines import STARTS, EngineProfile, with_numbers
 from evaluator.serving.step_tables import StepTable
 
 START = STARTS["sglang"]
@@ -23,7 +24,22 @@ TRUTH = with_numbers(
 NAMES = tuple(name for name in FITTED if name not in {"replica_wait_steps", "layer_ms"})
 
 
-def points(truth=TRUTH) -> list[FitPoint]:
+@dataclass(frozen=True, kw_only=True)
+class LoopPoint:
+    """Both latencies of a closed loop over a table of step times."""
+
+    table: StepTable
+    loop: ClosedLoop
+    ttft_s: float
+    tpot_exclusive_s: float
+    weight: float = 1.0
+
+    def log_errors(self, engine: EngineProfile) -> tuple[float, float]:
+        times = simulate(self.table, engine, self.loop)
+        return math.log(times.ttft_s / self.ttft_s), math.log(times.tpot_exclusive_s / self.tpot_exclusive_s)
+
+
+def points(truth=TRUTH) -> list[LoopPoint]:
     made = []
     for length in (500, 2000, 6000):
         table = StepTable(
@@ -35,7 +51,7 @@ def points(truth=TRUTH) -> list[FitPoint]:
             loop = ClosedLoop(users=users, output_length=200)
             times = simulate(table, truth, loop)
             made.append(
-                FitPoint(
+                LoopPoint(
                     table=table, loop=loop, ttft_s=times.ttft_s, tpot_exclusive_s=times.tpot_exclusive_s, weight=20.0
                 )
             )

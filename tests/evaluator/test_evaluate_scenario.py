@@ -128,8 +128,7 @@ def test_a_pipeline_has_a_micro_batch_for_every_stage():
     prefill = block(replace(piped, phase="prefill"))
     alone = block(replace(BASE, plan=Plan(tp=2), phase="prefill"))
     # 4 x 100 prompts in waves of 4: one goes through in about the time it takes on one stage of all the layers, 25
-    # waves
-    # of four are a quarter of the work each device had
+    # waves of four are a quarter of the work each device had
     assert prefill.prefill_step_ms[-1] == pytest.approx(alone.prefill_step_ms[-1], rel=0.02)
     assert prefill.makespan_ms[-1] < 1.1 * alone.makespan_ms[-1]
 

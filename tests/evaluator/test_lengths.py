@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from shared_data import shared_data
+from restated import length_file
 
 from evaluator.lengths import load_distribution, mean_input_length, mean_output_length
 from store.errors import InputError
@@ -100,7 +100,7 @@ def test_no_output_length_anywhere_says_where_to_give_it(tmp_path):
     assert "--output-length" in caught.value.hint
 
 
-def test_the_example_distribution_loads():
-    bins = load_distribution(shared_data("traces", "length_distribution_example.yaml"), output_length=1500)
+def test_the_example_distribution_loads(tmp_path):
+    bins = load_distribution(length_file(tmp_path), output_length=1500)
     assert bins[0].input_length == 250
     assert math.isclose(sum(b.weight for b in bins), 1)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 import pytest
 from evaluator_cases import QWEN3_32B, TEST_DEVICE, W8A8, both_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from shared_data import shared_data
+from restated import length_file, rows
 
 from evaluator.evaluate import batch_source, composition_of, cost_model, evaluate_scenario
 from evaluator.lengths import load_distribution
@@ -55,27 +53,18 @@ def bin_of(length, output, weight=1.0, hit=None) -> LengthBin:
     )
 
 
-def printed_run_12():
-    """(tp, dp, batch, ttft_ms, tokens/s) of the aggregate rows that the seeds' program printed."""
-    text = shared_data("upstream", "runs", "12_q32b_varlen_prefill.txt").read_text()
-    row = re.compile(
-        r"\|\s+\d+\s+\|\s+8\s+\|\s+all\s+\|\s+1\.000\s+\|\s+\d+\s+\|\s+\d+\s+\|\s+([\d.]+)\s+\|\s+([\d.]+)\s+"
-        r"\| TP=(\d+) \| PP=1 \| DP=(\d+) \|\s+(\d+)\s+\|"
-    )
-    return [(int(tp), int(dp), int(batch), float(ttft), float(rate)) for ttft, rate, tp, dp, batch in row.findall(text)]
-
-
-def test_run_12_of_the_seeds_program_within_one_percent():
-    bins = load_distribution(shared_data("traces", "length_distribution_example.yaml"), output_length=1500)
+def test_run_12_of_the_seeds_program_within_one_percent(tmp_path):
+    bins = load_distribution(length_file(tmp_path), output_length=1500)
     workload = workload_of(input_length=None, output_length=1500, bins=bins, max_batched_tokens=16920)
-    rows = printed_run_12()
-    assert len(rows) == 4
-    for tp, dp, batch, ttft, rate in rows:
-        case = scenario(workload, "prefill", Plan(tp=tp, dp=dp), convention="upstream")
-        columns = evaluated(case, [batch])
-        assert columns["ttft_ms"][0] == pytest.approx(ttft, rel=0.01)
-        tokens = columns["realised_input_length_mean"][0] * batch * dp
-        assert 1000 * tokens / columns["makespan_ms"][0] == pytest.approx(rate, rel=0.01)
+    printed = [row for row in rows("upstream_answers") if row["run"] == "12"]
+    assert len(printed) == 4
+    for row in printed:
+        case = scenario(workload, "prefill", Plan(tp=int(row["tp"]), dp=int(row["dp"])), convention="upstream")
+        columns = evaluated(case, [int(row["batch"])])
+        assert columns["ttft_ms"][0] == pytest.approx(float(row["ttft_ms"]), rel=0.01)
+        tokens = columns["realised_input_length_mean"][0] * int(row["concurrency"])
+        rate = 1000 * tokens / columns["makespan_ms"][0]
+        assert rate == pytest.approx(float(row["tokens_per_s"]), rel=0.01)
 
 
 def test_s31_rule_seed002_runs_the_whole_batch_once():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from shared_data import shared_data
+from restated import config_of, model_names
 
 from evaluator.models import list_models, load_model
 from evaluator.parameters import parameter_count
@@ -56,12 +56,9 @@ def test_every_catalogue_entry_loads():
         assert load_model(name)[0] == name
 
 
-@pytest.mark.parametrize(
-    "name", ["Qwen/Qwen3-32B", "deepseek-ai/DeepSeek-V3", "openai/gpt-oss-20b", "MiniMaxAI/MiniMax-M2"]
-)
+@pytest.mark.parametrize("name", [name for name in model_names() if name in list_models()])
 def test_a_config_file_and_the_catalogue_are_one_model(name, tmp_path):
-    config = shared_data("model_configs", name.replace("/", "--") + ".json")
-    (tmp_path / "config.json").write_text(config.read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config_of(name)), encoding="utf-8")
     assert load_model(str(tmp_path))[1] == load_model(name)[1] == load_model(str(tmp_path / "config.json"))[1]
 
 
@@ -70,17 +67,18 @@ def test_short_and_differently_cased_names_resolve():
 
 
 @pytest.mark.parametrize(
-    "file, part",
+    "name, part",
     [
-        ("deepseek-ai--DeepSeek-V3.2", "sparse attention with a token indexer"),
-        ("Qwen--Qwen3.5-27B", "model_type 'qwen3_5'"),
-        ("nvidia--Nemotron-H-56B-Base-8K", "Mamba"),
-        ("Qwen--Qwen3-VL-8B-Instruct", "vision tower"),
+        ("deepseek-ai/DeepSeek-V3.2", "sparse attention with a token indexer"),
+        ("Qwen/Qwen3.5-27B", "model_type 'qwen3_5'"),
+        ("nvidia/Nemotron-H-56B-Base-8K", "Mamba"),
+        ("Qwen/Qwen3-VL-8B-Instruct", "vision tower"),
     ],
 )
-def test_an_uncovered_part_is_named_never_approximated(file, part):
+def test_an_uncovered_part_is_named_never_approximated(name, part, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(config_of(name)), encoding="utf-8")
     with pytest.raises(InputError, match="never approximated silently") as caught:
-        load_model(str(shared_data("model_configs", f"{file}.json")))
+        load_model(str(tmp_path))
     assert part in str(caught.value)
 
 

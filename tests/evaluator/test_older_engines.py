@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from evaluator.measured.prediction import central_metrics, operators_of, predictions, table_of
-from evaluator.serving.shipped import EnginePoint, MetricPoint, fit_with_pairs_held_out
 from shared_data import shared_data
 
 from evaluator.measured.deployments import Deployment, deployment_of, engine_of
+from evaluator.measured.fit_points import FitPoint, PlayedProbe, fit_points
+from evaluator.measured.predicting import central_metrics
+from evaluator.measured.shipped_engines import EnginePoint, fit_with_pairs_held_out
 from evaluator.measurements import read_measurements
 from evaluator.models import load_model
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
+from evaluator.serving.closed_loop import ClosedLoop
+from evaluator.serving.closed_run import Served
 from evaluator.serving.engines import STARTS, engine_profile, with_numbers
 from evaluator.serving.step_tables import StepTable, launched
 
@@ -74,10 +78,10 @@ def test_decodes_of_an_eager_stack_do_not_get_faster_than_its_launches():
     engine = with_numbers(STARTS["eager"], {"layer_ms": 0.5})
     steps = {}
     for tp in (2, 8):
-        one = deployment(tp)
-        table = table_of(one, operators_of(one), sequences=1)
-        kernels_ms = 1000 * float(table.decode_linear[1] + table.decode_own[1])
-        steps[tp] = kernels_ms, predictions(one, table, engine)["decode_step_ms"]
+        (point,) = fit_points([(deployment(tp), {"decode_step_ms": 1.0})], engine)
+        kernels = point.replica.kernels
+        kernels_ms = 1000 * float(kernels.decode_linear[1] + kernels.decode_own[1])
+        steps[tp] = kernels_ms, math.exp(point.log_errors(engine)[0])
     # 80 layers of 0.5 ms; two devices need longer than that for 70 GB of weights each, eight do not.
     assert steps[2][0] > 40 == pytest.approx(steps[8][1])
     assert steps[2][1] == pytest.approx(steps[2][0])
@@ -97,9 +101,12 @@ def measured_points(model: str, truth, *, wrong_by: float = 1.0) -> list[EngineP
     for users in range(1, 200, 6):
         one = replace(deployment(8, users), model_name=model)
         linear = 0.004 + 1e-6 * np.arange(200)
-        table = replace(TABLE, decode_linear=linear, decode_own=2e-5 * np.arange(200))
-        exact = predictions(one, table, truth)["decode_step_ms"]
-        point = MetricPoint(deployment=one, table=table, metric="decode_step_ms", measured=wrong_by * exact)
+        kernels = replace(TABLE, decode_linear=linear, decode_own=2e-5 * np.arange(200))
+        loop = ClosedLoop(users=1, output_length=128)
+        replica = Served(kernels=kernels, layers=80, engine=truth, loop=loop)
+        exact = PlayedProbe(replica=replica, phase="decode").value("tpot_exclusive_ms", users)
+        measured = {"decode_step_ms": wrong_by * exact}
+        point = FitPoint(deployment=one, replica=replica, phase="decode", batch_size=users, measured=measured)
         points.append(EnginePoint(pair=("a100_sxm", model), point=point))
     return points
 

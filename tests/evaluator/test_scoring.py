@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import shared_data
 
-from evaluator.measured.scoring import Comparison, figures, grouped, kendall_tau, ranking_agreement, usable
+from evaluator.measured.scoring import Comparison, figures, kendall_tau, ranking_agreement, usable
 from evaluator.measurements import read_measurements
 from store.records import MeasurementRecord, SideRecord
 
@@ -199,11 +199,10 @@ def test_a_ranking_by_tokens_a_second_and_device():
     assert ranking_agreement(points[:4]) is None  # two points are no ranking
 
 
-def test_regions_and_groups():
+def test_regions():
     small = comparison("ttft", 100.0, 80.0, "a")
     large = comparison("ttft", 100.0, 150.0, "b", users=256, input_length=8192, moe=True, device="b200_sxm")
     assert small.error == pytest.approx(-0.2)
     assert small.region == "h100_sxm, dense, vllm, aggregated, batch 1-8, input < 2k"
     assert large.region == "b200_sxm, moe, vllm, aggregated, batch > 128, input > 6k"
-    assert list(grouped([small, large], ("device",))) == [("b200_sxm",), ("h100_sxm",)]
     assert replace(small, peer=125.0).peer_error == pytest.approx(0.25)

@@ -164,8 +164,7 @@ def test_one_chunked_prompt():
 
 def test_decodes_run_beside_the_chunks_of_the_next_prompt():
     # Prompt 1 is done at 3 s; prompt 2's chunks take 1.1 s each (one decode beside): 6.3 s. Prompt 1 has 7 decodes
-    # left by
-    # then, shared with prompt 2 at 0.2 s: 7.7 s; prompt 2 has 3 more alone: 8.0 s.
+    # left by then, shared with prompt 2 at 0.2 s: 7.7 s; prompt 2 has 3 more alone: 8.0 s.
     workload = ChunkedWorkload(chunks=3, chunk_tokens=6667, token_budget=8192, decode_steps=10.0)
     times = chunked_times(workload, 2, unit_steps)
     assert times.ttft == pytest.approx([3.0, (3.0 + 6.3) / 2])

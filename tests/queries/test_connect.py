@@ -185,7 +185,7 @@ def test_views_and_macros_are_created_with_what_they_are_built_on(sqlite_url, tm
     (folder / "base.sql").write_text("CREATE VIEW base AS SELECT count(*) AS n FROM raw.sweep;")
     (folder / "big.sql").write_text("CREATE MACRO big(n) AS n > 0;")
     (folder / "rows_of.sql").write_text("CREATE MACRO rows_of(name) AS TABLE SELECT name AS name, n FROM top;")
-    monkeypatch.setattr(vocabulary_module, "_VIEWS", folder)
+    monkeypatch.setattr(vocabulary_module, "VIEWS", folder)
     vocabulary_module.vocabulary.cache_clear()
     try:
         with connect(sqlite_url) as connection:

@@ -259,8 +259,6 @@ def test_what_the_measured_points_lack_is_said(monkeypatch):
     assert only(drafted, "ttft_ms").note == "no measured point has drafted tokens"
     fitted = replace(SUBJECT, serving_model="vllm@0123abcd")
     assert only(fitted, "ttft_ms").note == "by the engines that are shipped, not vllm@0123abcd"
-    empirical = replace(SUBJECT, family="empirical")
-    assert only(empirical, "ttft_ms").note == "by the calibrated family"
     assert only(replace(SUBJECT, convention="upstream"), "ttft_ms").region is None
 
 

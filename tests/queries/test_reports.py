@@ -64,7 +64,7 @@ def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
 
 def probe_view(**values):
     """One row of the view `probe` over one stored row given by hand."""
-    from queries.library import VIEWS
+    from queries.vocabulary import VIEWS
     from store.wide import WIDE_COLUMNS
 
     defaults = {"scenario": "a" * 64, "batch_size": 1, "tp": 1, "pp": 1, "dp": 1, "num_devices": 1, **values}
@@ -442,7 +442,7 @@ def test_the_scope_without_filters_is_the_newest_sweeps_subject(stored, tmp_path
         ({"rank_by": "beauty"}, "throughput"),
         ({"top": 0}, "at least 1"),
         ({"colour": "red"}, "colour"),
-        ({"preset": "seed007"}, "unknown preset"),
+        ({"preset": "seed007"}, "preset seed007 is not one of"),
         ({"tpot_definition": "median"}, "no rule for tpot"),
     ],
 )

@@ -6,7 +6,7 @@ from sqlalchemy import insert, text
 
 from store.errors import InputError
 from store.schema import Sweep
-from store.sweeps import count_sweeps, list_sweeps, show_sweep
+from store.sweeps import list_sweeps, show_sweep
 from store.writing import begin_sweep, finish_sweep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -17,7 +17,6 @@ def test_the_list_is_newest_first_whatever_the_order_of_writing(store):
         begin_sweep(store, sweep_record(key=f"{day}" * 32, started_at=START + timedelta(days=day)))
     assert [sweep.key[0] for sweep in list_sweeps(store.location)] == ["3", "2", "1"]
     assert [sweep.key[0] for sweep in list_sweeps(store.location, limit=1, offset=1)] == ["2"]
-    assert count_sweeps(store.location) == 3
     assert list_sweeps(store.location)[0].started_at == START + timedelta(days=3)
 
 

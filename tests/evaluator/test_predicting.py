@@ -1,0 +1,171 @@
+"""What is predicted for a measured point: the numbers of the probe that `evaluate` makes of its scenario."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from evaluator.evaluate import evaluate_scenario
+from evaluator.launch import Client, Launch
+from evaluator.measured.deployments import Deployment
+from evaluator.measured.fit_points import PlayedProbe, fit_points
+from evaluator.measured.models import measured_model
+from evaluator.measured.predicting import (
+    asked_of,
+    central_metrics,
+    evaluated,
+    metrics_of,
+    operators_of,
+    predicted,
+    values_of,
+)
+from evaluator.measured.scenarios import KNOWLEDGE, UNSTATED, lengths_of, prompts_scenario_of, scenario_of
+from evaluator.plan import Plan
+from evaluator.precision import Precision
+from evaluator.profiles.load import load_device
+from evaluator.serving.engines import STARTS, engine_profile, fitted_engine, label_of_engine
+
+
+def deployment(**changes: object) -> Deployment:
+    name, model = measured_model("Qwen/Qwen3-8B")
+    base = Deployment(
+        model_name=name,
+        model=model,
+        device=load_device("h100_sxm"),
+        precision=Precision(),
+        plan=Plan(tp=1),
+        engine="vllm",
+        mode="aggregated",
+        input_length=1000,
+        output_length=100,
+        users=6,
+    )
+    return replace(base, **changes)
+
+
+class Probe:
+    """A probe by its columns, whatever its batch size."""
+
+    def __init__(self, **columns: float) -> None:
+        self.columns = columns
+
+    def value(self, column: str, batch_size: int) -> float:
+        assert batch_size >= 1
+        return self.columns[column]
+
+
+@pytest.mark.parametrize("knowledge", KNOWLEDGE)
+def test_a_prediction_is_the_probe_of_its_scenario(knowledge):
+    one = deployment(client=Client(shortest=0.8, prompts_per_user=4), wait_steps=3)
+    asked = asked_of(one, knowledge)
+    found = predicted(one, knowledge, asked, evaluated([asked]))
+    sizes = np.asarray([2, 6, 9])  # whatever else is asked of the scenario
+    block = evaluate_scenario(asked.scenario, sizes, operators_of(asked.scenario))
+    assert asked.batch_size == 6
+    for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms"):
+        assert found[name] == getattr(block, name)[1]
+    # six users each get their output, of the scenario's length, once an end-to-end time
+    output = asked.scenario.workload.output_length
+    assert found["output_tokens_per_s"] == pytest.approx(6 * output / block.e2e_ms[1] * 1000)
+
+
+def test_as_asked_knows_lengths_by_their_means_and_nothing_of_the_client():
+    one = deployment(client=Client(shortest=0.8, poll_steps=30), wait_steps=20, token_budget=2000)
+    asked, known = (scenario_of(one, knowledge) for knowledge in ("asked", "known"))
+    # between 0.8 and 1 of 1,000 and 100: 900 and 90
+    assert lengths_of(one, "asked") == (900, 90)
+    assert (asked.workload.input_length, asked.workload.output_length) == (900, 90)
+    assert (known.workload.input_length, known.workload.output_length) == (1000, 100)
+    assert (asked.client, asked.launch) == (None, Launch())
+    assert (known.client, known.launch) == (one.client, Launch(wait_steps=20))
+    assert asked.workload.max_batched_tokens == known.workload.max_batched_tokens == 2000
+
+
+def test_a_point_of_which_nothing_more_is_known_is_one_scenario():
+    assert scenario_of(deployment(), "asked") == scenario_of(deployment(), "known")
+
+
+def test_the_engine_has_not_seen_the_pair():
+    name, model = measured_model("Qwen/Qwen3-32B")
+    seen = scenario_of(deployment(model_name=name, model=model), "asked")
+    without = fitted_engine("vllm").held_out["h100_sxm", "Qwen/Qwen3-32B"]
+    assert seen.engine == without != fitted_engine("vllm").profile
+    assert seen.serving_model == label_of_engine(without)
+    # No point of the pair was fitted to: what is shipped, under its name, as a question has it.
+    unseen = scenario_of(deployment(), "asked")
+    assert (unseen.engine, unseen.serving_model) == (None, "vllm")
+    assert scenario_of(deployment(engine=None), "asked").serving_model == UNSTATED
+    assert scenario_of(deployment(), "asked", serving_model="waves").serving_model == "waves"
+    mine = scenario_of(deployment(), "asked", engine=STARTS["sglang"])
+    assert mine.engine == STARTS["sglang"]
+
+
+def test_batches_that_nobody_follows_are_a_client_with_one_prompt_a_user():
+    static = scenario_of(deployment(batched=True), "known")
+    assert static.client == replace(engine_profile("vllm").client, prompts_per_user=1)
+    # 40 requests for six places: seven a place, rounded up
+    queued = scenario_of(deployment(requests=40), "known")
+    assert queued.client == replace(engine_profile("vllm").client, prompts_per_user=7)
+    assert scenario_of(deployment(batched=True), "asked").client is None
+
+
+def test_sides_apart_are_two_scenarios():
+    apart = deployment(mode="disaggregated", prefill_plan=Plan(tp=2), prefill_instances=3, instances=2, users=12)
+    decode, prompts = scenario_of(apart, "known"), prompts_scenario_of(apart, "known")
+    assert (decode.phase, decode.plan) == ("decode", Plan(tp=1))
+    assert prompts is not None
+    assert (prompts.phase, prompts.plan) == ("prefill", Plan(tp=2))
+    assert prompts_scenario_of(deployment(), "known") is None
+    assert asked_of(apart, "known").batch_size == 6
+
+
+def test_values_of_a_probe_by_mode():
+    whole = values_of(deployment(), "known", Probe(ttft_ms=250.0, tpot_exclusive_ms=8.0, e2e_ms=1000.0), 6)
+    # 1,000 / 100 = 10 ms a token; six users x 100 tokens a second, six requests a second
+    assert whole == {
+        "ttft_ms": 250.0, "tpot_exclusive_ms": 8.0, "e2e_ms": 1000.0, "tpot_inclusive_ms": 10.0,
+        "output_tokens_per_s": pytest.approx(600.0), "requests_per_s": pytest.approx(6.0),
+    }  # fmt: skip
+    # Latencies of requests that wait for a place hold the wait.
+    assert set(values_of(deployment(requests=40), "known", Probe(ttft_ms=1.0, tpot_exclusive_ms=1.0, e2e_ms=1.0), 6)) == {
+        "output_tokens_per_s", "requests_per_s",
+    }  # fmt: skip
+    prompts = values_of(deployment(mode="prefill"), "known", Probe(ttft_ms=20.0, makespan_ms=30.0), 6)
+    assert prompts == {"ttft_ms": 20.0, "prefill_latency_ms": 30.0, "input_tokens_per_s": pytest.approx(200_000.0)}
+    moved = values_of(deployment(mode="prefill", transferred=True), "known", Probe(makespan_ms=30.0), 6)
+    assert "ttft_ms" not in moved
+    tokens = values_of(deployment(mode="decode"), "known", Probe(tpot_exclusive_ms=12.0), 6)
+    assert tokens == {"decode_step_ms": 12.0, "tpot_exclusive_ms": 12.0, "output_tokens_per_s": pytest.approx(500.0)}
+    assert metrics_of(deployment(mode="decode")) == set(tokens)
+
+
+def test_what_a_model_refuses_has_no_prediction():
+    two_stages = deployment(plan=Plan(tp=1, pp=2))
+    asked = asked_of(two_stages, "asked")
+    assert predicted(two_stages, "asked", asked, evaluated([asked])) == {}
+
+
+@pytest.mark.parametrize("mode", ["prefill", "decode", "aggregated"])
+def test_a_fit_plays_the_probe_that_is_evaluated(mode):
+    """Up to 16 users every size is played, so that the two are equal."""
+    one = deployment(mode=mode, users=5)
+    (point,) = fit_points(
+        [(one, {"tpot_exclusive_ms": 9.0} if mode == "decode" else {"ttft_ms": 90.0})], STARTS["vllm"]
+    )
+    asked = asked_of(one, "known", engine=STARTS["vllm"])
+    probe = evaluated([asked])[asked.scenario]
+    played = PlayedProbe(replica=point.replica, phase=point.phase)
+    columns = {"prefill": ("ttft_ms", "makespan_ms"), "decode": ("tpot_exclusive_ms",),
+               "aggregated": ("ttft_ms", "tpot_exclusive_ms", "e2e_ms")}[mode]  # fmt: skip
+    for column in columns:
+        assert played.value(column, 5) == pytest.approx(probe.value(column, 5), rel=1e-12)
+    ((measured,),) = (point.measured.values(),)
+    name = next(iter(point.measured))
+    assert point.log_errors(STARTS["vllm"])[0] == pytest.approx(np.log(played.value(name, 5) / measured))
+
+
+def test_metrics_once_each_by_mean_then_median():
+    metrics = {"ttft_ms_mean": 1.0, "ttft_ms_p50": 2.0, "e2e_ms_p50": 3.0, "tpot_ms_p99": 4.0, "requests_per_s": 5.0}
+    assert central_metrics(metrics) == {"ttft_ms": 1.0, "e2e_ms": 3.0, "requests_per_s": 5.0}

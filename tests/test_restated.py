@@ -1,0 +1,33 @@
+"""The restated tables are still what the comparison data says; skipped where that is absent."""
+
+from __future__ import annotations
+
+import json
+
+from restate import TABLES
+from restated import DATA, config_of, model_names
+from shared_data import ROOT, shared_data
+
+from evaluator.model_config import spec_from_config
+from evaluator.models import list_models
+
+LARGEST = 2 * 10**6  # bytes of all tables
+
+
+def test_every_table_is_restated_by_the_program_and_small():
+    found = {path.name for path in DATA.iterdir()}
+    assert found == {*TABLES, "README.md"}
+    assert sum(path.stat().st_size for path in DATA.iterdir()) < LARGEST
+
+
+def test_tables_are_what_the_comparison_data_says():
+    shared_data("model_configs")
+    changed = [name for name, restate in TABLES.items() if (DATA / name).read_text(encoding="utf-8") != restate(ROOT)]
+    assert not changed, "python tests/restate.py lays them down again"
+
+
+def test_restated_hyper_parameters_are_the_publishers_model():
+    folder = shared_data("model_configs")
+    for name in set(model_names()) & set(list_models()):
+        theirs = json.loads((folder / f"{name.replace('/', '--')}.json").read_text(encoding="utf-8"))
+        assert spec_from_config(config_of(name), name) == spec_from_config(theirs, name), name
