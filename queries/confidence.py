@@ -70,15 +70,16 @@ def factors_of(subject: Subject, stored: Stored, probability: float) -> Factors:
     return Factors(ttft=ratio("ttft_ms"), tpot_inclusive=ratio("tpot_inclusive_ms"), tpot_exclusive=exclusive)
 
 
-def is_known(factors: Factors, phase: str, limits: Limits, tpot_rule: str) -> bool:
-    """Whether something is known of everything that is limited in a phase."""
+def is_known(factors: Factors, phase: str, limits: Limits, tpot_rule: str) -> bool | None:
+    """Whether something is known of everything that is limited in a phase; None where nothing is."""
     there = Predicted(
         ttft_ms=None if phase == "decode" else 0.0,
         tpot_ms=None if phase == "prefill" else 0.0,
         e2e_ms=0.0 if phase == "aggregated" else None,
         tokens_per_s_per_user=None if phase == "prefill" else 1.0,
     )
-    return None not in list(_judgements(there, limits, factors, tpot_rule))
+    judged = list(_judgements(there, limits, factors, tpot_rule))
+    return None not in judged if judged else None
 
 
 def holds(row: Predicted, limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factors]) -> str | None:

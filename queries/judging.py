@@ -4,7 +4,7 @@ Not here: running reports (queries.session), and the arithmetic (queries.confide
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -73,8 +73,9 @@ def read_with_confidence(
     transaction: ReadTransaction,
     connection: duckdb.DuckDBPyConnection,
     scenario_ids: Iterable[int],
-) -> tuple[str, ...]:
-    """Make limits ones of measured values; what is known of no error passes none, and a note says how many."""
+) -> tuple[tuple[str, bool], ...]:
+    """Make limits ones of measured values. Of each scenario that a limit is about: its phase, and whether the errors
+    that this takes are known; where they are not, no limit is passed."""
     limits, rule = question.limits, question.definitions.tpot
     found = subjects_of_scenarios(transaction, scenario_ids, rule)
     stored = stored_errors(transaction, [one.subject for one in found])
@@ -82,18 +83,23 @@ def read_with_confidence(
     factors = {
         subject: factors_of(subject, stored, probability) for subject in dict.fromkeys(one.subject for one in found)
     }
-    unknown = [one for one in found if not is_known(factors[one.subject], one.subject.phase, limits, rule)]
-    if len(unknown) == len(found):
+    _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
+    connection.execute(CONFIDENT.read_text(encoding="utf-8"))
+    judged = ((one.subject.phase, is_known(factors[one.subject], one.subject.phase, limits, rule)) for one in found)
+    return tuple((phase, known) for phase, known in judged if known is not None)
+
+
+def unknown_note(judged: Iterable[tuple[str, bool]], phases: Collection[str]) -> tuple[str, ...]:
+    """A note of how many scenarios of the phases looked at pass no limit; an error where that is all of them."""
+    known = [one for phase, one in judged if phase in phases]
+    unknown = known.count(False)
+    if known and unknown == len(known):
         raise InputError(
             "--confidence: nobody measured anything near these rows, so no limit can be read with it",
             hint="leave --confidence out, or validate points of your own: sweepdb validate --measurements FILE",
         )
-    _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
-    connection.execute(CONFIDENT.read_text(encoding="utf-8"))
-    if not unknown:
-        return ()
-    nobody = f"note: {len(unknown)} of {len(found)} scenarios have no measurements near"
-    return (f"{nobody}: with --confidence they pass none of these limits",)
+    nobody = f"note: {unknown} of {len(known)} scenarios have no measurements near"
+    return (f"{nobody}: with --confidence they pass none of these limits",) if unknown else ()
 
 
 def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:

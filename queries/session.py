@@ -11,7 +11,7 @@ from typing import Self
 
 from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
-from queries.judging import read_with_confidence, with_expected_errors
+from queries.judging import read_with_confidence, unknown_note, with_expected_errors
 from queries.library import SCOPED, Report, report
 from queries.parameters import SHAPES, check_used, parameters_of, phases_of
 from queries.pinned import resolve_pinned
@@ -46,7 +46,7 @@ class Session:
         self._asked: object = None
         self._counts: dict[tuple[str, ...], int] = {}
         self._kept = False
-        self._notes: tuple[str, ...] = ()
+        self._errors_known: tuple[tuple[str, bool], ...] = ()  # by phase, where limits are read with a confidence
 
     def __enter__(self) -> Self:
         return self
@@ -131,7 +131,7 @@ class Session:
             },
             sql=asked.sql,
             parameters=parameters,
-            notes=(*_assumptions(scope, columns, rows), *self._notes),
+            notes=(*_assumptions(scope, columns, rows), *unknown_note(self._errors_known, phases)),
         )
 
     def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
@@ -159,11 +159,11 @@ class Session:
             self._kept = False
         for statement in duckdb.extract_statements(SCOPED.read_text(encoding="utf-8")):
             duckdb.execute(statement)
-        self._notes = ()
+        self._errors_known = ()
         if confident is not None:
             with read_transaction(self.location) as transaction:
                 ids = [row.scenario_id for row in scope.rows]
-                self._notes = read_with_confidence(question, transaction, duckdb, ids)
+                self._errors_known = read_with_confidence(question, transaction, duckdb, ids)
         self._scope, self._asked = scope, about
         self._counts = {}
         return scope
