@@ -121,7 +121,7 @@ CHOICES = {
     "linear": {"BF16": "W8A8_DYNAMIC", "W8A8_DYNAMIC": "W4A8_DYNAMIC"}, "experts": {None: "W4A16", "MXFP4": "FP8_BLOCK"},
     "attention": {"DISABLED": "FP8", "INT8": "DISABLED"}, "serving_model": {"waves": "seed002", "sglang": "vllm_v0"},
     "routing": {"balanced": "power_law_1.2", "power_law_1.2": "balanced"}, "shortest": 0.9,
-    "prefix_cache_hit_rate": 0.25,
+    "prefix_cache_hit_rate": 0.25, "client": Client(shortest=0.9), "seats": 10,
 }  # fmt: skip
 # Fields that other tests change as a whole: they cannot change alone.
 WHOLE = {"engine", "plan", "calibration", "family", "input_length", "bins", "mtp_tokens", "name"}
