@@ -102,12 +102,17 @@ def repeated(sums: BatchSums, requests: ArrayLike) -> BatchSums:
 def composed(samples: ArrayLike, sums: BatchSums) -> BatchSums:
     """Batches that hold `samples[i, j]` requests of kind j (columns of `sums`)."""
     counts = np.asarray(samples, dtype=np.float64)
+
+    def added(of_one: FloatArray) -> FloatArray:
+        # No matrix product: the order of its additions, and so the last digit, is the processor's.
+        return np.asarray((counts * of_one).sum(axis=-1))
+
     return BatchSums(
-        tokens=counts @ sums.tokens,
-        sequences=counts @ sums.sequences,
-        pairs=counts @ sums.pairs,
-        keys=counts @ sums.keys,
-        windows=tuple((width, counts @ pairs, counts @ keys) for width, pairs, keys in sums.windows),
+        tokens=added(sums.tokens),
+        sequences=added(sums.sequences),
+        pairs=added(sums.pairs),
+        keys=added(sums.keys),
+        windows=tuple((width, added(pairs), added(keys)) for width, pairs, keys in sums.windows),
     )
 
 

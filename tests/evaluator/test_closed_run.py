@@ -20,6 +20,7 @@ from evaluator.scenario import Run, Scenario
 from evaluator.serving.closed_loop import ClosedLoop, simulate
 from evaluator.serving.closed_run import closed_loop_times, prompt_batches
 from evaluator.serving.engines import NUMBERS, STARTS, Client, EngineProfile, list_engines, with_numbers
+from evaluator.serving.request_kinds import RequestKind
 from evaluator.serving.step_tables import StepTable, TableExtents, step_table
 from evaluator.workload import Workload
 from store.errors import InputError
@@ -33,6 +34,7 @@ ENGINE = replace(
         },
     ),
     name="mine",
+    client=Client(),
 )  # fmt: skip
 
 
@@ -167,8 +169,8 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
     table = step_table(
         run.operators, run.cost,
         TableExtents(
-            input_length=lengths[0], decode_keys=(1 + shortest) / 2 * (lengths[0] + lengths[1] / 2), sequences=159,
-            tokens=4096 + 159,
+            kinds=(RequestKind(new_tokens=lengths[0], output_length=lengths[1]),), share=(1 + shortest) / 2,
+            sequences=159, tokens=4096 + 159,
         ),
         replicas=plan.dp,
     )  # fmt: skip
