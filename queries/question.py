@@ -246,6 +246,7 @@ class Answer:
     nearest_columns: tuple[str, ...] = ()
     nearest: tuple[tuple[object, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    verdict: tuple[str, ...] = ()  # compare: which deployment wins, a sentence a group
     expected_error: tuple[ExpectedError, ...] = ()  # empty where a report judges no predicted number
 
     def dicts(self) -> list[dict[str, object]]:

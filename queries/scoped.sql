@@ -32,7 +32,7 @@ SELECT
         ELSE CASE throughput_rule WHEN 'twice' THEN output_tokens_per_s_twice ELSE output_tokens_per_s END
     END AS rate,
     CASE phase WHEN 'prefill' THEN ttft_ms WHEN 'decode' THEN tpot_exclusive_ms ELSE e2e_ms END AS latency_ms,
-    -- Rows of an engine are paired as it serves (queries/paired.sql), others by the seeds' rule. Version 1 lacks a prompt's service.
+    -- Rows of an engine are paired as it serves (paired.sql), others by the seeds' rule. Version 1 lacks service times.
     serving_model NOT IN ('waves', 'seed002') AND formula_version > 1 AS by_engine
 FROM scoped
 WHERE phase = wanted_phase;
@@ -45,7 +45,7 @@ CREATE OR REPLACE TEMP MACRO admitted(
 SELECT
     question_group, scenario_id, scenario, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp, num_devices,
     batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, e2e_ms, decode_step_ms, tokens_per_s_per_user,
-    tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
+    tpot_exclusive_bound_ms, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
 FROM judged(wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
 WHERE memory_free_bytes >= 0
     AND qps > 0
