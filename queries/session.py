@@ -13,8 +13,8 @@ from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
 from queries.judging import read_with_confidence, unknown_note, with_expected_errors
 from queries.library import Report, report, shared_sql
-from queries.parameters import SHAPES, check_used, parameters_of, phases_of
 from queries.pairs import by_engine, pair_counts, pairs_by_device, verdicts
+from queries.parameters import SHAPES, check_used, parameters_of, phases_of
 from queries.pinned import resolve_pinned
 from queries.question import Answer, Question, Scope
 from queries.scope import (
