@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluator.arithmetic import dot
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.schedule import Rules, Schedule, schedule_of
 from evaluator.serving.step_tables import StepTable
@@ -118,10 +119,10 @@ def priced(schedule: Schedule, table: StepTable, engine: EngineProfile) -> Float
     )
     nodes, most = schedule.linear_prefill.shape[1], schedule.decode_linear.shape[1]
     linear = table.linear_nodes(nodes)
-    prefill = schedule.linear_prefill @ linear + schedule.attention @ table.attention
-    decode = schedule.linear_decode @ linear + schedule.decode_linear @ table.decode_linear[:most]
+    prefill = dot(schedule.linear_prefill, linear) + dot(schedule.attention, table.attention)
+    decode = dot(schedule.linear_decode, linear) + dot(schedule.decode_linear, table.decode_linear[:most])
     return np.asarray(
         host
         + slow * (prefill + schedule.own_prefill * table.decode_own[0])
-        + fast * (decode + schedule.own_decode @ table.decode_own[:most])
+        + fast * (decode + dot(schedule.own_decode, table.decode_own[:most]))
     )

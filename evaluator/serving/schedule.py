@@ -15,6 +15,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arithmetic import dot
 from evaluator.serving.engines import Admission
 from evaluator.sums import FloatArray
 
@@ -186,8 +187,8 @@ def _counted(rules: Rules, tokens: Integers, ends: Integers, outputs: Integers, 
     return Schedule(
         steps=host.sum(axis=1),
         prompt_steps=mixed.sum(axis=1),
-        decodes=host @ decodes,
-        prompts=weights @ prompts,
+        decodes=dot(host, decodes),
+        prompts=dot(weights, prompts),
         linear_prefill=_on_nodes(mixed * share, nodes),
         linear_decode=_on_nodes(mixed * (1.0 - share), nodes),
         attention=attention,
