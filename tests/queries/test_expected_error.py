@@ -121,7 +121,7 @@ def rank(row, subject):
     return None if place is None else (place, row.kind == ANY, row.engine == ANY)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     chosen=st.lists(keys, max_size=40, unique_by=lambda key: tuple(sorted(key.items()))),
     subject=st.builds(
