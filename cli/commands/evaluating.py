@@ -178,6 +178,10 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     from cli.flows.evaluating import evaluate_requests
     from cli.render.progress import ProgressBar
 
+    if serving_model is not None and serving_model.endswith((".yaml", ".yml")):
+        from cli.flows.serving_fit import keep_given_profile
+
+        keep_given_profile(Path(serving_model), store)
     with ProgressBar(sys.stderr) as bar:
         report = evaluate_requests(built.parts, store, label=label, jobs=jobs, on_progress=bar.show)
     phases = {phase for part in built.parts for phase in part.phases}

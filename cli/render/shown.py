@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from queries.confidence import HELD
 from queries.question import Answer
 
 _PROBES = ("prefill_probe", "decode_probe")
@@ -53,8 +54,20 @@ def with_limited(columns: Sequence[str], answer: Answer) -> Sequence[str]:
     return (*columns[:-1], *added, columns[-1])
 
 
+def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
+    """The columns with those that say whether limits hold, each before the reference of its row."""
+    if not answer.question.limits.on_times:
+        return columns
+    return [name for column in columns for name in (*([HELD[column]] if column in HELD else []), column)]
+
+
 def shown_columns(answer: Answer) -> Sequence[str] | None:
     """The columns of a report's default table, None for all of them."""
+    columns = _shown(answer)
+    return None if columns is None else with_holds(columns, answer)
+
+
+def _shown(answer: Answer) -> Sequence[str] | None:
     pairs, columns = answer.question.pairs, SHOWN.get(answer.report)
     if columns is not None and answer.report in _LIMITED:
         columns = with_limited(columns, answer)
