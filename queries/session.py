@@ -12,7 +12,7 @@ from typing import Self
 from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
 from queries.judging import read_with_confidence, unknown_note, with_expected_errors
-from queries.library import SCOPED, Report, report
+from queries.library import Report, report, shared_sql
 from queries.parameters import SHAPES, check_used, parameters_of, phases_of
 from queries.pinned import resolve_pinned
 from queries.question import Answer, Question, Scope
@@ -147,7 +147,7 @@ class Session:
         with read_transaction(self.location) as transaction:
             scope = _resolved(transaction, question, pinned)
         duckdb = self._connection.duckdb
-        self._connection.provide({"probe"})
+        self._connection.provide({"probe", "device"})
         duckdb.execute(
             "CREATE OR REPLACE TEMP TABLE scope (scenario_id BIGINT, first_batch_size INTEGER,"
             " last_batch_size INTEGER, question_group INTEGER)"
@@ -157,7 +157,7 @@ class Session:
         if self._kept:
             duckdb.execute("DROP TABLE temp.scoped")
             self._kept = False
-        for statement in duckdb.extract_statements(SCOPED.read_text(encoding="utf-8")):
+        for statement in duckdb.extract_statements(shared_sql()):
             duckdb.execute(statement)
         self._errors_known = ()
         if confident is not None:

@@ -271,10 +271,10 @@ def _show(
     composition: list[list[object]] | None,
 ) -> int:
     if show_sql:
-        from queries.library import SCOPED
+        from queries.library import shared_sql
 
         parameters = json.dumps(dict(answer.parameters), indent=2, default=str)
-        text = f"{SCOPED.read_text(encoding='utf-8')}\n{answer.sql}\n-- parameters:\n"
+        text = f"{shared_sql()}\n{answer.sql}\n-- parameters:\n"
         write_text((text, *(f"-- {line}\n" for line in parameters.splitlines())), output)
         return 0
     if format_ == "json-full":
