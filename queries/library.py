@@ -15,8 +15,8 @@ from pathlib import Path
 from store.errors import InputError
 
 FOLDER = Path(__file__).parent / "reports"
+CONFIDENT = Path(__file__).parent / "confident.sql"  # its first view again, where limits are read with a confidence
 SHARED = tuple(Path(__file__).parent / name for name in ("scoped.sql", "paired.sql", "deployed.sql"))
-CONFIDENT = Path(__file__).parent / "confident.sql"  # the first view again, where limits are read with a confidence
 _HEADER = re.compile(r"^-- (name|summary|parameters|parameter|column): (.*)$")
 _PARAMETER = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*")

@@ -22,9 +22,10 @@ from cli.flows.error_regions import Field, PointError, regions_of, write_points
 from evaluator.identity import device_record
 from evaluator.measured.deployments import Deployment, deployment_of
 from evaluator.measured.models import Unmatched
-from evaluator.measured.predicting import Asked, Probe, Values, central_metrics, evaluated, values_of
+from evaluator.measured.predicting import Asked, central_metrics, evaluated, values_of
 from evaluator.measured.scenarios import PHASES, Knowledge, lengths_of, scenario_of
 from evaluator.measured.scoring import usable
+from evaluator.measured.sides import Probe, Values
 from evaluator.measurements import read_measurements
 from evaluator.profiles.load import Family, list_shipped, load_device
 from evaluator.scenario import Convention, Phase

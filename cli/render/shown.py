@@ -14,9 +14,9 @@ _COMMON = ("rank", "device", "plan", "batch_size", "concurrency")
 NEAREST = ("rank", "phase", "device", "plan", "batch_size", "binding_limit", "miss", "relax_to", "admitted_then",
            "ttft_ms", "tpot_ms", "memory_free_gib", "probe")  # fmt: skip
 SHOWN: Mapping[str, Sequence[str]] = {
-    "best": (*_COMMON, "rate", "ttft_ms", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
-    "prefill": (*_COMMON, "rate", "qps", "ttft_ms", "num_devices", "memory_free_gib", "probe"),
-    "decode": (*_COMMON, "rate", "qps", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
+    "best": (*_COMMON, "rate", "ttft_ms", "tpot_ms", "num_devices", "memory_free_gib", "launchable", "probe"),
+    "prefill": (*_COMMON, "rate", "qps", "ttft_ms", "num_devices", "memory_free_gib", "launchable", "probe"),
+    "decode": (*_COMMON, "rate", "qps", "tpot_ms", "num_devices", "memory_free_gib", "launchable", "probe"),
     "nearest": NEAREST,
     "pd-ratio": ("rank", "prefill_plan", "ttft_ms", "prefill_qps", "decode_plan", "tpot_ms", "decode_qps", "pd_ratio",
                  "balanced_qps", *_PROBES),

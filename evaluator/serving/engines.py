@@ -114,6 +114,11 @@ def with_numbers(profile: EngineProfile, values: Mapping[str, float]) -> EngineP
     return replace(profile, **_checked(values, NUMBERS))
 
 
+def with_client(profile: EngineProfile, values: Mapping[str, float]) -> Client:
+    """The profile's client with some of its numbers changed, each in its range."""
+    return replace(profile.client, **_checked(values, [item.name for item in fields(Client)]))
+
+
 def key_of_engine(profile: EngineProfile) -> str:
     """The content key of everything that changes a number: all but the name."""
     return content_key(replace(profile, name=""))
