@@ -44,8 +44,8 @@ CREATE OR REPLACE TEMP MACRO admitted(
 ) AS TABLE
 SELECT
     question_group, scenario_id, scenario, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp, num_devices,
-    batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, e2e_ms, decode_step_ms, tokens_per_s_per_user,
-    tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
+    batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, tpot_exclusive_bound_ms, e2e_ms, decode_step_ms,
+    tokens_per_s_per_user, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
 FROM judged(wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
 WHERE memory_free_bytes >= 0
     AND qps > 0
