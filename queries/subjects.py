@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from queries.expected_error import OwnError, Subject
+from queries.question import own_tpot
 from store.readers import ReadTransaction
 from store.wide import SCENARIO_TABLES
 
@@ -74,7 +75,7 @@ def _portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def _read(
-    transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str
+    transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str | None
 ) -> list[tuple[str, Subject]]:
     """(beginning of the scenario's key, what it is about)."""
     found = []
@@ -87,7 +88,7 @@ def _read(
             family=str(family),
             convention=str(convention),
             serving_model=str(serving_model),
-            tpot_rule=tpot_rule,
+            tpot_rule=tpot_rule or own_tpot(str(serving_model)),
             device_key=str(device_key),
             unmeasured=_unmeasured(*workload),
         )
