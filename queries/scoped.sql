@@ -10,6 +10,10 @@ FROM probe
 JOIN scope ON probe.scenario_id = scope.scenario_id
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 
+-- The TPOT of a row where none is asked for: what an engine's clients report, or the seeds' under formulas.
+CREATE OR REPLACE TEMP MACRO own_tpot(serving_model) AS
+    CASE WHEN serving_model IN ('waves', 'seed002') THEN 'inclusive' ELSE 'exclusive' END;
+
 -- Every probe of a phase with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
 CREATE OR REPLACE TEMP MACRO judged(
@@ -19,8 +23,10 @@ SELECT
     *,
     device_memory_bytes - weight_bytes - activation_bytes - (reserved_gib::DOUBLE * 1073741824)::BIGINT
         - CASE kv_charge WHEN 'mean' THEN kv_cache_mean_bytes ELSE kv_cache_bytes END AS memory_free_bytes,
-    CASE tpot_rule WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
-    CASE tpot_rule WHEN 'exclusive' THEN tpot_exclusive_bound_ms ELSE tpot_inclusive_bound_ms END AS tpot_bound_ms,
+    CASE coalesce(tpot_rule, own_tpot(serving_model)) WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
+    CASE coalesce(tpot_rule, own_tpot(serving_model))
+        WHEN 'exclusive' THEN tpot_exclusive_bound_ms ELSE tpot_inclusive_bound_ms
+    END AS tpot_bound_ms,
     CASE phase
         WHEN 'prefill' THEN CASE prefill_qps_rule WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
         WHEN 'decode' THEN CASE decode_qps_rule WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from queries.error_figures import LEVELS, ErrorFigures
 from queries.expected_error import ASKED, KNOWN, HeldOut, OwnError, Stored, Subject
+from queries.question import own_tpot
 from store.readers import ReadTransaction
 from store.wide import SCENARIO_TABLES
 
@@ -80,7 +81,7 @@ def subjects_of(transaction: ReadTransaction, answer: Answer, scenario_ids: Iter
 
 
 def subjects_of_scenarios(
-    transaction: ReadTransaction, scenario_ids: Iterable[int], tpot_rule: str
+    transaction: ReadTransaction, scenario_ids: Iterable[int], tpot_rule: str | None
 ) -> tuple[StoredSubject, ...]:
     """Scenarios by their numbers in the store."""
     every: list[StoredSubject] = []
@@ -100,7 +101,7 @@ def _portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def _read(
-    transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str
+    transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str | None
 ) -> list[StoredSubject]:
     found = []
     for row in transaction.rows(f"{_OF_SUBJECTS}{condition} ORDER BY sc.id", parameters):
@@ -113,7 +114,7 @@ def _read(
             convention=str(convention),
             serving_model=str(serving_model),
             basis=_basis(more[3:], str(serving_model), experts=bool(moe) and family == "calibrated"),
-            tpot_rule=tpot_rule,
+            tpot_rule=tpot_rule or own_tpot(str(serving_model)),
             device_key=str(device_key),
             unmeasured=_unmeasured(*more[:3]),
         )
