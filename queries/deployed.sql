@@ -9,8 +9,8 @@ CREATE OR REPLACE TEMP MACRO least_count(qps, target_qps) AS
     END;
 
 -- Every useful number of instances within a device budget, aggregated or split: so many of one side, and the fewest of
--- the other that keep up. Of each size only the side with the most requests/s can matter; under an engine the sides that
--- no other of their size matches in rate and times at once.
+-- the other that keep up. Of each size only the side with the most requests/s can matter; under an engine every decode
+-- row can, as prefill must keep up with it, and the prefill plans that no other of their size beats.
 CREATE OR REPLACE TEMP MACRO deployments(
     reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
     tpot_limit_ms, e2e_limit_ms, min_user_rate, target_qps, budget, prefill_on, decode_on, prefill_devices_each,
@@ -69,7 +69,7 @@ pairs AS (
     JOIN decode_side AS d ON p.question_group = d.question_group
 ),
 engine_prefill_side AS MATERIALIZED (
-    SELECT *
+    SELECT *, row_number() OVER (ORDER BY scenario) AS prefill_number
     FROM engine_prefills(
         reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
         prefill_on, prefill_devices_each, prefill_kept, bytes_per_s
@@ -90,34 +90,22 @@ engine_prefill_front AS MATERIALIZED (
             )
     )
 ),
-engine_decode_side AS (
-    SELECT *, max(qps) OVER (PARTITION BY question_group, scenario) AS most_qps
+engine_decode_side AS MATERIALIZED (
+    SELECT
+        *, max(qps) OVER (PARTITION BY question_group, scenario) AS most_qps,
+        row_number() OVER (ORDER BY scenario, batch_size) AS decode_number
     FROM engine_decodes(
         reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
         min_user_rate, decode_on, decode_devices_each, decode_kept
     )
 ),
--- Decode rows that no other of their size beats in both rate and time per token: slot and answer grow with the latter.
-engine_decode_front AS MATERIALIZED (
-    SELECT *
-    FROM engine_decode_side
-    QUALIFY tpot_exclusive_ms < coalesce(
-        min(tpot_exclusive_ms) OVER (
-            PARTITION BY question_group, size ORDER BY qps DESC, tpot_exclusive_ms, scenario, batch_size
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ),
-        1e300
-    )
-),
-engine_rows AS MATERIALIZED (
+-- Numbers alone: names are looked up for what is answered.
+engine_rows AS (
     SELECT
-        p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
-        d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
-        d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_qps, d.qps,
-        most_qps, p.service_ms, p.lone_ms, p.transfer_ms, p.servers_each, p.first_share, d.answer_ms, d.slot_wait_ms,
-        d.tpot_ms, d.batch_size, d.output_length
+        p.question_group, prefill_number, decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps,
+        p.service_ms, p.lone_ms, p.servers_each, p.first_share, d.answer_ms, d.slot_wait_ms
     FROM engine_prefill_front AS p
-    JOIN engine_decode_front AS d ON p.question_group = d.question_group
+    JOIN engine_decode_side AS d ON p.question_group = d.question_group
 ),
 -- The fewest devices of each row of a pair that carry the target: as many decodes as it takes, prefills until it holds.
 engine_enough AS (
@@ -177,54 +165,98 @@ pair_counts AS (
     SELECT *, least_count(prefill_qps, wanted * decode_qps), wanted
     FROM by_decode
 ),
+-- The quotient is the fewest prefill instances that keep up, or one less.
 engine_counts AS (
     SELECT
-        r.*, most_devices, lone_ms + slot_wait_ms AS unqueued_ms,
-        unnest(range(1, (most_devices - prefill_size) // decode_size + 1)) AS decode_instances
-    FROM engine_rows AS r
-    JOIN ends ON ends.question_group = r.question_group
-    WHERE prefill_size + decode_size <= most_devices
-),
--- The quotient is the fewest prefill instances that keep up, or one less; the most that fit decide whether any does.
-engine_bounded AS (
-    SELECT *, (most_devices - decode_instances * decode_size) // prefill_size AS most_prefills
-    FROM engine_counts
-    WHERE pair_holds(
-        decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms,
-        (most_devices - decode_instances * decode_size) // prefill_size * servers_each, first_share, ttft_limit_ms,
-        e2e_limit_ms
+        *,
+        greatest(floor(decode_instances * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1) AS fewest_prefills,
+        (most_devices - decode_instances * decode_size) // prefill_size AS most_prefills
+    FROM (
+        SELECT
+            r.*, most_devices, lone_ms + slot_wait_ms AS unqueued_ms,
+            unnest(range(1, (most_devices - prefill_size) // decode_size + 1)) AS decode_instances
+        FROM engine_rows AS r
+        JOIN ends ON ends.question_group = r.question_group
+        WHERE prefill_size + decode_size <= most_devices
     )
 ),
-engine_tried AS (
-    SELECT
-        *,
-        unnest(range(
-            greatest(floor(decode_instances * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1), most_prefills + 1
-        )) AS prefill_instances
-    FROM engine_bounded
+-- A frontier that some rows reach with few prefill instances: others are worth a look only above it.
+engine_sample AS (
+    SELECT *, prefill_instances * prefill_size + decode_instances * decode_size AS devices
+    FROM (
+        SELECT *, unnest(range(fewest_prefills, least(fewest_prefills + 4, most_prefills + 1))) AS prefill_instances
+        FROM engine_counts
+        WHERE decode_number % 8 = 0 AND fewest_prefills <= most_prefills
+    )
+    WHERE pair_holds(
+        decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
+        first_share, ttft_limit_ms, e2e_limit_ms
+    )
 ),
-engine_held AS (
+engine_floor AS MATERIALIZED (
+    SELECT
+        n.question_group, n.devices,
+        coalesce(max(max(decode_instances * qps)) OVER (PARTITION BY n.question_group ORDER BY n.devices), 0.0)
+            AS least_qps
+    FROM (SELECT question_group, unnest(range(0, most_devices + 1)) AS devices FROM ends) AS n
+    LEFT JOIN engine_sample AS e ON e.question_group = n.question_group AND e.devices = n.devices
+    GROUP BY n.question_group, n.devices
+),
+-- The most prefill instances that fit decide whether any number of them does.
+engine_bounded AS (
+    SELECT c.*
+    FROM engine_counts AS c
+    JOIN engine_floor AS f ON f.question_group = c.question_group
+        AND f.devices = fewest_prefills * prefill_size + decode_instances * decode_size
+        AND decode_instances * qps >= f.least_qps
+    WHERE fewest_prefills <= most_prefills
+        AND pair_holds(
+            decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, most_prefills * servers_each,
+            first_share, ttft_limit_ms, e2e_limit_ms
+        )
+),
+engine_tried AS (
+    SELECT *, unnest(range(fewest_prefills, most_prefills + 1)) AS prefill_instances FROM engine_bounded
+),
+engine_held AS MATERIALIZED (
     SELECT *, prefill_instances * prefill_size + decode_instances * decode_size AS devices
     FROM engine_tried
     WHERE pair_holds(
         decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
         first_share, ttft_limit_ms, e2e_limit_ms
     )
+),
+engine_most AS (
+    SELECT question_group, devices, max(decode_instances * qps) AS system_qps
+    FROM engine_held
+    GROUP BY question_group, devices
+),
+engine_best AS (
+    SELECT h.*, m.system_qps
+    FROM engine_held AS h
+    JOIN engine_most AS m ON m.question_group = h.question_group AND m.devices = h.devices
+        AND m.system_qps = h.decode_instances * h.qps
     QUALIFY row_number() OVER (
-        PARTITION BY question_group, devices
-        ORDER BY decode_instances * qps DESC, prefill_instances, prefill_scenario, decode_scenario, batch_size
+        PARTITION BY h.question_group, h.devices
+        ORDER BY prefill_instances, prefill_number, decode_number
     ) = 1
 ),
 engine_timed AS (
     SELECT
-        *, decode_instances * qps AS system_qps,
+        b.question_group, b.devices, b.system_qps, b.prefill_instances, b.decode_instances, d.tpot_ms, d.answer_ms,
+        d.output_length, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_qps, d.most_qps, p.probe AS prefill_probe,
+        p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
+        d.plan AS decode_plan, p.scenario AS prefill_scenario, d.scenario AS decode_scenario,
         pair_wait_ms(
-            system_qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each
+            b.system_qps / 1000.0, b.unqueued_ms, d.answer_ms, p.service_ms, b.prefill_instances * p.servers_each
         ) AS wait_ms,
-        unqueued_ms + (1.0 - first_share) * wait_ms + first_share * pair_burst_ms(
-            system_qps / 1000.0 * (unqueued_ms + wait_ms + answer_ms), service_ms, prefill_instances * servers_each
+        b.unqueued_ms + (1.0 - p.first_share) * wait_ms + p.first_share * pair_burst_ms(
+            b.system_qps / 1000.0 * (b.unqueued_ms + wait_ms + d.answer_ms), p.service_ms,
+            b.prefill_instances * p.servers_each
         ) AS ttft_ms
-    FROM engine_held
+    FROM engine_best AS b
+    JOIN engine_prefill_front AS p ON p.prefill_number = b.prefill_number
+    JOIN engine_decode_side AS d ON d.decode_number = b.decode_number
 )
 SELECT
     question_group, instances * size AS devices, instances * qps AS system_qps, 'aggregated' AS mode, instances,

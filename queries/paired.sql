@@ -102,7 +102,7 @@ CREATE OR REPLACE TEMP MACRO engine_pairs(
 ) AS TABLE
 WITH prefills AS MATERIALIZED (
     SELECT
-        *, CASE WHEN same_device THEN device ELSE '' END AS place,
+        *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place,
         row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank
     FROM engine_prefills(
         reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
@@ -111,7 +111,7 @@ WITH prefills AS MATERIALIZED (
 ),
 decode_rows AS (
     SELECT
-        *, CASE WHEN same_device THEN device ELSE '' END AS place,
+        *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place,
         max(qps) OVER (
             PARTITION BY question_group, scenario, CASE WHEN every_row THEN batch_size END
         ) AS most_qps
