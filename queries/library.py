@@ -16,6 +16,7 @@ from store.errors import InputError
 
 FOLDER = Path(__file__).parent / "reports"
 SCOPED = Path(__file__).parent / "scoped.sql"
+CONFIDENT = Path(__file__).parent / "confident.sql"  # its first view again, where limits are read with a confidence
 _HEADER = re.compile(r"^-- (name|summary|parameters|parameter|column): (.*)$")
 _PARAMETER = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*")

@@ -1,7 +1,11 @@
 -- What every report is built on: the probes of the question's scope, judged by the question's rules and limits.
--- `scope` is a temporary table of (scenario_id, first_batch_size, last_batch_size, question_group).
+-- `scope` is a temporary table of (scenario_id, first_batch_size, last_batch_size, question_group). A bound is what a
+-- limit is compared with: the prediction itself, or what confident.sql makes of it.
 CREATE OR REPLACE TEMP VIEW scoped AS
-SELECT probe.*, scope.question_group
+SELECT
+    probe.*, scope.question_group, probe.ttft_ms AS ttft_bound_ms,
+    probe.tpot_inclusive_ms AS tpot_inclusive_bound_ms, probe.tpot_exclusive_ms AS tpot_exclusive_bound_ms,
+    probe.e2e_ms AS e2e_bound_ms, probe.tokens_per_s_per_user AS user_rate_bound
 FROM probe
 JOIN scope ON probe.scenario_id = scope.scenario_id
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
@@ -16,6 +20,7 @@ SELECT
     device_memory_bytes - weight_bytes - activation_bytes - (reserved_gib::DOUBLE * 1073741824)::BIGINT
         - CASE kv_charge WHEN 'mean' THEN kv_cache_mean_bytes ELSE kv_cache_bytes END AS memory_free_bytes,
     CASE tpot_rule WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
+    CASE tpot_rule WHEN 'exclusive' THEN tpot_exclusive_bound_ms ELSE tpot_inclusive_bound_ms END AS tpot_bound_ms,
     CASE phase
         WHEN 'prefill' THEN CASE prefill_qps_rule WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
         WHEN 'decode' THEN CASE decode_qps_rule WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
@@ -42,10 +47,10 @@ SELECT
 FROM judged(wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
 WHERE memory_free_bytes >= 0
     AND qps > 0
-    AND (ttft_limit_ms IS NULL OR wanted_phase = 'decode' OR ttft_ms <= ttft_limit_ms)
-    AND (tpot_limit_ms IS NULL OR wanted_phase = 'prefill' OR tpot_ms <= tpot_limit_ms)
-    AND (e2e_limit_ms IS NULL OR wanted_phase <> 'aggregated' OR e2e_ms <= e2e_limit_ms)
-    AND (min_user_rate IS NULL OR wanted_phase = 'prefill' OR tokens_per_s_per_user >= min_user_rate);
+    AND (ttft_limit_ms IS NULL OR wanted_phase = 'decode' OR ttft_bound_ms <= ttft_limit_ms)
+    AND (tpot_limit_ms IS NULL OR wanted_phase = 'prefill' OR tpot_bound_ms <= tpot_limit_ms)
+    AND (e2e_limit_ms IS NULL OR wanted_phase <> 'aggregated' OR e2e_bound_ms <= e2e_limit_ms)
+    AND (min_user_rate IS NULL OR wanted_phase = 'prefill' OR user_rate_bound >= min_user_rate);
 
 -- The best batch size of each scenario: highest objective, then lower latency, then smaller batch. Only ties are sorted.
 CREATE OR REPLACE TEMP MACRO picked(

@@ -11,7 +11,7 @@ from typing import Self
 
 from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
-from queries.expected_error import expected_errors
+from queries.judging import read_with_confidence, unknown_note, with_expected_errors
 from queries.library import SCOPED, Report, report
 from queries.parameters import SHAPES, check_used, parameters_of, phases_of
 from queries.pinned import resolve_pinned
@@ -25,7 +25,6 @@ from queries.scope import (
     resolve_two_sweeps,
     resolve_whole_store,
 )
-from queries.subjects import own_errors, subjects_of
 from store.errors import InputError
 from store.handover import insert_rows
 from store.location import StoreLocation, parse_url
@@ -47,6 +46,7 @@ class Session:
         self._asked: object = None
         self._counts: dict[tuple[str, ...], int] = {}
         self._kept = False
+        self._errors_known: tuple[tuple[str, bool], ...] = ()  # by phase, where limits are read with a confidence
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +68,12 @@ class Session:
     def ask(self, question: Question, *, pinned: Pinned | None = None) -> Answer:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
         answer = self._answered(question, pinned)
-        return answer if question.report in _NOTHING_PREDICTED else self._with_expected_error(answer)
+        if question.report in _NOTHING_PREDICTED:
+            return answer
+        scope = self._scope.rows if self._scope is not None else ()
+        with read_transaction(self.location) as transaction:
+            ids = [row.scenario_id for row in scope]
+            return with_expected_errors(answer, transaction, self._connection.duckdb, ids)
 
     def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
         asked = report(question.report)
@@ -126,16 +131,19 @@ class Session:
             },
             sql=asked.sql,
             parameters=parameters,
-            notes=_assumptions(scope, columns, rows),
+            notes=(*_assumptions(scope, columns, rows), *unknown_note(self._errors_known, phases)),
         )
 
     def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
         kind = SHAPES[question.report].scope
         options = question.options
-        about = (kind, question.scope, options.sweeps, options.probes, options.mix, pinned)
+        # Limits are part of what a scope is about only where they are read with a confidence.
+        confident = None if question.limits.confidence is None else (question.limits, question.definitions.tpot)
+        about = (kind, question.scope, options.sweeps, options.probes, options.mix, pinned, confident)
         if self._scope is not None and self._asked == about:
             self._keep()
             return self._scope
+        self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
             scope = _resolved(transaction, question, pinned)
         duckdb = self._connection.duckdb
@@ -151,6 +159,11 @@ class Session:
             self._kept = False
         for statement in duckdb.extract_statements(SCOPED.read_text(encoding="utf-8")):
             duckdb.execute(statement)
+        self._errors_known = ()
+        if confident is not None:
+            with read_transaction(self.location) as transaction:
+                ids = [row.scenario_id for row in scope.rows]
+                self._errors_known = read_with_confidence(question, transaction, duckdb, ids)
         self._scope, self._asked = scope, about
         self._counts = {}
         return scope
@@ -184,13 +197,6 @@ class Session:
             columns = tuple(str(item[0]) for item in cursor.description or ())
             rows += cursor.fetchall()
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
-
-    def _with_expected_error(self, answer: Answer) -> Answer:
-        scope = self._scope.rows if self._scope is not None else ()
-        with read_transaction(self.location) as transaction:
-            subjects = subjects_of(transaction, answer, [row.scenario_id for row in scope])
-            own = own_errors(transaction, subjects)
-        return replace(answer, expected_error=expected_errors(subjects, own))
 
     def _with_device_names(self, question: Question) -> Question:
         pairs = question.pairs

@@ -39,7 +39,8 @@ def merged(kinds: Iterable[RequestKind]) -> tuple[RequestKind, ...]:
     total = fsum(kind.weight for kind in ordered)
     together = groupby(ordered, key=lambda kind: replace(kind, weight=1.0))
     return tuple(
-        replace(kind, weight=round(fsum(one.weight for one in alike) / total, WEIGHT_DIGITS)) for kind, alike in together
+        replace(kind, weight=round(fsum(one.weight for one in alike) / total, WEIGHT_DIGITS))
+        for kind, alike in together
     )
 
 
@@ -125,7 +126,10 @@ def requests_of(kinds: tuple[RequestKind, ...], shortest: float, count: int) -> 
     outputs = np.rint([kind.output_length for kind in kinds]).astype(np.int64)[order]
     if shortest < 1.0:
         both = _uniform(SEED, _rounded_up(2 * count))
-        prompts, outputs = _shortened(prompts, shortest, both[:count]), _shortened(outputs, shortest, both[count:][:count])
+        prompts, outputs = (
+            _shortened(prompts, shortest, both[:count]),
+            _shortened(outputs, shortest, both[count:][:count]),
+        )
     return Requests(kind=order, new_tokens=prompts, output_length=outputs)
 
 

@@ -21,7 +21,7 @@ _PROMPT_SERVICE = (
 )
 ADDED: dict[str, tuple[Declared, ...]] = {  # each may be NULL
     "subject": (
-        ("shortest_length", sa.Double, "shortest request of the client; NULL: not read [share of nominal]"),
+        ("shortest_length", sa.Double, "shortest request of the client, of its nominal length; NULL: not read [ratio]"),
         ("prompts_per_user", sa.Integer, "requests each user sends; NULL: not read [requests]"),
         ("poll_steps", sa.Integer, "steps between looks for new requests; NULL: not read [steps]"),
         ("seats", sa.Integer, "requests a replica decodes at once; NULL: no bound or not read [requests]"),

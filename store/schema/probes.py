@@ -43,7 +43,7 @@ class Subject(Base):
     serving_cost_ms: Mapped[float] = mapped_column(Double, comment="fixed cost of delivery [ms]")
     # Of client, launch and routing: NULL where the serving model does not read them, and in rows of formula version 1.
     shortest_length: Mapped[float | None] = mapped_column(
-        Double, comment="shortest request of the client; NULL: not read [share of nominal]"
+        Double, comment="shortest request of the client, of its nominal length; NULL: not read [ratio]"
     )
     prompts_per_user: Mapped[int | None] = mapped_column(
         Integer, comment="requests each user sends; NULL: not read [requests]"

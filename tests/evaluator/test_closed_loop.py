@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engines import STARTS, EngineProfile, with_numbers
-from evaluator.serving.request_kinds import RequestKind, requests_of
+from evaluator.serving.request_kinds import requests_of
 from evaluator.serving.schedule import Rules, schedule_of
 from evaluator.serving.step_tables import StepTable
 

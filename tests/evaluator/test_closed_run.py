@@ -34,6 +34,7 @@ ENGINE = replace(
         },
     ),
     name="mine",
+    client=Client(),
 )  # fmt: skip
 
 

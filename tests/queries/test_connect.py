@@ -22,6 +22,7 @@ from store import handover
 from store.errors import NotAStoreError, RevisionError, StoreError
 from store.location import parse_url
 from store.readers import read_transaction
+from store.revision import HEAD_REVISION
 from store.schema import Base, Tombstone
 from store.sealing import seal
 from store.snapshots import load_snapshot
@@ -324,7 +325,7 @@ def test_another_revision_is_an_error_that_names_both(sqlite_url, found):
     with pytest.raises(RevisionError) as caught:
         one(sqlite_url, "SELECT count(*) FROM raw.stored_probe")
     assert found in str(caught.value)
-    assert "0001" in str(caught.value)
+    assert HEAD_REVISION in str(caught.value)
     assert "sweepdb db upgrade" in str(caught.value)
 
 

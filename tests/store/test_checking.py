@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from store.checking import check_store
 from store.location import parse_url
+from store.revision import HEAD_REVISION
 from store.sealing import seal
 from store.vacuuming import vacuum_store
 
@@ -30,7 +31,7 @@ def test_a_store_that_was_only_written_to_is_whole(store):
     assert report.faults == ()
     assert report.whole
     assert (report.probes, report.scenarios, report.sweeps) == (filled.probes, filled.scenarios, len(filled.sweeps))
-    assert report.revision == "0001"
+    assert report.revision == HEAD_REVISION
 
 
 DAMAGE = {

@@ -13,6 +13,7 @@ from store.location import parse_url
 from store.migrating import create_store, upgrade_store
 from store.opening import open_store
 from store.reading import connect_sqlite, read_store_id
+from store.revision import HEAD_REVISION
 
 
 def test_a_missing_store_is_an_error_until_it_is_created(store_url):
@@ -55,11 +56,11 @@ def test_another_revision_is_an_error_that_names_both_and_the_command(store_url,
         open_store(store_url, create=True)
     message = str(caught.value)
     assert revision in message
-    assert "0001" in message
+    assert HEAD_REVISION in message
     assert "sweepdb db upgrade" in message
     assert ("newer" in message) == (revision == "9999")
     assert caught.value.exit_code == 3
-    with pytest.raises(RevisionError, match="newer" if revision == "9999" else "no way to 0001"):
+    with pytest.raises(RevisionError, match="newer" if revision == "9999" else f"no way to {HEAD_REVISION}"):
         upgrade_store(store_url)
 
 

@@ -444,7 +444,7 @@ COMMENT ON COLUMN public.subject.convention IS 'physical or upstream [none]';
 COMMENT ON COLUMN public.subject.compile IS 'compiled graph, not eager [none]';
 COMMENT ON COLUMN public.subject.serving_model IS 'how step times become latencies [none]';
 COMMENT ON COLUMN public.subject.serving_cost_ms IS 'fixed cost of delivery [ms]';
-COMMENT ON COLUMN public.subject.shortest_length IS 'shortest request of the client; NULL: not read [share of nominal]';
+COMMENT ON COLUMN public.subject.shortest_length IS 'shortest request of the client, of its nominal length; NULL: not read [ratio]';
 COMMENT ON COLUMN public.subject.prompts_per_user IS 'requests each user sends; NULL: not read [requests]';
 COMMENT ON COLUMN public.subject.poll_steps IS 'steps between looks for new requests; NULL: not read [steps]';
 COMMENT ON COLUMN public.subject.seats IS 'requests a replica decodes at once; NULL: no bound or not read [requests]';
