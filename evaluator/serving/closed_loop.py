@@ -6,6 +6,7 @@ Source: the scheduler study in docs/explanation/serving-models.md. Not here: who
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import fsum
 
 import numpy as np
@@ -43,17 +44,23 @@ class ClosedLoop:
     @property
     def steps(self) -> int:
         """Steps of a request of mean output."""
-        return self.steps_of(self.output_length)
-
-    def steps_of(self, output_length: float) -> int:
-        """Steps of a request: its prompt's last one, and as many decodes as its other tokens take."""
-        return max(1, 1 + round((output_length - 1) / self.tokens_per_step))
+        return steps_of(self.output_length, self.tokens_per_step)
 
     def kinds(self, table: StepTable) -> tuple[RequestKind, ...]:
         """The kinds of a table's requests, outputs counted in steps."""
-        return tuple(replace(kind, output_length=self.steps_of(kind.output_length)) for kind in table.kinds) or (
-            RequestKind(new_tokens=table.input_length, output_length=self.steps),
-        )
+        if table.kinds:
+            return _in_steps(table.kinds, self.tokens_per_step)
+        return (RequestKind(new_tokens=table.input_length, output_length=self.steps),)
+
+
+def steps_of(output_length: float, tokens_per_step: float) -> int:
+    """Steps of a request: its prompt's last one, and as many decodes as its other tokens take."""
+    return max(1, 1 + round((output_length - 1) / tokens_per_step))
+
+
+@lru_cache(maxsize=16)
+def _in_steps(kinds: tuple[RequestKind, ...], tokens_per_step: float) -> tuple[RequestKind, ...]:
+    return tuple(replace(kind, output_length=steps_of(kind.output_length, tokens_per_step)) for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
