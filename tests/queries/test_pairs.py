@@ -172,9 +172,7 @@ def brute(rows, asked):
     for row in rows:
         if row["phase"] == "decode":
             plans.setdefault((row["scenario"], row["batch_size"] if asked.all_pairs else 0), []).append(row)
-    decodes = sorted(
-        plans.items(), key=lambda item: (-max(row["decode_minus_one_qps"] for row in item[1]), item[0])
-    )
+    decodes = sorted(plans.items(), key=lambda item: (-max(row["decode_minus_one_qps"] for row in item[1]), item[0]))
     # Prefill plans whose lone prompt misses the limit take no rank in the SQL; the order of the others stays.
     found = []
     for place, p in enumerate(prefills):
