@@ -71,7 +71,7 @@ SHARED_PARAMETERS = {
     "rules": (
         _parameter("reserved_gib", "DOUBLE", "GiB", "never NULL"),
         _parameter("kv_charge", "VARCHAR", "none", "never NULL: full or mean"),
-        _parameter("tpot_rule", "VARCHAR", "none", "never NULL: inclusive or exclusive"),
+        _parameter("tpot_rule", "VARCHAR", "none", "each serving model's own: exclusive under engines, else inclusive"),
         _parameter("prefill_qps_rule", "VARCHAR", "none", "never NULL: capacity or ttft"),
         _parameter("decode_qps_rule", "VARCHAR", "none", "never NULL: minus-one or full"),
         _parameter("throughput_rule", "VARCHAR", "none", "never NULL: once or twice"),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from queries.library import report
+from queries.question import FORMULAS
 from store.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,13 +19,12 @@ if TYPE_CHECKING:
     from queries.expected_error import ExpectedError
     from queries.question import Answer, Question
 
-FORMULAS = ("waves", "seed002")  # serving models that are no engine: their pairs follow the seeds' rule
 # What stands for the rate of each side: its throughput, and of a decode instance the time per token.
 _ERRORS = {"aggregated": "output_tokens_per_s", "decode": "tpot_exclusive_ms"}
 
 
 def by_engine(serving_models: Collection[str]) -> bool:
-    """Whether an engine is among the serving models."""
+    """Whether an engine is among the serving models; pairs of formulas follow the seeds' rule."""
     return any(model not in FORMULAS for model in serving_models)
 
 

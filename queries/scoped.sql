@@ -10,6 +10,10 @@ FROM probe
 JOIN scope ON probe.scenario_id = scope.scenario_id
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 
+-- The TPOT of a row where none is asked for: what an engine's clients report, or the seeds' under formulas.
+CREATE OR REPLACE TEMP MACRO own_tpot(serving_model) AS
+    CASE WHEN serving_model IN ('waves', 'seed002') THEN 'inclusive' ELSE 'exclusive' END;
+
 -- Every probe of a phase with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
 CREATE OR REPLACE TEMP MACRO judged(
@@ -19,8 +23,10 @@ SELECT
     *,
     device_memory_bytes - weight_bytes - activation_bytes - (reserved_gib::DOUBLE * 1073741824)::BIGINT
         - CASE kv_charge WHEN 'mean' THEN kv_cache_mean_bytes ELSE kv_cache_bytes END AS memory_free_bytes,
-    CASE tpot_rule WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
-    CASE tpot_rule WHEN 'exclusive' THEN tpot_exclusive_bound_ms ELSE tpot_inclusive_bound_ms END AS tpot_bound_ms,
+    CASE coalesce(tpot_rule, own_tpot(serving_model)) WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
+    CASE coalesce(tpot_rule, own_tpot(serving_model))
+        WHEN 'exclusive' THEN tpot_exclusive_bound_ms ELSE tpot_inclusive_bound_ms
+    END AS tpot_bound_ms,
     CASE phase
         WHEN 'prefill' THEN CASE prefill_qps_rule WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
         WHEN 'decode' THEN CASE decode_qps_rule WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
@@ -32,7 +38,7 @@ SELECT
         ELSE CASE throughput_rule WHEN 'twice' THEN output_tokens_per_s_twice ELSE output_tokens_per_s END
     END AS rate,
     CASE phase WHEN 'prefill' THEN ttft_ms WHEN 'decode' THEN tpot_exclusive_ms ELSE e2e_ms END AS latency_ms,
-    -- Rows of an engine are paired as it serves (paired.sql), others by the seeds' rule. Version 1 lacks service times.
+    -- Rows of an engine are paired as it serves (queries/paired.sql), others by the seeds' rule. Version 1 lacks a prompt's service.
     serving_model NOT IN ('waves', 'seed002') AND formula_version > 1 AS by_engine
 FROM scoped
 WHERE phase = wanted_phase;
@@ -44,8 +50,8 @@ CREATE OR REPLACE TEMP MACRO admitted(
 ) AS TABLE
 SELECT
     question_group, scenario_id, scenario, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp, num_devices,
-    batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, e2e_ms, decode_step_ms, tokens_per_s_per_user,
-    tpot_exclusive_bound_ms, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
+    batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, tpot_exclusive_bound_ms, e2e_ms, decode_step_ms,
+    tokens_per_s_per_user, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
 FROM judged(wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
 WHERE memory_free_bytes >= 0
     AND qps > 0

@@ -6,10 +6,12 @@ Source: the scheduler study in docs/explanation/serving-models.md. Not here: who
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import fsum
 
 import numpy as np
 
+from evaluator.arithmetic import dot
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.request_kinds import RequestKind, weights_of
 from evaluator.serving.schedule import Rules, Schedule, schedule_of
@@ -42,17 +44,23 @@ class ClosedLoop:
     @property
     def steps(self) -> int:
         """Steps of a request of mean output."""
-        return self.steps_of(self.output_length)
-
-    def steps_of(self, output_length: float) -> int:
-        """Steps of a request: its prompt's last one, and as many decodes as its other tokens take."""
-        return max(1, 1 + round((output_length - 1) / self.tokens_per_step))
+        return steps_of(self.output_length, self.tokens_per_step)
 
     def kinds(self, table: StepTable) -> tuple[RequestKind, ...]:
         """The kinds of a table's requests, outputs counted in steps."""
-        return tuple(replace(kind, output_length=self.steps_of(kind.output_length)) for kind in table.kinds) or (
-            RequestKind(new_tokens=table.input_length, output_length=self.steps),
-        )
+        if table.kinds:
+            return _in_steps(table.kinds, self.tokens_per_step)
+        return (RequestKind(new_tokens=table.input_length, output_length=self.steps),)
+
+
+def steps_of(output_length: float, tokens_per_step: float) -> int:
+    """Steps of a request: its prompt's last one, and as many decodes as its other tokens take."""
+    return max(1, 1 + round((output_length - 1) / tokens_per_step))
+
+
+@lru_cache(maxsize=16)
+def _in_steps(kinds: tuple[RequestKind, ...], tokens_per_step: float) -> tuple[RequestKind, ...]:
+    return tuple(replace(kind, output_length=steps_of(kind.output_length, tokens_per_step)) for kind in kinds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,15 +158,10 @@ def priced(schedule: Schedule, table: StepTable, engine: EngineProfile) -> Float
     )
     nodes, most = schedule.linear_prefill.shape[1], schedule.decode_linear.shape[1]
     linear = table.linear_nodes(nodes)
-    prefill = _sums(schedule.linear_prefill, linear) + _sums(schedule.attention, table.attention)
-    decode = _sums(schedule.linear_decode, linear) + _sums(schedule.decode_linear, table.decode_linear[:most])
+    prefill = dot(schedule.linear_prefill, linear) + dot(schedule.attention, table.attention)
+    decode = dot(schedule.linear_decode, linear) + dot(schedule.decode_linear, table.decode_linear[:most])
     return np.asarray(
         host
         + slow * (prefill + schedule.own_prefill * table.decode_own[0])
-        + fast * (decode + _sums(schedule.own_decode, table.decode_own[:most]))
+        + fast * (decode + dot(schedule.own_decode, table.decode_own[:most]))
     )
-
-
-def _sums(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Weighted sums, added up in the same order by every processor: a matrix product is not."""
-    return np.asarray((weights * values).sum(axis=1))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arithmetic import dot
 from evaluator.serving.engines import Admission
 from evaluator.serving.request_kinds import RequestKind, Requests, requests_of
 from evaluator.sums import FloatArray
@@ -74,44 +75,12 @@ class Schedule:
 
 @lru_cache(maxsize=2048)
 def schedule_of(rules: Rules) -> Schedule:
-    """Play the loop of `rules`, and count. Means of several plays are those of all their requests."""
-    count, repeats = rules.requests, rules.repeats
-    asked = requests_of(rules.kinds, rules.shortest, count * repeats)
-    plays = [_played(rules, _part(asked, slice(first, first + count))) for first in range(0, count * repeats, count)]
-    return plays[0] if repeats == 1 else _mean(plays)
-
-
-def _part(asked: Requests, part: slice) -> Requests:
-    return Requests(kind=asked.kind[part], new_tokens=asked.new_tokens[part], output_length=asked.output_length[part])
-
-
-def _played(rules: Rules, asked: Requests) -> Schedule:
+    """Play the loop of `rules`, and count."""
+    asked = requests_of(rules.kinds, rules.shortest, rules.requests * rules.repeats)
     ends = np.cumsum(asked.new_tokens)
     play = _Play(rules, ends, asked.output_length)
-    if rules.admission == "prefill_first":
-        play.prefill_first()
-    else:
-        play.mixed()
+    play.run()
     return _counted(rules, asked, ends, np.asarray(play.steps, dtype=np.int64).reshape(-1, 4))
-
-
-def _mean(plays: list[Schedule]) -> Schedule:
-    """The mean of equally many requests each; tables may reach further in one play than in another."""
-    return Schedule(
-        output_tokens=round(sum(one.output_tokens for one in plays) / len(plays)),
-        **{
-            item.name: _added([getattr(one, item.name) for one in plays]) / len(plays)
-            for item in fields(Schedule)
-            if item.name != "output_tokens"
-        },
-    )
-
-
-def _added(arrays: list[FloatArray]) -> FloatArray:
-    total = np.zeros((*arrays[0].shape[:-1], max(one.shape[-1] for one in arrays)))
-    for one in arrays:
-        total[..., : one.shape[-1]] += one
-    return total
 
 
 class _Play:
@@ -120,14 +89,24 @@ class _Play:
     number after). `last_tokens` is a calendar: how many requests end in which step; `busy` marks its steps."""
 
     def __init__(self, rules: Rules, ends: Integers, outputs: Integers) -> None:
-        self.rules, self.count, self.outputs, self.longest = rules, rules.requests, outputs.tolist(), int(outputs.max())
+        self.rules, self.outputs, self.longest = rules, outputs.tolist(), int(outputs.max())
         self.alike = int(outputs.min()) == self.longest
         self.ends = [0, *ends.tolist()]  # of the prompts of the first n requests
         self.steps: list[int] = []
         self.step = self.position = self.begun = self.active = 0
-        self.seated = min(_served(rules), self.count)
+        self.seated = self.last = 0  # `last` requests are asked by the end of this run
         self.last_tokens: defaultdict[int, int] = defaultdict(int)
         self.busy = bytearray()
+
+    def run(self) -> None:
+        """The loop as often as its rules say, each time from the start with the requests that follow."""
+        for first in range(0, len(self.outputs), self.rules.requests):
+            self.last = first + self.rules.requests
+            self.seated = min(first + _served(self.rules), self.last)
+            if self.rules.admission == "prefill_first":
+                self.prefill_first()
+            else:
+                self.mixed()
 
     def prefill_first(self) -> None:
         """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps, or when idle."""
@@ -162,7 +141,7 @@ class _Play:
     def _start(self) -> None:
         """The first tokens of requests are out."""
         first, base = self.begun, self.step - 1
-        self.begun = bisect_right(self.ends, self.position, lo=first) - 1
+        self.begun = bisect_right(self.ends, self.position, first + 1, self.seated + 1) - 1
         self.active += self.begun - first
         room = base + self.longest + 1 - len(self.busy)
         if room > 0:
@@ -193,7 +172,7 @@ class _Play:
         ended = self.last_tokens.pop(self.step)
         self.busy[self.step] = 0
         self.active -= ended
-        self.seated = min(self.seated + ended, self.count)
+        self.seated = min(self.seated + ended, self.last)
 
 
 def _served(rules: Rules) -> int:
@@ -219,15 +198,15 @@ def _counted(rules: Rules, asked: Requests, ends: Integers, steps: Integers) -> 
     return Schedule(
         steps=host.sum(axis=1),
         prompt_steps=mixed.sum(axis=1),
-        decodes=(host * decodes).sum(axis=1),
-        prompts=(weights * prompts).sum(axis=1),
+        decodes=dot(host, decodes),
+        prompts=dot(weights, prompts),
         linear_prefill=_on_nodes(mixed * share, nodes),
         linear_decode=_on_nodes(mixed * (1.0 - share), nodes),
         attention=_attention(rules, asked.kind, pieces, mixed),
         decode_linear=_by_number(host[:, tail], decodes[tail], largest),
         own_decode=_by_number(host * (decodes > 0), decodes, largest),
         own_prefill=(weights * (decodes == 0)).sum(axis=1),
-        output_tokens=int(asked.output_length.sum()),
+        output_tokens=round(int(asked.output_length.sum()) / rules.repeats),
     )
 
 
@@ -252,15 +231,17 @@ def _first_tokens(positions: Integers, ends: Integers) -> Integers:
 def _weights(rules: Rules, outputs: Integers, begun: Integers, numbers: Integers) -> FloatArray:
     """[TTFT, TPOT, makespan, decode] x step: requests that wait in it; that decode in it, each one over its O - 1; 1;
     and all that decode over all decodes."""
-    count, users, steps = rules.requests, min(rules.users, rules.requests), numbers.size
+    count, users, steps = outputs.size, min(rules.users, rules.requests), numbers.size
     ended = np.maximum(begun, np.searchsorted(numbers, numbers[begun] + outputs - 1))
-    arrived = np.full(count, -1, dtype=np.int64)
-    arrived[users:] = np.sort(ended)[: count - users]
+    runs = np.sort(ended.reshape(rules.repeats, rules.requests), axis=1)
+    arrived = np.full(runs.shape, -1, dtype=np.int64)
+    arrived[1:, :users] = runs[:-1, -1:]  # a run begins when the one before it has ended
+    arrived[:, users:] = runs[:, : rules.requests - users]
     later = outputs - 1
     rows = [
-        _during(arrived, begun, np.full(count, 1.0 / count), steps),
+        _during(arrived.ravel(), begun, np.full(count, 1.0 / count), steps),
         _during(begun, ended, (later > 0) / (max(int((later > 0).sum()), 1) * np.maximum(later, 1)), steps),
-        np.ones(steps),
+        np.full(steps, 1.0 / rules.repeats),
     ]
     if not rules.alike:
         rows.append(_during(begun, ended, np.full(count, 1.0 / max(int(later.sum()), 1)), steps))
@@ -285,7 +266,8 @@ class _Pieces:
 
 def _pieces(positions: Integers, tokens: Integers, ends: Integers) -> _Pieces:
     """Cut the line of prompt tokens where a step ends or a prompt does."""
-    until = np.unique(np.concatenate((positions, ends)))
+    until = np.sort(np.concatenate((positions, ends)))
+    until = until[np.diff(until, prepend=0) > 0]
     since = np.concatenate(([0], until[:-1]))
     request = np.searchsorted(ends, until)
     before = ends[request] - tokens[request]

@@ -34,7 +34,7 @@ decodes AS (
     SELECT *, max(qps) OVER () AS most_qps
     FROM engine_decodes(
         $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $tpot_limit_ms,
-        $e2e_limit_ms, $min_user_rate, NULL, NULL, $decode_degradation
+        $min_user_rate, NULL, NULL, $decode_degradation
     )
     WHERE scenario = $decode_scenario
 ),
@@ -59,7 +59,8 @@ held AS (
     CROSS JOIN decodes AS d
     WHERE pair_holds(
         decode_instances * d.qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms,
-        prefill_instances * servers_each, first_share, ttft_most_ms, e2e_most_ms
+        prefill_instances * servers_each, first_share, $ttft_limit_ms / ttft_ratio,
+        pair_e2e_limit_ms($e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
     )
     QUALIFY row_number() OVER (
         PARTITION BY prefill_instances, decode_instances ORDER BY d.qps DESC, d.batch_size
