@@ -29,6 +29,7 @@ docs: $(INSTALLED)
 	$(BIN)/python -m queries.dictionary docs/reference/schema.md
 	$(BIN)/python -m queries.reference docs/reference/queries.md
 	$(BIN)/python -m queries.ledger_page docs/reference/expected-errors.md
+	$(BIN)/python tests/readme_screen.py README.md
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV); the first time takes a few minutes" >&2

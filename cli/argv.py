@@ -10,6 +10,9 @@ from typing import Literal
 Kind = Literal["number", "text"]
 
 LIST_OPTIONS: Mapping[str, Kind] = {
+    "--num-devices": "number",
+    "--prefill-devices-per-instance": "number",
+    "--decode-devices-per-instance": "number",
     "--tp-sizes": "number",
     "--pp-sizes": "number",
     "--dp-sizes": "number",

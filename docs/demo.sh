@@ -7,6 +7,6 @@ say() {
     "$@"
 }
 
-say sweepdb evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500 --compile
-say sweepdb query best --tpot-limits 50
-say sweepdb query best --ttft-limits 2000 --tpot-limits 30
+say sweepdb evaluate Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500
+say sweepdb query best --tpot-limits 30
+say sweepdb query best --ttft-limits 1000 --tpot-limits 20

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+IN_NO_KEY = "in_no_key"  # metadata of a field that canonical texts leave out
+
 
 def canonical(record: object) -> str:
     """Canonical JSON of a frozen record (or of plain lists, mappings and scalars): sorted keys, no spaces."""
@@ -22,7 +24,8 @@ def content_key(record: object) -> str:
 def _plain(value: object) -> Any:  # noqa: ANN401  JSON values have no narrower type
     if is_dataclass(value) and not isinstance(value, type):
         # The class name tells apart records that would otherwise look alike (two kinds of attention).
-        return {"": type(value).__name__, **{item.name: _plain(getattr(value, item.name)) for item in fields(value)}}
+        said = [item for item in fields(value) if not item.metadata.get(IN_NO_KEY)]
+        return {"": type(value).__name__, **{item.name: _plain(getattr(value, item.name)) for item in said}}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

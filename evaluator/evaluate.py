@@ -16,7 +16,7 @@ from evaluator.capture.request import CaptureRequest
 from evaluator.cost import KINDS, CostModel
 from evaluator.cost.theoretical import TheoreticalCost
 from evaluator.device import DeviceProfile
-from evaluator.formats import linear_format
+from evaluator.formats import linear_format, slow_formats
 from evaluator.launch import Routing
 from evaluator.memory import transfer_bytes
 from evaluator.occupancy import kv_cache_bits, memory_bytes
@@ -94,6 +94,7 @@ def assumptions_of(
     sets = [operators[trace] for trace in traces_of(scenario.phase)]
     said = [f"not priced, no formula: {name}" for one in sets for name in one.unmodelled]
     said += serving_model_of(scenario).said(scenario)
+    said += slow_formats(scenario.device, scenario.precision, scenario.convention)
     if isinstance(model, TheoreticalCost):
         dtypes = {one.matrix_dtype for chosen in sets for one in chosen.operators if not one.matrix_flops.is_zero}
         said += [model.said_of(dtype) for dtype in sorted(dtypes)]

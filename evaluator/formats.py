@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from evaluator.device import DeviceProfile
 from evaluator.precision import Format, Precision
 from store.errors import InputError
 
@@ -90,6 +91,22 @@ def linear_format(name: str, *, mxfp4_group_size: int = 32, convention: Conventi
     if convention == "upstream" and key in {"FP8", "W8A16_STATIC", "W8A16_DYNAMIC"}:
         form = replace(_FORMATS["W8A8_DYNAMIC"], name=form.name)
     return form
+
+
+def slow_formats(device: DeviceProfile, precision: Precision, convention: Convention) -> tuple[str, ...]:
+    """A sentence for each format that this device computes more slowly than 16 bits, which nobody would choose.
+
+    gb300: int8 at 165 TFLOP/s and bf16 at 2,500, so that products of W8A8 take fifteen times those of BF16."""
+    rates = dict(device.matrix_flops_per_s)
+    wide = rates.get("fp16") or rates.get("bf16") or 0.0  # one rate for both: the cost models run them alike
+    names = dict.fromkeys((precision.linear, precision.experts or precision.linear))
+    forms = [linear_format(name, mxfp4_group_size=precision.mxfp4_group_size, convention=convention) for name in names]
+    return tuple(
+        f"{device.name} computes {form.compute} at {rates[form.compute] / 1e12:,.0f} TFLOP/s, below its"
+        f" {wide / 1e12:,.0f} in 16 bits: {form.name} is slow there"
+        for form in forms
+        if form.activation_bits < 16 and rates.get(form.compute, wide) < wide
+    )
 
 
 def check_precision(precision: Precision) -> Precision:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 from evaluator.canonical import canonical, content_key
 from evaluator.device import DeviceProfile
 from evaluator.launch import Launch
+from evaluator.launchable import launchable_by
 from evaluator.model import ModelSpec
 from evaluator.parameters import parameter_count
 from evaluator.plan import Plan
@@ -174,6 +175,7 @@ class RecordBuilder:
             status=status,
             reason=reason,
             assumptions=assumptions,
+            launchable_by="" if status == "illegal" else ",".join(launchable_by(scenario.model, scenario.plan)),
         )
 
     def _subject(self, model_name: str, scenario: Scenario) -> SubjectRecord:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from evaluator.canonical import IN_NO_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +83,8 @@ class ModelSpec:
     native_linear: str = "BF16"  # precision the published weights come in, for linears
     native_experts: str = "BF16"  # the same, for experts
     max_positions: int | None = None
+    # The same, for the KV cache. It came after the first stores and decides no number: no key has it.
+    native_kv_cache: str = field(default="DISABLED", metadata={IN_NO_KEY: True})
 
     @property
     def routed(self) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from evaluator.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
-from evaluator.native_formats import native_formats
+from evaluator.native_formats import native_formats, native_kv_cache
 from store.errors import InputError
 
 Config = Mapping[str, Any]
@@ -119,6 +119,7 @@ def _spec(reader: _Reader, layers: list[LayerGroup], **options: Any) -> ModelSpe
         layers=tuple(group for group in layers if group.count),
         native_linear=linear,
         native_experts=experts,
+        native_kv_cache=native_kv_cache(reader.config.get("quantization_config")),
         max_positions=maximum if isinstance(maximum, int) else None,
         **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), **options},
     )

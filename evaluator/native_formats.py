@@ -44,6 +44,16 @@ def native_formats(quantisation: object) -> tuple[str, str]:
     return _modelopt(quantisation) if quantisation.get("quant_algo") else ("BF16", "BF16")
 
 
+def native_kv_cache(quantisation: object) -> str:
+    """Format of the KV cache that weights with this quantization_config ask for; DISABLED (16 bits) where none is."""
+    if not isinstance(quantisation, Mapping):
+        return "DISABLED"
+    scheme = quantisation.get("kv_cache_scheme")  # compressed-tensors
+    if isinstance(scheme, Mapping):
+        return f"{'FP' if scheme.get('type') == 'float' else 'INT'}{scheme.get('num_bits')}"
+    return str(quantisation.get("kv_cache_quant_algo") or "DISABLED").upper()  # ModelOpt
+
+
 def _modelopt(quantisation: Mapping[str, Any]) -> tuple[str, str]:
     """(linears, experts) of a quantization section without groups: one algorithm, or one a layer."""
     layers = quantisation.get("quantized_layers")

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from evaluator.launchable import launchable_by, smaller_servers
 from evaluator.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
 from evaluator.plan import Plan
 from store.errors import InputError
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
+SearchRule = Literal["launchable", "every", "tp"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanSearch:
-    """Which sizes to look at. `every` takes each legal plan; `tp` is seed 001's rule (S23): dimensions that are not
-    given stay at tp = ep = devices and moe_dp = 1, and tp alone is searched when nothing is given."""
+    """Which sizes to look at. `every` takes each legal plan, `launchable` those that `engine` can launch as one server;
+    `tp` is seed 001's rule (S23): dimensions that are not given stay at tp = ep = devices and moe_dp = 1, and tp alone
+    is searched when nothing is given."""
 
-    rule: Literal["every", "tp"] = "every"
+    rule: SearchRule = "every"
+    engine: str | None = None  # whose rule `launchable` follows; None: no engine, and every legal plan
     tp_sizes: Sizes = None
     pp_sizes: Sizes = None
     dp_sizes: Sizes = None
@@ -35,8 +39,28 @@ class PlanChoice:
     illegal: str | None = None
 
 
+def choices_of_sizes(
+    model: ModelSpec, instance_sizes: Sequence[int], search: PlanSearch
+) -> tuple[tuple[int, PlanChoice], ...]:
+    """(devices, plan) of every instance size. A plan that only repeats a smaller one of the same search is left out,
+    and so is one that is illegal at this size because it is a plan of another."""
+    sizes, found = sorted(set(instance_sizes)), set[Plan]()
+    kept: list[tuple[int, PlanChoice]] = []
+    for size in sizes:
+        for choice in plan_choices(model, size, search):
+            if choice.illegal is not None:
+                if choice.plan.num_devices == size or choice.plan.num_devices not in sizes:
+                    kept.append((size, choice))
+            elif found.isdisjoint(smaller_servers(choice.plan)):
+                kept.append((size, choice))
+                found.add(choice.plan)
+    return tuple(kept)
+
+
 def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tuple[PlanChoice, ...]:
-    """Every plan that the search asks for. Illegal ones are left out unless one of their sizes was named."""
+    """Every plan that the search asks for. Illegal ones are left out unless one of their sizes was named.
+
+    Where the engine can launch none of the legal plans of these sizes, all of them are taken."""
     if num_devices < 1:
         raise InputError(f"--num-devices must be at least 1, not {num_devices}")
     for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"):
@@ -48,7 +72,15 @@ def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tupl
         reason = illegality(model, plan, num_devices)
         if reason is None or named:
             choices.setdefault(plan, PlanChoice(plan=plan, illegal=reason))
+    if search.rule == "launchable" and (can := launchable_plans(model, choices, search.engine)):
+        choices = {plan: choice for plan, choice in choices.items() if choice.illegal is not None or plan in can}
     return tuple(choices[plan] for plan in sorted(choices))
+
+
+def launchable_plans(model: ModelSpec, choices: Mapping[Plan, PlanChoice], engine: str | None) -> frozenset[Plan]:
+    """Legal plans that an engine can launch as one server; none where there is no engine to ask."""
+    legal = (choice.plan for choice in choices.values() if choice.illegal is None)
+    return frozenset(plan for plan in legal if engine in launchable_by(model, plan))
 
 
 def illegality(model: ModelSpec, plan: Plan, num_devices: int) -> str | None:
@@ -99,6 +131,11 @@ def powers_of_two(largest: int) -> tuple[int, ...]:
     return tuple(1 << exponent for exponent in range(largest.bit_length()))
 
 
+def _splits(group: int) -> tuple[int, ...]:
+    """Powers of two up to a group of devices, and the group itself: engines split experts over all of it."""
+    return tuple(sorted({*powers_of_two(group), group}))
+
+
 def _listed(sizes: Sizes, devices: int, fallback: Sequence[int]) -> Sequence[int]:
     if sizes is None:
         return fallback
@@ -107,7 +144,7 @@ def _listed(sizes: Sizes, devices: int, fallback: Sequence[int]) -> Sequence[int
 
 def _candidates(model: ModelSpec, devices: int, search: PlanSearch) -> Iterator[tuple[Plan, bool]]:
     """Plans with whether one of their sizes was named."""
-    every = search.rule == "every"
+    every = search.rule != "tp"
     nothing = all(sizes is None for sizes in (search.tp_sizes, search.ep_sizes, search.moe_dp_sizes, search.dp_sizes))
     powers = powers_of_two(devices)
     tps = _listed(search.tp_sizes, devices, powers if every or nothing else (devices,))
@@ -147,8 +184,8 @@ def _expert_splits(
         yield 1, 1, 1
         return
     group = attention.tp * attention.dp
-    every = search.rule == "every"
-    eps = _listed(search.ep_sizes, devices, powers_of_two(group) if every else (group,))
+    every = search.rule != "tp"
+    eps = _listed(search.ep_sizes, devices, _splits(group) if every else (group,))
     for ep in eps:
         for moe_tp in _moe_tp_sizes(group, ep, search):
             for moe_dp in _moe_dp_sizes(group, ep, moe_tp, search):
@@ -159,8 +196,8 @@ def _expert_splits(
 def _moe_tp_sizes(group: int, ep: int, search: PlanSearch) -> Sequence[int]:
     if search.moe_tp_sizes is not None:
         return search.moe_tp_sizes or powers_of_two(group)
-    if search.rule == "every" and search.moe_dp_sizes is None:
-        return [size for size in powers_of_two(group) if group % (ep * size) == 0]
+    if search.rule != "tp" and search.moe_dp_sizes is None:
+        return [size for size in _splits(group) if group % (ep * size) == 0]
     return (0,)  # whatever ep and moe_dp leave
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from evaluator.device import DeviceProfile
 from evaluator.launch import Client, Launch, Routing
 from evaluator.model import ModelSpec
-from evaluator.plans import PlanSearch, plan_choices
+from evaluator.plans import PlanSearch, choices_of_sizes
 from evaluator.precision import Precision
 from evaluator.profiles.load import check_device_count
 from evaluator.scenario import Convention, Phase, Scenario, default_routing
@@ -16,6 +16,7 @@ from evaluator.serving.engines import EngineProfile
 from evaluator.workload import Workload
 from store.errors import InputError
 
+Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at
 PHASES: tuple[Phase, ...] = ("prefill", "decode", "aggregated")
 
 
@@ -31,16 +32,17 @@ class NamedModel:
 class SweepRequest:
     """The product of models, devices, workloads and precisions, over every plan the search offers, in every phase.
 
-    Devices of a prefill and of a decode instance default to `num_devices`; without `num_devices` there is no aggregated
-    phase. `batch_range` is (smallest, largest) batch size; None takes every size worth storing."""
+    With several instance sizes, a plan that only repeats a smaller server is evaluated once, as that server. Devices of
+    a prefill and of a decode instance default to `num_devices`; without `num_devices` there is no aggregated phase.
+    `batch_range` is (smallest, largest) batch size; None takes every size worth storing."""
 
     models: tuple[NamedModel, ...]
     devices: tuple[DeviceProfile, ...]
     workloads: tuple[Workload, ...]
     precisions: tuple[Precision, ...]
-    num_devices: int | None = 1
-    prefill_devices: int | None = None
-    decode_devices: int | None = None
+    num_devices: Instances = 1
+    prefill_devices: Instances = None
+    decode_devices: Instances = None
     phases: tuple[Phase, ...] = PHASES
     convention: Convention = "physical"
     search: PlanSearch = field(default_factory=PlanSearch)
@@ -52,10 +54,13 @@ class SweepRequest:
     launch: Launch = field(default_factory=Launch)
     routing: Routing | None = None  # None: as the serving model usually assumes
 
-    def devices_of(self, phase: Phase) -> int | None:
-        """Devices of one instance of this phase; None where the request has none."""
+    def instance_sizes(self, phase: Phase) -> tuple[int, ...]:
+        """Devices of one instance of this phase, each size once; none where the request has no such instance."""
         own = {"prefill": self.prefill_devices, "decode": self.decode_devices, "aggregated": None}[phase]
-        return own if own is not None else self.num_devices
+        chosen = own if own is not None else self.num_devices
+        if chosen is None or isinstance(chosen, int):
+            return () if chosen is None else (chosen,)
+        return tuple(dict.fromkeys(chosen))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +69,7 @@ class PlannedScenario:
 
     model_name: str
     scenario: Scenario
+    batch_range: tuple[int, int | None] = (1, None)
     illegal: str | None = None
 
 
@@ -75,19 +81,29 @@ def check_request(request: SweepRequest) -> None:
     if not (0 <= request.serving_cost_ms < 1e9):
         raise InputError(f"--serving-cost must be at least 0 ms, not {request.serving_cost_ms:g}")
     for phase in request.phases:
-        count = request.devices_of(phase)
-        if count is None and phase != "aggregated":
+        sizes = request.instance_sizes(phase)
+        if not sizes and phase != "aggregated":
             raise InputError(f"the {phase} phase needs --num-devices or --{phase}-devices-per-instance")
-        for device in request.devices:
-            if count is not None:
-                if count < 1:
-                    raise InputError(f"an instance needs at least 1 device, not {count}")
+        for count in sizes:
+            if count < 1:
+                raise InputError(f"an instance needs at least 1 device, not {count}")
+            for device in request.devices:
                 check_device_count(device, count)
 
 
-def planned_scenarios(request: SweepRequest) -> Iterator[PlannedScenario]:
-    """Every scenario of the request, plans of one model, device and workload together."""
-    check_request(request)
+def parts_of(request: SweepRequest | Sequence[SweepRequest]) -> tuple[SweepRequest, ...]:
+    """The products that one sweep evaluates: a request, or several where one product cannot say what is asked."""
+    return (request,) if isinstance(request, SweepRequest) else tuple(request)
+
+
+def planned_scenarios(request: SweepRequest | Sequence[SweepRequest]) -> Iterator[PlannedScenario]:
+    """Every scenario of a request or of several, plans of one model, device and workload together."""
+    for part in parts_of(request):
+        check_request(part)
+        yield from _scenarios(part)
+
+
+def _scenarios(request: SweepRequest) -> Iterator[PlannedScenario]:
     for model in request.models:
         for device in request.devices:
             for precision in request.precisions:
@@ -104,10 +120,7 @@ def _phase_scenarios(  # noqa: PLR0917  one of each dimension
     workload: Workload,
     phase: Phase,
 ) -> Iterator[PlannedScenario]:
-    count = request.devices_of(phase)
-    if count is None:
-        return
-    for choice in plan_choices(model.spec, count, request.search):
+    for _, choice in choices_of_sizes(model.spec, request.instance_sizes(phase), request.search):
         scenario = Scenario(
             model=model.spec,
             device=device,
@@ -126,12 +139,23 @@ def _phase_scenarios(  # noqa: PLR0917  one of each dimension
             scenario = replace(scenario, routing=default_routing(scenario))
         else:
             scenario = replace(scenario, routing=request.routing)
-        yield PlannedScenario(model_name=model.name, scenario=scenario, illegal=choice.illegal)
+        yield PlannedScenario(
+            model_name=model.name, scenario=scenario, batch_range=request.batch_range, illegal=choice.illegal
+        )
 
 
-def request_arguments(request: SweepRequest) -> dict[str, object]:
-    """The request as plain values, every default written out, for the sweep's record."""
-    search: dict[str, object] = {"rule": request.search.rule}
+def request_arguments(request: SweepRequest | Sequence[SweepRequest]) -> dict[str, object]:
+    """The request as plain values, every default written out, for the sweep's record; of several, each as a part."""
+    parts = [_arguments(part) for part in parts_of(request)]
+    if len(parts) == 1:
+        return parts[0]
+    names = {"models": [model.name for part in parts_of(request) for model in part.models],
+             "devices": [device.name for part in parts_of(request) for device in part.devices]}  # fmt: skip
+    return {**{key: list(dict.fromkeys(named)) for key, named in names.items()}, "parts": parts}
+
+
+def _arguments(request: SweepRequest) -> dict[str, object]:
+    search: dict[str, object] = {"rule": request.search.rule, "engine": request.search.engine}
     for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"):
         sizes = getattr(request.search, f"{name}_sizes")
         search[f"{name}_sizes"] = None if sizes is None else list(sizes)

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evaluator.arithmetic import dot
+
 FloatArray = NDArray[np.float64]
 
 
@@ -102,12 +104,13 @@ def repeated(sums: BatchSums, requests: ArrayLike) -> BatchSums:
 def composed(samples: ArrayLike, sums: BatchSums) -> BatchSums:
     """Batches that hold `samples[i, j]` requests of kind j (columns of `sums`)."""
     counts = np.asarray(samples, dtype=np.float64)
+
     return BatchSums(
-        tokens=counts @ sums.tokens,
-        sequences=counts @ sums.sequences,
-        pairs=counts @ sums.pairs,
-        keys=counts @ sums.keys,
-        windows=tuple((width, counts @ pairs, counts @ keys) for width, pairs, keys in sums.windows),
+        tokens=dot(counts, sums.tokens),
+        sequences=dot(counts, sums.sequences),
+        pairs=dot(counts, sums.pairs),
+        keys=dot(counts, sums.keys),
+        windows=tuple((width, dot(counts, pairs), dot(counts, keys)) for width, pairs, keys in sums.windows),
     )
 
 

@@ -104,13 +104,14 @@ def program_version() -> str:
 
 def run_sweep(
     store: Store,
-    request: SweepRequest,
+    request: SweepRequest | Sequence[SweepRequest],
     *,
     label: str | None = None,
     jobs: int = 1,
     on_progress: Callable[[Progress], None] = lambda _: None,
 ) -> SweepReport:
-    """Evaluate and store what the store lacks of `request`. ^C keeps what is acknowledged and marks the sweep."""
+    """Evaluate and store, as one sweep, what the store lacks of a request or of several. ^C keeps what is
+    acknowledged and marks the sweep."""
     planned = list(planned_scenarios(request))
     if not planned:
         raise InputError("this request has no legal plan", hint="widen the sizes, or change --num-devices")
@@ -127,7 +128,7 @@ def run_sweep(
             kind="request",
         ),
     )
-    runner = _Runner(store=store, request=request, sweep_id=sweep_id, total=len(planned), on_progress=on_progress)
+    runner = _Runner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress)
     interrupted = False
     try:
         with ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as pool:
@@ -143,26 +144,28 @@ def run_sweep(
     return runner.report(key, interrupted=interrupted)
 
 
-def evaluate_all(request: SweepRequest, operators: dict[str, OperatorSet] | None = None) -> Iterator[ProbeBlock]:
+def evaluate_all(
+    request: SweepRequest | Sequence[SweepRequest], operators: dict[str, OperatorSet] | None = None
+) -> Iterator[ProbeBlock]:
     """Every block of a request, stored nowhere: for benchmarks and notebooks. `operators` keeps what is captured."""
     for planned, sets, (first, last) in _worth_evaluating(request, {} if operators is None else operators):
         yield evaluate_scenario(planned.scenario, np.arange(first, last + 1), sets)
 
 
-def count_probes(request: SweepRequest) -> int:
+def count_probes(request: SweepRequest | Sequence[SweepRequest]) -> int:
     """How many probes a request stands for; nothing is evaluated."""
     return sum(last - first + 1 for _, _, (first, last) in _worth_evaluating(request, {}))
 
 
 def _worth_evaluating(
-    request: SweepRequest, operators: dict[str, OperatorSet]
+    request: SweepRequest | Sequence[SweepRequest], operators: dict[str, OperatorSet]
 ) -> Iterator[tuple[PlannedScenario, dict[str, OperatorSet], tuple[int, int]]]:
     for planned in planned_scenarios(request):
         if planned.illegal is None and _unsupported(planned) is None:
             sets = {
                 trace: operators.get(item.key) or _capture(item, operators) for trace, item in captures(planned).items()
             }
-            yield planned, sets, _interval(request, planned, sets)[0]
+            yield planned, sets, _interval(planned, sets)[0]
 
 
 def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
@@ -183,10 +186,8 @@ def _chunks(items: Sequence[PlannedScenario], size: int) -> Iterator[list[Planne
         yield chunk
 
 
-def _interval(
-    request: SweepRequest, planned: PlannedScenario, operators: Mapping[str, OperatorSet]
-) -> tuple[tuple[int, int], bool]:
-    first, last = request.batch_range
+def _interval(planned: PlannedScenario, operators: Mapping[str, OperatorSet]) -> tuple[tuple[int, int], bool]:
+    first, last = planned.batch_range
     worth = batch_range(planned.scenario, operators, ceiling=LARGEST_BATCH if last is None else last)
     return (first, max(first, worth.last)), worth.largest_fitting >= 1
 
@@ -196,7 +197,6 @@ class _Runner:
     """One sweep in progress."""
 
     store: Store
-    request: SweepRequest
     sweep_id: int
     total: int
     on_progress: Callable[[Progress], None]
@@ -266,7 +266,7 @@ class _Runner:
             return self._failed(planned, "unsupported", unsupported)
         try:
             sets = {trace: self.operators[item.key] for trace, item in captures(planned).items()}
-            interval, fits = _interval(self.request, planned, sets)
+            interval, fits = _interval(planned, sets)
             said = "\n".join(assumptions_of(planned.scenario, sets)) or None
         except SweepdbError as error:
             return self._failed(planned, "unsupported", error.message)

@@ -1,8 +1,7 @@
 """How far off the numbers of an answer are expected to be: figures of the nearest region of the ledger, or none.
 
-First come a store's own validations, then the shipped summary (queries/ledger/*.csv): the same device and kind of
-model, the device alone, then every device that stands on the same measured kernels. Not here: predicting and comparing
-(cli.flows), and how it looks (cli.render.expected_error)."""
+First come held-out points of a user's own fit, then a store's own validations, then the shipped summary. Not here:
+predicting, comparing and stating (cli.flows), limits (queries.confidence), how it looks (cli.render)."""
 
 from __future__ import annotations
 
@@ -12,12 +11,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from typing import Final
+
+from queries.error_figures import ErrorFigures, figures_of
 
 FOLDER = Path(__file__).parent / "ledger"
 SUMMARY = FOLDER / "summary.csv"
 DEVICES = FOLDER / "devices.csv"
+POINTS = FOLDER / "errors.csv"  # behind the summary; read by tests and by whoever wants to state it anew
 ENGINE = "engine"  # serving model of the summary: the engine that served the point
 ANY = "any"
+ASKED: Final = "asked"  # basis: a question says plan, formats, lengths, users and a token budget
+KNOWN: Final = "known"  # basis: the source's client, launch and routing are said too
 LEAST_POINTS = 5  # fewer say nothing of a region
 NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth naming
 NONE = "no measurements near this"
@@ -38,6 +43,7 @@ class Region:
     family: str
     convention: str
     serving_model: str
+    basis: str
     reach: str
     device: str
     kind: str
@@ -46,10 +52,11 @@ class Region:
     metric: str
     points: int
     pairs: int
+    agreeing: int  # pairs whose own median error has the sign of the bias
     median_ape_percent: float
-    mean_ape_percent: float
     p90_ape_percent: float
     bias_percent: float
+    quantiles: str  # of log(measured / predicted) at LEVELS
     engines: str  # that served the points, joined by +
 
 
@@ -63,6 +70,7 @@ class Subject:
     family: str
     convention: str
     serving_model: str
+    basis: str = ASKED
     tpot_rule: str = "exclusive"
     device_key: str = ""  # content key of the profile it was evaluated with
     unmeasured: tuple[str, ...] = ()  # what it has that no measured point has
@@ -84,8 +92,9 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedError:
-    """Errors of one metric in the nearest region. Without measurements near, figures and region are None. The bias is
-    the median signed error: above 0, predictions are too high."""
+    """Errors of one metric in the nearest region. Without measurements near, figures and region are None.
+
+    The bias is the median signed error: above 0, predictions are too high."""
 
     subject: str
     metric: str
@@ -94,6 +103,8 @@ class ExpectedError:
     bias_percent: float | None = None
     points: int = 0
     pairs: int | None = None  # of device and model that the points are of, where known
+    agreeing: int | None = None  # of these, whose own errors have the sign of the bias
+    quantiles: tuple[float, ...] | None = None  # of log(measured / predicted) at LEVELS
     region: str | None = None
     note: str | None = NONE
 
@@ -109,6 +120,18 @@ class OwnError:
     family: str
     metric: str
     error: float
+    model: str = ""
+    basis: str = ASKED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldOut:
+    """What points say of a user's own engine profile under fits that left them out, for one metric."""
+
+    label: str  # NAME@key, as scenarios call the profile
+    metric: str
+    devices: tuple[str, ...]
+    figures: ErrorFigures
 
 
 _Key = tuple[str, ...]
@@ -144,42 +167,61 @@ def _devices() -> Mapping[str, ShippedDevice]:
         return {row["device"]: ShippedDevice(**row) for row in csv.DictReader(file)}
 
 
-def expected_errors(subjects: Iterable[Subject], own: Iterable[OwnError] = ()) -> tuple[ExpectedError, ...]:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What a store itself holds of errors: of points validated in it, and of profiles fitted in it."""
+
+    own: Mapping[_Key, Sequence[OwnError]]
+    held_out: Mapping[tuple[str, str], HeldOut]
+
+    @classmethod
+    def of(cls, own: Iterable[OwnError] = (), held_out: Iterable[HeldOut] = ()) -> Stored:
+        """Errors by the place they are looked up at."""
+        by_place: dict[_Key, list[OwnError]] = {}
+        for one in own:
+            place = (one.device, one.kind, one.phase, one.family, one.basis, one.metric)
+            by_place.setdefault(place, []).append(one)
+        return cls(by_place, {(one.label, one.metric): one for one in held_out})
+
+
+NOTHING_STORED = Stored({}, {})
+
+
+def expected_errors(subjects: Iterable[Subject], stored: Stored = NOTHING_STORED) -> tuple[ExpectedError, ...]:
     """Errors of every metric of each subject, in their order."""
-    by_place: dict[_Key, list[OwnError]] = {}
-    for one in own:
-        by_place.setdefault((one.device, one.kind, one.phase, one.family, one.metric), []).append(one)
     return tuple(
-        _nearest(subject, metric, by_place.get(_place(subject, metric), ()))
-        for subject in dict.fromkeys(subjects)
-        for metric in subject.metrics
+        nearest_error(subject, metric, stored) for subject in dict.fromkeys(subjects) for metric in subject.metrics
     )
 
 
-def _place(subject: Subject, metric: str) -> _Key:
-    return (subject.device, subject.kind, subject.phase, subject.family, metric)
+def nearest_error(subject: Subject, metric: str, stored: Stored) -> ExpectedError:
+    """The error of the nearest region, or one that says that there is none."""
+    found = next(_candidates(subject, metric, stored), None)
+    return ExpectedError(subject=_named(subject), metric=metric) if found is None else found
 
 
-def _nearest(subject: Subject, metric: str, own: Sequence[OwnError]) -> ExpectedError:
-    found = next(_candidates(subject, metric, own), None)
-    if found is None:
-        return ExpectedError(subject=_named(subject), metric=metric)
-    return found
-
-
-def _candidates(subject: Subject, metric: str, own: Sequence[OwnError]) -> Iterator[ExpectedError]:
+def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
     """Regions that hold enough points, nearest first."""
+    yield from _held_out(subject, metric, stored)
+    place = (subject.device, subject.kind, subject.phase, subject.family, subject.basis, metric)
+    own = stored.own.get(place, ())
     if subject.engine is not None:
         yield from _own(subject, metric, own, engine=subject.engine)
     for reach, device, kind, engine in _places(subject):
         if reach == "donor":  # before another device: this one, predicted by another serving model
             yield from _own(subject, metric, own, engine=None)
-        key = (subject.family, subject.convention, ENGINE if subject.engine else "waves", reach, device, kind,
-               subject.phase, engine, metric)  # fmt: skip
-        row = _summary().get(key)
+        row = _shipped(subject, (reach, device, kind, subject.phase, engine, metric))
         if row is not None:
-            yield _of_region(subject, dict(zip(_NAMES, row, strict=True)))
+            yield _of_region(subject, row)
     yield from _own(subject, metric, own, engine=None)
+
+
+def _shipped(subject: Subject, place: _Key) -> Mapping[str, str] | None:
+    """The shipped row of a place, of scenarios as much is said of; formulas know no client, so they have one basis."""
+    start = (subject.family, subject.convention, ENGINE if subject.engine else "waves")
+    found = (_summary().get((*start, basis, *place)) for basis in dict.fromkeys((subject.basis, ASKED)))
+    row = next((row for row in found if row is not None), None)
+    return None if row is None else dict(zip(_NAMES, row, strict=True))
 
 
 def _places(subject: Subject) -> Iterator[tuple[str, str, str, str]]:
@@ -206,6 +248,8 @@ def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
         bias_percent=float(row["bias_percent"]),
         points=int(row["points"]),
         pairs=int(row["pairs"]),
+        agreeing=int(row["agreeing"]),
+        quantiles=tuple(map(float, row["quantiles"].split())),
         region=", ".join((device, kind, subject.phase, _predictor(row), *unusual)),
         note=_note(subject, *_other_profile(subject), *_nearer(subject, row)),
     )
@@ -213,7 +257,7 @@ def _of_region(subject: Subject, row: Mapping[str, str]) -> ExpectedError:
 
 def _nearer(subject: Subject, row: Mapping[str, str]) -> Iterator[str]:
     """Engines that miss by less than half of what formulas miss by, at the same place: what to evaluate with."""
-    place = ("device", row["device"], row["kind"], row["phase"], ANY, "tpot_exclusive_ms")
+    place = (ASKED, "device", row["device"], row["kind"], row["phase"], ANY, "tpot_exclusive_ms")
     start = (row["family"], row["convention"])
     formulas, engines = (_summary().get((*start, model, *place)) for model in ("waves", ENGINE))
     if subject.engine is not None or formulas is None or engines is None:
@@ -255,26 +299,38 @@ def _own(subject: Subject, metric: str, own: Sequence[OwnError], *, engine: str 
         return
     engines = ", ".join(sorted({one.engine for one in errors}))
     other = () if engine is not None else (f"by the closed loop of {engines}, not {subject.serving_model}",)
-    signed = sorted(100.0 * one.error for one in errors)
-    sizes = sorted(abs(error) for error in signed)
-    yield ExpectedError(
+    by_model: dict[str, list[float]] = {}
+    for one in errors:
+        by_model.setdefault(one.model, []).append(one.error)
+    region = f"this store's own: {subject.device}, {subject.kind}, {subject.phase}, {engines}"
+    yield _of_figures(subject, metric, figures_of(by_model), region, _note(subject, *other))
+
+
+def _of_figures(subject: Subject, metric: str, figures: ErrorFigures, region: str, note: str | None) -> ExpectedError:
+    return ExpectedError(
         subject=_named(subject),
         metric=metric,
-        median_ape_percent=round(percentile(sizes, 50), 2),
-        p90_ape_percent=round(percentile(sizes, 90), 2),
-        bias_percent=round(percentile(signed, 50), 2),
-        points=len(errors),
-        region=f"this store's own: {subject.device}, {subject.kind}, {subject.phase}, {engines}",
-        note=_note(subject, *other),
+        median_ape_percent=figures.median_ape_percent,
+        p90_ape_percent=figures.p90_ape_percent,
+        bias_percent=figures.bias_percent,
+        points=figures.points,
+        pairs=figures.pairs,
+        agreeing=figures.agreeing,
+        quantiles=figures.quantiles,
+        region=region,
+        note=note,
     )
 
 
-def percentile(ascending: Sequence[float], share: float) -> float:
-    """Linear between the two nearest ranks, as the figures of the shipped regions are."""
-    place = share / 100.0 * (len(ascending) - 1)
-    below = int(place)
-    above = min(below + 1, len(ascending) - 1)
-    return ascending[below] + (place - below) * (ascending[above] - ascending[below])
+def _held_out(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:
+    """Held-out points of the profile that the subject is served by: closed loops, so aggregated instances only."""
+    found = stored.held_out.get((subject.serving_model, metric))
+    if found is None or subject.phase != "aggregated" or subject.convention != "physical":
+        return
+    elsewhere = () if subject.device in found.devices else (f"measured on {', '.join(found.devices)}",)
+    said = [*elsewhere, *(f"no measured point has {what}" for what in subject.unmeasured)]
+    region = f"held out of the fit {subject.serving_model}"
+    yield _of_figures(subject, metric, found.figures, region, "; ".join(said) or None)
 
 
 def _named(subject: Subject) -> str:

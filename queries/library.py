@@ -15,7 +15,8 @@ from pathlib import Path
 from store.errors import InputError
 
 FOLDER = Path(__file__).parent / "reports"
-SCOPED = Path(__file__).parent / "scoped.sql"
+CONFIDENT = Path(__file__).parent / "confident.sql"  # its first view again, where limits are read with a confidence
+SHARED = tuple(Path(__file__).parent / name for name in ("scoped.sql", "paired.sql", "deployed.sql"))
 _HEADER = re.compile(r"^-- (name|summary|parameters|parameter|column): (.*)$")
 _PARAMETER = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*")
@@ -82,6 +83,12 @@ SHARED_PARAMETERS = {
         _parameter("min_user_rate", "DOUBLE", "tokens/s", "no limit"),
     ),
 }
+
+
+@cache
+def shared_sql() -> str:
+    """What every report is built on: rows of the question's scope, and pairs of them."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in SHARED)
 
 
 @cache

@@ -18,6 +18,7 @@ _LIMITS = {
     "e2e_limits": "e2e_ms",
     "min_tokens_per_s_per_user": "min_tokens_per_s_per_user",
     "reserved_memory_gb": "reserved_gib",
+    "confidence": "confidence",
 }
 _RULES = {
     "tpot_definition": "tpot",

@@ -78,6 +78,7 @@ _LIMIT_PARAMETERS = {
     "min_tokens_per_s_per_user": ("--min-tokens-per-s-per-user", "min_user_rate"),
 }
 _TIME_OPTIONS = frozenset(option for option, _ in _LIMIT_PARAMETERS.values())
+_TIME_PARAMETERS = frozenset(parameter for _, parameter in _LIMIT_PARAMETERS.values())
 _PAIR_PARAMETERS = {
     "num_devices": ("--num-devices", "num_devices"),
     "target_qps": ("--target-qps", "target_qps"),
@@ -167,6 +168,7 @@ def check_used(question: Question, named: Collection[str]) -> None:
         "--rank-by": None if "objective" in named else question.rank_by,
         "--price-date": None if "price_date" in named else options.price_date,
         "--all-pairs": None if "all_pairs" in named else pairs.all_pairs or None,
+        "--confidence": None if _TIME_PARAMETERS & set(named) else limits.confidence,
         "--reserved-memory-gb": None if {"reserved_gib"} & set(named) or limits.reserved_gib == 10 else 0,
         **{
             option: None if parameter in named else getattr(group, name)

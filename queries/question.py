@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Literal
 
+from queries.error_figures import LEVELS
 from queries.expected_error import ExpectedError
 from store.errors import InputError
 
@@ -78,16 +79,26 @@ def preset_named(name: str) -> Definitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an answer must satisfy; None does not limit. The reserve is in GiB a device."""
+    """What an answer must satisfy; None does not limit. The reserve is in GiB a device. With a confidence, each limit
+    on times is one of measured values, kept with that probability."""
 
     ttft_ms: float | None = None
     tpot_ms: float | None = None
     e2e_ms: float | None = None
     min_tokens_per_s_per_user: float | None = None
     reserved_gib: float = 10.0
+    confidence: float | None = None
+
+    @property
+    def on_times(self) -> tuple[float, ...]:
+        """The limits that predictions are compared with, all but the reserve."""
+        limits = (self.ttft_ms, self.tpot_ms, self.e2e_ms, self.min_tokens_per_s_per_user)
+        return tuple(limit for limit in limits if limit is not None)
 
     def __post_init__(self) -> None:
         """Refuse limits that no number can be compared with."""
+        if self.confidence is not None:
+            _check_confidence(self.confidence, self.on_times)
         options = {
             "ttft_ms": "--ttft-limits",
             "tpot_ms": "--tpot-limits",
@@ -103,6 +114,16 @@ class Limits:
                 raise InputError(f"{option} must be a number of at least 0, not {value:g}")
             if value == 0 and name != "reserved_gib":
                 raise InputError(f"{option} must be above 0")
+
+
+def _check_confidence(confidence: float, limits: tuple[float, ...]) -> None:
+    if not LEVELS[0] <= confidence <= LEVELS[-1]:
+        raise InputError(
+            f"--confidence must lie in {LEVELS[0]:g}..{LEVELS[-1]:g}, not {confidence:g}",
+            hint="measured errors say nothing beyond",
+        )
+    if not limits:
+        raise InputError("--confidence reads limits, and none is given", hint="add --ttft-limits or --tpot-limits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from typing import Self
 
 from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
-from queries.expected_error import expected_errors
-from queries.library import SCOPED, Report, report
+from queries.judging import read_with_confidence, unknown_note, with_expected_errors
+from queries.library import Report, report, shared_sql
 from queries.names import device_name
 from queries.parameters import SHAPES, check_used, instance_budget, parameters_of, phases_of, phases_wanted
 from queries.pinned import resolve_pinned
@@ -26,7 +26,6 @@ from queries.scope import (
     resolve_two_sweeps,
     resolve_whole_store,
 )
-from queries.subjects import own_errors, subjects_of
 from store.errors import InputError
 from store.handover import insert_rows
 from store.location import StoreLocation, parse_url
@@ -51,6 +50,7 @@ class Session:
         self._looked_at: frozenset[str] = frozenset()
         self._counts: dict[tuple[str, ...], int] = {}
         self._kept = False
+        self._errors_known: tuple[tuple[str, bool], ...] = ()  # by phase, where limits are read with a confidence
 
     def __enter__(self) -> Self:
         return self
@@ -72,7 +72,12 @@ class Session:
     def ask(self, question: Question, *, pinned: Pinned | None = None) -> Answer:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
         answer = self._answered(question, pinned)
-        return answer if question.report in _NOTHING_PREDICTED else self._with_expected_error(answer)
+        if question.report in _NOTHING_PREDICTED:
+            return answer
+        scope = self._scope.rows if self._scope is not None else ()
+        with read_transaction(self.location) as transaction:
+            ids = [row.scenario_id for row in scope]
+            return with_expected_errors(answer, transaction, self._connection.duckdb, ids)
 
     def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
         asked = report(question.report)
@@ -131,21 +136,25 @@ class Session:
             },
             sql=asked.sql,
             parameters=parameters,
-            notes=_assumptions(scope, columns, rows),
+            notes=(*_assumptions(scope, columns, rows), *unknown_note(self._errors_known, phases)),
             left_out=scope.left_out,
         )
 
     def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
         kind = SHAPES[question.report].scope
         options = question.options
-        about = (kind, question.scope, options.sweeps, options.probes, options.mix, pinned, instance_budget(question))
+        # Limits are part of what a scope is about only where they are read with a confidence.
+        confident = None if question.limits.confidence is None else (question.limits, question.definitions.tpot)
+        budget = instance_budget(question)
+        about = (kind, question.scope, options.sweeps, options.probes, options.mix, pinned, budget, confident)
         if self._scope is not None and self._asked == about and self._serves(question, self._scope):
             self._keep()
             return self._scope
+        self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
             scope = _resolved(transaction, question, pinned)
         duckdb = self._connection.duckdb
-        self._connection.provide({"probe"})
+        self._connection.provide({"probe", "device"})
         duckdb.execute(
             "CREATE OR REPLACE TEMP TABLE scope (scenario_id BIGINT, first_batch_size INTEGER,"
             " last_batch_size INTEGER, question_group INTEGER)"
@@ -155,8 +164,13 @@ class Session:
         if self._kept:
             duckdb.execute("DROP TABLE temp.scoped")
             self._kept = False
-        for statement in duckdb.extract_statements(SCOPED.read_text(encoding="utf-8")):
+        for statement in duckdb.extract_statements(shared_sql()):
             duckdb.execute(statement)
+        self._errors_known = ()
+        if confident is not None:
+            with read_transaction(self.location) as transaction:
+                ids = [row.scenario_id for row in scope.rows]
+                self._errors_known = read_with_confidence(question, transaction, duckdb, ids)
         self._scope, self._asked = scope, about
         self._looked_at = phases_wanted(question, scope.phases)
         self._counts = {}
@@ -199,13 +213,6 @@ class Session:
             columns = tuple(str(item[0]) for item in cursor.description or ())
             rows += cursor.fetchall()
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
-
-    def _with_expected_error(self, answer: Answer) -> Answer:
-        scope = self._scope.rows if self._scope is not None else ()
-        with read_transaction(self.location) as transaction:
-            subjects = subjects_of(transaction, answer, [row.scenario_id for row in scope])
-            own = own_errors(transaction, subjects)
-        return replace(answer, expected_error=expected_errors(subjects, own))
 
     def _with_device_names(self, question: Question) -> Question:
         pairs = question.pairs

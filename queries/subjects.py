@@ -4,11 +4,14 @@ Not here: looking up expected errors (queries.expected_error)."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from queries.expected_error import OwnError, Subject
+from queries.error_figures import LEVELS, ErrorFigures
+from queries.expected_error import ASKED, KNOWN, HeldOut, OwnError, Stored, Subject
 from queries.question import own_tpot
 from store.readers import ReadTransaction
 from store.wide import SCENARIO_TABLES
@@ -18,7 +21,8 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 _AT_ONCE = 200  # conditions of one statement
-_KEY_LENGTH = 8  # of the scenario in a probe's reference
+KEY_LENGTH = 8  # of the scenario in a probe's reference
+_OF_ENGINES = "engine "  # before the names of engine profiles, among the calibrations of devices
 _AFTER_HEX = "g"
 _KEYS = "(sc.key >= ? AND sc.key < ?)"  # by the index, in any collation
 # A decode instance of a deployment whose sides are apart is one; its first tokens and its rate are of both sides.
@@ -34,40 +38,62 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
         "e2e_ms": "tpot_inclusive_ms",
     },
 }
+# What a subject's row says of client and launch, and the values that a question says nothing about; NULL: not read.
+_SAID = "sj.shortest_length, sj.prompts_per_user, sj.poll_steps, sj.seats, sj.wait_steps, sj.routing"
+_UNSAID = (1.0, 10, 1, None, 0)
+_UNSAID_SHORTEST = {"vllm": 0.99, "trtllm": 0.995}  # the usual clients of these engines drift apart
+_UNSAID_ROUTING = {True: "power_law_1.2", False: "balanced"}  # of measured experts under engines, and of all others
 _OF_SUBJECTS = (
-    "SELECT sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
-    f" sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens FROM {SCENARIO_TABLES} WHERE "
+    "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
+    f" sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, {_SAID} FROM {SCENARIO_TABLES} WHERE "
 )
-# Fewer joins than SCENARIO_TABLES: nothing of plan, precision or model is asked for.
+# Fewer joins than SCENARIO_TABLES: nothing of plan or precision is asked for.
 _OF_VALIDATIONS = (
-    "SELECT v.measurement_id, v.metric, v.measured, v.predicted, v.region, d.family, w.output_length FROM validation v"
+    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"  # noqa: S608  our text
+    f" w.output_length, m.active_parameters < m.parameters, {_SAID} FROM validation v"
     " JOIN scenario sc ON sc.id = v.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
-    " JOIN device d ON d.id = sc.device_id JOIN workload w ON w.id = sj.workload_id"
+    " JOIN device d ON d.id = sc.device_id JOIN workload w ON w.id = sj.workload_id JOIN model m ON m.id = sj.model_id"
     " WHERE sj.serving_model <> 'waves' AND ("  # nobody's engine: predicted by none that a probe can have
 )
 
 
-def subjects_of(transaction: ReadTransaction, answer: Answer, scenario_ids: Iterable[int]) -> tuple[Subject, ...]:
-    """What the probes among the rows are of, in the order of the rows; of the nearest misses where there are no rows,
-    and of the whole scope where rows name no probes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSubject:
+    """A scenario of the store by its number and the beginning of its key, and what it is about."""
+
+    scenario_id: int
+    key: str
+    subject: Subject
+
+
+def subjects_of(transaction: ReadTransaction, answer: Answer, scenario_ids: Iterable[int]) -> tuple[StoredSubject, ...]:
+    """The scenarios of the probes among the rows, in their order; of the nearest misses where there are no rows, and
+    the whole scope where rows name no probes."""
     rule = answer.question.definitions.tpot
     keys = _keys(answer.columns, answer.rows) or _keys(answer.nearest_columns, answer.nearest)
-    if keys:
-        found: dict[str, Subject] = {}
-        for some in _portions(keys):
-            bounds = [bound for key in some for bound in (key, key + _AFTER_HEX)]
-            found.update(_read(transaction, " OR ".join(_KEYS for _ in some), bounds, rule))
-        return tuple(dict.fromkeys(found[key] for key in keys if key in found))
-    every: list[tuple[str, Subject]] = []
+    if not keys:
+        return subjects_of_scenarios(transaction, scenario_ids, rule)
+    found: dict[str, StoredSubject] = {}
+    for some in _portions(keys):
+        bounds = [bound for key in some for bound in (key, key + _AFTER_HEX)]
+        found.update({one.key: one for one in _read(transaction, " OR ".join(_KEYS for _ in some), bounds, rule)})
+    return tuple(found[key] for key in keys if key in found)
+
+
+def subjects_of_scenarios(
+    transaction: ReadTransaction, scenario_ids: Iterable[int], tpot_rule: str | None
+) -> tuple[StoredSubject, ...]:
+    """Scenarios by their numbers in the store."""
+    every: list[StoredSubject] = []
     for numbers in _portions(list(dict.fromkeys(scenario_ids))):
-        every += _read(transaction, f"sc.id IN ({', '.join('?' for _ in numbers)})", numbers, rule)
-    return tuple(dict.fromkeys(subject for _, subject in every))
+        every += _read(transaction, f"sc.id IN ({', '.join('?' for _ in numbers)})", numbers, tpot_rule)
+    return tuple(every)
 
 
 def _keys(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
     places = [index for index, name in enumerate(columns) if name == "probe" or name.endswith("_probe")]
     references = (str(row[place]) for row in rows for place in places if row[place] is not None)
-    return list(dict.fromkeys(reference[:_KEY_LENGTH] for reference in references))
+    return list(dict.fromkeys(reference[:KEY_LENGTH] for reference in references))
 
 
 def _portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
@@ -76,11 +102,10 @@ def _portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 def _read(
     transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str | None
-) -> list[tuple[str, Subject]]:
-    """(beginning of the scenario's key, what it is about)."""
+) -> list[StoredSubject]:
     found = []
     for row in transaction.rows(f"{_OF_SUBJECTS}{condition} ORDER BY sc.id", parameters):
-        key, device, device_key, moe, phase, family, convention, serving_model, *workload = row
+        number, key, device, device_key, moe, phase, family, convention, serving_model, *more = row
         subject = Subject(
             device=str(device),
             kind="moe" if moe else "dense",
@@ -88,18 +113,57 @@ def _read(
             family=str(family),
             convention=str(convention),
             serving_model=str(serving_model),
+            basis=_basis(more[3:], str(serving_model), experts=bool(moe) and family == "calibrated"),
             tpot_rule=tpot_rule or own_tpot(str(serving_model)),
             device_key=str(device_key),
-            unmeasured=_unmeasured(*workload),
+            unmeasured=_unmeasured(*more[:3]),
         )
-        found.append((str(key)[:_KEY_LENGTH], subject))
+        found.append(StoredSubject(scenario_id=int(str(number)), key=str(key)[:KEY_LENGTH], subject=subject))
     return found
+
+
+def _basis(said: Sequence[object], serving_model: str, *, experts: bool) -> str:
+    """How much is said of client, launch and routing: what a question says, or more."""
+    *client, routing = said
+    shortest = _UNSAID_SHORTEST.get(serving_model.partition("@")[0], _UNSAID[0])
+    plain = all(
+        value is None or value == unsaid for value, unsaid in zip(client, (shortest, *_UNSAID[1:]), strict=True)
+    )
+    return ASKED if plain and routing in {None, _UNSAID_ROUTING[experts]} else KNOWN
 
 
 def _unmeasured(input_length: object, hit_rate: object, mtp_tokens: object) -> tuple[str, ...]:
     """What a workload has that the measured points of the summary have not."""
     has = {"a distribution of lengths": input_length is None, "cached prefixes": hit_rate, "drafted tokens": mtp_tokens}
     return tuple(what for what, there in has.items() if there)
+
+
+def stored_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> Stored:
+    """Everything the store itself holds of the errors of these subjects."""
+    subjects = tuple(dict.fromkeys(subjects))
+    return Stored.of(own_errors(transaction, subjects), held_out_errors(transaction, subjects))
+
+
+def held_out_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> list[HeldOut]:
+    """Held-out errors of the user's own engine profiles that subjects are served by, kept when they were fitted."""
+    labels = {subject.serving_model for subject in subjects if "@" in subject.serving_model}
+    found: list[HeldOut] = []
+    for label in sorted(labels):
+        key = label.partition("@")[2]
+        statement = "SELECT errors FROM calibration WHERE device_name LIKE ? AND key >= ? AND key < ? ORDER BY key"
+        for (errors,) in transaction.rows(statement, (f"{_OF_ENGINES}%", key, key + _AFTER_HEX)):
+            kept = json.loads(str(errors or "{}")).get("expected")
+            if kept:
+                found += _held_out(label, kept)
+    return found
+
+
+def _held_out(label: str, kept: Mapping[str, Any]) -> Iterator[HeldOut]:
+    for metric, figures in kept["metrics"].items():
+        if len(figures["quantiles"]) != len(LEVELS):
+            continue  # kept by a program that knew other levels
+        values = {**figures, "quantiles": tuple(figures["quantiles"])}
+        yield HeldOut(label=label, metric=metric, devices=tuple(kept["devices"]), figures=ErrorFigures(**values))
 
 
 def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> list[OwnError]:
@@ -109,18 +173,21 @@ def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> lis
     if not beginnings or not list(transaction.rows("SELECT 1 FROM validation LIMIT 1")):
         return []
     condition = " OR ".join("v.region LIKE ?" for _ in beginnings)
-    points: dict[object, list[Sequence[object]]] = defaultdict(list)
+    points: dict[tuple[object, object, str, str], list[Sequence[object]]] = defaultdict(list)
     # A point that was validated again, by newer formulas, counts once: the newest scenario is the last.
     for row in transaction.rows(f"{_OF_VALIDATIONS}{condition}) ORDER BY v.scenario_id", beginnings):
-        points[row[0], row[5]].append(row)
-    return [error for rows in points.values() for error in _of_point(rows)]
+        measurement, family, serving_model, *values = row
+        moe, *said = values[6:]
+        basis = _basis(said, str(serving_model), experts=bool(moe) and family == "calibrated")
+        points[measurement, serving_model, str(family), basis].append(values[:6])
+    return [error for (_, _, family, basis), rows in points.items() for error in _of_point(family, basis, rows)]
 
 
-def _of_point(rows: Sequence[Sequence[object]]) -> Iterator[OwnError]:
-    _, _, _, _, region, family, output = rows[0]
+def _of_point(family: str, basis: str, rows: Sequence[Sequence[object]]) -> Iterator[OwnError]:
+    _, _, _, region, model, output = rows[0]
     device, kind, engine, mode, *_ = (*str(region).split(", "), "", "", "", "")
     metrics = _METRICS.get(mode, {})
-    values = {str(row[1]): (_number(row[2]), _number(row[3])) for row in rows}
+    values = {str(row[0]): (_number(row[1]), _number(row[2])) for row in rows}
     if mode == "aggregated" and "e2e_ms" not in values and {"ttft_ms", "tpot_exclusive_ms"} <= values.keys():
         more = max(_number(output) - 1.0, 0.0)
         ttft, tpot = values["ttft_ms"], values["tpot_exclusive_ms"]
@@ -134,7 +201,9 @@ def _of_point(rows: Sequence[Sequence[object]]) -> Iterator[OwnError]:
                 kind=kind,
                 phase=_PHASES[mode],
                 engine=engine,
-                family=str(family),
+                family=family,
+                basis=basis,
+                model=str(model),
                 metric=metrics[name],
                 error=predicted / measured - 1.0,
             )

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s
+from evaluator.serving.closed_loop import ClosedLoop
 from evaluator.serving.engines import EngineProfile
-from evaluator.serving.schedule import lengths_of
+from evaluator.serving.request_kinds import requests_of
+from evaluator.serving.schedule import LEAST_PLAYED
 from evaluator.serving.step_tables import StepTable
+
+Own = Callable[[Sequence[float]], float]  # attention and head of sequences that hold as many keys, in seconds
 
 
 @dataclass(eq=False)
 class Request:
+    kind: int
     prompt: int
     output: int
+    cached: int = 0
     arrived: float = 0.0
     begun: float = 0.0
     end: float = 0.0
@@ -23,12 +29,20 @@ class Request:
 
 
 class ClockPlayer:
-    def __init__(self, table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> None:
-        self.table, self.engine, self.loop, self.each = table, engine, loop, 1 + loop.drafts
-        count = loop.prompts or 10 * loop.users
-        tokens, outputs = lengths_of(table.input_length, loop.steps, loop.shortest, count)
-        self.unsent = deque(Request(prompt, output) for prompt, output in zip(tokens, outputs, strict=True))
-        self.queue = [self.unsent.popleft() for _ in range(min(loop.users, count))]
+    """One run. `own` prices the keys that sequences really hold; without it all hold the table's mean."""
+
+    def __init__(
+        self,
+        table: StepTable,
+        engine: EngineProfile,
+        loop: ClosedLoop,
+        requests: Sequence[Request] | None = None,
+        own: Own | None = None,
+    ) -> None:
+        self.table, self.engine, self.loop, self.each, self.own = table, engine, loop, 1 + loop.drafts, own
+        self.unsent = deque(asked(table, loop)[0] if requests is None else requests)
+        self.seats = len(self.unsent) if loop.seats is None else loop.seats
+        self.queue = [self.unsent.popleft() for _ in range(min(loop.users, len(self.unsent)))]
         self.running: list[Request] = []
         self.ended: list[Request] = []
         self.clock = 0.0
@@ -37,8 +51,16 @@ class ClockPlayer:
         return sum(one.begun - one.arrived for one in self.ended) / len(self.ended)
 
     def mean_tpot(self) -> float:
-        steps = sum((one.end - one.begun) / max(one.output - 1, 1) for one in self.ended) / len(self.ended)
-        return steps / self.loop.tokens_per_step
+        steps = [(one.end - one.begun) / (one.output - 1) for one in self.ended if one.output > 1]
+        return sum(steps) / max(len(steps), 1) / self.loop.tokens_per_step
+
+    def mean_token(self) -> float:
+        steps = sum(one.output - 1 for one in self.ended)
+        return sum(one.end - one.begun for one in self.ended) / max(steps, 1) / self.loop.tokens_per_step
+
+    def waiting(self) -> list[Request]:
+        """Those of the queue that have a seat."""
+        return self.queue[: max(0, self.seats - len(self.running))]
 
     def play(self) -> None:
         decodes_since_prompts = 0
@@ -46,10 +68,10 @@ class ClockPlayer:
             if self.engine.admission == "mixed":
                 self.mixed_step()
                 continue
-            if self.queue and (not self.running or decodes_since_prompts >= self.loop.poll_steps):
-                seen, decodes_since_prompts = list(self.queue), 0
+            if self.waiting() and (not self.running or decodes_since_prompts >= self.loop.poll_steps):
+                seen, decodes_since_prompts = self.waiting(), 0
                 while seen:
-                    first = self.prompts(seen, self.engine.token_budget, 0)
+                    first = self.prompts(seen, self.engine.token_budget, [])
                     seen = [one for one in seen if one not in first]
                     self.start(first)
             if self.running:
@@ -57,28 +79,38 @@ class ClockPlayer:
                 decodes_since_prompts += 1
 
     def mixed_step(self) -> None:
-        if not self.queue:
+        if not self.waiting():
             self.decode()
             return
         decoding = list(self.running)
         room = max(1, self.engine.token_budget - self.each * len(decoding))
-        first = self.prompts(self.queue, room, len(decoding))
+        first = self.prompts(self.waiting(), room, decoding)
         self.generate(decoding)
         self.start(first)
 
     def decode(self) -> None:
-        self.clock += decode_steps_s(self.table, self.engine)[len(self.running)]
+        b, engine = len(self.running), self.engine
+        kernels = float(self.table.decode_linear[b]) + self.own_s(self.running)
+        self.clock += (engine.step_ms + engine.step_per_decode_ms * b) / 1000 + engine.decode_factor * kernels
         self.generate(list(self.running))
 
-    def prompts(self, waiting: list[Request], room: int, decodes: int) -> list[Request]:
+    def own_s(self, decoding: Sequence[Request]) -> float:
+        if self.own is None or not decoding:
+            return float(self.table.decode_own[len(decoding)])
+        gained = self.loop.tokens_per_step
+        return self.own([one.cached + one.prompt + gained * one.generated for one in decoding])
+
+    def prompts(self, waiting: list[Request], room: int, decoding: list[Request]) -> list[Request]:
         """One step with up to `room` prompt tokens; returns the requests whose prompt it ends."""
         engine, table, used, pieces, attention = self.engine, self.table, 0, 0, 0.0
+        decodes = len(decoding)
         done = []
         for request in waiting:
             if used == room:
                 break
             piece = min(request.prompt - request.prefilled, room - used)
-            attention += table.attention_s(request.prefilled + piece) - table.attention_s(request.prefilled)
+            attention += table.attention_s(request.prefilled + piece, request.kind)
+            attention -= table.attention_s(request.prefilled, request.kind)
             request.prefilled += piece
             used, pieces = used + piece, pieces + 1
             if request.prefilled == request.prompt:
@@ -89,7 +121,7 @@ class ClockPlayer:
         together = used + self.each * decodes
         factor = (slow * used + fast * self.each * decodes) / together
         kernels = factor * table.linear_s(together) + slow * attention
-        self.clock += host / 1000 + kernels + (fast if decodes else slow) * table.decode_own[decodes]
+        self.clock += host / 1000 + kernels + (fast if decodes else slow) * self.own_s(decoding)
         return done
 
     def start(self, requests: list[Request]) -> None:
@@ -110,3 +142,25 @@ class ClockPlayer:
                     following = self.unsent.popleft()
                     following.arrived = self.clock
                     self.queue.append(following)
+
+
+def asked(table: StepTable, loop: ClosedLoop) -> list[list[Request]]:
+    """The requests of every run that the loop stands for: several where few users ask of many kinds."""
+    count, kinds = loop.prompts or 10 * loop.users, loop.kinds(table)
+    runs = 1 if len(kinds) == 1 else -(-LEAST_PLAYED // count)
+    drawn = requests_of(kinds, loop.shortest, runs * count)
+    each = [
+        Request(kind, prompt, output, kinds[kind].cached)
+        for kind, prompt, output in zip(
+            drawn.kind.tolist(), drawn.new_tokens.tolist(), drawn.output_length.tolist(), strict=True
+        )
+    ]
+    return [each[first : first + count] for first in range(0, runs * count, count)]
+
+
+def played(table: StepTable, engine: EngineProfile, loop: ClosedLoop, own: Own | None = None) -> list[ClockPlayer]:
+    """All of them, each played to its end."""
+    players = [ClockPlayer(table, engine, loop, requests, own) for requests in asked(table, loop)]
+    for player in players:
+        player.play()
+    return players

@@ -11,7 +11,7 @@ from cli.main import run
 
 EXAMPLE = (
     "evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8 --input-length 3500 --output-length 1500"
-    " --batch-range 260"
+    " --quantize-linear-action W8A8_DYNAMIC --batch-range 260"
 )
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +25,7 @@ from store.errors import EvaluationError, InputError
 from store.location import parse_url
 
 if TYPE_CHECKING:
+    from evaluator.request import SweepRequest
     from evaluator.sweep import SweepReport
 
 INTERRUPTED = 130
@@ -40,9 +42,14 @@ def register(app: typer.Typer) -> None:
 def evaluate(  # noqa: PLR0917  one parameter an option
     model: Annotated[str | None, typer.Argument(help="id, directory or config.json; several by commas")] = None,
     device: Annotated[str, typer.Option(help="device names or profile files")] = "TEST_DEVICE",
-    num_devices: Annotated[int | None, typer.Option(help="devices of one instance [default: 1]")] = None,
-    prefill_devices_per_instance: Annotated[int | None, typer.Option(help="devices of a prefill instance")] = None,
-    decode_devices_per_instance: Annotated[int | None, typer.Option(help="devices of a decode instance")] = None,
+    num_devices: Annotated[
+        str | None, typer.Option(help="devices of one instance; several sizes: 4,8,16 [default: 1]")
+    ] = None,
+    total_devices: Annotated[
+        int | None, typer.Option(help="instead: instances of every size that divides this many devices")
+    ] = None,
+    prefill_devices_per_instance: Annotated[str | None, typer.Option(help="devices of a prefill instance")] = None,
+    decode_devices_per_instance: Annotated[str | None, typer.Option(help="devices of a decode instance")] = None,
     input_length: Annotated[str | None, typer.Option(help="prompt tokens, or a length distribution FILE")] = None,
     output_length: Annotated[float | None, typer.Option(help="generated tokens")] = None,
     workload: Annotated[str | None, typer.Option(help="named workloads of the store, instead of lengths")] = None,
@@ -51,10 +58,15 @@ def evaluate(  # noqa: PLR0917  one parameter an option
         int | None, typer.Option(help="token budget of one step of a replica [default: 8192, or the engine's]")
     ] = None,
     quantize_linear_action: Annotated[
-        str, typer.Option(help="format of linears; NATIVE: as the weights are published")
-    ] = "W8A8_DYNAMIC",
-    quantize_experts_action: Annotated[str | None, typer.Option(help="format of experts [default: as linears]")] = None,
-    quantize_attention_action: Annotated[str, typer.Option(help="KV cache: DISABLED, INT8 or FP8")] = "DISABLED",
+        str | None,
+        typer.Option(help="format of linears; several by commas [default: NATIVE, as the weights are published]"),
+    ] = None,
+    quantize_experts_action: Annotated[
+        str | None, typer.Option(help="format of experts [default: as named for linears, else NATIVE]")
+    ] = None,
+    quantize_attention_action: Annotated[
+        str | None, typer.Option(help="KV cache: DISABLED, INT8 or FP8 [default: NATIVE]")
+    ] = None,
     mxfp4_group_size: Annotated[int, typer.Option(help="weights that share one MXFP4 scale")] = 32,
     num_mtp_tokens: Annotated[int, typer.Option(help="tokens drafted a step, 0-9")] = 0,
     mtp_acceptance_rate: Annotated[str | None, typer.Option(help="acceptance of each drafted token")] = None,
@@ -63,7 +75,13 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     mode: Annotated[
         str | None, typer.Option(help="prefill, decode, aggregated; several by commas [default: all]")
     ] = None,
-    search: Annotated[str, typer.Option(help="every legal plan, or tp (seed 001's rule)")] = "every",
+    search: Annotated[
+        str | None,
+        typer.Option(
+            help="launchable: plans that the engine launches as one server; every legal plan; tp (seed 001's rule)"
+            " [default: launchable; every without an engine]"
+        ),
+    ] = None,
     tp_sizes: Annotated[str | None, typer.Option(help="tensor parallel sizes; none given: powers of two")] = None,
     pp_sizes: Annotated[str | None, typer.Option(help="pipeline stages; searched only when asked")] = None,
     dp_sizes: Annotated[str | None, typer.Option(help="data parallel replicas")] = None,
@@ -73,11 +91,22 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     batch_range: Annotated[str | None, typer.Option(help="[min] max batch size of a replica")] = None,
     serving_cost: Annotated[float, typer.Option(help="fixed cost of delivery, ms")] = 0.0,
     serving_model: Annotated[
-        str,
+        str | None,
         typer.Option(
-            help="how steps become latencies: waves, seed002, an engine (vllm, sglang, trtllm) or its FILE.yaml"
+            help="how steps become latencies: an engine (vllm, sglang, trtllm) or its FILE.yaml, waves, seed002;"
+            " several by commas [default: vllm where the device has it, else waves]"
         ),
-    ] = "waves",
+    ] = None,
+    client_lengths: Annotated[
+        float | None, typer.Option(help="shortest request as a share of the lengths [default: the engine's client]")
+    ] = None,
+    prompts_per_user: Annotated[int | None, typer.Option(help="requests that each user sends in turn")] = None,
+    poll_steps: Annotated[int | None, typer.Option(help="decode steps between two looks for new requests")] = None,
+    seats: Annotated[int | None, typer.Option(help="most requests of a replica in flight [default: all]")] = None,
+    wait_steps: Annotated[int | None, typer.Option(help="decode steps that a prompt waits for others")] = None,
+    routing: Annotated[
+        str | None, typer.Option(help="tokens over experts: balanced, power_law_1.2 or auto [default: auto]")
+    ] = None,
     family: Annotated[str, typer.Option(help="auto, theoretical or calibrated cost model")] = "auto",
     sweep: Annotated[
         Path | None, typer.Option("--sweep", help="YAML file: products of models, devices, workloads")
@@ -99,20 +128,22 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     check_format(format_, None, known=("table", "json"))
     if jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {jobs}")
-    from cli.flows.requests import SweepOptions, build_request
+    from cli.flows.requests import build_request
+    from cli.flows.sweep_options import SweepOptions
 
     options = SweepOptions(
         models=parse_names(model),
         devices=parse_names(device),
-        num_devices=num_devices,
-        prefill_devices=prefill_devices_per_instance,
-        decode_devices=decode_devices_per_instance,
+        num_devices=parse_sizes(num_devices, "--num-devices") or (),
+        total_devices=total_devices,
+        prefill_devices=parse_sizes(prefill_devices_per_instance, "--prefill-devices-per-instance") or (),
+        decode_devices=parse_sizes(decode_devices_per_instance, "--decode-devices-per-instance") or (),
         input_length=input_length,
         output_length=output_length,
         workload_names=parse_names(workload),
         prefix_cache_hit_rate=prefix_cache_hit_rate,
         max_batched_tokens=max_batched_tokens,
-        linear=quantize_linear_action,
+        linears=parse_names(quantize_linear_action),
         experts=quantize_experts_action,
         attention=quantize_attention_action,
         mxfp4_group_size=mxfp4_group_size,
@@ -130,19 +161,31 @@ def evaluate(  # noqa: PLR0917  one parameter an option
         moe_dp_sizes=parse_sizes(moe_dp_sizes, "--moe-dp-sizes"),
         batch_range=parse_batch_range(batch_range),
         serving_cost_ms=serving_cost,
-        serving_model=serving_model,
+        serving_models=parse_names(serving_model),
+        client_shortest=client_lengths,
+        prompts_per_user=prompts_per_user,
+        poll_steps=poll_steps,
+        seats=seats,
+        wait_steps=wait_steps,
+        routing=routing,
         family=family,
     )
-    requests = build_request(options, sweep, store)
+    built = build_request(options, sweep, store)
+    for note in built.notes:
+        say(note)
     if dry_run:
-        return _dry_run(requests, format_)
+        return _dry_run(built.parts, format_)
     from cli.flows.evaluating import evaluate_requests
     from cli.render.progress import ProgressBar
 
+    if serving_model is not None and serving_model.endswith((".yaml", ".yml")):
+        from cli.flows.serving_fit import keep_given_profile
+
+        keep_given_profile(Path(serving_model), store)
     with ProgressBar(sys.stderr) as bar:
-        reports = evaluate_requests(requests, store, label=label, jobs=jobs, on_progress=bar.show)
-    phases = {phase for request in requests for phase in request.phases}
-    return _report(reports, format_, store, question=_next_question(phases))
+        report = evaluate_requests(built.parts, store, label=label, jobs=jobs, on_progress=bar.show)
+    phases = {phase for part in built.parts for phase in part.phases}
+    return _report(report, format_, store, question=_next_question(phases))
 
 
 def _next_question(phases: AbstractSet[str]) -> str:
@@ -154,10 +197,10 @@ def _next_question(phases: AbstractSet[str]) -> str:
     return "prefill --ttft-limits 1000" if phases == {"prefill"} else "decode --tpot-limits 50"
 
 
-def _dry_run(requests: tuple[object, ...], format_: str) -> int:
-    from cli.flows.evaluating import count_requests
+def _dry_run(parts: Sequence[SweepRequest], format_: str) -> int:
+    from cli.flows.evaluating import count_request
 
-    counts = count_requests(requests)  # type: ignore[arg-type]
+    counts = count_request(parts)
     if format_ == "json":
         write_rows(list(asdict(counts)), [list(asdict(counts).values())], "json")
     else:
@@ -165,47 +208,27 @@ def _dry_run(requests: tuple[object, ...], format_: str) -> int:
     return 0
 
 
-def _report(reports: list[SweepReport], format_: str, store: str | None, *, question: str) -> int:
+def _report(report: SweepReport, format_: str, store: str | None, *, question: str) -> int:
     if format_ == "json":
-        columns = [
-            "sweep",
-            "scenarios",
-            "probes_stored",
-            "probes_known",
-            "operators_captured",
-            "failures",
-            "interrupted",
-        ]
-        rows = [
-            [
-                item.sweep,
-                item.scenarios,
-                item.probes_stored,
-                item.probes_known,
-                item.operators_captured,
-                [asdict(failure) for failure in item.failures],
-                item.interrupted,
-            ]
-            for item in reports
-        ]
-        write_rows(columns, rows, "json")
-    for item in reports:
-        _say_report(item)
-    if any(item.interrupted for item in reports):
+        outcome = {field.name: getattr(report, field.name) for field in fields(report)}
+        del outcome["fitting_scenarios"]
+        outcome["failures"] = [asdict(failure) for failure in report.failures]
+        write_rows(list(outcome), [list(outcome.values())], "json")
+    _say_report(report)
+    if report.interrupted:
         say("interrupted: what is stored is kept; run the same command again to go on")
         return INTERRUPTED
-    failed = sum(failure.scenarios for item in reports for failure in item.failures)
-    if failed == sum(item.scenarios for item in reports):
-        reason = reports[0].failures[0].reason if reports[0].failures else "nothing was evaluated"
+    if sum(failure.scenarios for failure in report.failures) == report.scenarios:
+        reason = report.failures[0].reason if report.failures else "nothing was evaluated"
         raise InputError(f"nothing could be evaluated: {reason}")
-    if not any(item.fitting_scenarios for item in reports):
+    if not report.fitting_scenarios:
         raise InputError(
             "the model does not fit the device memory at batch size 1 in any plan (the rows are stored all the same)",
             hint="more devices an instance (--num-devices), a larger device, or a smaller format"
             " (--quantize-linear-action FP8)",
         )
     say(f"next: sweepdb query {question}{parse_url(store).argument}")
-    if any(failure.status == "error" for item in reports for failure in item.failures):
+    if any(failure.status == "error" for failure in report.failures):
         raise EvaluationError("some scenarios ended in an error; the others are stored", hint="sweepdb show SWEEP")
     return 0
 

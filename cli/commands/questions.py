@@ -68,6 +68,9 @@ def query(  # noqa: PLR0917  one parameter an option
     e2e_limits: Annotated[float | None, typer.Option("--e2e-limits", "--e2e-limit", help="ms")] = None,
     min_tokens_per_s_per_user: Annotated[float | None, typer.Option(help="tokens/s of one user")] = None,
     reserved_memory_gb: Annotated[float, typer.Option(help="GiB of each device that stay free")] = 10.0,
+    confidence: Annotated[
+        float | None, typer.Option(help="limits are of measured values, kept with this probability each, such as 0.8")
+    ] = None,
     preset: Annotated[str, typer.Option(help="definitions: sweepdb, upstream, seed000 or seed001")] = "sweepdb",
     tpot_definition: Annotated[
         str | None, typer.Option(help="inclusive or exclusive [default: the serving model's]")
@@ -161,6 +164,7 @@ def query(  # noqa: PLR0917  one parameter an option
             e2e_ms=e2e_limits,
             min_tokens_per_s_per_user=min_tokens_per_s_per_user,
             reserved_gib=reserved_memory_gb,
+            confidence=confidence,
         ),
         definitions=_definitions(
             preset,
@@ -291,10 +295,10 @@ def _show(
     composition: list[list[object]] | None,
 ) -> int:
     if show_sql:
-        from queries.library import SCOPED
+        from queries.library import shared_sql
 
         parameters = json.dumps(dict(answer.parameters), indent=2, default=str)
-        text = f"{SCOPED.read_text(encoding='utf-8')}\n{answer.sql}\n-- parameters:\n"
+        text = f"{shared_sql()}\n{answer.sql}\n-- parameters:\n"
         write_text((text, *(f"-- {line}\n" for line in parameters.splitlines())), output)
         return 0
     if format_ == "json-full":

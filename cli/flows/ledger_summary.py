@@ -2,32 +2,34 @@
 
 `python -m cli.flows.ledger_summary FILE...` evaluates every usable measured point of these files as `sweepdb evaluate`
 would, under each cost model family, convention and serving model there is, and writes the errors by region to
-queries/ledger/*.csv; the points themselves stay where they are. An engine fitted to measured points is asked as fitted
+queries/ledger/*.csv; the measured values stay where they are. An engine fitted to measured points is asked as fitted
 without the point's (device, model) pair. Nothing is random.
 
-Not here: finding the region of an answer (queries.expected_error)."""
+Not here: regions (cli.flows.error_regions), and finding that of an answer (queries.expected_error)."""
 
 from __future__ import annotations
 
 import csv
 import json
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
+from cli.flows.error_regions import Field, PointError, regions_of, write_points
 from evaluator.identity import device_record
 from evaluator.measured.deployments import Deployment, deployment_of
 from evaluator.measured.models import Unmatched
-from evaluator.measured.predicting import Asked, Probe, Values, central_metrics, evaluated, values_of
+from evaluator.measured.predicting import Asked, central_metrics, evaluated, values_of
 from evaluator.measured.scenarios import PHASES, Knowledge, lengths_of, scenario_of
-from evaluator.measured.scoring import figures, usable
+from evaluator.measured.scoring import usable
+from evaluator.measured.sides import Probe, Values
 from evaluator.measurements import read_measurements
 from evaluator.profiles.load import Family, list_shipped, load_device
 from evaluator.scenario import Convention, Phase
-from queries.expected_error import ANY, DEVICES, ENGINE, FOLDER, LEAST_POINTS, SUMMARY, Region, ShippedDevice
+from queries.expected_error import ASKED, DEVICES, ENGINE, FOLDER, KNOWN, POINTS, SUMMARY, Region, ShippedDevice
 from store.errors import SweepdbError
 from store.records import MeasurementRecord
 
@@ -35,7 +37,7 @@ METRIC_NAMES = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "output_tok
 SHOWN_AS = {"prefill_latency_ms": "ttft_ms"}
 MS = 1000.0
 KEY_LENGTH = 12
-Key = tuple[str, ...]
+KNOWLEDGE: tuple[Knowledge, ...] = (ASKED, KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,51 +174,24 @@ def shipped_devices() -> list[ShippedDevice]:
     return sorted(found, key=lambda one: one.device)
 
 
-def regions_of(errors: Iterable[Error], donor_of: Mapping[str, str]) -> list[Region]:
-    """Figures by region, and by what regions are rolled up to: any engine, any kind of model, all that stand on the
-    kernels of one device."""
-    groups: dict[Key, list[Error]] = defaultdict(list)
-    for one in errors:
-        for key in _keys(one, donor_of):
-            groups[key].append(one)
-    regions = []
-    for key, members in sorted(groups.items()):
-        found = figures(one.error for one in members)
-        if found is not None and found.rows >= LEAST_POINTS:
-            family, convention, serving_model, reach, device, kind, phase, engine, metric = key
-            regions.append(
-                Region(
-                    family=family,
-                    convention=convention,
-                    serving_model=serving_model,
-                    reach=reach,
-                    device=device,
-                    kind=kind,
-                    phase=phase,
-                    engine=engine,
-                    metric=metric,
-                    points=found.rows,
-                    pairs=len({one.point.deployment.pair for one in members}),
-                    median_ape_percent=round(found.median_ape, 2),
-                    mean_ape_percent=round(found.mean_ape, 2),
-                    p90_ape_percent=round(found.p90_ape, 2),
-                    bias_percent=round(found.bias, 2),
-                    engines="+".join(sorted({one.point.deployment.engine or "unstated" for one in members})),
-                )
-            )
-    return regions
-
-
-def _keys(one: Error, donor_of: Mapping[str, str]) -> Iterator[Key]:
-    """Every region it counts in. Formulas know no engine, and a region of several devices tells none apart."""
+def told(one: Error) -> PointError:
+    """An error by the field and pair that it counts in."""
     variant, deployment = one.variant, one.point.deployment
-    name = deployment.device.name
-    engines = (deployment.engine or ANY, ANY) if variant.serving_model == ENGINE else (ANY,)
-    for kind in ("moe" if deployment.moe else "dense", ANY):
-        places = [("device", name, engine) for engine in engines]
-        for reach, device, engine in dict.fromkeys((*places, ("donor", donor_of[name], ANY))):
-            yield (variant.family, variant.convention, variant.serving_model, reach, device, kind, one.point.phase,
-                   engine, one.metric)  # fmt: skip
+    return PointError(
+        field=Field(
+            family=variant.family,
+            convention=variant.convention,
+            serving_model=variant.serving_model,
+            basis=one.knowledge,
+            phase=one.point.phase,
+            metric=one.metric,
+        ),
+        device=deployment.device.name,
+        model=deployment.pair[1],
+        kind="moe" if deployment.moe else "dense",
+        engine=deployment.engine,
+        error=one.error,
+    )
 
 
 def write_csv(path: Path, kind: type[Region | ShippedDevice], records: Iterable[Region | ShippedDevice]) -> None:
@@ -228,24 +203,33 @@ def write_csv(path: Path, kind: type[Region | ShippedDevice], records: Iterable[
         writer.writerows([getattr(one, name) for name in names] for one in records)
 
 
-def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: None) -> list[Region]:
-    """The regions of every usable point of these files."""
+def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: None) -> list[PointError]:
+    """The errors of every usable point of these files, under every variant; formulas know no client, so that for them
+    there is nothing to know beyond what is asked."""
     points = points_of(record for path in files for record in read_measurements(path).records)
     say(f"{len(points)} usable points")
-    errors: list[Error] = []
+    errors: list[PointError] = []
     for variant in VARIANTS:
-        found = list(errors_of(points, variant))
-        said = ", ".join(f"{metric} {rows}" for metric, rows in sorted(Counter(one.metric for one in found).items()))
-        say(f"{variant.family}, {variant.convention}, {variant.serving_model}: {said}")
-        errors += found
-    return regions_of(errors, {one.device: one.calibrated_from for one in shipped_devices()})
+        for knowledge in KNOWLEDGE if variant.serving_model == ENGINE else KNOWLEDGE[:1]:
+            found = [told(one) for one in errors_of(points, variant, knowledge)]
+            counts = sorted(Counter(one.field.metric for one in found).items())
+            said = ", ".join(f"{metric} {rows}" for metric, rows in counts)
+            say(f"{variant.family}, {variant.convention}, {variant.serving_model}, as {knowledge}: {said}")
+            errors += found
+    return errors
 
 
 def main(files: Sequence[Path], folder: Path = FOLDER) -> None:
-    """Write the summary and the table of devices."""
-    regions = summarise(files, lambda text: sys.stderr.write(text + "\n"))
-    write_csv(folder / SUMMARY.name, Region, regions)
-    write_csv(folder / DEVICES.name, ShippedDevice, shipped_devices())
+    """Write the summary, the errors behind it and the table of devices."""
+    write_ledger(folder, summarise(files, lambda text: sys.stderr.write(text + "\n")), shipped_devices())
+
+
+def write_ledger(folder: Path, errors: Sequence[PointError], devices: Sequence[ShippedDevice]) -> None:
+    """Everything that ships, from errors of points and devices."""
+    donor_of = {one.device: one.calibrated_from for one in devices}
+    write_csv(folder / SUMMARY.name, Region, regions_of(errors, donor_of))
+    write_points(folder / POINTS.name, errors)
+    write_csv(folder / DEVICES.name, ShippedDevice, devices)
 
 
 if __name__ == "__main__":

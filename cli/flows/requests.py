@@ -8,97 +8,128 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from cli.flows.request_notes import refusal_of, said_of_defaults, warnings_of
+from cli.flows.service import Serving, client_of, find_serving, launch_of, routing_of
 from cli.flows.sweep_file import read_sweep_file
+from cli.flows.sweep_options import SweepOptions
+from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
+from evaluator.device import DeviceProfile
 from evaluator.formats import check_precision
-from evaluator.launch import Launch
+from evaluator.launchable import RULES
 from evaluator.lengths import load_distribution, mean_output_length
 from evaluator.models import load_model
-from evaluator.plans import PlanSearch, Sizes
+from evaluator.plans import PlanSearch
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
 from evaluator.request import PHASES, NamedModel, SweepRequest
-from evaluator.serving.engines import EngineProfile, engine_profile, label_of_engine, list_engines
-from evaluator.serving.models import list_serving_models
+from evaluator.scenario import Convention
 from evaluator.workload import Workload
-from evaluator.workloads import DEFAULT_TOKEN_BUDGET, workload_of
+from evaluator.workloads import workload_of
 from store.errors import InputError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SweepOptions:
-    """What `evaluate` was told, as plain values."""
+class BuiltRequest:
+    """What a command asks for: products that one sweep evaluates, and what a reader should know of them."""
 
-    models: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ("TEST_DEVICE",)
-    num_devices: int | None = None
-    prefill_devices: int | None = None
-    decode_devices: int | None = None
-    input_length: str | None = None
-    output_length: float | None = None
-    workload_names: tuple[str, ...] = ()
-    prefix_cache_hit_rate: float = 0.0
-    max_batched_tokens: int | None = None
-    linear: str = "W8A8_DYNAMIC"
-    experts: str | None = None
-    attention: str = "DISABLED"
-    mxfp4_group_size: int = 32
-    mtp_tokens: int = 0
-    mtp_acceptance: tuple[float, ...] | None = None
-    compile: bool = True
-    convention: str = "physical"
-    modes: tuple[str, ...] = ()
-    search: str = "every"
-    tp_sizes: Sizes = None
-    pp_sizes: Sizes = None
-    dp_sizes: Sizes = None
-    ep_sizes: Sizes = None
-    moe_tp_sizes: Sizes = None
-    moe_dp_sizes: Sizes = None
-    batch_range: tuple[int, int | None] = (1, None)
-    serving_cost_ms: float = 0.0
-    serving_model: str = "waves"
-    family: str = "auto"
+    parts: tuple[SweepRequest, ...]
+    notes: tuple[str, ...] = ()
 
 
-def build_request(options: SweepOptions, sweep_file: Path | None, store_url: str | None) -> tuple[SweepRequest, ...]:
-    """The requests of a command: one, or one for each model that asks for its native precision."""
+def build_request(options: SweepOptions, sweep_file: Path | None, store_url: str | None) -> BuiltRequest:
+    """The products of a command: several where formats follow models, serving models devices, or a file has lists."""
     sets = _from_file(options, sweep_file) if sweep_file is not None else [options]
-    return tuple(request for item in sets for request in _requests(item, store_url))
+    built = [_built(item, store_url) for item in sets]
+    notes = dict.fromkeys(note for one in built for note in one.notes)
+    return BuiltRequest(parts=tuple(dict.fromkeys(part for one in built for part in one.parts)), notes=tuple(notes))
 
 
-def _requests(options: SweepOptions, store_url: str | None) -> list[SweepRequest]:
+def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
     if not options.models:
         raise InputError(
             "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
         )
+    convention: Convention = _one_of(options.convention, ("physical", "upstream"), "--convention")
     models = tuple(NamedModel(name=name, spec=spec) for name, spec in map(load_model, options.models))
-    serving = _serving_model(options.serving_model, store_url)
-    whole = SweepRequest(
-        models=models,
-        devices=tuple(
-            load_device(name, family=_one_of(options.family, _FAMILIES, "--family")) for name in options.devices
-        ),
+    family = _one_of(options.family, _FAMILIES, "--family")
+    devices = [load_device(name, family=family) for name in options.devices]
+    parts: list[SweepRequest] = []
+    notes: list[str] = []
+    for name, served in _by_serving_model(options, devices, convention).items():
+        whole = _product(options, convention, find_serving(name, store_url), served, store_url)
+        for precision, group in _by_precision(options, models, convention).items():
+            part = replace(whole, models=group, precisions=(precision,))
+            if not options.serving_models and (refused := refusal_of(part)) is not None:
+                notes.append(f"{refused}: served by formulas ({FORMULAS}) instead")
+                formulas = _product(options, convention, find_serving(FORMULAS, store_url), served, store_url)
+                part = replace(formulas, models=group, precisions=(precision,), search=part.search)
+            parts.append(part)
+    return BuiltRequest(parts=tuple(parts), notes=(*said_of_defaults(options, parts), *notes, *warnings_of(parts)))
+
+
+def _product(
+    options: SweepOptions,
+    convention: Convention,
+    serving: Serving,
+    devices: Sequence[DeviceProfile],
+    store_url: str | None,
+) -> SweepRequest:
+    """What one serving model is asked for on its devices; models and formats are added by the caller."""
+    return SweepRequest(
+        models=(),
+        devices=tuple(devices),
         workloads=_workloads(options, serving, store_url),
-        precisions=(Precision(),),
+        precisions=(),
         num_devices=_devices(options),
-        prefill_devices=options.prefill_devices,
-        decode_devices=options.decode_devices,
+        prefill_devices=options.prefill_devices or None,
+        decode_devices=options.decode_devices or None,
         phases=_phases(options),
-        convention=_one_of(options.convention, ("physical", "upstream"), "--convention"),
-        launch=Launch(compile=options.compile),
-        search=PlanSearch(
-            rule=_one_of(options.search, ("every", "tp"), "--search"),
-            **{item.name: getattr(options, item.name) for item in fields(PlanSearch) if item.name != "rule"},
-        ),
+        convention=convention,
+        search=_search(options, serving, convention),
         batch_range=options.batch_range,
         serving_model=serving.label,
         serving_cost_ms=options.serving_cost_ms,
         engine=serving.engine,
+        client=client_of(options, serving),
+        launch=launch_of(options, serving),
+        routing=routing_of(options),
     )
-    by_precision: dict[Precision, list[NamedModel]] = {}
-    for model in models:
-        by_precision.setdefault(_precision(options, model), []).append(model)
-    return [replace(whole, models=tuple(group), precisions=(precision,)) for precision, group in by_precision.items()]
+
+
+def _by_serving_model(
+    options: SweepOptions, devices: Sequence[DeviceProfile], convention: Convention
+) -> dict[str, list[DeviceProfile]]:
+    """The devices that each serving model serves: all by those that were named, or each by its usual one."""
+    if options.serving_models:
+        return {name: list(devices) for name in options.serving_models}
+    served: dict[str, list[DeviceProfile]] = {}
+    for device in devices:
+        served.setdefault(usual_serving_model(device, convention), []).append(device)
+    return served
+
+
+def _search(options: SweepOptions, serving: Serving, convention: Convention) -> PlanSearch:
+    sizes = {item.name: getattr(options, item.name) for item in fields(PlanSearch) if item.name.endswith("_sizes")}
+    rule, engine = usual_search(serving.label, convention)
+    if options.search == "launchable" and engine is None:
+        raise InputError(
+            f"--search launchable needs an engine, and {serving.label} is none with launch rules",
+            hint=f"--serving-model {' or '.join(RULES)}",
+        )
+    asked = _one_of(options.search or rule, ("launchable", "every", "tp"), "--search")
+    return PlanSearch(rule=asked, engine=engine if asked == "launchable" else None, **sizes)
+
+
+def _by_precision(
+    options: SweepOptions, models: Sequence[NamedModel], convention: Convention
+) -> dict[Precision, tuple[NamedModel, ...]]:
+    """The models that each precision is for: published formats differ between models."""
+    found: dict[Precision, tuple[NamedModel, ...]] = {}
+    for linear in options.linears or (None,):
+        for model in models:
+            precision = _precision(options, linear, model, convention)
+            found[precision] = tuple(dict.fromkeys((*found.get(precision, ()), model)))
+    return found
 
 
 def _from_file(options: SweepOptions, path: Path) -> list[SweepOptions]:
@@ -107,6 +138,7 @@ def _from_file(options: SweepOptions, path: Path) -> list[SweepOptions]:
     return [replace(options, **{**overrides, **given}) for overrides in read_sweep_file(path)]
 
 
+NATIVE = "NATIVE"  # the format that the weights are published in
 _FAMILIES = ("auto", "theoretical", "calibrated")
 
 
@@ -116,68 +148,53 @@ def _one_of(value: str, known: Sequence[str], option: str) -> Any:  # noqa: ANN4
     return value
 
 
-def _precision(options: SweepOptions, model: NamedModel) -> Precision:
-    linear = model.spec.native_linear if options.linear.upper() == "NATIVE" else options.linear
-    experts = options.experts
-    if (experts or "").upper() == "NATIVE" or (experts is None and options.linear.upper() == "NATIVE"):
-        experts = model.spec.native_experts
+def _precision(options: SweepOptions, linear: str | None, model: NamedModel, convention: Convention) -> Precision:
+    """What was named, where it was; experts go as the linears that were named, or as they are published."""
+    usual, spec = usual_precision(model.spec, convention), model.spec
+    native = linear is not None and linear.upper() == NATIVE
+    if options.experts is not None:
+        experts: str | None = options.experts
+    elif linear is None or native:
+        experts = NATIVE if native else usual.experts
+    else:
+        experts = linear
     return check_precision(
         Precision(
-            linear=linear, experts=experts, attention=options.attention, mxfp4_group_size=options.mxfp4_group_size
+            linear=_published(linear or usual.linear, spec.native_linear),
+            experts=None if experts is None else _published(experts, spec.native_experts),
+            attention=_published(options.attention or usual.attention, spec.native_kv_cache),
+            mxfp4_group_size=options.mxfp4_group_size,
         )
     )
 
 
-def _devices(options: SweepOptions) -> int | None:
-    if options.num_devices is not None:
+def _published(name: str, native: str) -> str:
+    return native if name.upper() == NATIVE else name
+
+
+def _devices(options: SweepOptions) -> tuple[int, ...] | None:
+    """Sizes of one instance: as named, or every size that divides the total."""
+    if options.total_devices is not None:
+        if options.num_devices:
+            raise InputError("give --num-devices or --total-devices, not both")
+        if options.total_devices < 1:
+            raise InputError(f"--total-devices must be at least 1, not {options.total_devices}")
+        return tuple(size for size in range(1, options.total_devices + 1) if options.total_devices % size == 0)
+    if options.num_devices:
         return options.num_devices
-    apart = options.prefill_devices is not None or options.decode_devices is not None
-    return None if apart else 1
+    return None if options.prefill_devices or options.decode_devices else (1,)
 
 
 def _phases(options: SweepOptions) -> tuple[Any, ...]:
     if options.modes:
         return tuple(_one_of(mode, PHASES, "--mode") for mode in options.modes)
-    if options.num_devices is None and (options.prefill_devices or options.decode_devices):
+    if _devices(options) is None:
         wanted = (("prefill", options.prefill_devices), ("decode", options.decode_devices))
-        return tuple(phase for phase, devices in wanted if devices is not None)
+        return tuple(phase for phase, devices in wanted if devices)
     return PHASES
 
 
-@dataclass(frozen=True, slots=True)
-class _Serving:
-    """A serving model as scenarios call it, with the engine where it is one."""
-
-    label: str
-    engine: EngineProfile | None
-
-    @property
-    def token_budget(self) -> int:
-        return DEFAULT_TOKEN_BUDGET if self.engine is None else self.engine.token_budget
-
-
-def _serving_model(name: str, store_url: str | None) -> _Serving:
-    """By name, as a profile's file, or as a label that this store knows (`vllm@0a239add`)."""
-    if name in list_engines():
-        return _Serving(name, engine_profile(name))
-    if name in list_serving_models():
-        return _Serving(name, None)
-    if Path(name).suffix in {".yaml", ".yml"}:
-        engine = engine_profile(name)
-        return _Serving(label_of_engine(engine), engine)
-    if "@" in name:
-        from evaluator.serving.stored_engines import stored_engine
-        from store.opening import open_store
-
-        with open_store(store_url, read_only=True) as store:
-            return _Serving(name, stored_engine(store, name))
-    raise InputError(
-        f"--serving-model {name} is not one of {', '.join(list_serving_models())}",
-        hint="an engine's profile FILE.yaml works",
-    )
-
-
-def _workloads(options: SweepOptions, serving: _Serving, store_url: str | None) -> tuple[Workload, ...]:
+def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -> tuple[Workload, ...]:
     if options.workload_names:
         _check_alone(options)
         from cli.flows.workloads import stored_workload

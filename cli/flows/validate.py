@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from evaluator.evaluate import unsupported
 from evaluator.measured.deployments import Deployment, deployment_of
 from evaluator.measured.models import Unmatched
-from evaluator.measured.predicting import Asked, Evaluated, LookUp, asked_of, central_metrics, evaluated, predicted
+from evaluator.measured.predicting import (
+    Asked,
+    Evaluated,
+    LookUp,
+    asked_of,
+    batch_size_of,
+    central_metrics,
+    evaluated,
+    predicted,
+)
 from evaluator.measured.scenarios import KNOWLEDGE, Knowledge
 from evaluator.measured.scoring import (
     Comparison,
@@ -216,7 +225,7 @@ def _comparisons(
             users=deployment.users,
             input_length=deployment.input_length,
             output_length=deployment.output_length,
-            batch_size=asked.batch_size,
+            batch_size=batch_size_of(deployment, knowledge, asked, probes),
             record_key=record.key,
         )
 

@@ -11,7 +11,7 @@ from cli.render.bias import bias_note
 from cli.render.expected_error import expected_error_lines
 from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
-from cli.render.shown import NEAREST, TURNED, shown_columns, with_limited
+from cli.render.shown import NEAREST, TURNED, shown_columns, with_holds, with_limited
 from queries.composition import RealisedMean
 from queries.parameters import instance_budget
 from queries.question import Answer, Limits
@@ -32,7 +32,9 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
     elif answer.nearest:
         yield "\nNothing satisfies the limits. The nearest misses:\n"
         nearest = with_relaxed(answer.nearest_columns, answer.nearest, answer)
-        yield from _groups(answer.nearest_columns, nearest, answer, None if wide else with_limited(NEAREST, answer))
+        yield from _groups(
+            answer.nearest_columns, nearest, answer, None if wide else with_holds(with_limited(NEAREST, answer), answer)
+        )
     else:
         yield "\n(no rows)\n"
     notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer), *price_notes(answer), *memory_notes(answer))))
@@ -157,6 +159,8 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
         ),
         f"{limits.reserved_gib:g} GiB reserved",
     ]
+    if limits.confidence is not None:
+        said[-1:] = [f"each kept by measured values with {100 * limits.confidence:g} %", said[-1]]
     of_curves = " (a curve shows every point that fits memory, whatever its times)" if answer.report == "curve" else ""
     yield f"limits: {', '.join(said)}{of_curves}\n"
     yield (

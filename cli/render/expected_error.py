@@ -8,6 +8,7 @@ from queries.expected_error import NONE, ExpectedError
 
 SHOWN_REGIONS = 3
 NOTED_BIAS_PERCENT = 10.0
+LEAST_AGREEING = 3  # pairs of device and model, and no pair of the region differs
 _NAMES = {
     "ttft_ms": "TTFT",
     "tpot_exclusive_ms": "TPOT",
@@ -17,8 +18,8 @@ _NAMES = {
 
 
 def expected_error_lines(errors: Sequence[ExpectedError]) -> Iterator[str]:
-    """`TPOT +-9 %, 212 points: h100_sxm, dense, aggregated, vllm`: half of the points are nearer. A line for each thing
-    the rows are about, at most three."""
+    """`TPOT +-9 %, 212 points of 5 pairs: h100_sxm, dense, aggregated, vllm`: half of the points are nearer. A line for
+    each thing the rows are about, at most three."""
     by_subject: dict[str, list[ExpectedError]] = {}
     for one in errors:
         by_subject.setdefault(one.subject, []).append(one)
@@ -40,15 +41,23 @@ def _line(errors: Sequence[ExpectedError]) -> str:
 def _said(region: str | None, note: str | None, members: Sequence[ExpectedError]) -> str:
     if region is None:
         return f"{', '.join(_NAMES[one.metric] for one in members)}: {NONE}"
-    counts = sorted({one.points for one in members})
-    points = f"{counts[0]}-{counts[-1]}" if len(counts) > 1 else str(counts[0])
-    said = f"{', '.join(map(_figure, members))}, {points} points: {region}"
+    points = _counted([one.points for one in members], "point")
+    pairs = [one.pairs for one in members if one.pairs is not None]
+    of_pairs = f" of {_counted(pairs, 'pair')}" if pairs else ""
+    said = f"{', '.join(map(_figure, members))}, {points}{of_pairs}: {region}"
     return f"{said} ({note})" if note else said
+
+
+def _counted(counts: Sequence[int], name: str) -> str:
+    low, high = min(counts), max(counts)
+    number = str(low) if low == high else f"{low}-{high}"
+    return f"{number} {name}" if high == 1 else f"{number} {name}s"
 
 
 def _figure(one: ExpectedError) -> str:
     bias, size = one.bias_percent or 0.0, one.median_ape_percent or 0.0
     said = f"{_NAMES[one.metric]} +-{size:.0f} %"
-    if abs(bias) < max(NOTED_BIAS_PERCENT, size / 2):
+    agreed = one.agreeing is not None and one.agreeing >= LEAST_AGREEING and one.agreeing == one.pairs
+    if not agreed or abs(bias) < max(NOTED_BIAS_PERCENT, size / 2):
         return said
     return f"{said} (mostly too {'high' if bias > 0 else 'low'})"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from queries.confidence import HELD
 from queries.question import Answer
 
 _PROBES = ("prefill_probe", "decode_probe")
@@ -13,9 +14,9 @@ _COMMON = ("rank", "device", "plan", "batch_size", "concurrency")
 NEAREST = ("rank", "phase", "device", "plan", "batch_size", "binding_limit", "miss", "relax_to", "admitted_then",
            "ttft_ms", "tpot_ms", "memory_free_gib", "probe")  # fmt: skip
 SHOWN: Mapping[str, Sequence[str]] = {
-    "best": (*_COMMON, "rate", "ttft_ms", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
-    "prefill": (*_COMMON, "rate", "qps", "ttft_ms", "num_devices", "memory_free_gib", "probe"),
-    "decode": (*_COMMON, "rate", "qps", "tpot_ms", "num_devices", "memory_free_gib", "probe"),
+    "best": (*_COMMON, "rate", "ttft_ms", "tpot_ms", "num_devices", "memory_free_gib", "launchable", "probe"),
+    "prefill": (*_COMMON, "rate", "qps", "ttft_ms", "num_devices", "memory_free_gib", "launchable", "probe"),
+    "decode": (*_COMMON, "rate", "qps", "tpot_ms", "num_devices", "memory_free_gib", "launchable", "probe"),
     "nearest": NEAREST,
     "pd-ratio": ("rank", "prefill_plan", "ttft_ms", "prefill_qps", "decode_plan", "tpot_ms", "decode_qps", "pd_ratio",
                  "balanced_qps", *_PROBES),
@@ -54,6 +55,13 @@ def with_limited(columns: Sequence[str], answer: Answer) -> Sequence[str]:
     return (*columns[:-1], *added, columns[-1])
 
 
+def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
+    """The columns with those that say whether limits hold, each before the reference of its row."""
+    if not answer.question.limits.on_times:
+        return columns
+    return [name for column in columns for name in (*([HELD[column]] if column in HELD else []), column)]
+
+
 def _with_sizes(columns: Sequence[str], answer: Answer) -> Sequence[str]:
     """The columns with what ranks instances of several sizes, after the rate of one."""
     ranked = {row.get("ranked_by") for row in answer.dicts()}
@@ -65,6 +73,11 @@ def _with_sizes(columns: Sequence[str], answer: Answer) -> Sequence[str]:
 
 def shown_columns(answer: Answer) -> Sequence[str] | None:
     """The columns of a report's default table, None for all of them."""
+    columns = _shown(answer)
+    return None if columns is None else with_holds(columns, answer)
+
+
+def _shown(answer: Answer) -> Sequence[str] | None:
     pairs, columns = answer.question.pairs, SHOWN.get(answer.report)
     if columns is not None and answer.report in _LIMITED:
         columns = with_limited(columns, answer)

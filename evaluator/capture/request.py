@@ -43,6 +43,7 @@ def _key(request: CaptureRequest) -> str:
     # Names and what the published weights come in decide defaults elsewhere, and no operator.
     bare = replace(request, model=replace(request.model, architecture="", native_linear="", native_experts=""))
     form = {"capture_version": CAPTURE_VERSION, **asdict(bare)}
+    del form["model"]["native_kv_cache"]  # came after the first stores: operators captured before it stay known
     text = json.dumps(form, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

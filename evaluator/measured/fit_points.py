@@ -43,7 +43,7 @@ class PlayedProbe:
 
     def _requests(self, size: int) -> Mapping[str, float]:
         times = self.replica.closed(size)
-        whole = times.ttft_s + (self.replica.loop.output_length - 1) * times.tpot_exclusive_s
+        whole = times.e2e_s(self.replica.loop.output_length)
         return {"ttft_ms": times.ttft_s, "tpot_exclusive_ms": times.tpot_exclusive_s, "e2e_ms": whole}
 
 

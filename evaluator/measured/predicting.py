@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from evaluator.capture import CaptureRequest, capture
 from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
 from evaluator.measured.deployments import Deployment
 from evaluator.measured.scenarios import Knowledge, lengths_of, prompts_scenario_of, scenario_of
+from evaluator.measured.sides import Probe, Sides, Values, decoding_of, values_of_sides
 from evaluator.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
@@ -24,7 +24,6 @@ from evaluator.serving.engines import EngineProfile
 MS = 1000.0
 CENTRAL = ("mean", "", "p50")  # statistics of a measured metric that a prediction is compared with, best first
 LookUp = Callable[[CaptureRequest], OperatorSet]
-Values = dict[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +41,6 @@ class Asked:
         return {self.scenario: range(1, self.batch_size + 1), self.prompts: range(1, 2)}
 
 
-class Probe(Protocol):
-    """Something that knows the numbers of a scenario's probes."""
-
-    def value(self, column: str, batch_size: int) -> float:
-        """A number of the probe of this batch size."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluated:
     """The probes of one scenario, by batch size."""
@@ -59,6 +51,9 @@ class Evaluated:
         """A number of the probe of this batch size."""
         index = int(np.searchsorted(self.block.batch_size, batch_size))
         return float(getattr(self.block, column)[index])
+
+
+Evaluations = Mapping[Scenario, Evaluated]
 
 
 def asked_of(deployment: Deployment, knowledge: Knowledge, *, engine: EngineProfile | None = None) -> Asked:
@@ -75,7 +70,7 @@ def evaluated(
     asked: Iterable[Asked],
     captured: LookUp | None = None,
     on_scenario: Callable[[int, int], None] = lambda _done, _all: None,
-) -> Mapping[Scenario, Evaluated]:
+) -> Evaluations:
     """Every scenario that its serving model covers, at all batch sizes that are asked of it."""
     sizes: dict[Scenario, set[int]] = defaultdict(set)
     for one in asked:
@@ -101,18 +96,41 @@ def _captured(request: CaptureRequest) -> OperatorSet:
     return capture(request)
 
 
-def predicted(
-    deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Mapping[Scenario, Evaluated]
-) -> Values:
+def predicted(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Values:
     """Every metric of a point that its probes have, by name without a statistic; nothing where they are refused."""
-    probe = probes.get(asked.scenario)
-    return {} if probe is None else values_of(deployment, knowledge, probe, asked.batch_size)
+    probe, lengths = probes.get(asked.scenario), lengths_of(deployment, knowledge)
+    if probe is None or (asked.prompts is not None and asked.prompts not in probes):
+        return {}
+    if asked.prompts is not None:
+        return values_of_sides(deployment, lengths, _sides(deployment, asked, probes))
+    return values_of(deployment, knowledge, probe, asked.batch_size)
+
+
+def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> int:
+    """The batch size of the probe that a prediction reads: where sides are apart, the one that decodes come to."""
+    if asked.prompts is None or asked.scenario not in probes or asked.prompts not in probes:
+        return asked.batch_size
+    sides = _sides(deployment, asked, probes)
+    return decoding_of(deployment, lengths_of(deployment, knowledge), sides)[0]
 
 
 def values_of(deployment: Deployment, knowledge: Knowledge, probe: Probe, batch_size: int) -> Values:
     """Every metric that one probe has for a point."""
     read = {"prefill": _of_prompts, "decode": _of_tokens, "aggregated": _of_requests}[deployment.mode]
     return read(deployment, lengths_of(deployment, knowledge), probe, batch_size)
+
+
+def _sides(deployment: Deployment, asked: Asked, probes: Evaluations) -> Sides:
+    prompts = asked.prompts
+    if prompts is None or deployment.prefill_plan is None:
+        raise TypeError("sides are not apart")
+    return Sides(
+        prompts_scenario=prompts,
+        prefill_plan=deployment.prefill_plan,
+        prompts=probes[prompts],
+        tokens=probes[asked.scenario],
+        most=asked.batch_size,
+    )
 
 
 def metrics_of(deployment: Deployment) -> frozenset[str]:

@@ -40,12 +40,16 @@ class ServedPoints:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnFit:
-    """A profile fitted to all points. Figures by (short metric name, stage): before, in sample, held out."""
+    """A profile fitted to all points. Figures by (short metric name, stage): before, in sample, held out.
+
+    `held_out` are signed relative errors under the fit without a point's fifth: a row a point, a column of LATENCIES.
+    """
 
     profile: EngineProfile
     start: EngineProfile
     points: ServedPoints
     figures: dict[tuple[str, str], Figures]
+    held_out: FloatArray
 
 
 def served_points(records: Iterable[MeasurementRecord], engine: str | None) -> ServedPoints:
@@ -123,6 +127,7 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
             for stage, errors in stages.items()
             if (found := figures((np.exp(errors[:, column]) - 1.0).tolist())) is not None
         },
+        held_out=np.exp(stages["held out"]) - 1.0,
     )
 
 

@@ -106,11 +106,17 @@ class FittedEngine:
     profile: EngineProfile
     held_out: Mapping[tuple[str, str], EngineProfile]
     source: str
+    expected: Mapping[str, Any] = field(default_factory=dict)  # its own held-out errors, where a user fitted it
 
 
 def with_numbers(profile: EngineProfile, values: Mapping[str, float]) -> EngineProfile:
     """The same engine with some of its numbers changed."""
     return replace(profile, **_checked(values, NUMBERS))
+
+
+def with_client(profile: EngineProfile, values: Mapping[str, float]) -> Client:
+    """The profile's client with some of its numbers changed, each in its range."""
+    return replace(profile.client, **_checked(values, [item.name for item in fields(Client)]))
 
 
 def key_of_engine(profile: EngineProfile) -> str:
@@ -166,7 +172,7 @@ def engine_from_file(path: Path) -> FittedEngine:
 def from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
     """The fit that `as_yaml` wrote, or a profile written by hand."""
     try:
-        _known_keys(content, ("name", "admission", "profile", "client", "source", "held_out"))
+        _known_keys(content, ("name", "admission", "profile", "client", "source", "held_out", "expected"))
         base = EngineProfile(
             name=_name(content["name"]),
             admission=_admission(content["admission"]),
@@ -177,7 +183,12 @@ def from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
             (str(one["device"]), str(one["model"])): replace(base, **_checked(one["profile"], NUMBERS))
             for one in content.get("held_out", [])
         }
-        return FittedEngine(profile=base, held_out=held_out, source=str(content.get("source", "")))
+        return FittedEngine(
+            profile=base,
+            held_out=held_out,
+            source=str(content.get("source", "")),
+            expected=_expected(content.get("expected") or {}),
+        )
     except InputError as error:
         raise InputError(f"{where}: {error.message}", hint=error.hint) from error
     except KeyError as error:
@@ -200,12 +211,34 @@ def as_yaml(engine: FittedEngine) -> str:
             {"device": device, "model": model, "profile": _plain(profile)}
             for (device, model), profile in sorted(engine.held_out.items())
         ],
+        **({"expected": dict(engine.expected)} if engine.expected else {}),
     }
     return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=150)
 
 
 def _plain(profile: EngineProfile) -> dict[str, float]:
     return {name: round(getattr(profile, name), 6) for name in NUMBERS}
+
+
+def _expected(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Held-out errors as `calibrate --serving` writes them: devices, and figures of each metric."""
+    if not content:
+        return {}
+    _known_keys(content, ("devices", "metrics"))
+    metrics = {
+        str(metric): {
+            name: [float(one) for one in value] if isinstance(value, list) else _finite(name, value)
+            for name, value in figures.items()
+        }
+        for metric, figures in content["metrics"].items()
+    }
+    return {"devices": [str(one) for one in content["devices"]], "metrics": metrics}
+
+
+def _finite(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"{name} must be a number, not {value!r}")
+    return value
 
 
 _HINT = (

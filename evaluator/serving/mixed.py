@@ -11,21 +11,24 @@ from typing import Literal
 
 import numpy as np
 
+from evaluator.arithmetic import dot
 from evaluator.composition import Ties, largest_remainder, realised_mean
 from evaluator.serving.batches import CachedTokens, Convention, Integers, WaveStage, new_prompt_tokens
 from evaluator.serving.ladders import LARGEST_STEP_COUNT, CompositionLadder, StepLadder
 from evaluator.serving.packing import PackedSteps, PromptKind, pack, taken
+from evaluator.serving.request_kinds import RequestKind, even_order, merged
 from evaluator.sums import BatchSums, FloatArray, composed, repeated, request_sums
 from evaluator.workload import LengthBin
 
-PrefillRule = Literal["packed", "whole"]
+PrefillRule = Literal["packed", "whole", "even"]
 STEPS_TOGETHER = 65_536  # of blocks, where steps are too many to be kept
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: what follows from the bins is worked out once and kept
 class MixedLengths:
     """A length distribution as a source of batches. `rule` `packed` fills steps of the token budget with short prompts
-    first, `whole` runs a batch as one step (seed 002). `deviations` moves the decode step's keys by standard
+    first, `whole` runs a batch as one step (seed 002); under `even` a batch holds the first requests that users of an
+    engine's loop ask, instead of the largest remainders. `deviations` moves the decode step's keys by standard
     deviations: with several, its sums have a column for each."""
 
     bins: tuple[LengthBin, ...]
@@ -53,6 +56,23 @@ class MixedLengths:
     def prompts(self) -> tuple[PromptKind, ...]:
         """Tokens to prefill in a prompt of each bin; upstream ignores what the prefix cache holds."""
         return tuple(self._prompt(item) for item in self.bins)
+
+    @functools.cached_property
+    def kinds(self) -> tuple[RequestKind, ...]:
+        """Requests by kind: bins in the order of their lengths, equal ones as one."""
+        return merged(self._requests)
+
+    @functools.cached_property
+    def _requests(self) -> tuple[RequestKind, ...]:
+        return tuple(
+            RequestKind(
+                new_tokens=prompt.new_tokens,
+                cached=prompt.cached,
+                output_length=float(item.output_length),
+                weight=float(weight),
+            )
+            for prompt, item, weight in zip(self.prompts, self.bins, self.weights, strict=True)
+        )
 
     def _prompt(self, item: LengthBin) -> PromptKind:
         length = round(item.input_length)
@@ -87,8 +107,8 @@ class MixedLengths:
 
     def _step_estimate(self, requests: Integers) -> FloatArray:
         """Prefill steps of each batch, about."""
-        budget = self.token_budget if self.rule == "packed" else np.inf
-        return np.asarray(1.0 + requests * (float(self.weights @ self._new_tokens) / budget))
+        budget = self.token_budget if self.rule != "whole" else np.inf
+        return np.asarray(1.0 + requests * (float(dot(self.weights, self._new_tokens)) / budget))
 
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
         """One stage a step: the k-th step of every batch that has one."""
@@ -115,8 +135,8 @@ class MixedLengths:
 
     def wave_requests(self, requests: Integers) -> FloatArray:
         """Prompts of mean length in one step, at least one."""
-        mean = float(self.weights @ self._new_tokens)
-        in_step = max(1.0, np.floor(self.token_budget / mean)) if self.rule == "packed" else np.inf
+        mean = float(dot(self.weights, self._new_tokens))
+        in_step = max(1.0, np.floor(self.token_budget / mean)) if self.rule != "whole" else np.inf
         return np.minimum(requests, in_step).astype(np.float64)
 
     def decodes(self, requests: FloatArray, new_tokens: int) -> BatchSums:
@@ -159,9 +179,9 @@ class MixedLengths:
     def context_variance(self) -> float:
         """Variance of one request's context over bins and ages: age is uniform, so E[c^2] = I^2 + I O + O^2 / 3."""
         inputs, outputs = self._inputs, self._outputs
-        mean = float(self.steady_weights @ (inputs + outputs / 2))
-        square = float(self.steady_weights @ (inputs**2 + inputs * outputs + outputs**2 / 3))
-        return max(square - mean**2, 0.0)
+        mean = float(dot(self.steady_weights, inputs + outputs / 2))
+        square = float(dot(self.steady_weights, inputs**2 + inputs * outputs + outputs**2 / 3))
+        return max(square - mean * mean, 0.0)
 
     def cached_tokens(self, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> Sequence[CachedTokens]:
         """Full lengths of the composition at the end, the steady-state mean in the middle; a row a bin."""
@@ -190,7 +210,19 @@ class MixedLengths:
     @functools.cached_property
     def _compositions(self) -> CompositionLadder:
         ties: Ties = "last" if self.convention == "upstream" else "first"
+        if self.rule == "even":
+            return CompositionLadder(self._first_requests, len(self.bins))
         return CompositionLadder(lambda sizes: largest_remainder(sizes, self.weights, ties=ties), len(self.bins))
+
+    def _first_requests(self, sizes: Integers) -> Integers:
+        """Requests of each bin among the first so many; bins that are alike share theirs by largest remainder."""
+        order = even_order(self.kinds, int(sizes.max()))
+        samples = np.zeros((sizes.size, len(self.bins)), dtype=np.int64)
+        for number, kind in enumerate(self.kinds):
+            asked = np.searchsorted(np.flatnonzero(order == number), sizes)
+            alike = [index for index, one in enumerate(self._requests) if replace(one, weight=kind.weight) == kind]
+            samples[:, alike] = largest_remainder(asked, self.weights[alike])
+        return samples
 
     @functools.cached_property
     def _steps(self) -> StepLadder:
@@ -203,7 +235,7 @@ class MixedLengths:
     def _pack(self, requests: Integers, *, first_only: bool = False) -> PackedSteps:
         samples = self.composition(requests)
         # Under the rule `whole` no batch exceeds its budget, so that each is one step.
-        budget = self.token_budget if self.rule == "packed" else int((samples @ self._new_tokens).max())
+        budget = self.token_budget if self.rule != "whole" else int((samples @ self._new_tokens).max())
         ascending = np.argsort(self._inputs, kind="stable")  # bins of a trace stand in another order
         return pack(
             samples[:, ascending],

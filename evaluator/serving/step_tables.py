@@ -13,8 +13,9 @@ import numpy as np
 
 from evaluator.cost import CostModel
 from evaluator.operators import CollectiveExtents, Operator, OperatorSet
+from evaluator.serving.request_kinds import RequestKind, weights_of
 from evaluator.step import operator_seconds
-from evaluator.sums import BatchSums, FloatArray, repeated, request_sums
+from evaluator.sums import BatchSums, FloatArray, composed, repeated, request_sums
 
 SPACING = 128
 PROMPT_STRETCHES = 8
@@ -25,9 +26,10 @@ class StepTable:
     """Kernel seconds of one replica, without any engine overhead.
 
     `linear` is the time of everything but attention and the head for 0, `spacing`, 2 `spacing` ... new tokens;
-    `attention` the prefill attention of a prompt that has grown to 0, 1/n, 2/n ... of `input_length`. `decode_linear`
-    belongs to 0, 1, 2 ... decoding sequences, and so does `decode_own`: their attention and their rows of the head
-    (at 0: one row, for the first token of a prompt)."""
+    `attention` the prefill attention of a prompt that has grown to 0, 1/n, 2/n ... of `input_length`; of several
+    `kinds` of requests, the nodes of one kind's prompt after those of another's. `decode_linear` belongs to 0, 1,
+    2 ... decoding sequences, and so does `decode_own`: their attention and their rows of the head (at 0: one row, for
+    the first token of a prompt)."""
 
     spacing: int
     linear: FloatArray
@@ -35,6 +37,17 @@ class StepTable:
     attention: FloatArray
     decode_linear: FloatArray
     decode_own: FloatArray
+    kinds: tuple[RequestKind, ...] = ()  # of several lengths; `input_length` is then the longest prompt's
+
+    @property
+    def prompts(self) -> tuple[int, ...]:
+        """Tokens to prefill, by kind of prompt."""
+        return tuple(kind.new_tokens for kind in self.kinds) or (self.input_length,)
+
+    @property
+    def stretches(self) -> int:
+        """Parts that the attention of every prompt is tabulated in."""
+        return self.attention.size // len(self.prompts) - 1
 
     def linear_s(self, tokens: float) -> float:
         """Non-attention seconds of `tokens` new tokens; proportional beyond the table."""
@@ -47,22 +60,32 @@ class StepTable:
             return self.linear[:nodes]
         return np.concatenate((self.linear, self.linear[last] / last * np.arange(last + 1, nodes)))
 
-    def attention_s(self, tokens: float) -> float:
-        """Attention seconds of the first `tokens` of a prompt."""
-        return _interpolated(self.attention, tokens / self.input_length * (len(self.attention) - 1))
+    def attention_s(self, tokens: float, kind: int = 0) -> float:
+        """Attention seconds of the first `tokens` of a prompt of this kind."""
+        nodes = self.stretches + 1
+        mine = self.attention[kind * nodes : (kind + 1) * nodes]
+        return _interpolated(mine, tokens / self.prompts[kind] * self.stretches)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableExtents:
-    """How far a table must reach: the prompt, keys of a decoding sequence on average, sequences, tokens of a step.
-    `cached` tokens stand before each prompt in the prefix cache; `drafts` follow each decode."""
+    """How far a table must reach: kinds of requests, decoding sequences and tokens of a step.
 
-    input_length: int
-    decode_keys: float
+    A decoding sequence holds `share` of its kind's prompt and of half its output on average; `drafts` follow each
+    decode."""
+
+    kinds: tuple[RequestKind, ...]
     sequences: int
     tokens: int
-    cached: int = 0
+    share: float = 1.0
     drafts: int = 0
+
+    def decoding(self, new_tokens: float, windows: Sequence[int]) -> BatchSums:
+        """Sums of one sequence of a decode step: kinds count by probability x output, because long outputs stay."""
+        keys = [self.share * (kind.new_tokens + kind.cached + kind.output_length / 2) for kind in self.kinds]
+        each = request_sums(new_tokens, np.asarray(keys) - 1.0, windows=windows, logits=new_tokens)
+        share = weights_of(self.kinds) * [kind.output_length for kind in self.kinds]
+        return composed(share / share.sum(), each)
 
 
 def step_table(
@@ -88,18 +111,19 @@ def step_table(
     tokens = np.arange(0, extents.tokens + SPACING, SPACING, dtype=np.float64)
     sequences = np.arange(0, extents.sequences + 1, dtype=np.float64)
     batch, each = np.maximum(sequences, 1.0), 1 + extents.drafts
-    one = request_sums(float(each), extents.decode_keys - 1.0, windows=windows, logits=float(each))
+    one = extents.decoding(float(each), windows)
     own = _seconds([item for item in decode if item.per_phase], repeated(one, batch), cost)
     if extents.drafts > 1:  # the first draft runs over all tokens of the step, every other one over its own
-        again = repeated(request_sums(1.0, extents.decode_keys - 1.0, windows=windows), batch)
+        again = repeated(extents.decoding(1.0, windows), batch)
         own += (extents.drafts - 1) * _seconds(own_experts(operators["decode"].draft_operators), again, cost)
     return StepTable(
         spacing=SPACING,
         linear=_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0),
-        input_length=extents.input_length,
+        input_length=max(kind.new_tokens for kind in extents.kinds),
         attention=_attention([item for item in prefill if item.per_phase], extents, cost, windows),
         decode_linear=_seconds(shared, _tokens(each * batch), cost),
         decode_own=own * (sequences > 0) + _seconds(head, _tokens(np.maximum(each * sequences, 1.0)), cost),
+        kinds=extents.kinds if len(extents.kinds) > 1 else (),
     )
 
 
@@ -160,9 +184,12 @@ def _divided(collective: CollectiveExtents | None, parts: int) -> CollectiveExte
 def _attention(
     operators: Sequence[Operator], extents: TableExtents, cost: CostModel, windows: Sequence[int]
 ) -> FloatArray:
-    grown = extents.input_length * np.arange(1, PROMPT_STRETCHES + 1) / PROMPT_STRETCHES
-    seconds = _seconds(operators, request_sums(grown, float(extents.cached), windows=windows), cost)
-    return np.concatenate(([0.0], seconds))
+    lengths = np.asarray([kind.new_tokens for kind in extents.kinds], dtype=np.float64)[:, None]
+    cached = np.asarray([kind.cached for kind in extents.kinds], dtype=np.float64)[:, None]
+    grown = lengths * np.arange(1, PROMPT_STRETCHES + 1) / PROMPT_STRETCHES
+    sums = request_sums(grown.ravel(), np.broadcast_to(cached, grown.shape).ravel(), windows=windows)
+    seconds = _seconds(operators, sums, cost).reshape(grown.shape)
+    return np.concatenate((np.zeros((lengths.size, 1)), seconds), axis=1).ravel()
 
 
 def _tokens(tokens: FloatArray) -> BatchSums:

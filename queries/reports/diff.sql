@@ -35,10 +35,10 @@ admissible AS (
         *,
         coalesce(
             memory_free_bytes >= 0 AND qps > 0
-                AND ($ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_ms <= $ttft_limit_ms)
-                AND ($tpot_limit_ms IS NULL OR phase = 'prefill' OR tpot_ms <= $tpot_limit_ms)
-                AND ($e2e_limit_ms IS NULL OR phase <> 'aggregated' OR e2e_ms <= $e2e_limit_ms)
-                AND ($min_user_rate IS NULL OR phase = 'prefill' OR tokens_per_s_per_user >= $min_user_rate),
+                AND ($ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_bound_ms <= $ttft_limit_ms)
+                AND ($tpot_limit_ms IS NULL OR phase = 'prefill' OR tpot_bound_ms <= $tpot_limit_ms)
+                AND ($e2e_limit_ms IS NULL OR phase <> 'aggregated' OR e2e_bound_ms <= $e2e_limit_ms)
+                AND ($min_user_rate IS NULL OR phase = 'prefill' OR user_rate_bound >= $min_user_rate),
             false
         ) AS fits
     FROM known

@@ -32,15 +32,23 @@
 WITH missed AS (
     SELECT
         *,
-        CASE WHEN phase <> 'decode' THEN greatest(coalesce(ttft_ms / $ttft_limit_ms - 1, 0), 0) ELSE 0 END AS ttft_miss,
-        CASE WHEN phase <> 'prefill' THEN greatest(coalesce(tpot_ms / $tpot_limit_ms - 1, 0), 0) ELSE 0 END AS tpot_miss,
-        CASE WHEN phase = 'aggregated' THEN greatest(coalesce(e2e_ms / $e2e_limit_ms - 1, 0), 0) ELSE 0 END AS e2e_miss,
+        CASE WHEN phase <> 'decode'
+            THEN greatest(coalesce(ttft_bound_ms / $ttft_limit_ms - 1, 0), 0) ELSE 0 END AS ttft_miss,
         CASE WHEN phase <> 'prefill'
-            THEN greatest(coalesce($min_user_rate / tokens_per_s_per_user - 1, 0), 0) ELSE 0 END AS user_miss,
+            THEN greatest(coalesce(tpot_bound_ms / $tpot_limit_ms - 1, 0), 0) ELSE 0 END AS tpot_miss,
+        CASE WHEN phase = 'aggregated'
+            THEN greatest(coalesce(e2e_bound_ms / $e2e_limit_ms - 1, 0), 0) ELSE 0 END AS e2e_miss,
+        CASE WHEN phase <> 'prefill'
+            THEN greatest(coalesce($min_user_rate / user_rate_bound - 1, 0), 0) ELSE 0 END AS user_miss,
         greatest(-memory_free_bytes / device_memory_bytes, 0) AS memory_miss
     FROM judged(
         $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule
     )
+    -- Of a row whose error nobody knows no limit is near, where limits are read with a confidence.
+    WHERE ($ttft_limit_ms IS NULL OR ttft_ms IS NULL OR ttft_bound_ms IS NOT NULL)
+        AND ($tpot_limit_ms IS NULL OR tpot_ms IS NULL OR tpot_bound_ms IS NOT NULL)
+        AND ($e2e_limit_ms IS NULL OR e2e_ms IS NULL OR e2e_bound_ms IS NOT NULL)
+        AND ($min_user_rate IS NULL OR tokens_per_s_per_user IS NULL OR user_rate_bound IS NOT NULL)
 ),
 bound AS (
     SELECT
@@ -67,10 +75,10 @@ ranked AS (
         row_number() OVER (PARTITION BY question_group ORDER BY miss, latency_ms, batch_size, scenario) AS rank,
         CASE binding_limit
             WHEN 'memory' THEN $reserved_gib + memory_free_bytes / 1073741824.0
-            WHEN 'ttft' THEN ttft_ms
-            WHEN 'tpot' THEN tpot_ms
-            WHEN 'e2e' THEN e2e_ms
-            ELSE tokens_per_s_per_user
+            WHEN 'ttft' THEN ttft_bound_ms
+            WHEN 'tpot' THEN tpot_bound_ms
+            WHEN 'e2e' THEN e2e_bound_ms
+            ELSE user_rate_bound
         END AS relax_to
     FROM closest
 ),
@@ -81,11 +89,11 @@ admitted_rows AS (
     SELECT shown.question_group, shown.rank, count(*) AS admitted_then
     FROM shown
     JOIN bound ON bound.question_group = shown.question_group
-        AND (bound.ttft_miss = 0 OR (shown.binding_limit = 'ttft' AND bound.ttft_ms <= shown.relax_to))
-        AND (bound.tpot_miss = 0 OR (shown.binding_limit = 'tpot' AND bound.tpot_ms <= shown.relax_to))
-        AND (bound.e2e_miss = 0 OR (shown.binding_limit = 'e2e' AND bound.e2e_ms <= shown.relax_to))
+        AND (bound.ttft_miss = 0 OR (shown.binding_limit = 'ttft' AND bound.ttft_bound_ms <= shown.relax_to))
+        AND (bound.tpot_miss = 0 OR (shown.binding_limit = 'tpot' AND bound.tpot_bound_ms <= shown.relax_to))
+        AND (bound.e2e_miss = 0 OR (shown.binding_limit = 'e2e' AND bound.e2e_bound_ms <= shown.relax_to))
         AND (bound.user_miss = 0 OR (shown.binding_limit = 'tokens_per_s_per_user'
-            AND bound.tokens_per_s_per_user >= shown.relax_to))
+            AND bound.user_rate_bound >= shown.relax_to))
         AND (bound.memory_miss = 0 OR (shown.binding_limit = 'memory'
             AND bound.memory_free_bytes >= shown.memory_free_bytes))
     GROUP BY shown.question_group, shown.rank

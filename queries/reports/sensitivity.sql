@@ -21,9 +21,9 @@ WITH points AS (
     SELECT
         *,
         CASE $vary
-            WHEN 'ttft' THEN ttft_ms
-            WHEN 'tpot' THEN tpot_ms
-            WHEN 'e2e' THEN e2e_ms
+            WHEN 'ttft' THEN ttft_bound_ms
+            WHEN 'tpot' THEN tpot_bound_ms
+            WHEN 'e2e' THEN e2e_bound_ms
             -- Less reserve admits more: the limit is counted downwards.
             ELSE -($reserved_gib + memory_free_bytes / 1073741824)
         END AS needs
@@ -32,10 +32,10 @@ WITH points AS (
     )
     WHERE qps > 0
         AND ($vary = 'memory' OR memory_free_bytes >= 0)
-        AND ($vary = 'ttft' OR $ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_ms <= $ttft_limit_ms)
-        AND ($vary = 'tpot' OR $tpot_limit_ms IS NULL OR phase = 'prefill' OR tpot_ms <= $tpot_limit_ms)
-        AND ($vary = 'e2e' OR $e2e_limit_ms IS NULL OR phase <> 'aggregated' OR e2e_ms <= $e2e_limit_ms)
-        AND ($min_user_rate IS NULL OR phase = 'prefill' OR tokens_per_s_per_user >= $min_user_rate)
+        AND ($vary = 'ttft' OR $ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_bound_ms <= $ttft_limit_ms)
+        AND ($vary = 'tpot' OR $tpot_limit_ms IS NULL OR phase = 'prefill' OR tpot_bound_ms <= $tpot_limit_ms)
+        AND ($vary = 'e2e' OR $e2e_limit_ms IS NULL OR phase <> 'aggregated' OR e2e_bound_ms <= $e2e_limit_ms)
+        AND ($min_user_rate IS NULL OR phase = 'prefill' OR user_rate_bound >= $min_user_rate)
 ),
 reachable AS (
     SELECT * FROM points WHERE needs IS NOT NULL AND ($vary <> 'memory' OR needs <= 0)

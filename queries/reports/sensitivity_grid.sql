@@ -18,21 +18,22 @@
 WITH points AS (
     SELECT
         *,
-        CASE $vary WHEN 'ttft' THEN ttft_ms WHEN 'tpot' THEN tpot_ms WHEN 'e2e' THEN e2e_ms
+        CASE $vary WHEN 'ttft' THEN ttft_bound_ms WHEN 'tpot' THEN tpot_bound_ms WHEN 'e2e' THEN e2e_bound_ms
             ELSE -($reserved_gib + memory_free_bytes / 1073741824) END AS first_needs,
-        CASE $vary_second WHEN 'ttft' THEN ttft_ms WHEN 'tpot' THEN tpot_ms WHEN 'e2e' THEN e2e_ms
+        CASE $vary_second WHEN 'ttft' THEN ttft_bound_ms WHEN 'tpot' THEN tpot_bound_ms WHEN 'e2e' THEN e2e_bound_ms
             ELSE -($reserved_gib + memory_free_bytes / 1073741824) END AS second_needs
     FROM judged(
         $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule
     )
     WHERE qps > 0
         AND ('memory' IN ($vary, $vary_second) OR memory_free_bytes >= 0)
-        AND ('ttft' IN ($vary, $vary_second) OR $ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_ms <= $ttft_limit_ms)
+        AND ('ttft' IN ($vary, $vary_second) OR $ttft_limit_ms IS NULL OR phase = 'decode'
+            OR ttft_bound_ms <= $ttft_limit_ms)
         AND ('tpot' IN ($vary, $vary_second) OR $tpot_limit_ms IS NULL OR phase = 'prefill'
-            OR tpot_ms <= $tpot_limit_ms)
+            OR tpot_bound_ms <= $tpot_limit_ms)
         AND ('e2e' IN ($vary, $vary_second) OR $e2e_limit_ms IS NULL OR phase <> 'aggregated'
-            OR e2e_ms <= $e2e_limit_ms)
-        AND ($min_user_rate IS NULL OR phase = 'prefill' OR tokens_per_s_per_user >= $min_user_rate)
+            OR e2e_bound_ms <= $e2e_limit_ms)
+        AND ($min_user_rate IS NULL OR phase = 'prefill' OR user_rate_bound >= $min_user_rate)
 ),
 reachable AS (
     SELECT *

@@ -22,10 +22,10 @@ sides AS (
         *,
         question_group % 10 AS side,
         question_group > 10 AS is_next,
-        ttft_ms / $ttft_limit_ms AS ttft_use,
-        tpot_ms / $tpot_limit_ms AS tpot_use,
-        e2e_ms / $e2e_limit_ms AS e2e_use,
-        $min_user_rate / tokens_per_s_per_user AS user_rate_use,
+        ttft_bound_ms / $ttft_limit_ms AS ttft_use,
+        tpot_bound_ms / $tpot_limit_ms AS tpot_use,
+        e2e_bound_ms / $e2e_limit_ms AS e2e_use,
+        $min_user_rate / user_rate_bound AS user_rate_use,
         1 - memory_free_bytes / device_memory_bytes AS memory_use
     FROM known
 ),

@@ -28,6 +28,7 @@ from evaluator.scenario import Run, Scenario
 from evaluator.serving.closed_loop import ClosedLoop, simulate
 from evaluator.serving.closed_run import closed_loop_times
 from evaluator.serving.engines import EngineProfile, engine_profile
+from evaluator.serving.request_kinds import RequestKind
 from evaluator.serving.schedule import schedule_of
 from evaluator.serving.step_tables import TableExtents, step_table
 from evaluator.workload import Workload
@@ -91,7 +92,9 @@ def points() -> None:
             engine = engine_profile(name)
             run = run_of(lengths, engine, np.arange(1, 2))
             extents = TableExtents(
-                input_length=lengths[0], decode_keys=sum(lengths), sequences=users, tokens=engine.token_budget + users
+                kinds=(RequestKind(new_tokens=lengths[0], output_length=lengths[1]),),
+                sequences=users,
+                tokens=engine.token_budget + users,
             )
             table = step_table(run.operators, run.cost, extents)
             loop = ClosedLoop(users=users, output_length=lengths[1], shortest=shortest)

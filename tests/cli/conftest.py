@@ -11,7 +11,7 @@ from conftest_cli import EXAMPLE, sweepdb
 
 @pytest.fixture(scope="session")
 def example_store(tmp_path_factory) -> str:
-    """The README's example, evaluated once a test session."""
+    """One model on eight of a made-up device, evaluated once a test session."""
     url = f"sqlite:///{tmp_path_factory.mktemp('example')}/sweepdb.sqlite"
     outcome = sweepdb(EXAMPLE, url)
     assert outcome.code == 0, outcome.err

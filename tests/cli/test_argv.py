@@ -10,7 +10,8 @@ from cli.argv import joined
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ("evaluate M --tp-sizes 1 2 4 --num-devices 8", "evaluate M --tp-sizes=1,2,4 --num-devices 8"),
+        ("evaluate M --tp-sizes 1 2 4 --num-devices 8", "evaluate M --tp-sizes=1,2,4 --num-devices=8"),
+        ("evaluate M --num-devices 4 8 16 --jobs 2", "evaluate M --num-devices=4,8,16 --jobs 2"),
         ("evaluate --tp-sizes --ep-sizes 8 M", "evaluate --tp-sizes= --ep-sizes=8 M"),
         ("evaluate --tp-sizes=1,2 M", "evaluate --tp-sizes=1,2 M"),
         ("evaluate M --batch-range 1 256", "evaluate M --batch-range=1,256"),

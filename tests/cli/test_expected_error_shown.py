@@ -15,11 +15,14 @@ HEAD = "expected error: "
 
 def error(metric="tpot_exclusive_ms", median=9.0, bias=0.0, points=212, region="h100, dense", **others):
     """An expected error."""
-    values = {"subject": "h100", "note": None, **others}
+    values = {"subject": "h100", "note": None, "pairs": 5, "agreeing": 5, **others}
     return ExpectedError(
         metric=metric, median_ape_percent=median, p90_ape_percent=3 * median, bias_percent=bias, points=points,
         region=region, **values,
     )  # fmt: skip
+
+
+OF_PAIRS = "points of 5 pairs: h100, dense"
 
 
 def lines(*errors):
@@ -27,11 +30,13 @@ def lines(*errors):
 
 
 def test_a_line_names_metrics_points_and_region():
-    assert lines(error()) == ["TPOT +-9 %, 212 points: h100, dense"]
-    assert lines(error(), error("ttft_ms", 31.4, points=200)) == [
-        "TPOT +-9 %, TTFT +-31 %, 200-212 points: h100, dense"
+    assert lines(error()) == [f"TPOT +-9 %, 212 {OF_PAIRS}"]
+    assert lines(error(), error("ttft_ms", 31.4, points=200)) == [f"TPOT +-9 %, TTFT +-31 %, 200-212 {OF_PAIRS}"]
+    assert lines(error(note="by another")) == [f"TPOT +-9 %, 212 {OF_PAIRS} (by another)"]
+    assert lines(error(pairs=1), error("ttft_ms", 31.4, pairs=3)) == [
+        "TPOT +-9 %, TTFT +-31 %, 212 points of 1-3 pairs: h100, dense"
     ]
-    assert lines(error(note="by another")) == ["TPOT +-9 %, 212 points: h100, dense (by another)"]
+    assert lines(error(pairs=1)) == ["TPOT +-9 %, 212 points of 1 pair: h100, dense"]
 
 
 @pytest.mark.parametrize(
@@ -39,16 +44,21 @@ def test_a_line_names_metrics_points_and_region():
     [(0.0, ""), (9.9, ""), (-15.0, " (mostly too low)"), (15.0, " (mostly too high)")],
 )
 def test_a_bias_is_said_from_ten_percent_and_half_of_the_error(bias, said):
-    assert lines(error(median=20.0, bias=bias)) == [f"TPOT +-20 %{said}, 212 points: h100, dense"]
-    assert lines(error(median=40.0, bias=bias)) == ["TPOT +-40 %, 212 points: h100, dense"]
+    assert lines(error(median=20.0, bias=bias)) == [f"TPOT +-20 %{said}, 212 {OF_PAIRS}"]
+    assert lines(error(median=40.0, bias=bias)) == [f"TPOT +-40 %, 212 {OF_PAIRS}"]
+
+
+@pytest.mark.parametrize(("pairs", "agreeing", "said"), [(3, 3, True), (2, 2, False), (4, 3, False), (1, 1, False)])
+def test_a_bias_is_said_only_where_three_pairs_or_more_all_agree(pairs, agreeing, said):
+    (line,) = lines(error(median=20.0, bias=-15.0, pairs=pairs, agreeing=agreeing))
+    assert ("mostly too low" in line) == said
 
 
 def test_metrics_of_several_regions_share_the_line_of_what_they_are_about():
     far = error("ttft_ms", 50.0, points=7, region="h200, dense")
     unknown = ExpectedError(subject="h100", metric="output_tokens_per_s")
-    assert lines(error(), far, unknown) == [
-        "TPOT +-9 %, 212 points: h100, dense; TTFT +-50 %, 7 points: h200, dense; tokens/s: no measurements near this"
-    ]
+    known = f"TPOT +-9 %, 212 {OF_PAIRS}; TTFT +-50 %, 7 points of 5 pairs: h200, dense"
+    assert lines(error(), far, unknown) == [f"{known}; tokens/s: no measurements near this"]
     assert lines(unknown) == ["no measurements near this (h100)"]
 
 
@@ -94,9 +104,10 @@ def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_sto
     full = json.loads(sweepdb(f"{asked} --format json-full", measured_store).out)
     found = {one["metric"]: one for one in full["expected_error"]}
     engine = "any" if serving_model == "waves" else serving_model
-    start = f"calibrated,physical,{'waves' if serving_model == 'waves' else 'engine'},device,h100_sxm,dense,aggregated,"
-    (row,) = [line for line in SUMMARY.read_text().splitlines() if line.startswith(f"{start}{engine},tpot_exclusive")]
-    _, points, pairs, median, _, p90, bias, _ = row.rsplit(",", 7)
+    model = "waves" if serving_model == "waves" else "engine"
+    start = f"calibrated,physical,{model},asked,device,h100_sxm,dense,aggregated,{engine},tpot_exclusive"
+    (row,) = [line for line in SUMMARY.read_text().splitlines() if line.startswith(start)]
+    _, points, pairs, _, median, p90, bias, _, _ = row.rsplit(",", 8)
     one = found["tpot_exclusive_ms"]
     assert [one["points"], one["pairs"]] == [int(points), int(pairs)]
     assert [one["median_ape_percent"], one["p90_ape_percent"], one["bias_percent"]] == [
@@ -105,6 +116,34 @@ def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_sto
     assert one["region"] == f"h100_sxm, dense, aggregated, {region}"
     text = " ".join(sweepdb(asked, measured_store).out.split())
     assert f"{HEAD}TPOT +-{float(median):.0f} %" in text
+
+
+def test_limits_of_pairs_are_read_with_a_confidence_too(measured_store):
+    asked = "query pd-ratio --serving-model vllm --num-devices 8 --reserved-memory-gb 0 --tpot-limits 60 --format json"
+    plain = json.loads(sweepdb(f"{asked} --ttft-limits 400", measured_store).out)
+    sure = json.loads(sweepdb(f"{asked} --ttft-limits 400 --confidence 0.9", measured_store).out)
+    assert plain
+    assert sure
+    assert {row["prefill_holds"] for row in sure} == {"yes"}
+    assert {row["decode_holds"] for row in sure} == {"yes"}
+    assert max(row["system_qps"] for row in sure) <= max(row["system_qps"] for row in plain)
+    # A limit that no measured value keeps so surely leaves no pair.
+    least = min(row["ttft_ms"] for row in plain)
+    assert json.loads(sweepdb(f"{asked} --ttft-limits {least} --confidence 0.95", measured_store).out) == []
+
+
+@pytest.mark.parametrize("confidence", ["0.8", "1.2", "often"])
+def test_a_confidence_on_the_command_line(measured_store, confidence):
+    asked = f"query best --serving-model vllm --tpot-limits 40 --confidence {confidence}"
+    outcome = sweepdb(asked, measured_store)
+    if confidence != "0.8":
+        assert outcome.code == 2
+        return
+    assert "limits: tpot <= 40 ms, each kept by measured values with 80 %, 10 GiB reserved" in outcome.out
+    rows = json.loads(sweepdb(f"{asked} --format json", measured_store).out)
+    assert {row["holds"] for row in rows} <= {"yes", "likely"}
+    full = json.loads(sweepdb(f"{asked} --format json-full", measured_store).out)
+    assert full["question"]["limits"]["confidence"] == 0.8
 
 
 def test_a_notebook_has_it_too(measured_store):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-from collections import defaultdict
 from dataclasses import fields, replace
 
 import numpy as np
@@ -11,24 +10,24 @@ import pytest
 from shared_data import shared_data
 
 from cli.flows import ledger_summary as module
+from cli.flows.error_regions import Field, PointError, read_points, write_points
 from cli.flows.ledger_summary import (
     VARIANTS,
     Error,
-    Point,
     Variant,
     asked_under,
     errors_of,
     measured_values,
     points_of,
-    regions_of,
     shipped_devices,
     shown_values,
+    told,
 )
 from evaluator.capture import capture
 from evaluator.evaluate import capture_requests, evaluate_scenario
 from evaluator.measured.scenarios import scenario_of
 from evaluator.measurements import read_measurements
-from queries.expected_error import ANY, DEVICES, ENGINE, LEAST_POINTS, SUMMARY, Region, ShippedDevice
+from queries.expected_error import DEVICES, ENGINE, POINTS, SUMMARY, Region, ShippedDevice
 from store.records import MeasurementRecord, SideRecord
 
 WAVES, BY_ENGINE = Variant("calibrated", "physical", "waves"), Variant("calibrated", "physical", ENGINE)
@@ -137,63 +136,16 @@ def test_decode_instances_of_sides_apart_are_met_and_their_prompts_are_not():
     assert measured_values(apart, "asked", engine=False) == {"tpot_exclusive_ms": 10.0}
 
 
-def naive_figures(errors):
-    """(points, median, bias) of some errors, by sorting."""
-
-    def middle(values):
-        ordered = sorted(values)
-        half = len(ordered) // 2
-        return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
-
-    return len(errors), 100 * middle([abs(one) for one in errors]), 100 * middle(errors)
-
-
-def test_regions_and_what_they_are_rolled_up_to_hold_what_belongs_to_them():
-    generator = np.random.default_rng(5)
-    base = [point(), point(engine="sglang"), point(device="h200_sxm"), point(device="h100_pcie")]
-    base.append(Point(record=record(), deployment=replace(base[0].deployment, model=_sparse())))
-    errors = [
-        Error(
-            variant=variant,
-            knowledge="asked",
-            point=base[int(generator.integers(len(base)))],
-            metric=metric,
-            error=float(error),
-        )
-        for variant in (WAVES, BY_ENGINE)
-        for metric in ("ttft_ms", "tpot_exclusive_ms")
-        for error in generator.normal(0, 0.3, 60)
-    ]
-    donor_of = {one.device: one.calibrated_from for one in shipped_devices()}
-    assert donor_of["h100_pcie"] == "h100_sxm"
-    regions = regions_of(errors, donor_of)
-    expected = defaultdict(list)
-    for one in errors:
-        deployment, engine_known = one.point.deployment, one.variant.serving_model == ENGINE
-        for kind in (ANY, "moe" if deployment.moe else "dense"):
-            for engine in {ANY, deployment.engine if engine_known else ANY}:
-                expected[
-                    (one.variant.serving_model, "device", deployment.device.name, kind, engine, one.metric)
-                ].append(one)
-            donor = donor_of[deployment.device.name]
-            expected[(one.variant.serving_model, "donor", donor, kind, ANY, one.metric)].append(one)
-    enough = {key: members for key, members in expected.items() if len(members) >= LEAST_POINTS}
-    found = {(one.serving_model, one.reach, one.device, one.kind, one.engine, one.metric): one for one in regions}
-    assert found.keys() == enough.keys()
-    assert len(found) == len(regions)
-    for key, members in enough.items():
-        points, median, bias = naive_figures([one.error for one in members])
-        one = found[key]
-        assert (one.points, one.median_ape_percent) == (points, pytest.approx(median, abs=0.006))
-        assert one.bias_percent == pytest.approx(bias, abs=0.006)
-        assert one.pairs == len({member.point.deployment.pair for member in members})
-        assert one.engines == "+".join(sorted({member.point.deployment.engine for member in members}))
-
-
-def _sparse():
-    from evaluator.models import load_model
-
-    return load_model("Qwen/Qwen3-30B-A3B")[1]
+def test_an_error_counts_where_its_pair_and_what_is_known_of_it_belong():
+    for knowledge in ("asked", "known"):
+        one = Error(variant=BY_ENGINE, knowledge=knowledge, point=point(), metric="ttft_ms", error=0.25)
+        assert told(one) == PointError(
+            field=Field(
+                family="calibrated", convention="physical", serving_model=ENGINE, basis=knowledge,
+                phase="aggregated", metric="ttft_ms",
+            ),
+            device="h100_sxm", model="Qwen/Qwen3-32B", kind="dense", engine="vllm", error=0.25,
+        )  # fmt: skip
 
 
 def test_the_command_writes_what_it_finds_the_same_each_time(tmp_path):
@@ -208,22 +160,26 @@ def test_the_command_writes_what_it_finds_the_same_each_time(tmp_path):
     for folder in folders:
         folder.mkdir()
         module.main([measured], folder)
-    for name in (SUMMARY.name, DEVICES.name):
+    for name in (SUMMARY.name, DEVICES.name, POINTS.name):
         assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
     with (folders[0] / SUMMARY.name).open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert [item.name for item in fields(Region)] == list(rows[0])
     # four metrics; of the device and of the one whose kernels it has, of dense and of any kind; by engine and by any
     assert len([row for row in rows if row["serving_model"] == "waves"]) == 4 * 4 * 4
-    assert len([row for row in rows if row["serving_model"] == ENGINE]) == 2 * 4 * (4 + 2)
+    # as asked and as known, of two families
+    assert len([row for row in rows if row["serving_model"] == ENGINE]) == 2 * 2 * 4 * (4 + 2)
     assert {row["points"] for row in rows} == {"6"}
+    # waves, and the engine as asked and as known: four metrics each of calibrated devices
+    assert len(read_points(folders[0] / POINTS.name)) == 6 * 4 * 3
     with (folders[0] / DEVICES.name).open(newline="") as file:
         assert {row["device"] for row in csv.DictReader(file)} >= {"h100_sxm", "TEST_DEVICE"}
 
 
 @pytest.mark.survival
-def test_the_shipped_summary_is_what_the_command_yields(tmp_path):
-    """For every device but the two with most points, H100 and B200: all of them take minutes."""
+def test_the_errors_that_ship_are_what_the_command_finds(tmp_path):
+    """Of every device but the two with most points, H100 and B200: all of them take minutes. What the summary states
+    follows from the errors (tests/cli/test_error_regions.py)."""
     files = [shared_data("e2e", name) for name in ("serving.csv", "published.csv")]
     points = [
         one
@@ -231,14 +187,15 @@ def test_the_shipped_summary_is_what_the_command_yields(tmp_path):
         if one.deployment.device.name not in {"h100_sxm", "b200_sxm"}
     ]
     devices = {one.deployment.device.name for one in points}
-    donors = {one.device: one.calibrated_from for one in shipped_devices()}
-    errors = [error for variant in VARIANTS for error in errors_of(points, variant)]
-    found = [one for one in regions_of(errors, donors) if one.reach == "device" and one.device in devices]
-    module.write_csv(tmp_path / "found.csv", Region, found)
-    with SUMMARY.open(encoding="utf-8", newline="") as file:
-        shipped = [row for row in csv.reader(file) if row[3:4] == ["device"] and row[4] in devices]
-    with (tmp_path / "found.csv").open(encoding="utf-8", newline="") as file:
-        assert list(csv.reader(file))[1:] == shipped
-    assert len(shipped) > 200
+    errors = [
+        told(error)
+        for variant, knowledge in ((WAVES, "asked"), (BY_ENGINE, "asked"), (BY_ENGINE, "known"))
+        for error in errors_of(points, variant, knowledge)
+    ]
+    write_points(tmp_path / POINTS.name, errors)
+    found = (tmp_path / POINTS.name).read_text().splitlines()
+    shipped = [line for line in POINTS.read_text().splitlines()[1:] if line.split(",")[6] in devices]
+    assert found[1:] == shipped
+    assert len(shipped) > 100
     module.write_csv(tmp_path / DEVICES.name, ShippedDevice, shipped_devices())
     assert (tmp_path / DEVICES.name).read_text() == DEVICES.read_text()

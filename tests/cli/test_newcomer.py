@@ -24,7 +24,7 @@ WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
         ("modles: [x]", "unknown key 'modles'\nhint: nearest: modes, models"),
         ("models: [Qwen/Qwen3-0.6B]\nworkloads: 5", "workloads must be a list of mappings, not 5"),
         ("models: 7", "models must be a name or a list of names, not 7"),
-        (f"num_devices: two\n{WORKLOAD}", "num_devices must be a whole number, not 'two'"),
+        (f"num_devices: two\n{WORKLOAD}", "num_devices must be a whole number or a list of them, not 'two'"),
         (f"tp_sizes: two\n{WORKLOAD}", "tp_sizes must be a list of whole numbers, not 'two'"),
         (f"batch_range: [1, 2, 3]\n{WORKLOAD}", "batch_range must be the largest batch size, or [smallest, largest]"),
         (f"compile: 3\n{WORKLOAD}", "compile must be true or false, not 3"),
@@ -315,7 +315,9 @@ def test_a_file_that_was_written_is_named(tmp_path, example_store, format_, said
 
 def test_voiding_one_of_two_sweeps_that_asked_alike_says_what_stays(example_copy):
     sweepdb(
-        "evaluate Qwen/Qwen3-32B --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2", example_copy
+        "evaluate Qwen/Qwen3-32B --num-devices 8 --input-length 3500 --output-length 1500 --batch-range 2"
+        " --quantize-linear-action W8A8_DYNAMIC",
+        example_copy,
     )
     newest, oldest = json.loads(sweepdb("sweeps --format json", example_copy).out)
     assert (

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engines import STARTS, EngineProfile, with_numbers
-from evaluator.serving.schedule import Rules, lengths_of, schedule_of
+from evaluator.serving.request_kinds import requests_of
+from evaluator.serving.schedule import Rules, schedule_of
 from evaluator.serving.step_tables import StepTable
 
 # A kernel world that is linear: 1 us a new token, 2 us a token of prompt attention, 5 ms + 10 us a decode.
@@ -88,7 +89,7 @@ engines = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(engine=engines, loop=loops, length=st.sampled_from([1, 30, 64, 190, 1500]))
 def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loop: ClosedLoop, length: int) -> None:
     table = curved(length)
@@ -101,18 +102,19 @@ def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loo
     assert times.output_tokens == pytest.approx(len(player.ended) + gained, abs=0.5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(engine=engines, loop=loops, length=st.sampled_from([30, 190, 1500]))
 def test_no_schedule_adds_or_loses_work(engine: EngineProfile, loop: ClosedLoop, length: int) -> None:
     count, spacing, stretches = loop.prompts or 10 * loop.users, 256, 8
     schedule = schedule_of(
         Rules(
             admission=engine.admission, token_budget=engine.token_budget, poll_steps=loop.poll_steps, users=loop.users,
-            requests=count, input_length=length, output_length=loop.steps, shortest=loop.shortest, spacing=spacing,
+            requests=count, kinds=loop.kinds(curved(length)), shortest=loop.shortest, spacing=spacing,
             stretches=stretches, tokens_per_decode=1 + loop.drafts,
         )
     )  # fmt: skip
-    tokens, outputs = lengths_of(length, loop.steps, loop.shortest, count)
+    drawn = requests_of(loop.kinds(curved(length)), loop.shortest, count)
+    tokens, outputs = drawn.new_tokens, drawn.output_length
     makespan = 2
     # Every output token but the first is one decode; every prompt token goes through the linear kernels once, and so
     # do those decodes that ran beside prompts; a prompt is at least one piece of a step.
@@ -137,7 +139,7 @@ def cycle_of(table: StepTable, engine: EngineProfile, users: int, outputs: int) 
     return (long - short) / 10
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     users=st.integers(1, 48),
     name=st.sampled_from(sorted(STARTS)),

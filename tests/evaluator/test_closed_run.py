@@ -20,6 +20,7 @@ from evaluator.scenario import Run, Scenario
 from evaluator.serving.closed_loop import ClosedLoop, simulate
 from evaluator.serving.closed_run import closed_loop_times, prompt_batches
 from evaluator.serving.engines import NUMBERS, STARTS, Client, EngineProfile, list_engines, with_numbers
+from evaluator.serving.request_kinds import RequestKind
 from evaluator.serving.step_tables import StepTable, TableExtents, step_table
 from evaluator.workload import Workload
 from store.errors import InputError
@@ -33,6 +34,7 @@ ENGINE = replace(
         },
     ),
     name="mine",
+    client=Client(),
 )  # fmt: skip
 
 
@@ -134,7 +136,7 @@ def test_more_users_get_more_tokens_and_wait_longer(name: str):
     assert (found.e2e_ms >= found.ttft_ms).all()
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(first=st.integers(1, 150), length=st.integers(1, 30))
 def test_a_batch_size_has_one_answer_whatever_range_it_is_asked_in(first: int, length: int):
     whole = block(scenario(), np.arange(1, 200))
@@ -167,8 +169,8 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
     table = step_table(
         run.operators, run.cost,
         TableExtents(
-            input_length=lengths[0], decode_keys=(1 + shortest) / 2 * (lengths[0] + lengths[1] / 2), sequences=159,
-            tokens=4096 + 159,
+            kinds=(RequestKind(new_tokens=lengths[0], output_length=lengths[1]),), share=(1 + shortest) / 2,
+            sequences=159, tokens=4096 + 159,
         ),
         replicas=plan.dp,
     )  # fmt: skip
@@ -183,7 +185,7 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
     assert np.abs(later).max() < 0.01
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     length=st.sampled_from([1, 100, 999, 1000, 1001, 4100]),
     budget=st.sampled_from([1000, 1024, 4096]),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from restated import config_of, model_names
 
+from evaluator.canonical import canonical
 from evaluator.models import list_models, load_model
 from evaluator.parameters import parameter_count
 from store.errors import InputError
@@ -198,6 +200,29 @@ def test_a_modelopt_checkpoint_says_its_precision_beside_its_config(tmp_path, qu
     assert (spec.native_linear, spec.native_experts) == native
     # The file by its own path describes the same weights.
     assert load_model(str(tmp_path / "config.json"))[1] == spec
+
+
+@pytest.mark.parametrize(
+    ("quantization", "kv_cache"),
+    [
+        (None, "DISABLED"),
+        ({"quant_method": "fp8"}, "DISABLED"),
+        ({"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}, "FP8"),
+        ({"quant_algo": "FP8", "kv_cache_quant_algo": None}, "DISABLED"),
+        ({"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "FP8"),
+        ({"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "int"}}, "INT8"),
+        ({"quant_method": "compressed-tensors", "kv_cache_scheme": None}, "DISABLED"),
+    ],
+)
+def test_what_the_published_kv_cache_comes_in(tmp_path, quantization, kv_cache):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**LLAMA, "quantization_config": quantization}), encoding="utf-8")
+    spec = load_model(str(path))[1]
+    plain = replace(spec, native_kv_cache="DISABLED")
+    assert spec.native_kv_cache == kv_cache
+    # It decides a default and no number: stores of before it know the same model.
+    assert canonical(spec) == canonical(plain)
+    assert "native_kv_cache" not in canonical(spec)
 
 
 def test_a_quantization_file_that_is_damaged_is_named(tmp_path):

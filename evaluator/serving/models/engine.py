@@ -56,11 +56,11 @@ class Engine:
 
     def source(self, scenario: Scenario) -> BatchSource:
         """What the workload puts into batches."""
-        return batches_of(scenario)
+        return batches_of(scenario, "even")
 
-    def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:
-        """Pipelines, the upstream convention, and lengths that no loop is played for."""
-        return refusal(scenario, source)
+    def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:  # noqa: ARG002  any lengths
+        """Pipelines, and the upstream convention."""
+        return refusal(scenario)
 
     def said(self, scenario: Scenario) -> tuple[str, ...]:
         """The engine with its numbers, and how it was launched where that is not the usual way."""

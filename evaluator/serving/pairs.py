@@ -1,0 +1,181 @@
+"""Prefill instances and decode instances apart, in closed form over one stored row of each side.
+
+The SQL of questions says the same (queries/paired.sql), and tests hold both to each other. Not here: the rows
+themselves (evaluator.serving.models), and an instance that does both (evaluator.serving.closed_loop)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf, sqrt
+
+PROMPTS_PER_USER = 10  # of a client that does not say
+HALVINGS = 80
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefillSide:
+    """The prefill instances: a lone prompt's time, and what one more adds to a server that runs full steps.
+
+    Servers are the attention replicas of all instances. `request_ms` is the part of `alone_ms` that receiving a
+    request takes; the decode instance receives it too."""
+
+    alone_ms: float
+    service_ms: float
+    servers: int
+    request_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodeSide:
+    """The decode instances: how many requests decode in all of them together, and their exclusive TPOT."""
+
+    decoding: float
+    tpot_ms: float
+    tokens_per_step: float = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairLoad:
+    """What both sides serve: mean tokens of an answer, the time to move a prompt's keys and values, and the client."""
+
+    output_length: float
+    transfer_ms: float = 0.0
+    prompts_per_user: int = PROMPTS_PER_USER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairTimes:
+    """Means over the requests of a closed loop, TTFT in its parts. `users` are those that such a loop has.
+
+    `ttft_ms` is alone + transfer + handover + slot wait + (1 - f) wait + f burst, f the share of first requests."""
+
+    requests_per_s: float
+    users: float
+    ttft_ms: float
+    tpot_ms: float
+    e2e_ms: float
+    wait_ms: float
+    burst_ms: float
+    handover_ms: float
+    slot_wait_ms: float
+    prefill_utilisation: float
+
+
+def pair_times(prefill: PrefillSide, decode: DecodeSide, load: PairLoad) -> PairTimes | None:
+    """Times of a pair whose decode side is always as full as its row says; None where prefill cannot keep up.
+
+    A request decodes T = (O - 1) TPOT long, so `decoding` requests at once are X = decoding / T of them a second
+    (Little 1961), and the prefill servers are busy a share rho = X s / m of the time. Nothing is searched for: X
+    follows from the decode row alone, users = X (time of a request) from X.
+
+    A prompt waits as in Sakasegawa 1977 (`queueing_ms`) behind the other users' prompts, (users - 1) / users of the
+    load: in a closed network of N an arrival sees the N - 1 others (Reiser and Lavenberg 1980). `users` there leaves
+    the wait itself out, which would make it an iteration. First requests come all at once: the last of users / m
+    prompts waits for all before it, the mean for half of them.
+
+    A prompt that arrives joins the decodes where their step ends: half a step later in the mean, as a random moment
+    lies in the middle of steps of one length (the mean residual of a renewal, E[D^2] / 2 E[D] = D / 2).
+
+    Worked: 2 servers of 100 ms a prompt, alone 120 ms, nothing to move; 8 decode at 10 ms for 101 tokens: T = 1,000 ms,
+    X = 8 / s, rho = 8 x 0.1 / 2 = 0.4; users without the wait are 8 (0.12 + 0.005 + 1) = 9, so the others' load is
+    0.4 x 8 / 9 = 0.356, the wait 0.5 x 0.356^1.449 / (2 x 0.644) x 100 = 8.7 ms.
+
+    Left out: limits of the KV cache between the sides, and imbalance between instances."""
+    answer = max(load.output_length - 1.0, 0.0) * decode.tpot_ms
+    rate = decode.decoding / (max(load.output_length - 1.0, 1.0) * decode.tpot_ms)
+    offered = rate * prefill.service_ms / prefill.servers
+    if offered >= 1.0:
+        return None
+    slot = 0.5 * decode.tpot_ms * decode.tokens_per_step
+    unqueued = prefill.alone_ms + load.transfer_ms + prefill.request_ms + slot
+    others = max(rate * (unqueued + answer) - 1.0, 0.0) / (rate * (unqueued + answer))
+    wait = queueing_ms(others * offered, prefill.service_ms, prefill.servers)
+    users = rate * (unqueued + wait + answer)
+    burst = prefill.service_ms * max(0.5 * (users / prefill.servers - 1.0), 0.0)
+    first = 1.0 / load.prompts_per_user
+    ttft = unqueued + (1.0 - first) * wait + first * burst
+    return PairTimes(
+        requests_per_s=1e3 * rate,
+        users=users,
+        ttft_ms=ttft,
+        tpot_ms=decode.tpot_ms,
+        e2e_ms=ttft + answer,
+        wait_ms=wait,
+        burst_ms=burst,
+        handover_ms=prefill.request_ms,
+        slot_wait_ms=slot,
+        prefill_utilisation=offered,
+    )
+
+
+def queueing_ms(load: float, service_ms: float, servers: int) -> float:
+    """Mean wait for one of `servers` that are busy a share `load` of the time: random arrivals, equal services.
+
+    Source: Sakasegawa 1977, E[W] = (ca2 + cs2)/2 load^(sqrt(2 (m + 1)) - 1) / (m (1 - load)) E[S], ca2 = 1, cs2 = 0."""
+    waiting: float = load ** (sqrt(2.0 * (servers + 1)) - 1.0)
+    return 0.5 * waiting / (servers * (1.0 - load)) * service_ms
+
+
+def transfer_ms(prompt_bytes: float, devices: int, link_bytes_per_s: float) -> float:
+    """Time to move a prompt's keys and values over the outermost link of each device that holds a part of them.
+
+    Worked: 1.6e9 bytes on 4 devices with 50e9 bytes/s each take 8 ms. Left out: latency of the link, what the
+    transfer library adds, and layers sent while others are computed."""
+    return 1e3 * prompt_bytes / (devices * link_bytes_per_s)
+
+
+def pair_of_users(
+    prefill: PrefillSide,
+    steps: Sequence[DecodeSide],
+    load: PairLoad,
+    users: float,
+    *,
+    seats: float = inf,
+) -> PairTimes:
+    """The pair that a closed loop of `users` comes to: `steps` are decode rows, ascending, and lines between them.
+
+    More users decode at once the more there are, so the number that decodes is bisected. `seats` is the most that the
+    decode instances are launched for: where it is reached, X = seats / T, and the other users wait before the decode
+    side, TTFT = users / X - T by Little's law."""
+    most = min(seats, users)
+
+    def at(decoding: float) -> PairTimes | None:
+        return pair_times(prefill, _between(steps, decoding), load)
+
+    full = at(most)
+    if full is not None and full.users <= users:
+        whole = 1e3 * users / full.requests_per_s
+        ttft = max(full.ttft_ms, whole - (full.e2e_ms - full.ttft_ms))
+        return replace(full, users=users, ttft_ms=ttft, e2e_ms=ttft + full.e2e_ms - full.ttft_ms)
+    low, high = 0.0, most
+    found = None
+    for _ in range(HALVINGS):
+        middle = 0.5 * (low + high)
+        tried = at(middle)
+        if tried is None or tried.users > users:
+            high = middle
+        else:
+            low, found = middle, tried
+    if found is None:
+        raise ValueError(f"no pair serves {users} users")
+    return _with_queue(found, load, users)
+
+
+def _with_queue(found: PairTimes, load: PairLoad, users: float) -> PairTimes:
+    """The pair with the users that its halving has left over waiting for prefill: where it runs all the time."""
+    answer = found.e2e_ms - found.ttft_ms
+    waiting = max(1e3 * (users - found.users) / found.requests_per_s, 0.0)
+    first = 1.0 / load.prompts_per_user
+    ttft = found.ttft_ms + (1.0 - first) * waiting
+    return replace(found, users=users, wait_ms=found.wait_ms + waiting, ttft_ms=ttft, e2e_ms=ttft + answer)
+
+
+def _between(steps: Sequence[DecodeSide], decoding: float) -> DecodeSide:
+    """The decode side with as many requests: TPOT on the line between two rows, that of the first below it."""
+    above = next((index for index, step in enumerate(steps) if step.decoding >= decoding), len(steps) - 1)
+    if above == 0 or steps[above].decoding <= decoding:
+        return replace(steps[above], decoding=decoding)
+    before, after = steps[above - 1], steps[above]
+    share = (decoding - before.decoding) / (after.decoding - before.decoding)
+    return replace(before, decoding=decoding, tpot_ms=before.tpot_ms + share * (after.tpot_ms - before.tpot_ms))

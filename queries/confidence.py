@@ -1,0 +1,168 @@
+"""How surely limits hold: what a measured value stays within, given the errors that are expected of a prediction.
+
+Not here: where limits are applied (queries/scoped.sql, queries/confident.sql), and which errors these are
+(queries.expected_error)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from queries.error_figures import LEVELS
+from queries.expected_error import ExpectedError, Stored, Subject, nearest_error
+
+if TYPE_CHECKING:
+    from queries.question import Answer, Limits
+
+SURE, EVEN = 0.9, 0.5  # probabilities from which a row holds: yes, and likely
+HELD = {"probe": "holds", "prefill_probe": "prefill_holds", "decode_probe": "decode_holds"}
+# What is limited, in the rows of pairs: each side is judged by what the pair has, such as a wait for its queue.
+_OF_PAIRS = {"prefill_probe": ("ttft_ms",), "decode_probe": ("tpot_ms", "tokens_per_s_per_user")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factors:
+    """Measured over predicted that is not exceeded with some probability; None where nothing is known of it."""
+
+    ttft: float | None = None
+    tpot_inclusive: float | None = None  # and of end-to-end times: these are it times the output
+    tpot_exclusive: float | None = None  # and of the inverse of a user's tokens/s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """What limits are compared with in one row; None where its phase has no such thing."""
+
+    ttft_ms: float | None
+    tpot_ms: float | None
+    e2e_ms: float | None
+    tokens_per_s_per_user: float | None
+
+
+def ratio_at(error: ExpectedError, probability: float) -> float | None:
+    """Measured / predicted that is not exceeded with this probability, from the quantiles of the nearest region.
+
+    Linear between the levels that are kept. Worked: log ratios of 0.05 at 0.8 and 0.15 at 0.9; at 0.85 it is 0.10, so
+    with 85 % what is measured stays within exp(0.10) = 1.105 times the prediction.
+    """
+    if error.quantiles is None:
+        return None
+    for (level, value), (above, higher) in pairwise(zip(LEVELS, error.quantiles, strict=True)):
+        if probability <= above:
+            return math.exp(value + (max(probability, level) - level) / (above - level) * (higher - value))
+    return math.exp(error.quantiles[-1])
+
+
+def factors_of(subject: Subject, stored: Stored, probability: float) -> Factors:
+    """The factors of a subject's predictions."""
+
+    def ratio(metric: str) -> float | None:
+        return ratio_at(nearest_error(subject, metric, stored), probability)
+
+    if subject.phase == "prefill":
+        return Factors(ttft=ratio("ttft_ms"))
+    exclusive = ratio("tpot_exclusive_ms")
+    if subject.phase == "decode":  # no prompt is waited for: both definitions are one number
+        return Factors(tpot_inclusive=exclusive, tpot_exclusive=exclusive)
+    return Factors(ttft=ratio("ttft_ms"), tpot_inclusive=ratio("tpot_inclusive_ms"), tpot_exclusive=exclusive)
+
+
+def is_known(factors: Factors, phase: str, limits: Limits, tpot_rule: str) -> bool | None:
+    """Whether something is known of everything that is limited in a phase; None where nothing is."""
+    there = Predicted(
+        ttft_ms=None if phase == "decode" else 0.0,
+        tpot_ms=None if phase == "prefill" else 0.0,
+        e2e_ms=0.0 if phase == "aggregated" else None,
+        tokens_per_s_per_user=None if phase == "prefill" else 1.0,
+    )
+    judged = list(_judgements(there, limits, factors, tpot_rule))
+    return None not in judged if judged else None
+
+
+def holds(row: Predicted, limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factors]) -> str | None:
+    """`yes` where every limit is kept with 90 %, `likely` with 50 %, `no` below; None where nobody knows.
+
+    Each limit by itself: the errors of two metrics of a row are not independent, and how they go together is not kept.
+    """
+    for probability, said in ((SURE, "yes"), (EVEN, "likely")):
+        kept = list(_judgements(row, limits, factors_at(probability), tpot_rule))
+        if not kept or (None in kept and False not in kept):
+            return None
+        if all(kept):
+            return said
+    return "no"
+
+
+def _judgements(row: Predicted, limits: Limits, factors: Factors, tpot_rule: str) -> Iterator[bool | None]:
+    """Whether each limit that the row has a metric for is kept; None where no error is known of it."""
+    tpot = factors.tpot_exclusive if tpot_rule == "exclusive" else factors.tpot_inclusive
+    for value, factor, limit in (
+        (row.ttft_ms, factors.ttft, limits.ttft_ms),
+        (row.tpot_ms, tpot, limits.tpot_ms),
+        (row.e2e_ms, factors.tpot_inclusive, limits.e2e_ms),
+    ):
+        if limit is not None and value is not None:
+            yield None if factor is None else value * factor <= limit
+    least, rate = limits.min_tokens_per_s_per_user, row.tokens_per_s_per_user
+    if least is not None and rate is not None:
+        yield None if factors.tpot_exclusive is None else rate / factors.tpot_exclusive >= least
+
+
+def with_holds(
+    answer: Answer, predicted: Mapping[str, Predicted], subjects: Mapping[str, Subject], stored: Stored
+) -> Answer:
+    """An answer with a column that says whether limits hold, beside each column that names probes; `predicted` by
+    probe, `subjects` by the scenario part of its name."""
+    said = _Said(answer, predicted, subjects, stored)
+    columns, rows = said.added(answer.columns, answer.rows)
+    nearest_columns, nearest = said.added(answer.nearest_columns, answer.nearest)
+    return replace(answer, columns=columns, rows=rows, nearest_columns=nearest_columns, nearest=nearest)
+
+
+class _Said:
+    """Judges the probes of one answer; factors are worked out once a subject."""
+
+    def __init__(
+        self, answer: Answer, predicted: Mapping[str, Predicted], subjects: Mapping[str, Subject], stored: Stored
+    ) -> None:
+        self._limits = answer.question.limits
+        self._predicted, self._subjects, self._stored = predicted, subjects, stored
+        self._factors: dict[tuple[Subject, float], Factors] = {}
+
+    def added(
+        self, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]
+    ) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
+        """Columns and rows with what was judged, at the end."""
+        places = [(columns.index(name), name) for name in HELD if name in columns]
+        if not places:
+            return columns, tuple(rows)
+        judged = tuple(
+            (*row, *(self._judged(name, row[place], columns, row) for place, name in places)) for row in rows
+        )
+        return (*columns, *(HELD[name] for _, name in places)), judged
+
+    def _judged(self, name: str, probe: object, columns: Sequence[str], row: Sequence[object]) -> str | None:
+        found = self._predicted.get(str(probe))
+        subject = self._subjects.get(str(probe).partition(":")[0])
+        if found is None or subject is None:
+            return None
+        own = {
+            measure: _number(row[columns.index(measure)])
+            for measure in _OF_PAIRS.get(name, ())
+            if measure in columns and getattr(found, measure) is not None
+        }
+        rule = subject.tpot_rule
+        return holds(replace(found, **own), self._limits, rule, lambda level: self._factors_of(subject, level))
+
+    def _factors_of(self, subject: Subject, probability: float) -> Factors:
+        key = (subject, probability)
+        if key not in self._factors:
+            self._factors[key] = factors_of(subject, self._stored, probability)
+        return self._factors[key]
+
+
+def _number(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,15 @@
+-- The probes of the question's scope where limits are read with a confidence: bounds are what a measured value stays
+-- within with that probability. `factors` is a temporary table of (scenario_id, ttft, tpot_inclusive, tpot_exclusive):
+-- quantiles of measured / predicted, NULL where nothing is known of it, so that no limit is passed. An end-to-end time
+-- is the inclusive TPOT times the output; a user's tokens/s are the inverse of the exclusive TPOT.
+CREATE OR REPLACE TEMP VIEW scoped AS
+SELECT
+    probe.*, scope.question_group, probe.ttft_ms * factors.ttft AS ttft_bound_ms,
+    probe.tpot_inclusive_ms * factors.tpot_inclusive AS tpot_inclusive_bound_ms,
+    probe.tpot_exclusive_ms * factors.tpot_exclusive AS tpot_exclusive_bound_ms,
+    probe.e2e_ms * factors.tpot_inclusive AS e2e_bound_ms,
+    probe.tokens_per_s_per_user / factors.tpot_exclusive AS user_rate_bound
+FROM probe
+JOIN scope ON probe.scenario_id = scope.scenario_id
+JOIN factors ON factors.scenario_id = scope.scenario_id
+WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;

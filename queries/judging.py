@@ -1,0 +1,120 @@
+"""Brings expected errors to an answer: the figures beside it, whether limits hold, and limits read with a confidence.
+
+Not here: running reports (queries.session), and the arithmetic (queries.confidence)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from queries.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
+from queries.expected_error import expected_errors
+from queries.library import CONFIDENT
+from queries.question import Answer, Question
+from queries.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
+from store.errors import InputError
+from store.handover import insert_rows
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from store.readers import ReadTransaction
+
+_FACTORS = (
+    ("scenario_id", "BIGINT"), ("ttft", "DOUBLE"), ("tpot_inclusive", "DOUBLE"), ("tpot_exclusive", "DOUBLE"),
+)  # fmt: skip
+_ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
+_PREDICTED = """
+    SELECT DISTINCT
+        probe, ttft_ms, CASE coalesce($tpot_rule, own_tpot(serving_model)) WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
+        e2e_ms, tokens_per_s_per_user, phase
+    FROM scoped
+    JOIN asked_about ON asked_about.scenario_id = scoped.scenario_id AND asked_about.batch_size = scoped.batch_size
+"""
+
+
+def with_expected_errors(
+    answer: Answer, transaction: ReadTransaction, connection: duckdb.DuckDBPyConnection, scenario_ids: Iterable[int]
+) -> Answer:
+    """An answer with the errors that are expected of its rows, and whether their limits hold in spite of them."""
+    found = subjects_of(transaction, answer, scenario_ids)
+    subjects = [one.subject for one in found]
+    stored = stored_errors(transaction, subjects)
+    answer = replace(answer, expected_error=expected_errors(subjects, stored))
+    if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
+        return answer
+    predicted = _predicted(answer, connection, found)
+    return with_holds(answer, predicted, {one.key: one.subject for one in found}, stored)
+
+
+def _predicted(
+    answer: Answer, connection: duckdb.DuckDBPyConnection, subjects: Sequence[StoredSubject]
+) -> dict[str, Predicted]:
+    """What limits are compared with, of every probe among the rows."""
+    numbers = {one.key: one.scenario_id for one in subjects}
+    asked = {
+        (numbers[reference[:KEY_LENGTH]], int(reference.rpartition(":")[2]))
+        for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest))
+        for name in HELD.keys() & set(columns)
+        for reference in (str(row[columns.index(name)]) for row in rows if row[columns.index(name)] is not None)
+        if reference[:KEY_LENGTH] in numbers
+    }
+    _create(connection, "asked_about", _ASKED_ABOUT, sorted(asked))
+    rows = connection.execute(_PREDICTED, {"tpot_rule": answer.question.definitions.tpot}).fetchall()
+    return {
+        str(probe): Predicted(ttft_ms=ttft, tpot_ms=tpot, e2e_ms=whole, tokens_per_s_per_user=rate)
+        for probe, ttft, tpot, whole, rate, _ in rows
+    }
+
+
+def read_with_confidence(
+    question: Question,
+    transaction: ReadTransaction,
+    connection: duckdb.DuckDBPyConnection,
+    scenario_ids: Iterable[int],
+) -> tuple[tuple[str, bool], ...]:
+    """Make limits ones of measured values. Of each scenario that a limit is about: its phase, and whether the errors
+    that this takes are known; where they are not, no limit is passed."""
+    limits, rule = question.limits, question.definitions.tpot
+    found = subjects_of_scenarios(transaction, scenario_ids, rule)
+    stored = stored_errors(transaction, [one.subject for one in found])
+    probability = 1.0 if limits.confidence is None else limits.confidence
+    factors = {
+        subject: factors_of(subject, stored, probability) for subject in dict.fromkeys(one.subject for one in found)
+    }
+    _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
+    connection.execute(CONFIDENT.read_text(encoding="utf-8"))
+    judged = (
+        (one.subject.phase, is_known(factors[one.subject], one.subject.phase, limits, one.subject.tpot_rule))
+        for one in found
+    )
+    return tuple((phase, known) for phase, known in judged if known is not None)
+
+
+def unknown_note(judged: Iterable[tuple[str, bool]], phases: Collection[str]) -> tuple[str, ...]:
+    """A note of how many scenarios of the phases looked at pass no limit; an error where that is all of them."""
+    known = [one for phase, one in judged if phase in phases]
+    unknown = known.count(False)
+    if known and unknown == len(known):
+        raise InputError(
+            "--confidence: nobody measured anything near these rows, so no limit can be read with it",
+            hint="leave --confidence out, or validate points of your own: sweepdb validate --measurements FILE",
+        )
+    nobody = f"note: {unknown} of {len(known)} scenarios have no measurements near"
+    return (f"{nobody}: with --confidence they pass none of these limits",) if unknown else ()
+
+
+def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:
+    return one.scenario_id, factors.ttft, factors.tpot_inclusive, factors.tpot_exclusive
+
+
+def _create(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    columns: Sequence[tuple[str, str]],
+    rows: Sequence[Sequence[object]],
+) -> None:
+    typed = ", ".join(f"{column} {type_}" for column, type_ in columns)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({typed})")
+    insert_rows(connection, name, columns, rows)

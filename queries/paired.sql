@@ -1,0 +1,288 @@
+-- Pairs of a prefill and a decode instance under an engine: TTFT holds the wait for a prefill server, the transfer of
+-- keys and values and the wait for a decode slot. The formulas are those of evaluator/serving/pairs.py, which says why;
+-- times in ms, rates in requests/ms.
+-- Mean wait for one of `servers` that are busy a share `load` of the time (Sakasegawa 1977).
+CREATE OR REPLACE TEMP MACRO queueing_ms(load, service_ms, servers) AS
+    0.5 * pow(load, sqrt(2.0 * (servers + 1)) - 1.0) / (servers * (1.0 - load)) * service_ms;
+
+-- The wait behind the other users' prompts: of users = rate x time, one does not wait for itself.
+CREATE OR REPLACE TEMP MACRO pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers) AS
+    queueing_ms(
+        greatest(rate * (unqueued_ms + answer_ms) - 1.0, 0.0) / (rate * (unqueued_ms + answer_ms))
+            * (rate * service_ms / servers),
+        service_ms, servers
+    );
+
+-- The wait of first requests, which come all at once.
+CREATE OR REPLACE TEMP MACRO pair_burst_ms(users, service_ms, servers) AS
+    service_ms * greatest(0.5 * (users / servers - 1.0), 0.0);
+
+-- The mean TTFT where `first_share` of the requests are first ones; only where rate x service < servers.
+CREATE OR REPLACE TEMP MACRO pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share) AS
+    unqueued_ms + (1.0 - first_share) * pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers)
+        + first_share * pair_burst_ms(
+            rate * (unqueued_ms + pair_wait_ms(rate, unqueued_ms, answer_ms, service_ms, servers) + answer_ms),
+            service_ms, servers
+        );
+
+-- Whether a pair keeps up and meets its limits; NULL does not limit. DuckDB evaluates every branch: no division by 0.
+CREATE OR REPLACE TEMP MACRO pair_holds(
+    rate, unqueued_ms, answer_ms, service_ms, servers, first_share, ttft_limit_ms, e2e_limit_ms
+) AS
+    rate * service_ms < servers
+    AND (
+        (ttft_limit_ms IS NULL AND e2e_limit_ms IS NULL)
+        OR pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share)
+            <= least(coalesce(ttft_limit_ms, 1e300), coalesce(e2e_limit_ms, 1e300) - answer_ms)
+    );
+
+-- The limit on an end-to-end time as `pair_holds` takes it, where limits are read with a confidence: both parts of
+-- the time stay within their own ratio of measured to predicted. It admits nothing where a ratio is not known.
+CREATE OR REPLACE TEMP MACRO pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio) AS
+    CASE
+        WHEN e2e_limit_ms IS NULL OR (ttft_ratio = 1.0 AND answer_ratio = 1.0) THEN e2e_limit_ms
+        ELSE coalesce((e2e_limit_ms - answer_ms * answer_ratio) / ttft_ratio + answer_ms, -1e300)
+    END;
+
+-- The lone prompt of each prefill plan: its row at batch size 1. Without a bandwidth given, keys and values go over the
+-- outermost link of every device that holds a part of the prompt.
+CREATE OR REPLACE TEMP MACRO engine_prefills(
+    reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms, prefill_on,
+    prefill_devices_each, prefill_kept, bytes_per_s
+) AS TABLE
+WITH outermost AS (
+    SELECT key, any_value(string_split(link_bandwidths, ' | ')[1])::DOUBLE AS link_bytes_per_s
+    FROM device
+    GROUP BY key
+),
+lone AS (
+    SELECT
+        question_group, scenario_id, scenario, probe, plan, device, num_devices AS size, dp AS servers_each,
+        ttft_ms AS alone_ms, ttft_ms - makespan_ms AS handover_ms, prompt_service_ms / prefill_kept AS service_ms,
+        1000.0 * dp / (prompt_service_ms / prefill_kept) AS qps, kv_bytes_per_request, memory_free_bytes,
+        1000.0 * kv_bytes_per_request / coalesce(bytes_per_s, tp * pp * link_bytes_per_s) AS transfer_ms,
+        1.0 / coalesce(prompts_per_user, 10) AS first_share, ttft_bound_ms / ttft_ms AS ttft_ratio
+    FROM judged('prefill', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
+    JOIN outermost ON outermost.key = device_key
+    WHERE by_engine AND batch_size = 1 AND memory_free_bytes >= 0 AND prompt_service_ms > 0
+        AND (prefill_on IS NULL OR device = prefill_on)
+        AND (prefill_devices_each IS NULL OR num_devices = prefill_devices_each)
+)
+SELECT *, alone_ms + transfer_ms + handover_ms AS lone_ms
+FROM lone
+WHERE ttft_limit_ms IS NULL OR alone_ms + transfer_ms + handover_ms <= ttft_limit_ms / ttft_ratio;
+
+-- Every decode row within the limits: the rate that one instance takes, and how long an answer decodes.
+CREATE OR REPLACE TEMP MACRO engine_decodes(
+    reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
+    min_user_rate, decode_on, decode_devices_each, decode_kept
+) AS TABLE
+SELECT
+    question_group, scenario_id, scenario, probe, plan, device, num_devices AS size, batch_size, concurrency, tpot_ms,
+    tpot_exclusive_ms, output_length, memory_free_bytes, qps * decode_kept AS qps,
+    greatest(output_length - 1.0, 0.0) * tpot_exclusive_ms AS answer_ms,
+    0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms, tpot_exclusive_bound_ms / tpot_exclusive_ms AS answer_ratio
+FROM admitted(
+    'decode', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, NULL,
+    tpot_limit_ms, NULL, min_user_rate
+)
+WHERE by_engine
+    AND (decode_on IS NULL OR device = decode_on)
+    AND (decode_devices_each IS NULL OR num_devices = decode_devices_each);
+
+-- The best counts and decode row of the best pairs of plans. Within a budget: most requests/s, then fewest devices.
+-- Without: up to 8 instances a side, most requests/s per device. Only pairs that may be among the best `kept` are
+-- looked at: `most` is what a pair would reach if nothing ever waited, and the first few that are tried say what the
+-- others must reach. More prefill instances never lengthen a wait, so the most there is room for decide whether a
+-- decode row can be had at all, and the fewest that hold the limits are then taken.
+CREATE OR REPLACE TEMP MACRO engine_pairs(
+    reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
+    tpot_limit_ms, e2e_limit_ms, min_user_rate, allocation_rule, budget, prefill_on, decode_on, prefill_devices_each,
+    decode_devices_each, prefill_kept, decode_kept, bytes_per_s, every_row, same_device, kept, wanted_objective
+) AS TABLE
+WITH prefills AS MATERIALIZED (
+    SELECT
+        *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place,
+        row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank
+    FROM engine_prefills(
+        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
+        prefill_on, prefill_devices_each, prefill_kept, bytes_per_s
+    )
+),
+decode_rows AS (
+    SELECT
+        *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place,
+        max(qps) OVER (
+            PARTITION BY question_group, scenario, CASE WHEN every_row THEN batch_size END
+        ) AS most_qps
+    FROM engine_decodes(
+        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
+        min_user_rate, decode_on, decode_devices_each, decode_kept
+    )
+),
+decodes AS MATERIALIZED (
+    SELECT
+        *,
+        dense_rank() OVER (
+            PARTITION BY question_group ORDER BY most_qps DESC, scenario, CASE WHEN every_row THEN batch_size END
+        ) AS decode_rank
+    FROM decode_rows
+),
+decode_plans AS (
+    SELECT question_group, place, decode_rank, any_value(size) AS size, any_value(most_qps) AS most_qps
+    FROM decodes
+    GROUP BY question_group, place, decode_rank
+),
+pairs AS MATERIALIZED (
+    SELECT
+        p.question_group, p.place, prefill_rank, decode_rank, servers_each, service_ms, lone_ms, first_share,
+        ttft_ratio, p.size AS prefill_size, d.size AS decode_size,
+        CASE
+            WHEN wanted_objective = 'balanced_qps' THEN least(p.qps, most_qps)
+            WHEN wanted_objective = 'system_qps' AND budget IS NOT NULL THEN list_max([
+                least(x * p.qps, (budget - x * p.size) // d.size * most_qps)
+                FOR x IN range(1, (budget - d.size) // p.size + 1)
+            ])
+            ELSE 1 / (p.size / p.qps + d.size / most_qps)
+        END AS most
+    FROM prefills AS p
+    JOIN decode_plans AS d ON p.question_group = d.question_group AND p.place = d.place
+    WHERE budget IS NULL OR p.size + d.size <= budget
+),
+tried AS (
+    SELECT *
+    FROM pairs
+    WHERE kept < 1000
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, place ORDER BY most DESC, prefill_rank, decode_rank
+    ) <= 4 * kept
+),
+tried_counts AS (
+    SELECT
+        tried.*, d.qps, d.answer_ms, d.answer_ratio, lone_ms + slot_wait_ms AS unqueued_ms,
+        unnest(range(1, CASE WHEN budget IS NULL THEN 9 ELSE (budget - prefill_size) // decode_size + 1 END)) AS y
+    FROM tried
+    JOIN decodes AS d ON d.question_group = tried.question_group AND d.decode_rank = tried.decode_rank
+),
+tried_most AS (
+    SELECT
+        *, CASE WHEN budget IS NULL THEN 8 ELSE (budget - y * decode_size) // prefill_size END AS x_most
+    FROM tried_counts
+),
+tried_best AS (
+    SELECT
+        question_group, place, prefill_rank, decode_rank,
+        max(
+            CASE
+                WHEN budget IS NULL AND wanted_objective = 'qps_per_device'
+                    THEN y * qps / (x_most * prefill_size + y * decode_size)
+                WHEN budget IS NOT NULL AND wanted_objective = 'system_qps' THEN y * qps
+                WHEN budget IS NOT NULL AND wanted_objective = 'qps_per_device' THEN y * qps / budget
+            END
+        ) AS reached
+    FROM tried_most
+    WHERE (coalesce(allocation_rule, '') <> 'exact' OR x_most * prefill_size + y * decode_size = budget)
+        AND pair_holds(
+            y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each, first_share,
+            ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+        )
+    GROUP BY question_group, place, prefill_rank, decode_rank
+),
+thresholds AS (
+    SELECT question_group, place, list_min(max(reached, least(kept, 1000))) AS least_reached
+    FROM tried_best
+    GROUP BY question_group, place
+    HAVING count(reached) >= kept
+),
+wanted AS MATERIALIZED (
+    SELECT pairs.*
+    FROM pairs
+    LEFT JOIN thresholds AS t ON t.question_group = pairs.question_group AND t.place = pairs.place
+    WHERE least_reached IS NULL OR most * (1 + 1e-9) >= least_reached
+),
+counts AS (
+    SELECT
+        w.*, d.batch_size, d.qps, d.answer_ms, d.answer_ratio, lone_ms + slot_wait_ms AS unqueued_ms,
+        unnest(range(1, CASE WHEN budget IS NULL THEN 9 ELSE (budget - prefill_size) // decode_size + 1 END)) AS y
+    FROM wanted AS w
+    JOIN decodes AS d ON d.question_group = w.question_group AND d.decode_rank = w.decode_rank
+),
+-- x_least servers are the fewest that keep up, one less for the rounding of the quotient.
+bounded AS (
+    SELECT
+        *, CASE WHEN budget IS NULL THEN 8 ELSE (budget - y * decode_size) // prefill_size END AS x_most,
+        CASE
+            WHEN allocation_rule = 'exact' THEN (budget - y * decode_size) // prefill_size
+            ELSE greatest(floor(y * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1)
+        END AS x_least
+    FROM counts
+),
+measured AS (
+    SELECT
+        *, CASE WHEN budget IS NULL THEN y * qps / (x_least * prefill_size + y * decode_size) ELSE y * qps END
+            AS at_most,
+        CASE WHEN budget IS NULL THEN y * qps / (x_most * prefill_size + y * decode_size) ELSE y * qps END AS at_least
+    FROM bounded
+    WHERE x_least <= x_most
+        AND (coalesce(allocation_rule, '') <> 'exact' OR x_most * prefill_size + y * decode_size = budget)
+),
+reached AS (
+    SELECT question_group, prefill_rank, decode_rank, max(at_least) AS reached
+    FROM measured
+    WHERE pair_holds(
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each, first_share,
+        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+    )
+    GROUP BY question_group, prefill_rank, decode_rank
+),
+hopeful AS (
+    SELECT m.*, unnest(range(x_least, x_most + 1)) AS x
+    FROM measured AS m
+    JOIN reached AS r ON r.question_group = m.question_group AND r.prefill_rank = m.prefill_rank
+        AND r.decode_rank = m.decode_rank AND m.at_most >= r.reached
+),
+chosen AS (
+    SELECT
+        question_group, place, prefill_rank, decode_rank, batch_size, x, y, y * qps AS system_qps,
+        x * prefill_size + y * decode_size AS devices_used
+    FROM hopeful
+    WHERE pair_holds(
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share,
+        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+    )
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, prefill_rank, decode_rank
+        ORDER BY
+            CASE WHEN budget IS NULL THEN y * qps / (x * prefill_size + y * decode_size) ELSE y * qps END DESC,
+            x * prefill_size + y * decode_size, x, batch_size
+    ) = 1
+),
+timed AS (
+    SELECT
+        c.question_group, c.place, c.prefill_rank, c.decode_rank, c.x AS prefill_instances, c.y AS decode_instances,
+        c.devices_used, c.system_qps, p.scenario_id AS prefill_scenario_id, p.scenario AS prefill_scenario,
+        p.probe AS prefill_probe, p.plan AS prefill_plan, p.device AS prefill_device, p.size AS prefill_size,
+        p.memory_free_bytes AS prefill_memory_free_bytes, p.alone_ms, p.handover_ms, p.transfer_ms, p.first_share,
+        p.qps AS prefill_qps, p.kv_bytes_per_request, d.scenario_id AS decode_scenario_id,
+        d.scenario AS decode_scenario, d.probe AS decode_probe, d.plan AS decode_plan, d.device AS decode_device,
+        d.size AS decode_size, d.memory_free_bytes AS decode_memory_free_bytes, d.batch_size AS decode_batch_size,
+        d.qps AS decode_qps, d.most_qps, d.tpot_ms, d.answer_ms, d.slot_wait_ms, d.output_length,
+        pair_wait_ms(
+            c.system_qps / 1000.0, p.lone_ms + d.slot_wait_ms, d.answer_ms, p.service_ms, c.x * p.servers_each
+        ) AS wait_ms,
+        c.system_qps / 1000.0 * (p.lone_ms + d.slot_wait_ms + wait_ms + d.answer_ms) AS users,
+        pair_burst_ms(users, p.service_ms, c.x * p.servers_each) AS burst_ms
+    FROM chosen AS c
+    JOIN prefills AS p ON p.question_group = c.question_group AND p.prefill_rank = c.prefill_rank
+    JOIN decodes AS d ON d.question_group = c.question_group AND d.decode_rank = c.decode_rank
+        AND d.batch_size = c.batch_size
+)
+SELECT
+    *, alone_ms + transfer_ms + handover_ms + slot_wait_ms + (1.0 - first_share) * wait_ms + first_share * burst_ms
+        AS ttft_ms,
+    ttft_ms + answer_ms AS e2e_ms, system_qps / devices_used AS qps_per_device,
+    system_qps / (prefill_instances * prefill_qps) AS prefill_utilisation,
+    system_qps / (decode_instances * most_qps) AS decode_utilisation,
+    least(prefill_qps, decode_qps) AS balanced_qps, decode_qps / prefill_qps AS pd_ratio,
+    1 / (prefill_size / prefill_qps + decode_size / decode_qps) AS qps_per_device_bound
+FROM timed;
