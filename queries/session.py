@@ -35,6 +35,8 @@ from store.readers import ReadTransaction, read_transaction
 Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
 _WORTH_KEEPING = 300_000  # probes of a scope that a second question finds in memory
 _NOTHING_PREDICTED = ("coverage", "device-profiles")  # what is stored, and profiles as they are
+_COUNT_ALL = "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))"
+_COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT probe)")  # a row of several groups is looked at once
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 
 
@@ -197,11 +199,15 @@ class Session:
     def _considered(self, phases: tuple[str, ...]) -> int:
         if phases not in self._counts:
             row = self._connection.duckdb.execute(
-                "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))",
+                _COUNT_ALL if self._is_single() else _COUNT_DISTINCT,
                 {"phases": list(phases)},
             ).fetchone()
             self._counts[phases] = int(row[0]) if row else 0
         return self._counts[phases]
+
+    def _is_single(self) -> bool:
+        rows = () if self._scope is None else self._scope.rows
+        return len({(row.scenario_id, row.first_batch_size) for row in rows}) == len(rows)
 
     def _with_nearest(self, answer: Answer, phases: tuple[str, ...]) -> Answer:
         nearest = report("nearest")
