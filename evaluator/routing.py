@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from evaluator.arithmetic import expm1, log1p
 from evaluator.operators import ExpertExtents
 from evaluator.sums import FloatArray
 
@@ -30,7 +31,7 @@ def expert_loads(
         return _dealt(extents, group_tokens)
     share = extents.experts_per_token / extents.experts
     # -expm1(T log1p(-share)) keeps its digits when few experts are touched.
-    reached = -np.expm1(group_tokens * np.log1p(-share)) if share < 1 else np.minimum(group_tokens, 1.0)
+    reached = -expm1(group_tokens * log1p(-share)) if share < 1 else np.minimum(group_tokens, 1.0)
     touched = extents.local_experts * reached
     assignments = group_tokens * share * extents.local_experts
     return (ExpertLoad(touched=touched, tokens=assignments / np.maximum(touched, 1e-300)),)

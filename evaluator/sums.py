@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from evaluator.arithmetic import dot
+
 FloatArray = NDArray[np.float64]
 
 
@@ -103,16 +105,12 @@ def composed(samples: ArrayLike, sums: BatchSums) -> BatchSums:
     """Batches that hold `samples[i, j]` requests of kind j (columns of `sums`)."""
     counts = np.asarray(samples, dtype=np.float64)
 
-    def added(of_one: FloatArray) -> FloatArray:
-        # No matrix product: the order of its additions, and so the last digit, is the processor's.
-        return np.asarray((counts * of_one).sum(axis=-1))
-
     return BatchSums(
-        tokens=added(sums.tokens),
-        sequences=added(sums.sequences),
-        pairs=added(sums.pairs),
-        keys=added(sums.keys),
-        windows=tuple((width, added(pairs), added(keys)) for width, pairs, keys in sums.windows),
+        tokens=dot(counts, sums.tokens),
+        sequences=dot(counts, sums.sequences),
+        pairs=dot(counts, sums.pairs),
+        keys=dot(counts, sums.keys),
+        windows=tuple((width, dot(counts, pairs), dot(counts, keys)) for width, pairs, keys in sums.windows),
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arithmetic import dot
 from evaluator.lengths import LARGEST_BIN_COUNT, LARGEST_LENGTH, normalised
 from evaluator.workload import LengthBin
 from store.errors import InputError
@@ -126,8 +127,8 @@ def _spread(number: int) -> list[int]:
 def _bin(inputs: Integers, outputs: Integers, share: _Share, *, weight: float) -> LengthBin:
     mine, total = share.members, float(share.weights.sum())
     return LengthBin(
-        input_length=max(1, round(float(inputs[mine] @ share.weights) / total)),
-        output_length=max(1, round(float(outputs[mine] @ share.weights) / total)),
+        input_length=max(1, round(float(dot(inputs[mine], share.weights)) / total)),
+        output_length=max(1, round(float(dot(outputs[mine], share.weights)) / total)),
         weight=weight,
         min_input_length=int(inputs[mine].min()),
         max_input_length=int(inputs[mine].max()),

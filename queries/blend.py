@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from queries.names import workload_ids
 from queries.question import Blend, Scope
-from queries.scope import ResolvedScope, resolve_scope, workload_ids
+from queries.scope import Grouped, LooksAt, ResolvedScope, resolve_scope
 from store.errors import InputError
 from store.readers import ReadTransaction
 
@@ -30,16 +31,18 @@ def keyed_blend(transaction: ReadTransaction, blend: Blend) -> Blend:
     return tuple((key, weight / total) for key, weight in found)
 
 
-def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend) -> ResolvedScope:
+def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend, looks_at: LooksAt) -> ResolvedScope:
     """The scenarios of a blend's workloads; one without any stored row in the scope is an error that names it."""
     ids = {key: workload_ids(transaction, key)[0] for key, _ in blend}
+    title = " + ".join(f"{weight:.3g} {_name(transaction, key)}" for key, weight in blend)
+    grouped = Grouped(over_workloads=True, blended=True, title=title, looks_at=looks_at)
     for key, workload_id in ids.items():
         try:
-            resolve_scope(transaction, scope, over_workloads=True, workloads=(workload_id,))
+            resolve_scope(transaction, scope, grouped, workloads=(workload_id,))
         except InputError as error:
             hint = (
-                "without filters the newest sweep's model, precision and convention are meant: name them, such as"
-                " --model NAME --convention physical"
+                "without filters the newest request's model, precision, convention and serving model are meant: name"
+                " them, such as --model NAME --convention physical"
                 if scope.is_default
                 else error.hint
             )
@@ -48,8 +51,7 @@ def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend) -> R
                 " filters",
                 hint=hint,
             ) from error
-    title = " + ".join(f"{weight:.3g} {_name(transaction, key)}" for key, weight in blend)
-    return resolve_scope(transaction, scope, over_workloads=True, workloads=tuple(ids.values()), title=title)
+    return resolve_scope(transaction, scope, grouped, workloads=tuple(ids.values()))
 
 
 def _name(transaction: ReadTransaction, key: str) -> str:

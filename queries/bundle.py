@@ -15,7 +15,7 @@ from typing import Any, Literal
 import duckdb
 
 from queries.connect import StoreConnection
-from queries.scope import find_sweep
+from queries.names import find_sweep
 from store.columns import PROBE_COLUMNS
 from store.errors import InputError
 from store.location import StoreLocation

@@ -128,7 +128,7 @@ class _Said:
     def __init__(
         self, answer: Answer, predicted: Mapping[str, Predicted], subjects: Mapping[str, Subject], stored: Stored
     ) -> None:
-        self._limits, self._rule = answer.question.limits, answer.question.definitions.tpot
+        self._limits = answer.question.limits
         self._predicted, self._subjects, self._stored = predicted, subjects, stored
         self._factors: dict[tuple[Subject, float], Factors] = {}
 
@@ -154,7 +154,8 @@ class _Said:
             for measure in _OF_PAIRS.get(name, ())
             if measure in columns and getattr(found, measure) is not None
         }
-        return holds(replace(found, **own), self._limits, self._rule, lambda level: self._factors_of(subject, level))
+        rule = subject.tpot_rule
+        return holds(replace(found, **own), self._limits, rule, lambda level: self._factors_of(subject, level))
 
     def _factors_of(self, subject: Subject, probability: float) -> Factors:
         key = (subject, probability)

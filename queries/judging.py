@@ -27,7 +27,7 @@ _FACTORS = (
 _ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
 _PREDICTED = """
     SELECT DISTINCT
-        probe, ttft_ms, CASE $tpot_rule WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
+        probe, ttft_ms, CASE coalesce($tpot_rule, own_tpot(serving_model)) WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
         e2e_ms, tokens_per_s_per_user, phase
     FROM scoped
     JOIN asked_about ON asked_about.scenario_id = scoped.scenario_id AND asked_about.batch_size = scoped.batch_size
@@ -85,7 +85,10 @@ def read_with_confidence(
     }
     _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
     connection.execute(CONFIDENT.read_text(encoding="utf-8"))
-    judged = ((one.subject.phase, is_known(factors[one.subject], one.subject.phase, limits, rule)) for one in found)
+    judged = (
+        (one.subject.phase, is_known(factors[one.subject], one.subject.phase, limits, one.subject.tpot_rule))
+        for one in found
+    )
     return tuple((phase, known) for phase, known in judged if known is not None)
 
 

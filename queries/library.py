@@ -15,8 +15,8 @@ from pathlib import Path
 from store.errors import InputError
 
 FOLDER = Path(__file__).parent / "reports"
-SCOPED = Path(__file__).parent / "scoped.sql"
 CONFIDENT = Path(__file__).parent / "confident.sql"  # its first view again, where limits are read with a confidence
+SHARED = tuple(Path(__file__).parent / name for name in ("scoped.sql", "paired.sql", "deployed.sql"))
 _HEADER = re.compile(r"^-- (name|summary|parameters|parameter|column): (.*)$")
 _PARAMETER = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*")
@@ -71,7 +71,7 @@ SHARED_PARAMETERS = {
     "rules": (
         _parameter("reserved_gib", "DOUBLE", "GiB", "never NULL"),
         _parameter("kv_charge", "VARCHAR", "none", "never NULL: full or mean"),
-        _parameter("tpot_rule", "VARCHAR", "none", "never NULL: inclusive or exclusive"),
+        _parameter("tpot_rule", "VARCHAR", "none", "each serving model's own: exclusive under engines, else inclusive"),
         _parameter("prefill_qps_rule", "VARCHAR", "none", "never NULL: capacity or ttft"),
         _parameter("decode_qps_rule", "VARCHAR", "none", "never NULL: minus-one or full"),
         _parameter("throughput_rule", "VARCHAR", "none", "never NULL: once or twice"),
@@ -83,6 +83,12 @@ SHARED_PARAMETERS = {
         _parameter("min_user_rate", "DOUBLE", "tokens/s", "no limit"),
     ),
 }
+
+
+@cache
+def shared_sql() -> str:
+    """What every report is built on: rows of the question's scope, and pairs of them."""
+    return "\n".join(path.read_text(encoding="utf-8") for path in SHARED)
 
 
 @cache

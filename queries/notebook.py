@@ -30,8 +30,11 @@ _RULES = {
 }
 
 
+_SCOPE = {"all": "all_subjects", "serving_cost": "serving_cost_ms", "num_mtp_tokens": "mtp_tokens"}
+
+
 def _unknown_option(option: str, report: str) -> InputError:
-    known = [*_LIMITS, *_RULES, "preset", "model", "device", "top", "rank_by"]
+    known = [*_LIMITS, *_RULES, *_SCOPE, "preset", "model", "device", "eager", "top", "rank_by"]
     known += [item.name for kind in (Scope, PairOptions, ReportOptions) for item in fields(kind)]
     nearest = difflib.get_close_matches(option, known, n=3, cutoff=0.5)
     return InputError(f"unknown option {option!r} of {report}", hint=f"nearest: {', '.join(nearest or sorted(known))}")
@@ -136,6 +139,9 @@ class Notebook:
         scope = {item.name: given.pop(item.name) for item in fields(Scope) if item.name in given}
         options_ = {item.name: given.pop(item.name) for item in fields(ReportOptions) if item.name in given}
         plain = {key: given.pop(key) for key in ("top", "rank_by") if key in given}
+        scope |= {field_: given.pop(key) for key, field_ in _SCOPE.items() if key in given}
+        if "eager" in given:
+            scope["compile"] = not given.pop("eager")
         if "model" in given:
             scope["models"] = (given.pop("model"),)
         if "device" in given:

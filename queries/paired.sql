@@ -36,6 +36,14 @@ CREATE OR REPLACE TEMP MACRO pair_holds(
             <= least(coalesce(ttft_limit_ms, 1e300), coalesce(e2e_limit_ms, 1e300) - answer_ms)
     );
 
+-- The limit on an end-to-end time as `pair_holds` takes it, where limits are read with a confidence: both parts of
+-- the time stay within their own ratio of measured to predicted. It admits nothing where a ratio is not known.
+CREATE OR REPLACE TEMP MACRO pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio) AS
+    CASE
+        WHEN e2e_limit_ms IS NULL OR (ttft_ratio = 1.0 AND answer_ratio = 1.0) THEN e2e_limit_ms
+        ELSE coalesce((e2e_limit_ms - answer_ms * answer_ratio) / ttft_ratio + answer_ms, -1e300)
+    END;
+
 -- The lone prompt of each prefill plan: its row at batch size 1. Without a bandwidth given, keys and values go over the
 -- outermost link of every device that holds a part of the prompt.
 CREATE OR REPLACE TEMP MACRO engine_prefills(
@@ -53,7 +61,7 @@ lone AS (
         ttft_ms AS alone_ms, ttft_ms - makespan_ms AS handover_ms, prompt_service_ms / prefill_kept AS service_ms,
         1000.0 * dp / (prompt_service_ms / prefill_kept) AS qps, kv_bytes_per_request, memory_free_bytes,
         1000.0 * kv_bytes_per_request / coalesce(bytes_per_s, tp * pp * link_bytes_per_s) AS transfer_ms,
-        1.0 / coalesce(prompts_per_user, 10) AS first_share
+        1.0 / coalesce(prompts_per_user, 10) AS first_share, ttft_bound_ms / ttft_ms AS ttft_ratio
     FROM judged('prefill', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
     JOIN outermost ON outermost.key = device_key
     WHERE by_engine AND batch_size = 1 AND memory_free_bytes >= 0 AND prompt_service_ms > 0
@@ -62,7 +70,7 @@ lone AS (
 )
 SELECT *, alone_ms + transfer_ms + handover_ms AS lone_ms
 FROM lone
-WHERE ttft_limit_ms IS NULL OR alone_ms + transfer_ms + handover_ms <= ttft_limit_ms;
+WHERE ttft_limit_ms IS NULL OR alone_ms + transfer_ms + handover_ms <= ttft_limit_ms / ttft_ratio;
 
 -- Every decode row within the limits: the rate that one instance takes, and how long an answer decodes.
 CREATE OR REPLACE TEMP MACRO engine_decodes(
@@ -73,7 +81,7 @@ SELECT
     question_group, scenario_id, scenario, probe, plan, device, num_devices AS size, batch_size, concurrency, tpot_ms,
     tpot_exclusive_ms, output_length, memory_free_bytes, qps * decode_kept AS qps,
     greatest(output_length - 1.0, 0.0) * tpot_exclusive_ms AS answer_ms,
-    0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms
+    0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms, tpot_exclusive_bound_ms / tpot_exclusive_ms AS answer_ratio
 FROM admitted(
     'decode', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, NULL,
     tpot_limit_ms, NULL, min_user_rate
@@ -94,7 +102,7 @@ CREATE OR REPLACE TEMP MACRO engine_pairs(
 ) AS TABLE
 WITH prefills AS MATERIALIZED (
     SELECT
-        *, CASE WHEN same_device THEN device ELSE '' END AS place,
+        *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place,
         row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank
     FROM engine_prefills(
         reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
@@ -103,7 +111,7 @@ WITH prefills AS MATERIALIZED (
 ),
 decode_rows AS (
     SELECT
-        *, CASE WHEN same_device THEN device ELSE '' END AS place,
+        *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place,
         max(qps) OVER (
             PARTITION BY question_group, scenario, CASE WHEN every_row THEN batch_size END
         ) AS most_qps
@@ -128,7 +136,7 @@ decode_plans AS (
 pairs AS MATERIALIZED (
     SELECT
         p.question_group, p.place, prefill_rank, decode_rank, servers_each, service_ms, lone_ms, first_share,
-        p.size AS prefill_size, d.size AS decode_size,
+        ttft_ratio, p.size AS prefill_size, d.size AS decode_size,
         CASE
             WHEN wanted_objective = 'balanced_qps' THEN least(p.qps, most_qps)
             WHEN wanted_objective = 'system_qps' AND budget IS NOT NULL THEN list_max([
@@ -151,7 +159,7 @@ tried AS (
 ),
 tried_counts AS (
     SELECT
-        tried.*, d.qps, d.answer_ms, lone_ms + slot_wait_ms AS unqueued_ms,
+        tried.*, d.qps, d.answer_ms, d.answer_ratio, lone_ms + slot_wait_ms AS unqueued_ms,
         unnest(range(1, CASE WHEN budget IS NULL THEN 9 ELSE (budget - prefill_size) // decode_size + 1 END)) AS y
     FROM tried
     JOIN decodes AS d ON d.question_group = tried.question_group AND d.decode_rank = tried.decode_rank
@@ -175,8 +183,8 @@ tried_best AS (
     FROM tried_most
     WHERE (coalesce(allocation_rule, '') <> 'exact' OR x_most * prefill_size + y * decode_size = budget)
         AND pair_holds(
-            y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each, first_share, ttft_limit_ms,
-            e2e_limit_ms
+            y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each, first_share,
+            ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
         )
     GROUP BY question_group, place, prefill_rank, decode_rank
 ),
@@ -194,7 +202,7 @@ wanted AS MATERIALIZED (
 ),
 counts AS (
     SELECT
-        w.*, d.batch_size, d.qps, d.answer_ms, lone_ms + slot_wait_ms AS unqueued_ms,
+        w.*, d.batch_size, d.qps, d.answer_ms, d.answer_ratio, lone_ms + slot_wait_ms AS unqueued_ms,
         unnest(range(1, CASE WHEN budget IS NULL THEN 9 ELSE (budget - prefill_size) // decode_size + 1 END)) AS y
     FROM wanted AS w
     JOIN decodes AS d ON d.question_group = w.question_group AND d.decode_rank = w.decode_rank
@@ -222,8 +230,8 @@ reached AS (
     SELECT question_group, prefill_rank, decode_rank, max(at_least) AS reached
     FROM measured
     WHERE pair_holds(
-        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each, first_share, ttft_limit_ms,
-        e2e_limit_ms
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each, first_share,
+        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
     )
     GROUP BY question_group, prefill_rank, decode_rank
 ),
@@ -239,8 +247,8 @@ chosen AS (
         x * prefill_size + y * decode_size AS devices_used
     FROM hopeful
     WHERE pair_holds(
-        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share, ttft_limit_ms,
-        e2e_limit_ms
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share,
+        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
     )
     QUALIFY row_number() OVER (
         PARTITION BY question_group, prefill_rank, decode_rank

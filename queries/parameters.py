@@ -89,16 +89,13 @@ _PAIR_PARAMETERS = {
     "kv_transfer_gb_per_s": ("--kv-transfer-gb-per-s", "kv_transfer_bytes_per_s"),
 }
 _INSTEAD = {
-    **{
-        (report, "--num-devices"): "--instance-devices N keeps instances of that size"
-        for report in ("best", "prefill", "decode")
-    },
     ("best", "--mode"): "ask sweepdb query prefill, decode or pd-ratio",
     **{
         ("coverage", option): "coverage lists what is stored, whatever its numbers; ask best"
         for option in _TIME_OPTIONS
     },
 }
+_ALLOCATE = ("capacity", "compare", "mix")  # instances of several kinds within a budget, like pairs
 _EVERY_PAIR = 2**40
 
 
@@ -125,6 +122,15 @@ def phases_of(question: Question, stored: Collection[str]) -> tuple[str, ...]:
     return looked_at
 
 
+def phases_wanted(question: Question, stored: Collection[str]) -> frozenset[str]:
+    """The phases a report looks at where it can: every set of them that is stored whole, or all that are stored."""
+    shape = SHAPES[question.report]
+    if shape.has_mode:
+        return frozenset(_PAIR if question.options.mode == "pd" else (mode_of(question, stored),))
+    met = [phases for phases in shape.needs if set(phases) <= set(stored)]
+    return frozenset(phase for phases in met for phase in phases) or frozenset(stored)
+
+
 def mode_of(question: Question, stored: Collection[str]) -> str:
     """The one phase a report with a mode looks at: the one asked for, else what is stored, aggregated first."""
     if question.options.mode is not None:
@@ -146,6 +152,12 @@ def _check_limits(question: Question, phases: tuple[str, ...]) -> None:
         )
 
 
+def instance_budget(question: Question) -> int | None:
+    """The most devices of one instance, where a device budget is for copies of an instance, not for a deployment."""
+    allocates = SHAPES[question.report].pairs or question.report in _ALLOCATE or question.options.mode == "pd"
+    return None if allocates else question.pairs.num_devices
+
+
 def check_used(question: Question, named: Collection[str]) -> None:
     """Refuse what is given and would be ignored; `named` are the parameters of the SQL that answers."""
     limits, pairs, options = question.limits, question.pairs, question.options
@@ -162,6 +174,7 @@ def check_used(question: Question, named: Collection[str]) -> None:
             option: None if parameter in named else getattr(group, name)
             for group, names in ((limits, _LIMIT_PARAMETERS), (pairs, _PAIR_PARAMETERS))
             for name, (option, parameter) in names.items()
+            if name != "num_devices"  # every report has a use for it: it bounds instances where it allocates none
         },
     }
     if question.report == "curve":  # by definition without limits on time, and drawn beside answers that have them
@@ -228,6 +241,7 @@ def parameters_of(question: Question, asked: Report, phases: Collection[str]) ->
         "e2e_limit_ms": limits.e2e_ms,
         "min_user_rate": limits.min_tokens_per_s_per_user,
         "objective": objective,
+        "objective_asked": question.rank_by is not None,
         "top": question.top,
         "kept": question.top if pruned else _EVERY_PAIR,
         "all_pairs": pairs.all_pairs,

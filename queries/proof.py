@@ -23,7 +23,7 @@ SIGNIFICANT_DIGITS = 12
 
 def write_proof(answer: Answer, path: Path, location: StoreLocation, pinned: Pinned) -> None:
     """Write what is needed to repeat an answer and to notice when it differs."""
-    from queries.library import SCOPED
+    from queries.library import shared_sql
 
     document = {
         "format": FORMAT,
@@ -33,7 +33,7 @@ def write_proof(answer: Answer, path: Path, location: StoreLocation, pinned: Pin
         "versions": dict(answer.versions),
         "probes_considered": answer.probes_considered,
         "scenarios": [list(item) for item in pinned],
-        "sql": {"shared": SCOPED.read_text(encoding="utf-8"), "report": answer.sql},
+        "sql": {"shared": shared_sql(), "report": answer.sql},
         "parameters": dict(answer.parameters),
         "columns": list(stable_columns(answer)),
         "probes": probes_of(answer),

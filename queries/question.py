@@ -34,11 +34,21 @@ RULES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+FORMULAS = ("waves", "seed002")  # serving models that are no engine
+
+
+def own_tpot(serving_model: str) -> TpotRule:
+    """The TPOT that the clients of an engine report; of formulas, the seeds'. The same rule stands in scoped.sql."""
+    return "inclusive" if serving_model in FORMULAS else "exclusive"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definitions:
-    """One named rule for each measure on which sources disagree (docs/decisions)."""
+    """One named rule for each measure on which sources disagree (docs/decisions).
 
-    tpot: TpotRule = "inclusive"
+    Without a rule for TPOT each serving model has its own: exclusive under engines, inclusive under formulas."""
+
+    tpot: TpotRule | None = None
     prefill_qps: PrefillQpsRule = "capacity"
     decode_qps: DecodeQpsRule = "minus-one"
     throughput: ThroughputRule = "once"
@@ -48,15 +58,15 @@ class Definitions:
     def __post_init__(self) -> None:
         """Refuse rules that nobody defined."""
         for name, rules in RULES.items():
-            if getattr(self, name) not in rules:
+            if getattr(self, name) not in rules and not (name == "tpot" and self.tpot is None):
                 raise InputError(f"{getattr(self, name)!r} is no rule for {name}", hint=f"known: {', '.join(rules)}")
 
 
 PRESETS: Mapping[str, Definitions] = {
     "sweepdb": Definitions(),
-    "upstream": Definitions(prefill_qps="ttft", kv_charge="mean"),
-    "seed000": Definitions(prefill_qps="ttft", decode_qps="full", allocation="exact"),
-    "seed001": Definitions(prefill_qps="ttft", throughput="twice"),
+    "upstream": Definitions(tpot="inclusive", prefill_qps="ttft", kv_charge="mean"),
+    "seed000": Definitions(tpot="inclusive", prefill_qps="ttft", decode_qps="full", allocation="exact"),
+    "seed001": Definitions(tpot="inclusive", prefill_qps="ttft", throughput="twice"),
 }
 
 
@@ -118,8 +128,8 @@ def _check_confidence(confidence: float, limits: tuple[float, ...]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Which stored scenarios a question is about. With nothing given: what the newest sweep was about, over every
-    device, plan and date. `sweep` narrows to what that sweep asked for."""
+    """Which stored scenarios a question is about. With nothing given: what the newest request was about, over every
+    device, plan and date that requests asked for. `sweep` narrows to what that sweep asked for."""
 
     models: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
@@ -139,8 +149,15 @@ class Scope:
     serving_model: str | None = None
     serving_cost_ms: float | None = None
     compile: bool | None = None
+    shortest_length: float | None = None
+    prompts_per_user: int | None = None
+    poll_steps: int | None = None
+    seats: int | None = None
+    wait_steps: int | None = None
+    routing: str | None = None
     instance_devices: int | None = None
     all_versions: bool = False
+    all_subjects: bool = False  # every subject of the store, each group under its own title
 
     @property
     def is_default(self) -> bool:
@@ -149,7 +166,10 @@ class Scope:
 
     def described(self) -> dict[str, object]:
         """What narrows it, by name."""
-        return {name: value for name, value in asdict(self).items() if value not in (None, (), False)}
+        said = {name: value for name, value in asdict(self).items() if value not in (None, ()) and value is not False}
+        if self.compile is False:
+            said["compile"] = False
+        return said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +267,21 @@ class Answer:
     nearest: tuple[tuple[object, ...], ...] = ()
     notes: tuple[str, ...] = ()
     expected_error: tuple[ExpectedError, ...] = ()  # empty where a report judges no predicted number
+    left_out: str | None = None  # what else the store holds, where no filter was given
+
+    @property
+    def tpot(self) -> str:
+        """Which TPOT is limited and shown: the rule asked for, else that of each serving model."""
+        asked = self.question.definitions.tpot
+        models = self.versions.get("serving_model")
+        if asked is not None or not isinstance(models, list):
+            return asked or "each serving model's own"
+        by_rule: dict[str, list[str]] = {}
+        for model in models:
+            by_rule.setdefault(own_tpot(model), []).append(model)
+        if len(by_rule) == 1:
+            return next(iter(by_rule))
+        return ", ".join(f"{rule} ({', '.join(names)})" for rule, names in sorted(by_rule.items()))
 
     def dicts(self) -> list[dict[str, object]]:
         """The rows as mappings."""

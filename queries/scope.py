@@ -1,13 +1,16 @@
 """Turns a question's scope into scenarios: names resolved, newest formula version of each subject, failures apart.
 
-Reads the small dimension tables of the store itself; probes are never touched here."""
+Reads the small dimension tables of the store itself; probes are never touched here. Not here: names
+(queries.names), what rows may stand together (queries.groups), and the newest request (queries.newest)."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from queries.groups import COLUMNS, SERVICE, Found, Grouping
+from queries.names import device_name, find_model, find_sweep, find_value, workload_ids
+from queries.newest import PHASES, check_filled, left_out, like_newest, newest_request
 from queries.question import Scope
 from queries.voided import read_hidden
 from store.errors import InputError
@@ -15,12 +18,8 @@ from store.readers import ReadTransaction
 from store.wide import SCENARIO_TABLES
 
 LARGEST_BATCH = 2**31 - 1
-_VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
+LooksAt = Callable[[Collection[str]], Collection[str]]  # of the phases stored, those a report looks at
 _HAS_PROBES = "EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
-_OF_SWEEP = (
-    "({wanted}) IN (SELECT {wanted} FROM sweep_interval i JOIN scenario s2 ON s2.id = i.scenario_id"
-    " JOIN subject sj ON sj.id = s2.subject_id WHERE i.sweep_id = ? AND s2.status = 'ok')"
-)
 _PLAIN = {
     "input_length": "w.input_length",
     "output_length": "w.output_length",
@@ -30,13 +29,21 @@ _PLAIN = {
     "serving_cost_ms": "sj.serving_cost_ms",
     "instance_devices": "p.num_devices",
 }
+_SERVED = {name: f"sj.{name}" for name in SERVICE if name != "routing"}
+# A prefill instance of an engine reads no client: it stands beside any. Formulas read none in any phase.
+_UNREAD = "({} IS NULL AND sj.phase <> 'aggregated' AND sj.serving_model NOT IN ('waves', 'seed002'))"
 _NAMED = {
-    "linear_quantization": ("pr.linear_quantization", "precision", "linear_quantization"),
-    "attention_quantization": ("pr.attention_quantization", "precision", "attention_quantization"),
-    "convention": ("sj.convention", "subject", "convention"),
-    "serving_model": ("sj.serving_model", "subject", "serving_model"),
-    "family": ("d.family", "device", "family"),
+    "linear_quantization": ("pr.linear_quantization", ("precision", "linear_quantization")),
+    "attention_quantization": ("pr.attention_quantization", ("precision", "attention_quantization")),
+    "convention": ("sj.convention", ("subject", "convention")),
+    "serving_model": ("sj.serving_model", ("subject", "serving_model")),
+    "family": ("d.family", ("device", "family")),
 }
+# Formula versions are never mixed in one ranking: of what is else alike in a phase, the newest version counts.
+_ALIKE = (
+    "sj.model_id, sj.workload_id, sj.precision_id, sj.convention, sj.serving_model, sj.compile, sj.serving_cost_ms,"
+    " sj.phase"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +58,7 @@ class ScopeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedScope:
-    """Scenarios, and a line for each group: model, workload, precision, convention, serving model."""
+    """Scenarios, and a line for each group: model, workload, precision, convention, and what else tells rows apart."""
 
     rows: tuple[ScopeRow, ...]
     groups: tuple[str, ...]
@@ -60,6 +67,9 @@ class ResolvedScope:
     families: tuple[str, ...] = ()
     serving_models: tuple[str, ...] = ()
     assumptions: Mapping[str, str] = field(default_factory=dict)  # by scenario key: dtypes widened, formulas missing
+    older_versions: tuple[int, ...] = ()  # formula versions that are stored of the same, and left out
+    left_out: str | None = None  # what else the store holds, where no filter was given
+    of_phases: bool = False  # other phases would be grouped in another way
 
 
 @dataclass(slots=True)
@@ -72,43 +82,75 @@ class _Filter:
         self.parameters.extend(parameters)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grouped:
+    """How the scenarios of a scope are grouped. With `over_workloads` the workload divides no groups.
+
+    `title` then stands for it; a blend joins its workloads whatever they draft."""
+
+    over_workloads: bool = False
+    blended: bool = False
+    title: str | None = None
+    looks_at: LooksAt = lambda _: PHASES
+
+
 def resolve_scope(
     transaction: ReadTransaction,
     scope: Scope,
+    grouped: Grouped = Grouped(),
     *,
-    over_workloads: bool = False,
     workloads: Sequence[int] = (),
-    title: str = "every workload",
+    most_devices: int | None = None,
 ) -> ResolvedScope:
-    """The scenarios a scope stands for; an empty store or an unknown name is an error that says what to do. With
-    `over_workloads` the workload divides no groups, whose title then stands for it, and no filter means every workload
-    rather than the newest one's."""
+    """The scenarios a scope stands for; an empty store or an unknown name is an error that says what to do.
+
+    No filter means what is like the newest request; over workloads, of every workload. `most_devices` bounds one
+    instance."""
     wanted = _Filter()
     _leave_out_voided(transaction, wanted)
-    sweep_id = None
+    sweep_id, asked = None, None
     if scope.sweep is not None or scope.last:
         sweep_id = _sweep_id(transaction, scope)
     elif scope.is_default:
-        same = "sj.model_id, sj.precision_id, sj.convention" + ("" if over_workloads else ", sj.workload_id")
-        wanted.add(_OF_SWEEP.format(wanted=same), _newest_sweep(transaction))
+        conditions, asked = like_newest(transaction, over_workloads=grouped.over_workloads)
+        for condition, parameters in conditions:
+            wanted.add(condition, *parameters)
     if workloads:
         wanted.add(f"sj.workload_id IN ({_marks(workloads)})", *workloads)
+    _bound(wanted, most_devices)
     _add_filters(transaction, scope, wanted)
-    return _resolved(transaction, scope, sweep_id, wanted, title=title if over_workloads else None)
+    found = _read(transaction, scope, sweep_id, wanted)
+    if not found.rows:
+        check_filled(transaction)
+        raise _nothing(scope, most_devices)
+    resolved = _resolved(found, grouped, asked)
+    if not scope.is_default or workloads:
+        return resolved
+    return replace(resolved, left_out=left_out(transaction, [row.scenario_id for row in resolved.rows]))
 
 
-def resolve_whole_store(transaction: ReadTransaction, scope: Scope) -> ResolvedScope:
+def resolve_whole_store(
+    transaction: ReadTransaction, scope: Scope, *, most_devices: int | None = None
+) -> ResolvedScope:
     """Every scenario, failures included, that the filters alone leave: what coverage is about."""
     wanted = _Filter(conditions=["1 = 1"])
     _leave_out_voided(transaction, wanted)
+    _bound(wanted, most_devices)
     sweep_id = _sweep_id(transaction, scope) if scope.sweep is not None or scope.last else None
     _add_filters(transaction, scope, wanted)
-    return _resolved(transaction, replace(scope, all_versions=True), sweep_id, wanted, first_batch=0)
+    found = _read(transaction, replace(scope, all_versions=True), sweep_id, wanted, first_batch=0)
+    if not found.rows:
+        check_filled(transaction)
+        raise _nothing(scope, most_devices)
+    return _resolved(found, Grouped(), None)
 
 
-def resolve_two_sweeps(transaction: ReadTransaction, first: str, second: str) -> ResolvedScope:
+def resolve_two_sweeps(
+    transaction: ReadTransaction, first: str, second: str, *, most_devices: int | None = None
+) -> ResolvedScope:
     """What two sweeps asked for, as groups 0 and 1; an error when they have no subject in common."""
-    sides = [resolve_scope(transaction, Scope(sweep=reference, all_versions=True)) for reference in (first, second)]
+    asked = (Scope(sweep=reference, all_versions=True) for reference in (first, second))
+    sides = [resolve_scope(transaction, scope, most_devices=most_devices) for scope in asked]
     subjects = [_subjects(transaction, side) for side in sides]
     if not subjects[0] & subjects[1]:
         raise InputError(
@@ -126,12 +168,17 @@ def resolve_two_sweeps(transaction: ReadTransaction, first: str, second: str) ->
     )
 
 
-def resolve_probes(transaction: ReadTransaction, references: Sequence[str]) -> ResolvedScope:
+def resolve_probes(
+    transaction: ReadTransaction, references: Sequence[str], *, most_devices: int | None = None
+) -> ResolvedScope:
     """Probes by reference, as groups 1 and 2, and their next batch sizes as 11 and 12."""
     rows: list[ScopeRow] = []
     found: list[Sequence[object]] = []
     for number, reference in enumerate(references, start=1):
         row, batch = _find_probe(transaction, reference)
+        devices = int(str(row[6]))
+        if most_devices is not None and devices > most_devices:
+            raise InputError(f"{reference} is of an instance of {devices} devices, beyond --num-devices {most_devices}")
         found.append(row)
         rows += [
             ScopeRow(scenario_id=int(str(row[0])), first_batch_size=size, last_batch_size=size, question_group=group)
@@ -153,7 +200,7 @@ def _find_probe(transaction: ReadTransaction, reference: str) -> tuple[Sequence[
         raise InputError(f"{reference!r} is no probe reference", hint="such as a1b2c3d4:175, as every table prints")
     rows = list(
         transaction.rows(
-            "SELECT sc.id, sc.key, sj.phase, sc.formula_version, d.family, sj.serving_model"  # noqa: S608  our text
+            "SELECT sc.id, sc.key, sj.phase, sc.formula_version, d.family, sj.serving_model, p.num_devices"  # noqa: S608  our text
             f" FROM {SCENARIO_TABLES} WHERE sc.key LIKE ? AND EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id"
             " AND b.first_batch_size <= ? AND b.last_batch_size >= ?)",
             (key.lower() + "%", int(batch), int(batch)),
@@ -193,53 +240,30 @@ def _leave_out_voided(transaction: ReadTransaction, wanted: _Filter) -> None:
         wanted.add(f"sc.id NOT IN ({', '.join(map(str, hidden))})")
 
 
+def _bound(wanted: _Filter, most_devices: int | None) -> None:
+    if most_devices is not None:
+        wanted.add("p.num_devices <= ?", most_devices)
+
+
 def _add_filters(transaction: ReadTransaction, scope: Scope, wanted: _Filter) -> None:
     _filter_names(transaction, scope, wanted)
     for name, column in _PLAIN.items():
         if getattr(scope, name) is not None:
             wanted.add(f"{column} = ?", getattr(scope, name))
+    for name, column in _SERVED.items():
+        if getattr(scope, name) is not None:
+            wanted.add(f"({column} = ? OR {_UNREAD.format(column)})", getattr(scope, name))
     if scope.compile is not None:
         wanted.add("sj.compile = ?", scope.compile)
 
 
-def find_sweep(transaction: ReadTransaction, reference: str) -> int:
-    """The integer id of a sweep by its reference, the beginning of one, or its label."""
-    rows = list(
-        transaction.rows(
-            "SELECT id, key, label FROM sweep WHERE key LIKE ? OR label = ? ORDER BY id DESC",
-            (reference.replace("%", "") + "%", reference),
-        )
-    )
-    exact = [row for row in rows if row[1] == reference] or rows
-    if not exact:
-        raise InputError(f"no sweep {reference!r} in this store", hint="sweepdb sweeps lists them")
-    if len({row[0] for row in exact}) > 1 and not any(row[2] == reference for row in exact):
-        raise InputError(f"{reference!r} stands for {len(exact)} sweeps: {', '.join(str(row[1]) for row in exact[:4])}")
-    return int(str(exact[0][0]))
-
-
 def _sweep_id(transaction: ReadTransaction, scope: Scope) -> int:
-    return find_sweep(transaction, scope.sweep) if scope.sweep is not None else _newest_sweep(transaction)
-
-
-def _newest_sweep(transaction: ReadTransaction) -> int:
-    statement = (
-        f"SELECT s.id FROM sweep s WHERE s.id NOT IN ({_VOIDED_SWEEPS})"  # noqa: S608  our text
-        " AND EXISTS (SELECT 1 FROM sweep_interval i WHERE i.sweep_id = s.id AND i.first_batch_size > 0)"
-        " ORDER BY s.id DESC LIMIT 1"
-    )
-    for (sweep_id,) in transaction.rows(statement):
-        return int(str(sweep_id))
-    raise InputError(
-        "this store holds no probes yet",
-        hint="fill it with: sweepdb evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8"
-        " --input-length 3500 --output-length 1500",
-    )
+    return find_sweep(transaction, scope.sweep) if scope.sweep is not None else newest_request(transaction)[0]
 
 
 def _filter_names(transaction: ReadTransaction, scope: Scope, wanted: _Filter) -> None:
     if scope.models:
-        ids = [_model_id(transaction, name) for name in scope.models]
+        ids = [find_model(transaction, name) for name in scope.models]
         wanted.add(f"sj.model_id IN ({_marks(ids)})", *ids)
     if scope.devices:
         names = [device_name(transaction, name) for name in scope.devices]
@@ -249,143 +273,113 @@ def _filter_names(transaction: ReadTransaction, scope: Scope, wanted: _Filter) -
         wanted.add(f"sj.workload_id IN ({_marks(ids)})", *ids)
     if scope.workload_keys:
         wanted.add(f"w.key IN ({_marks(scope.workload_keys)})", *scope.workload_keys)
-    for name, (column, table, source) in _NAMED.items():
+    for name, (column, source) in _NAMED.items():
         value = getattr(scope, name)
         if value is not None:
-            known = [str(row[0]) for row in transaction.rows(f"SELECT DISTINCT {source} FROM {table}")]  # noqa: S608
-            folded = {item.lower(): item for item in known}
-            found = folded.get(_canonical(value).lower()) or folded.get(str(value).lower())
-            if found is None:
-                raise _unknown(name.replace("_", " "), value, known)
-            wanted.add(f"{column} = ?", found)
-
-
-def _canonical(value: str) -> str:
-    return "BF16" if value.upper() == "DISABLED" else value
+            wanted.add(f"{column} = ?", find_value(transaction, name.replace("_", " "), value, source))
+    if scope.routing is not None:
+        found = find_value(transaction, "routing", scope.routing, ("subject", "routing"))
+        wanted.add("(sj.routing = ? OR sj.routing IS NULL)", found)
 
 
 def _marks(values: Sequence[object]) -> str:
     return ", ".join("?" for _ in values)
 
 
-def _model_id(transaction: ReadTransaction, name: str) -> int:
-    rows = [(str(row[0]), int(str(row[1]))) for row in transaction.rows("SELECT alias, model_id FROM model_alias")]
-    rows += [(str(row[0]), int(str(row[1]))) for row in transaction.rows("SELECT name, id FROM model")]
-    exact = {alias.lower(): model_id for alias, model_id in rows}
-    short = {alias.lower().rsplit("/", 1)[-1]: model_id for alias, model_id in rows}
-    found = exact.get(name.lower(), short.get(name.lower()))
-    if found is None:
-        raise _unknown("model", name, [alias for alias, _ in rows])
-    return found
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """Scenarios with the batch sizes asked for and their assumptions, and the older versions that were left out."""
+
+    rows: tuple[Found, ...]
+    intervals: tuple[tuple[int, int], ...]  # beside the rows
+    assumptions: Mapping[str, str]
+    older_versions: tuple[int, ...]
 
 
-def device_name(transaction: ReadTransaction, name: str) -> str:
-    """A stored device by its name in any case, or by an unmistakable beginning of it (`H200` for `h200_sxm`)."""
-    known = [str(row[0]) for row in transaction.rows("SELECT DISTINCT name FROM device ORDER BY name")]
-    folded = name.lower().replace("-", "_").replace(" ", "_")
-    exact = [item for item in known if item.lower() == folded]
-    begins = [item for item in known if item.lower().startswith(folded)]
-    if exact or len(begins) == 1:
-        return (exact or begins)[0]
-    raise _unknown("device", name, known)
-
-
-def workload_ids(transaction: ReadTransaction, name: str) -> list[int]:
-    """The workloads that a name, a label or the beginning of a key stands for; an unknown one names the nearest."""
-    statement = (
-        "SELECT w.id FROM workload w LEFT JOIN workload_name n ON n.workload_id = w.id"
-        " WHERE n.name = ? OR w.name = ? OR w.label = ? OR w.key LIKE ?"
-    )
-    like = name.replace("%", "") + "%" if len(name) >= 8 else name
-    found = sorted({int(str(row[0])) for row in transaction.rows(statement, (name, name, name, like))})
-    if not found:
-        known = [str(value) for row in transaction.rows("SELECT name, label FROM workload") for value in row if value]
-        raise _unknown("workload", name, known)
-    return found
-
-
-def _unknown(what: str, value: str, known: Sequence[str]) -> InputError:
-    folded = {item.lower(): item for item in known}
-    nearest = difflib.get_close_matches(value.lower(), folded, n=3, cutoff=0.3)
-    if nearest:
-        return InputError(
-            f"no {what} {value!r} in this store", hint=f"nearest: {', '.join(folded[n] for n in nearest)}"
-        )
-    listed = ", ".join(sorted(set(known))[:8])
-    return InputError(
-        f"no {what} {value!r} in this store", hint=f"stored: {listed}" if listed else "the store is empty"
-    )
-
-
-def _resolved(
-    transaction: ReadTransaction,
-    scope: Scope,
-    sweep_id: int | None,
-    wanted: _Filter,
-    *,
-    first_batch: int = 1,
-    title: str | None = None,
-) -> ResolvedScope:
-    newest = "1 = 1" if scope.all_versions or sweep_id is not None else "age = 1"
+def _read(
+    transaction: ReadTransaction, scope: Scope, sweep_id: int | None, wanted: _Filter, *, first_batch: int = 1
+) -> _Read:
+    newest = "1 = 1" if scope.all_versions or sweep_id is not None else "age = 1 AND formula_version = newest"
     joined = (
         "" if sweep_id is None else " JOIN sweep_interval asked ON asked.scenario_id = sc.id AND asked.sweep_id = ?"
     )
     interval = (
         f"{first_batch}, {LARGEST_BATCH}" if sweep_id is None else "asked.first_batch_size, asked.last_batch_size"
     )
+    names = (*Found._fields, "first_batch", "last_batch", "assumptions", "oldest")
+    sources = (
+        *COLUMNS,
+        *interval.split(", "),
+        "sc.assumptions",
+        f"MIN(sc.formula_version) OVER (PARTITION BY {_ALIKE})",
+    )
+    selected = ", ".join(f"{source} AS {name}" for source, name in zip(sources, names, strict=True))
     statement = (
-        "SELECT * FROM (SELECT sc.id, "  # noqa: S608  our text; values are parameters
-        f"{interval}, m.name, COALESCE(w.name, w.label), pr.linear_quantization, pr.experts_quantization,"
-        " pr.attention_quantization, sj.convention, sj.phase, sc.formula_version, d.family, sj.serving_model,"
-        " sj.model_id, sj.workload_id, sj.precision_id, sc.key, sc.assumptions,"
+        f"SELECT {', '.join(names)} FROM (SELECT {selected},"  # noqa: S608  our text; values are parameters
+        f" MAX(sc.formula_version) OVER (PARTITION BY {_ALIKE}) AS newest,"
         " ROW_NUMBER() OVER (PARTITION BY sc.subject_id ORDER BY sc.formula_version DESC, sc.id DESC) AS age"
         f" FROM {SCENARIO_TABLES}{joined} WHERE {' AND '.join(wanted.conditions)}) q WHERE {newest}"
         " ORDER BY model_id, workload_id, precision_id, convention, serving_model, id"
     )
     first = [] if sweep_id is None else [sweep_id]
-    rows = list(transaction.rows(statement, (*first, *wanted.parameters)))
-    if not rows:
-        _newest_sweep(transaction)  # an empty store is another message
-        raise InputError(
-            "nothing stored matches this question's filters",
-            hint="sweepdb query coverage shows what is stored; " + _narrowed(scope),
-        )
-    groups: dict[tuple[object, ...], int] = {}
-    lines: list[str] = []
-    scoped = []
-    for row in rows:
-        group_key = (row[13], None if title else row[14], row[15], row[8], row[12])
-        if group_key not in groups:
-            groups[group_key] = len(groups)
-            lines.append(_line(row, title or str(row[4])))
-        scoped.append(
-            ScopeRow(
-                scenario_id=int(str(row[0])),
-                first_batch_size=int(str(row[1])),
-                last_batch_size=int(str(row[2])),
-                question_group=groups[group_key],
-            )
-        )
-    return ResolvedScope(
-        rows=tuple(scoped),
-        groups=tuple(lines),
-        phases=frozenset(str(row[9]) for row in rows),
-        formula_versions=tuple(sorted({int(str(row[10])) for row in rows})),
-        families=tuple(sorted({str(row[11]) for row in rows})),
-        serving_models=tuple(sorted({str(row[12]) for row in rows})),
-        assumptions={str(row[16]): str(row[17]) for row in rows if row[17]},
+    rows = [tuple(row) for row in transaction.rows(statement, (*first, *wanted.parameters))]
+    width = len(Found._fields)
+    found = tuple(Found(*row[:width]) for row in rows)  # type: ignore[arg-type]
+    there = {row.formula_version for row in found}
+    return _Read(
+        rows=found,
+        intervals=tuple((int(str(row[width])), int(str(row[width + 1]))) for row in rows),
+        assumptions={one.key: str(row[width + 2]) for one, row in zip(found, rows, strict=True) if row[width + 2]},
+        older_versions=tuple(sorted({int(str(row[width + 3])) for row in rows} - there)),
     )
 
 
-def _line(row: Sequence[object], workload: str) -> str:
-    experts = f", experts {row[6]}" if row[6] != row[5] else ""
-    attention = f", KV {row[7]}" if row[7] != "DISABLED" else ""
-    engine = "" if row[12] == "waves" else f" · {row[12]}"
-    return f"{row[3]} · {workload} · {row[5]}{experts}{attention} · {row[8]}{engine}"
+def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> ResolvedScope:
+    """Rows with the groups they are ranked in; of a default scope the groups of what the newest request asked for."""
+    stored = frozenset(row.phase for row in found.rows)
+    grouping = Grouping(
+        found.rows,
+        grouped.looks_at(stored),
+        over_workloads=grouped.over_workloads,
+        blended=grouped.blended,
+    )
+    kept = _asked_groups(found.rows, grouping, asked)
+    placed = [
+        (row, interval, number)
+        for row, interval in zip(found.rows, found.intervals, strict=True)
+        for number in grouping.numbers_of(row)
+        if kept is None or number in kept
+    ]
+    rows = [row for row, _, _ in placed]
+    return ResolvedScope(
+        rows=tuple(
+            ScopeRow(scenario_id=row.id, first_batch_size=first, last_batch_size=last, question_group=number)
+            for row, (first, last), number in placed
+        ),
+        groups=grouping.titles(grouped.title),
+        phases=frozenset(row.phase for row in rows),
+        formula_versions=tuple(sorted({row.formula_version for row in rows})),
+        families=tuple(sorted({row.family for row in rows})),
+        serving_models=tuple(sorted({row.serving_model for row in rows})),
+        assumptions=found.assumptions,
+        older_versions=found.older_versions,
+        of_phases=any(len(grouping.numbers_of(row)) != 1 for row in found.rows),
+    )
 
 
-def _narrowed(scope: Scope) -> str:
-    described = scope.described()
-    return (
-        "filters: " + ", ".join(f"{name} {value}" for name, value in described.items()) if described else "no filters"
+def _asked_groups(rows: Sequence[Found], grouping: Grouping, asked: Collection[int] | None) -> set[int] | None:
+    """The groups of scenarios that were asked for; a row of several groups decides only where no other does."""
+    if asked is None:
+        return None
+    numbers = [grouping.numbers_of(row) for row in rows if row.id in asked]
+    alone = {mine[0] for mine in numbers if len(mine) == 1}
+    return alone or {number for mine in numbers for number in mine} or None
+
+
+def _nothing(scope: Scope, most_devices: int | None) -> InputError:
+    described = {**scope.described(), **({} if most_devices is None else {"num_devices": most_devices})}
+    said = "filters: " + ", ".join(f"{name} {value}" for name, value in described.items())
+    return InputError(
+        "nothing stored matches this question's filters",
+        hint="sweepdb query coverage shows what is stored; " + (said if described else "no filters"),
     )

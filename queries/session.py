@@ -4,7 +4,7 @@ Not here: SQL (queries/reports), what a report needs (queries.parameters), rende
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -12,14 +12,15 @@ from typing import Self
 from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
 from queries.judging import read_with_confidence, unknown_note, with_expected_errors
-from queries.library import SCOPED, Report, report
-from queries.parameters import SHAPES, check_used, parameters_of, phases_of
+from queries.library import Report, report, shared_sql
+from queries.names import device_name
+from queries.parameters import SHAPES, check_used, instance_budget, parameters_of, phases_of, phases_wanted
 from queries.pinned import resolve_pinned
 from queries.question import Answer, Question, Scope
 from queries.scope import (
+    Grouped,
     ResolvedScope,
     ScopeRow,
-    device_name,
     resolve_probes,
     resolve_scope,
     resolve_two_sweeps,
@@ -44,6 +45,7 @@ class Session:
         self._connection = StoreConnection(location)
         self._scope: ResolvedScope | None = None
         self._asked: object = None
+        self._looked_at: frozenset[str] = frozenset()
         self._counts: dict[tuple[str, ...], int] = {}
         self._kept = False
         self._errors_known: tuple[tuple[str, bool], ...] = ()  # by phase, where limits are read with a confidence
@@ -128,10 +130,12 @@ class Session:
                 "formula_version": list(scope.formula_versions),
                 "family": list(scope.families),
                 "serving_model": list(scope.serving_models),
+                "older_formula_versions": list(scope.older_versions),
             },
             sql=asked.sql,
             parameters=parameters,
             notes=(*_assumptions(scope, columns, rows), *unknown_note(self._errors_known, phases)),
+            left_out=scope.left_out,
         )
 
     def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
@@ -139,15 +143,16 @@ class Session:
         options = question.options
         # Limits are part of what a scope is about only where they are read with a confidence.
         confident = None if question.limits.confidence is None else (question.limits, question.definitions.tpot)
-        about = (kind, question.scope, options.sweeps, options.probes, options.mix, pinned, confident)
-        if self._scope is not None and self._asked == about:
+        budget = instance_budget(question)
+        about = (kind, question.scope, options.sweeps, options.probes, options.mix, pinned, budget, confident)
+        if self._scope is not None and self._asked == about and self._serves(question, self._scope):
             self._keep()
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
             scope = _resolved(transaction, question, pinned)
         duckdb = self._connection.duckdb
-        self._connection.provide({"probe"})
+        self._connection.provide({"probe", "device"})
         duckdb.execute(
             "CREATE OR REPLACE TEMP TABLE scope (scenario_id BIGINT, first_batch_size INTEGER,"
             " last_batch_size INTEGER, question_group INTEGER)"
@@ -157,7 +162,7 @@ class Session:
         if self._kept:
             duckdb.execute("DROP TABLE temp.scoped")
             self._kept = False
-        for statement in duckdb.extract_statements(SCOPED.read_text(encoding="utf-8")):
+        for statement in duckdb.extract_statements(shared_sql()):
             duckdb.execute(statement)
         self._errors_known = ()
         if confident is not None:
@@ -165,8 +170,13 @@ class Session:
                 ids = [row.scenario_id for row in scope.rows]
                 self._errors_known = read_with_confidence(question, transaction, duckdb, ids)
         self._scope, self._asked = scope, about
+        self._looked_at = phases_wanted(question, scope.phases)
         self._counts = {}
         return scope
+
+    def _serves(self, question: Question, scope: ResolvedScope) -> bool:
+        """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""
+        return not scope.of_phases or self._looked_at == phases_wanted(question, scope.phases)
 
     def _keep(self) -> None:
         """Keep the probes of a scope that is asked about again, unless they are many."""
@@ -291,16 +301,22 @@ class Session:
 def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
     if pinned is not None:
         return resolve_pinned(transaction, pinned)
-    kind = SHAPES[question.report].scope
+    kind, most = SHAPES[question.report].scope, instance_budget(question)
+
+    def looks_at(stored: Collection[str]) -> Collection[str]:
+        return phases_wanted(question, stored)
+
     if kind == "whole":
-        return resolve_whole_store(transaction, question.scope)
+        return resolve_whole_store(transaction, question.scope, most_devices=most)
     if kind == "sweeps":
-        return resolve_two_sweeps(transaction, *question.options.sweeps)
+        return resolve_two_sweeps(transaction, *question.options.sweeps, most_devices=most)
     if kind == "blend":
-        return resolve_blend(transaction, question.scope, question.options.mix)
+        return resolve_blend(transaction, question.scope, question.options.mix, looks_at)
     if kind == "probes":
-        return resolve_probes(transaction, question.options.probes)
-    return resolve_scope(transaction, question.scope, over_workloads=kind == "workloads")
+        return resolve_probes(transaction, question.options.probes, most_devices=most)
+    over = kind == "workloads"
+    grouped = Grouped(over_workloads=over, title="every workload" if over else None, looks_at=looks_at)
+    return resolve_scope(transaction, question.scope, grouped, most_devices=most)
 
 
 def _check_options(question: Question) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from queries.error_figures import LEVELS, ErrorFigures
 from queries.expected_error import ASKED, KNOWN, HeldOut, OwnError, Stored, Subject
+from queries.question import own_tpot
 from store.readers import ReadTransaction
 from store.wide import SCENARIO_TABLES
 
@@ -40,6 +41,7 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
 # What a subject's row says of client and launch, and the values that a question says nothing about; NULL: not read.
 _SAID = "sj.shortest_length, sj.prompts_per_user, sj.poll_steps, sj.seats, sj.wait_steps, sj.routing"
 _UNSAID = (1.0, 10, 1, None, 0)
+_UNSAID_SHORTEST = {"vllm": 0.99, "trtllm": 0.995}  # the usual clients of these engines drift apart
 _UNSAID_ROUTING = {True: "power_law_1.2", False: "balanced"}  # of measured experts under engines, and of all others
 _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
@@ -79,7 +81,7 @@ def subjects_of(transaction: ReadTransaction, answer: Answer, scenario_ids: Iter
 
 
 def subjects_of_scenarios(
-    transaction: ReadTransaction, scenario_ids: Iterable[int], tpot_rule: str
+    transaction: ReadTransaction, scenario_ids: Iterable[int], tpot_rule: str | None
 ) -> tuple[StoredSubject, ...]:
     """Scenarios by their numbers in the store."""
     every: list[StoredSubject] = []
@@ -99,7 +101,7 @@ def _portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
 
 
 def _read(
-    transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str
+    transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str | None
 ) -> list[StoredSubject]:
     found = []
     for row in transaction.rows(f"{_OF_SUBJECTS}{condition} ORDER BY sc.id", parameters):
@@ -111,8 +113,8 @@ def _read(
             family=str(family),
             convention=str(convention),
             serving_model=str(serving_model),
-            basis=_basis(more[3:], experts=bool(moe) and family == "calibrated"),
-            tpot_rule=tpot_rule,
+            basis=_basis(more[3:], str(serving_model), experts=bool(moe) and family == "calibrated"),
+            tpot_rule=tpot_rule or own_tpot(str(serving_model)),
             device_key=str(device_key),
             unmeasured=_unmeasured(*more[:3]),
         )
@@ -120,10 +122,13 @@ def _read(
     return found
 
 
-def _basis(said: Sequence[object], *, experts: bool) -> str:
+def _basis(said: Sequence[object], serving_model: str, *, experts: bool) -> str:
     """How much is said of client, launch and routing: what a question says, or more."""
     *client, routing = said
-    plain = all(value is None or value == unsaid for value, unsaid in zip(client, _UNSAID, strict=True))
+    shortest = _UNSAID_SHORTEST.get(serving_model.partition("@")[0], _UNSAID[0])
+    plain = all(
+        value is None or value == unsaid for value, unsaid in zip(client, (shortest, *_UNSAID[1:]), strict=True)
+    )
     return ASKED if plain and routing in {None, _UNSAID_ROUTING[experts]} else KNOWN
 
 
@@ -173,7 +178,7 @@ def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> lis
     for row in transaction.rows(f"{_OF_VALIDATIONS}{condition}) ORDER BY v.scenario_id", beginnings):
         measurement, family, serving_model, *values = row
         moe, *said = values[6:]
-        basis = _basis(said, experts=bool(moe) and family == "calibrated")
+        basis = _basis(said, str(serving_model), experts=bool(moe) and family == "calibrated")
         points[measurement, serving_model, str(family), basis].append(values[:6])
     return [error for (_, _, family, basis), rows in points.items() for error in _of_point(family, basis, rows)]
 

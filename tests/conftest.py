@@ -5,7 +5,12 @@ from __future__ import annotations
 import secrets
 
 import pytest
+from hypothesis import settings
 from postgresql_server import Server, running_server, why_not
+
+# No example has a deadline: a slow or busy machine takes longer, and that is no error.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")

@@ -178,7 +178,7 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     from cli.flows.evaluating import evaluate_requests
     from cli.render.progress import ProgressBar
 
-    if serving_model.endswith((".yaml", ".yml")):
+    if serving_model is not None and serving_model.endswith((".yaml", ".yml")):
         from cli.flows.serving_fit import keep_given_profile
 
         keep_given_profile(Path(serving_model), store)

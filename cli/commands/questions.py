@@ -36,7 +36,10 @@ def query(  # noqa: PLR0917  one parameter an option
     model: Annotated[str | None, typer.Option(help="only this model")] = None,
     device: Annotated[str | None, typer.Option(help="only these devices")] = None,
     sweep: Annotated[str | None, typer.Option(help="only what this sweep asked for")] = None,
-    last: Annotated[bool, typer.Option("--last", help="only what the newest sweep asked for")] = False,
+    last: Annotated[bool, typer.Option("--last", help="only what the newest request asked for")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="every subject of the store [default: what the newest request was about]")
+    ] = False,
     workload: Annotated[str | None, typer.Option(help="only this workload, by name or label")] = None,
     input_length: Annotated[
         str | None, typer.Option(help="only this prompt length, or the length distribution in this FILE")
@@ -49,6 +52,15 @@ def query(  # noqa: PLR0917  one parameter an option
     convention: Annotated[str | None, typer.Option(help="physical or upstream")] = None,
     family: Annotated[str | None, typer.Option(help="theoretical or calibrated")] = None,
     serving_model: Annotated[str | None, typer.Option(help="only this serving model")] = None,
+    serving_cost: Annotated[float | None, typer.Option(help="only this fixed cost of delivery, ms")] = None,
+    num_mtp_tokens: Annotated[int | None, typer.Option(help="only this many drafted tokens")] = None,
+    compile: Annotated[bool | None, typer.Option("--compile/--eager", help="only this graph")] = None,  # noqa: A002
+    shortest_length: Annotated[float | None, typer.Option(help="only clients with this shortest share")] = None,
+    prompts_per_user: Annotated[int | None, typer.Option(help="only clients that ask so often")] = None,
+    poll_steps: Annotated[int | None, typer.Option(help="only engines that look for prompts so often")] = None,
+    seats: Annotated[int | None, typer.Option(help="only servers with so many seats")] = None,
+    wait_steps: Annotated[int | None, typer.Option(help="only servers whose prompts wait so long")] = None,
+    routing: Annotated[str | None, typer.Option(help="only this routing of experts")] = None,
     instance_devices: Annotated[int | None, typer.Option(help="only instances of this many devices")] = None,
     all_versions: Annotated[bool, typer.Option("--all-versions", help="older formula versions too")] = False,
     ttft_limits: Annotated[float | None, typer.Option("--ttft-limits", "--ttft-limit", help="ms")] = None,
@@ -60,13 +72,15 @@ def query(  # noqa: PLR0917  one parameter an option
         float | None, typer.Option(help="limits are of measured values, kept with this probability each, such as 0.8")
     ] = None,
     preset: Annotated[str, typer.Option(help="definitions: sweepdb, upstream, seed000 or seed001")] = "sweepdb",
-    tpot_definition: Annotated[str | None, typer.Option(help="inclusive or exclusive")] = None,
+    tpot_definition: Annotated[
+        str | None, typer.Option(help="inclusive or exclusive [default: the serving model's]")
+    ] = None,
     prefill_qps: Annotated[str | None, typer.Option(help="capacity or ttft")] = None,
     decode_qps: Annotated[str | None, typer.Option(help="minus-one or full")] = None,
     throughput: Annotated[str | None, typer.Option(help="once or twice")] = None,
     allocation: Annotated[str | None, typer.Option(help="budget or exact")] = None,
     kv_charge: Annotated[str | None, typer.Option(help="full or mean")] = None,
-    num_devices: Annotated[int | None, typer.Option(help="device budget")] = None,
+    num_devices: Annotated[int | None, typer.Option(help="device budget; copies of an instance share it")] = None,
     target_qps: Annotated[float | None, typer.Option(help="requests/s to carry")] = None,
     prefill_device: Annotated[str | None, typer.Option(help="prefill instances on this device")] = None,
     decode_device: Annotated[str | None, typer.Option(help="decode instances on this device")] = None,
@@ -131,8 +145,18 @@ def query(  # noqa: PLR0917  one parameter an option
             convention=convention,
             family=family,
             serving_model=serving_model,
+            serving_cost_ms=serving_cost,
+            mtp_tokens=num_mtp_tokens,
+            compile=compile,
+            shortest_length=shortest_length,
+            prompts_per_user=prompts_per_user,
+            poll_steps=poll_steps,
+            seats=seats,
+            wait_steps=wait_steps,
+            routing=routing,
             instance_devices=instance_devices,
             all_versions=all_versions,
+            all_subjects=every,
         ),
         limits=Limits(
             ttft_ms=ttft_limits,
@@ -271,10 +295,10 @@ def _show(
     composition: list[list[object]] | None,
 ) -> int:
     if show_sql:
-        from queries.library import SCOPED
+        from queries.library import shared_sql
 
         parameters = json.dumps(dict(answer.parameters), indent=2, default=str)
-        text = f"{SCOPED.read_text(encoding='utf-8')}\n{answer.sql}\n-- parameters:\n"
+        text = f"{shared_sql()}\n{answer.sql}\n-- parameters:\n"
         write_text((text, *(f"-- {line}\n" for line in parameters.splitlines())), output)
         return 0
     if format_ == "json-full":
@@ -320,7 +344,8 @@ def full_answer(answer: Answer) -> dict[str, object]:
         "question": plain({"report": answer.report, "scope": question.scope.described(), "groups": list(answer.scope),
                            "limits": asdict(question.limits), "pairs": asdict(question.pairs), "top": question.top,
                            "rank_by": question.rank_by}),
-        "definitions": asdict(question.definitions),
+        "definitions": {**asdict(question.definitions), "tpot": answer.tpot},
+        "left_out": answer.left_out,
         "versions": plain(dict(answer.versions)),
         "expected_error": [asdict(one) for one in answer.expected_error],
         "probes_considered": answer.probes_considered,

@@ -13,6 +13,7 @@ from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
 from cli.render.shown import NEAREST, TURNED, shown_columns, with_holds, with_limited
 from queries.composition import RealisedMean
+from queries.parameters import instance_budget
 from queries.question import Answer, Limits
 
 LONG = ("curve", "sensitivity", "pareto", "diff")  # a row a stored batch size, where no --top ends them
@@ -114,16 +115,33 @@ def bias_notes(answer: Answer) -> Iterator[str]:
 def header_lines(answer: Answer) -> Iterator[str]:
     """What was looked at: scope, limits, rules, versions."""
     yield f"{answer.report}: {answer.probes_considered:,} probes of {answer.scenarios_considered} scenarios looked at\n"
+    if answer.left_out is not None:
+        yield f"{answer.left_out}\n"
     if "reserved_gib" in answer.parameters or answer.report == "pd-counts":  # coverage judges no number
         yield from _rule_lines(answer)
     versions = answer.versions
+    older = f" (of {_listed(versions, 'older_formula_versions')} too: --all-versions)"
     yield (
         f"cost model: {_listed(versions, 'family')}, serving model {_listed(versions, 'serving_model')},"
-        f" formula version {_listed(versions, 'formula_version')}\n"
+        f" formula version {_listed(versions, 'formula_version')}"
+        f"{older if versions.get('older_formula_versions') else ''}\n"
     )
+    yield from _ranking_lines(answer)
     for line in expected_error_lines(answer.expected_error):
         text = f"expected error: {line}"
         yield textwrap.fill(text, _NOTE_WIDTH, subsequent_indent="  ", break_long_words=False) + "\n"
+
+
+def _ranking_lines(answer: Answer) -> Iterator[str]:
+    """What ranks instances of several sizes, where nobody asked for another objective."""
+    ranked = {row.get("ranked_by") for row in answer.dicts()}
+    budget = answer.question.pairs.num_devices
+    if "system_rate" in ranked:
+        yield f"ranked by tokens/s of the copies that {budget} devices hold\n"
+    elif budget is not None and instance_budget(answer.question) is not None:
+        yield f"instances of at most {budget} devices\n"
+    if "rate_per_device" in ranked and answer.question.rank_by is None:
+        yield "ranked by tokens/s per device: instances here differ in size (--num-devices N: by what N devices hold)\n"
 
 
 def _rule_lines(answer: Answer) -> Iterator[str]:
@@ -146,7 +164,7 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
     of_curves = " (a curve shows every point that fits memory, whatever its times)" if answer.report == "curve" else ""
     yield f"limits: {', '.join(said)}{of_curves}\n"
     yield (
-        f"rules: tpot {rules.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps},"
+        f"rules: tpot {answer.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps},"
         f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}\n"
     )
 

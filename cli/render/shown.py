@@ -43,6 +43,7 @@ _COUNTED = ("rank", "prefill_instances", "prefill_plan", "ttft_ms", "decode_inst
             "devices_idle", "system_qps", *_PROBES)  # fmt: skip
 _TRANSFER = ("kv_transfer_ms", "transfer_hides")
 _LIMITED = ("best", "decode", "devices", "nearest")  # their rows have both columns
+_SIZED = ("best", "prefill", "decode")  # their rows say what ranks them
 TURNED = frozenset({"compare"})  # two rows of many columns: a line a column
 
 
@@ -61,6 +62,15 @@ def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
     return [name for column in columns for name in (*([HELD[column]] if column in HELD else []), column)]
 
 
+def _with_sizes(columns: Sequence[str], answer: Answer) -> Sequence[str]:
+    """The columns with what ranks instances of several sizes, after the rate of one."""
+    ranked = {row.get("ranked_by") for row in answer.dicts()}
+    added = ("instances", "system_rate") if answer.question.pairs.num_devices else ()
+    added = ("rate_per_device", *added) if "rate_per_device" in ranked else added
+    place = columns.index("rate") + 1
+    return (*columns[:place], *added, *columns[place:])
+
+
 def shown_columns(answer: Answer) -> Sequence[str] | None:
     """The columns of a report's default table, None for all of them."""
     columns = _shown(answer)
@@ -71,6 +81,8 @@ def _shown(answer: Answer) -> Sequence[str] | None:
     pairs, columns = answer.question.pairs, SHOWN.get(answer.report)
     if columns is not None and answer.report in _LIMITED:
         columns = with_limited(columns, answer)
+    if columns is not None and answer.report in _SIZED:
+        columns = _with_sizes(columns, answer)
     by_device = answer.report == "devices" and answer.question.options.mode == "pd"
     if not by_device and answer.report != "pd-ratio":
         return columns

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from evaluator.calibration.figures import Figures, figures_of
 from evaluator.calibration.forms import FORMS, Array, Form, Parameter
 from evaluator.calibration.kernels import KernelSet, kernel_sets
-from evaluator.calibration.least_squares import fit_log
+from evaluator.calibration.least_squares import ROUGH, TIGHT, Box, Effort, Solution, fit_log
 from evaluator.calibration.record import Accuracy, Calibration
 from evaluator.calibration.tables import KernelTable
 from evaluator.device import DeviceProfile
@@ -21,6 +21,8 @@ FITTED_ROWS = 3000  # at most, drawn from the training half: more do not change 
 LEAST_ROWS = 8  # a kernel with fewer measurements is not fitted
 SEED = 20261121
 DIGITS = 4  # of a stored coefficient
+MARGIN = 1e-3  # of the cost, by which a later start must be better than an earlier one
+UNUSUAL = 1.1  # times the cost of choices that are not the first of their parameter
 # Kernels that tables rarely hold, stated rather than fitted: fused norms, activations and additions at 80 % of the
 # memory
 # bandwidth and 2 us a launch (graph-launched kernels of NVIDIA GPUs; docs/explanation/calibration.md).
@@ -133,18 +135,33 @@ def _best_values(form: Form, inputs: dict[str, Array], measured: Array, figures:
     compact = _scalar_inputs(inputs)
     fitted = [parameter for parameter in form.parameters if not parameter.choices]
     log_measured = np.log(measured)
-    low, high = (np.log([getattr(parameter, edge) for parameter in fitted]) for edge in ("low", "high"))
+    low = np.log([parameter.low for parameter in fitted])
+    high = np.log([parameter.high for parameter in fitted])
+    standard = np.log([parameter.starts[0] for parameter in fitted])
 
-    def solve(fixed: dict[str, float], start: Array) -> tuple[float, dict[str, float]]:
+    def solve(fixed: dict[str, float], start: Array, drawn_to: Array, effort: Effort) -> Solution:
         def residuals(point: Array) -> Array:
             return np.asarray(np.log(form.seconds(_named(fitted, point) | fixed, compact, figures)) - log_measured)
 
-        solution = fit_log(residuals, start, low, high)
-        usual = all(parameter.choices[0] == fixed[parameter.name] for parameter in form.parameters if parameter.choices)
-        return solution.cost * (1.0 if usual else 1.1), _named(fitted, solution.point) | fixed
+        return fit_log(residuals, start, Box(low=low, high=high, standard=drawn_to), effort)
 
-    _, best = min((solve(fixed, start) for fixed, start in _starts(form, fitted)), key=lambda found: found[0])
+    # While starts are tried, what a start says nothing about stays where it began: a limit that is not in force there
+    # may come into force on the way.
+    tried = [(fixed, solve(fixed, start, start, ROUGH)) for fixed, start in _starts(form, fitted)]
+    fixed, rough = chosen(tried, form)
+    best = _named(fitted, solve(fixed, rough.point, standard, TIGHT).point) | fixed
     return {parameter.name: best[parameter.name] for parameter in form.parameters}
+
+
+def chosen(found: list[tuple[dict[str, float], Solution]], form: Form) -> tuple[dict[str, float], Solution]:
+    """The start that led lowest. An earlier one is left only for a cost lower by the margin: ties are no chance."""
+    usual = {parameter.name: parameter.choices[0] for parameter in form.parameters if parameter.choices}
+    best, least = found[0], math.inf
+    for one in found:
+        cost = one[1].cost * (1.0 if one[0] == usual else UNUSUAL)
+        if cost < least * (1 - MARGIN):
+            best, least = one, cost
+    return best
 
 
 def _starts(form: Form, fitted: list[Parameter]) -> Iterator[tuple[dict[str, float], Array]]:

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from evaluator.arithmetic import dot, solve
 from evaluator.serving.engines import EngineProfile, with_numbers
 from evaluator.sums import FloatArray
 
@@ -85,13 +86,14 @@ def _newton_step(
     for name in names:
         moved = with_numbers(profile, {name: getattr(profile, name) + FITTED[name][2]})
         columns.append(((log_errors(points, moved) - errors) / FITTED[name][2]).ravel())
-    slopes = np.column_stack(columns)
+    slopes = np.stack(columns)
     weights = np.repeat([point.weight for point in points], errors.shape[1]) * _huber_weight(errors.ravel())
     spread = np.asarray([FITTED[name][3] for name in names])
     prior = PRIOR_POINTS * CORNER**2 / spread**2
     away = np.asarray([getattr(profile, name) - getattr(start, name) for name in names])
-    normal = slopes.T @ (slopes * weights[:, None]) + np.diag(prior)
-    downhill = -(slopes.T @ (weights * errors.ravel()) + prior * away)
+    weighted = slopes * weights
+    normal = np.stack([dot(slopes, row) for row in weighted]) + np.diag(prior)
+    downhill = -(dot(weighted, errors.ravel()) + prior * away)
     return _bounded_step(normal, downhill, _room(profile, names))
 
 
@@ -109,8 +111,8 @@ def _bounded_step(normal: FloatArray, downhill: FloatArray, room: FloatArray) ->
     for _ in range(downhill.size):
         if not free.any():
             break
-        pull = downhill[free] - normal[np.ix_(free, ~free)] @ step[~free]
-        step[free] = np.linalg.solve(normal[np.ix_(free, free)], pull)
+        pull = downhill[free] - dot(normal[np.ix_(free, ~free)], step[~free])
+        step[free] = solve(normal[np.ix_(free, free)], pull)
         outside = free & ((step < room[:, 0] - 1e-12) | (step > room[:, 1] + 1e-12))
         if not outside.any():
             break
@@ -132,7 +134,7 @@ def _loss(
 ) -> float:
     size = np.abs(errors)
     huber = np.where(size <= CORNER, 0.5 * size**2, CORNER * (size - 0.5 * CORNER)).sum(axis=1)
-    data = float(huber @ np.asarray([point.weight for point in points]))
+    data = float(dot(huber, [point.weight for point in points]))
     away = [(getattr(profile, name) - getattr(start, name)) / FITTED[name][3] for name in names]
     return data + 0.5 * PRIOR_POINTS * CORNER**2 * float(np.sum(np.square(away)))
 

@@ -15,6 +15,7 @@ from math import floor
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arithmetic import dot
 from evaluator.sums import FloatArray
 
 BUDGET_MARGIN = 1.15
@@ -180,7 +181,7 @@ def _last_tokens(
         tail = 0.0
         if left:
             tail = left * (makespan[batch - 1] + (finish_clock[first] - now) * tick[left])
-            tail += float(gaps[first + 1 : batch] @ weighted[1:left][::-1])
+            tail += float(dot(gaps[first + 1 : batch], weighted[1:left][::-1]))
         total[batch - 1] = early[first] + tail
     return total - hastened
 

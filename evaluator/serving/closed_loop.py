@@ -11,6 +11,7 @@ from math import fsum
 
 import numpy as np
 
+from evaluator.arithmetic import dot
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.request_kinds import RequestKind, weights_of
 from evaluator.serving.schedule import Rules, Schedule, schedule_of
@@ -157,15 +158,10 @@ def priced(schedule: Schedule, table: StepTable, engine: EngineProfile) -> Float
     )
     nodes, most = schedule.linear_prefill.shape[1], schedule.decode_linear.shape[1]
     linear = table.linear_nodes(nodes)
-    prefill = _sums(schedule.linear_prefill, linear) + _sums(schedule.attention, table.attention)
-    decode = _sums(schedule.linear_decode, linear) + _sums(schedule.decode_linear, table.decode_linear[:most])
+    prefill = dot(schedule.linear_prefill, linear) + dot(schedule.attention, table.attention)
+    decode = dot(schedule.linear_decode, linear) + dot(schedule.decode_linear, table.decode_linear[:most])
     return np.asarray(
         host
         + slow * (prefill + schedule.own_prefill * table.decode_own[0])
-        + fast * (decode + _sums(schedule.own_decode, table.decode_own[:most]))
+        + fast * (decode + dot(schedule.own_decode, table.decode_own[:most]))
     )
-
-
-def _sums(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Weighted sums, added up in the same order by every processor: a matrix product is not."""
-    return np.asarray((weights * values).sum(axis=1))

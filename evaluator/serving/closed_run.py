@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from evaluator.arithmetic import exp, log
 from evaluator.scenario import Integers, Run, Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
@@ -278,9 +279,9 @@ class _Curve:
         return sorted({*ladder, *finer})
 
     def _bend(self, before: int, size: int, after: int) -> float:
-        place = np.log(size / before) / np.log(after / before)
-        line = (1.0 - place) * np.log(self.ttft(before)) + place * np.log(self.ttft(after))
-        return float(abs(np.log(self.ttft(size)) - line))
+        place = log(size / before) / log(after / before)
+        line = (1.0 - place) * log(self.ttft(before)) + place * log(self.ttft(after))
+        return float(abs(log(self.ttft(size)) - line))
 
     def _played(self, users: int) -> LoopTimes:
         if users not in self.known:
@@ -307,4 +308,4 @@ def _steps_up_to(largest: int, seats: int | None) -> list[int]:
 
 def _between(wanted: Integers, played: Iterable[int], values: list[float]) -> FloatArray:
     """Linear in the logarithms."""
-    return np.asarray(np.exp(np.interp(np.log(wanted), np.log(list(played)), np.log(values))))
+    return exp(np.interp(log(wanted), log(list(played)), log(values)))

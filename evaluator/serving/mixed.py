@@ -11,6 +11,7 @@ from typing import Literal
 
 import numpy as np
 
+from evaluator.arithmetic import dot
 from evaluator.composition import Ties, largest_remainder, realised_mean
 from evaluator.serving.batches import CachedTokens, Convention, Integers, WaveStage, new_prompt_tokens
 from evaluator.serving.ladders import LARGEST_STEP_COUNT, CompositionLadder, StepLadder
@@ -107,7 +108,7 @@ class MixedLengths:
     def _step_estimate(self, requests: Integers) -> FloatArray:
         """Prefill steps of each batch, about."""
         budget = self.token_budget if self.rule != "whole" else np.inf
-        return np.asarray(1.0 + requests * (float((self.weights * self._new_tokens).sum()) / budget))
+        return np.asarray(1.0 + requests * (float(dot(self.weights, self._new_tokens)) / budget))
 
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
         """One stage a step: the k-th step of every batch that has one."""
@@ -134,7 +135,7 @@ class MixedLengths:
 
     def wave_requests(self, requests: Integers) -> FloatArray:
         """Prompts of mean length in one step, at least one."""
-        mean = float((self.weights * self._new_tokens).sum())
+        mean = float(dot(self.weights, self._new_tokens))
         in_step = max(1.0, np.floor(self.token_budget / mean)) if self.rule != "whole" else np.inf
         return np.minimum(requests, in_step).astype(np.float64)
 
@@ -178,9 +179,9 @@ class MixedLengths:
     def context_variance(self) -> float:
         """Variance of one request's context over bins and ages: age is uniform, so E[c^2] = I^2 + I O + O^2 / 3."""
         inputs, outputs = self._inputs, self._outputs
-        mean = float((self.steady_weights * (inputs + outputs / 2)).sum())
-        square = float((self.steady_weights * (inputs * inputs + inputs * outputs + outputs * outputs / 3)).sum())
-        return max(square - mean**2, 0.0)
+        mean = float(dot(self.steady_weights, inputs + outputs / 2))
+        square = float(dot(self.steady_weights, inputs**2 + inputs * outputs + outputs**2 / 3))
+        return max(square - mean * mean, 0.0)
 
     def cached_tokens(self, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> Sequence[CachedTokens]:
         """Full lengths of the composition at the end, the steady-state mean in the middle; a row a bin."""

@@ -113,7 +113,8 @@ def queueing_ms(load: float, service_ms: float, servers: int) -> float:
     """Mean wait for one of `servers` that are busy a share `load` of the time: random arrivals, equal services.
 
     Source: Sakasegawa 1977, E[W] = (ca2 + cs2)/2 load^(sqrt(2 (m + 1)) - 1) / (m (1 - load)) E[S], ca2 = 1, cs2 = 0."""
-    return 0.5 * load ** (sqrt(2.0 * (servers + 1)) - 1.0) / (servers * (1.0 - load)) * service_ms
+    waiting: float = load ** (sqrt(2.0 * (servers + 1)) - 1.0)
+    return 0.5 * waiting / (servers * (1.0 - load)) * service_ms
 
 
 def transfer_ms(prompt_bytes: float, devices: int, link_bytes_per_s: float) -> float:

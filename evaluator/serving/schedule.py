@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arithmetic import dot
 from evaluator.serving.engines import Admission
 from evaluator.serving.request_kinds import RequestKind, Requests, requests_of
 from evaluator.sums import FloatArray
@@ -201,8 +202,8 @@ def _counted(rules: Rules, asked: Requests, ends: Integers, steps: Integers) -> 
     return Schedule(
         steps=host.sum(axis=1),
         prompt_steps=mixed.sum(axis=1),
-        decodes=(host * decodes).sum(axis=1),
-        prompts=(weights * prompts).sum(axis=1),
+        decodes=dot(host, decodes),
+        prompts=dot(weights, prompts),
         linear_prefill=_on_nodes(mixed * share, nodes),
         linear_decode=_on_nodes(mixed * (1.0 - share), nodes),
         attention=_attention(rules, asked.kind, pieces, mixed),

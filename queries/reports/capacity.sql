@@ -10,6 +10,7 @@
 -- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
 -- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
 -- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
+-- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt, else no KV transfer time
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: devices | devices | from this number on, to the next row's, nothing carries more
 -- column: system_qps | requests/s | carried by that number of devices
@@ -19,6 +20,10 @@
 -- column: instances | instances | aggregated ones; NULL for pd
 -- column: prefill_instances | instances | NULL unless pd
 -- column: decode_instances | instances | NULL unless pd
+-- column: prefill_utilisation | ratio | pd: system_qps / what all prefill instances pass
+-- column: decode_utilisation | ratio | pd: system_qps / what all decode instances pass at most
+-- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer
+-- column: tpot_ms | ms | by the named definition
 -- column: probe | none | the aggregated configuration; NULL for pd
 -- column: prefill_probe | none | NULL unless pd
 -- column: decode_probe | none | NULL unless pd
@@ -30,7 +35,8 @@ WITH most AS (
     FROM deployments(
         $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
         $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $target_qps, $num_devices, $prefill_device, $decode_device,
-        $prefill_instance_devices, $decode_instance_devices, $prefill_degradation, $decode_degradation
+        $prefill_instance_devices, $decode_instance_devices, $prefill_degradation, $decode_degradation,
+        $kv_transfer_bytes_per_s
     )
     QUALIFY row_number() OVER (
         PARTITION BY question_group, devices
@@ -49,7 +55,8 @@ frontier AS (
 )
 SELECT
     question_group, devices, system_qps, system_qps / devices AS qps_per_device,
-    system_qps >= $target_qps AS carries_target, mode, instances, prefill_instances, decode_instances, probe,
-    prefill_probe, decode_probe, plan, prefill_plan, decode_plan
+    system_qps >= $target_qps AS carries_target, mode, instances, prefill_instances, decode_instances,
+    prefill_utilisation, decode_utilisation, ttft_ms, tpot_ms, probe, prefill_probe, decode_probe, plan,
+    prefill_plan, decode_plan
 FROM frontier
 ORDER BY question_group, devices;

@@ -9,7 +9,7 @@
 -- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
 -- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
 -- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
--- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | no KV transfer time
+-- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt, else no KV transfer time
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: mode | none | aggregated or pd
 -- column: system_qps | requests/s | carried by the whole deployment
@@ -18,8 +18,13 @@
 -- column: devices_idle | devices | of the budget
 -- column: qps_per_device | requests/s | system_qps / devices_used
 -- column: output_tokens_per_s | tokens/s | system_qps x output length
--- column: ttft_ms | ms | time to first token, KV transfer apart
--- column: kv_transfer_ms | ms | time to move one prompt's KV cache; NULL without a bandwidth and when aggregated
+-- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer, under formulas without
+-- column: prefill_wait_ms | ms | pd under an engine: wait for a prefill server, part of ttft_ms
+-- column: kv_transfer_ms | ms | pd: time to move one prompt's KV cache; NULL under formulas without a bandwidth
+-- column: slot_wait_ms | ms | pd under an engine: wait for the decode step to end, part of ttft_ms
+-- column: e2e_ms | ms | end-to-end time of a request; NULL of pd under formulas
+-- column: prefill_utilisation | ratio | pd: system_qps / what all prefill instances pass
+-- column: decode_utilisation | ratio | pd: system_qps / what all decode instances pass at most
 -- column: tpot_ms | ms | by the named definition
 -- column: instances | instances | aggregated ones
 -- column: prefill_instances | instances | NULL unless pd
@@ -38,7 +43,8 @@ WITH winners AS (
     FROM deployments(
         $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
         $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, NULL, $num_devices, $prefill_device, $decode_device,
-        $prefill_instance_devices, $decode_instance_devices, $prefill_degradation, $decode_degradation
+        $prefill_instance_devices, $decode_instance_devices, $prefill_degradation, $decode_degradation,
+        $kv_transfer_bytes_per_s
     )
     QUALIFY row_number() OVER (
         PARTITION BY question_group, mode
@@ -50,9 +56,8 @@ SELECT
     system_qps / first_value(system_qps) OVER (PARTITION BY question_group ORDER BY mode)
         * CASE WHEN count(*) OVER (PARTITION BY question_group) = 2 THEN 1 END AS gain,
     devices AS devices_used, $num_devices - devices AS devices_idle, system_qps / devices AS qps_per_device,
-    system_qps * output_length AS output_tokens_per_s, ttft_ms,
-    kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS kv_transfer_ms, tpot_ms, instances, prefill_instances,
-    decode_instances, probe, device, plan, prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device,
-    decode_plan
+    system_qps * output_length AS output_tokens_per_s, ttft_ms, prefill_wait_ms, kv_transfer_ms, slot_wait_ms, tpot_ms,
+    e2e_ms, prefill_utilisation, decode_utilisation, instances, prefill_instances, decode_instances, probe, device, plan,
+    prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan
 FROM winners
 ORDER BY question_group, mode;

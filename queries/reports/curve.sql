@@ -3,7 +3,7 @@
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
 -- parameter: reserved_gib | DOUBLE | GiB | never NULL
 -- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
--- parameter: tpot_rule | VARCHAR | none | never NULL: inclusive or exclusive
+-- parameter: tpot_rule | VARCHAR | none | each serving model's own: exclusive under engines, else inclusive
 -- parameter: prefill_qps_rule | VARCHAR | none | never NULL: capacity or ttft
 -- parameter: decode_qps_rule | VARCHAR | none | never NULL: minus-one or full
 -- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice

@@ -1,8 +1,8 @@
 -- name: decode
--- summary: the best batch size of each decode plan under the limits, ranked by generated tokens/s
+-- summary: the best batch size of each decode plan under the limits, ranked by generated tokens/s, per device where sizes differ
 -- parameter: reserved_gib | DOUBLE | GiB | never NULL
 -- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
--- parameter: tpot_rule | VARCHAR | none | never NULL: inclusive or exclusive
+-- parameter: tpot_rule | VARCHAR | none | each serving model's own: exclusive under engines, else inclusive
 -- parameter: prefill_qps_rule | VARCHAR | none | never NULL: capacity or ttft
 -- parameter: decode_qps_rule | VARCHAR | none | never NULL: minus-one or full
 -- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice
@@ -11,10 +11,17 @@
 -- parameter: e2e_limit_ms | DOUBLE | ms | no limit
 -- parameter: min_user_rate | DOUBLE | tokens/s | no limit
 -- parameter: objective | VARCHAR | none | never NULL: rate, qps, rate_per_device, ttft, tpot, e2e, batch_size, concurrency, tokens_per_s_per_user
+-- parameter: objective_asked | BOOLEAN | none | never NULL: whether the objective was asked for
+-- parameter: num_devices | BIGINT | devices | no device budget: no copies
 -- parameter: top | BIGINT | rows | never NULL: rows a group
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: rate | tokens/s | what the phase is ranked by: generated tokens/s, prompt tokens/s for prefill
+-- column: ranked_by | none | the objective asked for; else system_rate within a budget, rate_per_device where the group holds instances of several sizes, rate where it does not
+-- column: rate_per_device | tokens/s | rate / devices of the instance
+-- column: instances | instances | copies of the instance that the device budget holds; NULL without one
+-- column: devices_used | devices | by the copies
+-- column: system_rate | tokens/s | of all copies
 -- column: qps | requests/s | requests a second by the named rule
 -- column: tpot_ms | ms | time per output token by the named definition
 -- column: memory_free_bytes | bytes | memory left on the fullest device after the reserve
@@ -25,23 +32,50 @@ WITH winners AS (
         $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $objective
     )
 ),
+-- A larger instance makes more tokens: sizes compare by what a device makes, or by what a budget holds of each.
+sized AS (
+    SELECT
+        *,
+        rate / num_devices AS rate_per_device,
+        $num_devices::BIGINT // num_devices AS instances,
+        instances * num_devices AS devices_used,
+        instances * rate AS system_rate,
+        CASE
+            WHEN $objective_asked THEN $objective
+            WHEN $num_devices IS NOT NULL THEN 'system_rate'
+            WHEN min(num_devices) OVER sizes < max(num_devices) OVER sizes THEN 'rate_per_device'
+            ELSE $objective
+        END AS ranked_by
+    FROM winners
+    WHERE $num_devices IS NULL OR num_devices <= $num_devices
+    WINDOW sizes AS (PARTITION BY question_group)
+),
 ranked AS (
     SELECT
         *,
         row_number() OVER (
-            PARTITION BY question_group ORDER BY objective DESC, latency_ms, batch_size, scenario
+            PARTITION BY question_group
+            ORDER BY
+                CASE ranked_by
+                    WHEN 'system_rate' THEN system_rate
+                    WHEN 'rate_per_device' THEN rate_per_device
+                    ELSE objective
+                END DESC,
+                latency_ms, batch_size, scenario
         ) AS rank
-    FROM winners
+    FROM sized
 )
 SELECT
-    ranked.question_group, ranked.rank, ranked.rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
+    ranked.question_group, ranked.rank, ranked.rate, ranked.ranked_by, ranked.rate_per_device, ranked.instances,
+    ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
     p.subject, p.scenario, p.first_sweep, p.stored_at, p.formula_version, p.family, p.model, p.architecture, p.device,
     p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.num_devices, p.plan, p.linear_quantization,
     p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.compile, p.convention, p.serving_model,
     p.serving_cost_ms, p.shortest_length, p.prompts_per_user, p.poll_steps, p.seats, p.wait_steps, p.routing,
     p.launchable, p.workload, p.workload_key, p.input_length, p.input_length_mean, p.output_length,
     p.prefix_cache_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms,
-    p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prompt_service_ms, p.decode_step_ms, p.tokens_per_step, p.tpot_inclusive_ms,
+    p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prompt_service_ms, p.decode_step_ms, p.tokens_per_step,
+    p.tpot_inclusive_ms,
     p.tpot_exclusive_ms, p.e2e_ms, p.prefill_capacity_qps, p.prefill_ttft_qps, p.decode_minus_one_qps,
     p.decode_full_qps, p.requests_per_s, p.input_tokens_per_s, p.output_tokens_per_s, p.output_tokens_per_s_twice,
     p.output_tokens_per_s_per_device, p.tokens_per_s_per_user, p.device_memory_bytes, p.weight_bytes, p.kv_cache_bytes,

@@ -3,7 +3,7 @@
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
 -- parameter: reserved_gib | DOUBLE | GiB | never NULL
 -- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
--- parameter: tpot_rule | VARCHAR | none | never NULL: inclusive or exclusive
+-- parameter: tpot_rule | VARCHAR | none | each serving model's own: exclusive under engines, else inclusive
 -- parameter: prefill_qps_rule | VARCHAR | none | never NULL: capacity or ttft
 -- parameter: decode_qps_rule | VARCHAR | none | never NULL: minus-one or full
 -- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice
@@ -32,9 +32,12 @@
 WITH missed AS (
     SELECT
         *,
-        CASE WHEN phase <> 'decode' THEN greatest(coalesce(ttft_bound_ms / $ttft_limit_ms - 1, 0), 0) ELSE 0 END AS ttft_miss,
-        CASE WHEN phase <> 'prefill' THEN greatest(coalesce(tpot_bound_ms / $tpot_limit_ms - 1, 0), 0) ELSE 0 END AS tpot_miss,
-        CASE WHEN phase = 'aggregated' THEN greatest(coalesce(e2e_bound_ms / $e2e_limit_ms - 1, 0), 0) ELSE 0 END AS e2e_miss,
+        CASE WHEN phase <> 'decode'
+            THEN greatest(coalesce(ttft_bound_ms / $ttft_limit_ms - 1, 0), 0) ELSE 0 END AS ttft_miss,
+        CASE WHEN phase <> 'prefill'
+            THEN greatest(coalesce(tpot_bound_ms / $tpot_limit_ms - 1, 0), 0) ELSE 0 END AS tpot_miss,
+        CASE WHEN phase = 'aggregated'
+            THEN greatest(coalesce(e2e_bound_ms / $e2e_limit_ms - 1, 0), 0) ELSE 0 END AS e2e_miss,
         CASE WHEN phase <> 'prefill'
             THEN greatest(coalesce($min_user_rate / user_rate_bound - 1, 0), 0) ELSE 0 END AS user_miss,
         greatest(-memory_free_bytes / device_memory_bytes, 0) AS memory_miss

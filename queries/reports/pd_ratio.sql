@@ -2,12 +2,13 @@
 -- summary: prefill and decode instances paired, each plan at its best batch size under its limits, with instance counts
 -- parameter: reserved_gib | DOUBLE | GiB | never NULL
 -- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
--- parameter: tpot_rule | VARCHAR | none | never NULL: inclusive or exclusive
+-- parameter: tpot_rule | VARCHAR | none | each serving model's own: exclusive under engines, else inclusive
 -- parameter: prefill_qps_rule | VARCHAR | none | never NULL: capacity or ttft
 -- parameter: decode_qps_rule | VARCHAR | none | never NULL: minus-one or full
 -- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice
 -- parameter: ttft_limit_ms | DOUBLE | ms | no limit
 -- parameter: tpot_limit_ms | DOUBLE | ms | no limit
+-- parameter: e2e_limit_ms | DOUBLE | ms | no limit; only pairs under an engine have an end-to-end time
 -- parameter: min_user_rate | DOUBLE | tokens/s | no limit
 -- parameter: allocation_rule | VARCHAR | none | never NULL: budget (highest system QPS within the devices) or exact (every device used)
 -- parameter: num_devices | BIGINT | devices | no device budget: no instance counts
@@ -15,32 +16,41 @@
 -- parameter: decode_device | VARCHAR | none | decode instances on any stored device
 -- parameter: prefill_instance_devices | BIGINT | devices | prefill instances of any size
 -- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
--- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | no KV transfer time
+-- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt, else no KV transfer time
 -- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
 -- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
 -- parameter: all_pairs | BOOLEAN | none | never NULL: every stored row of each side rather than each plan's best
--- parameter: kept | BIGINT | rows | never NULL: pairs kept by pruning: top, or a number beyond all where the objective forbids it
+-- parameter: kept | BIGINT | rows | never NULL: pairs kept by pruning under formulas: top, or a number beyond all where the objective forbids it
 -- parameter: objective | VARCHAR | none | never NULL: balanced_qps, system_qps, qps_per_device or qps_per_device_bound
 -- parameter: top | BIGINT | rows | never NULL: rows a group
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: rank | none | 1 is best; ties go to the better prefill side (higher QPS, lower latency, smaller batch, content key), then decode side
--- column: prefill_qps | requests/s | of one prefill instance, by the named rule and degradation
+-- column: prefill_qps | requests/s | of one prefill instance, by the named rule and degradation; under an engine what its replicas pass in full steps
 -- column: decode_qps | requests/s | of one decode instance, by the named rule and degradation
 -- column: balanced_qps | requests/s | the smaller of the two
 -- column: pd_ratio | ratio | decode_qps / prefill_qps: prefill instances for each decode instance
 -- column: qps_per_device_bound | requests/s | 1 / (prefill devices / prefill_qps + decode devices / decode_qps): no integer counts do better
--- column: prefill_instances | instances | NULL without a device budget, and where none fits
--- column: decode_instances | instances | NULL without a device budget, and where none fits
+-- column: prefill_instances | instances | NULL where none fits; without a device budget under an engine up to 8 with the most requests/s/device, else NULL
+-- column: decode_instances | instances | as prefill_instances
 -- column: devices_used | devices | by the instances
 -- column: devices_idle | devices | of the budget
--- column: system_qps | requests/s | the smaller of all prefill and all decode instances
+-- column: system_qps | requests/s | the smaller of all prefill and all decode instances; under an engine what its decode row passes, which prefill keeps up with
 -- column: qps_per_device | requests/s | system_qps / devices_used
 -- column: allocation_reason | none | why there are no counts
--- column: kv_transfer_ms | ms | time to move one prompt's KV cache; NULL without a bandwidth
--- column: ttft_with_transfer_ms | ms | ttft_ms + kv_transfer_ms
+-- column: prefill_utilisation | ratio | system_qps / what all prefill instances pass; NULL without counts
+-- column: decode_utilisation | ratio | system_qps / what all decode instances pass, under an engine at their row with the most requests/s; NULL without counts
+-- column: users | requests | in the closed loop that the pair serves; NULL under formulas
+-- column: prefill_alone_ms | ms | part of ttft_ms: a prompt with nobody else there; NULL under formulas
+-- column: prefill_wait_ms | ms | part of ttft_ms of all but first requests: wait for a prefill server at this utilisation
+-- column: prefill_burst_ms | ms | part of ttft_ms of first requests, which come all at once
+-- column: handover_ms | ms | part of ttft_ms: the decode instance receives the request, too
+-- column: slot_wait_ms | ms | part of ttft_ms: wait for the decode step to end
+-- column: e2e_ms | ms | ttft_ms and the decode time of an answer; NULL under formulas
+-- column: kv_transfer_ms | ms | time to move one prompt's KV cache; part of ttft_ms under an engine; NULL under formulas without a bandwidth
+-- column: ttft_with_transfer_ms | ms | ttft_ms with kv_transfer_ms in it
 -- column: transfer_hides | none | whether the transfer is shorter than one decode step; NULL without a bandwidth
 -- column: tpot_ms | ms | of the decode side, by the named definition
--- column: ttft_ms | ms | of the prefill side
+-- column: ttft_ms | ms | of the pair under an engine: alone, transfer, handover and slot wait, and the wait or burst of prompts; under formulas of the prefill side
 -- column: prefill_memory_free_bytes | bytes | memory left on the fullest prefill device
 -- column: decode_memory_free_bytes | bytes | memory left on the fullest decode device
 WITH prefill_candidates AS NOT MATERIALIZED (
@@ -49,7 +59,8 @@ WITH prefill_candidates AS NOT MATERIALIZED (
         'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
         $ttft_limit_ms, NULL, NULL, $all_pairs
     )
-    WHERE ($prefill_device IS NULL OR device = $prefill_device)
+    WHERE NOT by_engine
+        AND ($prefill_device IS NULL OR device = $prefill_device)
         AND ($prefill_instance_devices IS NULL OR num_devices = $prefill_instance_devices)
 ),
 decode_candidates AS NOT MATERIALIZED (
@@ -58,7 +69,8 @@ decode_candidates AS NOT MATERIALIZED (
         'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
         NULL, $tpot_limit_ms, $min_user_rate, $all_pairs
     )
-    WHERE ($decode_device IS NULL OR device = $decode_device)
+    WHERE NOT by_engine
+        AND ($decode_device IS NULL OR device = $decode_device)
         AND ($decode_instance_devices IS NULL OR num_devices = $decode_instance_devices)
 ),
 -- No objective that is pruned falls when a side improves at the same size. So of each size only the best $kept rows
@@ -187,14 +199,64 @@ ranked AS (
     FROM pairs
     LEFT JOIN allocation ON allocation.question_group = pairs.question_group
         AND allocation.prefill_rank = pairs.prefill_rank AND allocation.decode_rank = pairs.decode_rank
+),
+seeded AS (
+    SELECT
+        ranked.question_group, rank, ranked.prefill_qps, ranked.decode_qps, balanced_qps, pd_ratio,
+        qps_per_device_bound, prefill_instances, decode_instances, devices_used, system_qps, qps_per_device,
+        allocation_reason, ps.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS transfer_ms,
+        ps.ttft_ms AS pair_ttft_ms, NULL::DOUBLE AS alone_ms, NULL::DOUBLE AS wait_ms, NULL::DOUBLE AS burst_ms,
+        NULL::DOUBLE AS handover_ms, NULL::DOUBLE AS slot_wait_ms, NULL::DOUBLE AS pair_e2e_ms, NULL::DOUBLE AS users,
+        system_qps / (prefill_instances * ranked.prefill_qps) AS prefill_utilisation,
+        system_qps / (decode_instances * ranked.decode_qps) AS decode_utilisation, ds.tpot_ms,
+        ps.scenario_id AS prefill_scenario_id, ps.batch_size AS prefill_size,
+        ps.memory_free_bytes AS prefill_memory_free_bytes, ds.scenario_id AS decode_scenario_id,
+        ds.batch_size AS decode_size, ds.memory_free_bytes AS decode_memory_free_bytes
+    FROM ranked
+    JOIN prefill_side AS ps ON ps.question_group = ranked.question_group AND ps.side_rank = ranked.prefill_rank
+    JOIN decode_side AS ds ON ds.question_group = ranked.question_group AND ds.side_rank = ranked.decode_rank
+    WHERE rank <= $top
+),
+served AS (
+    SELECT
+        question_group,
+        row_number() OVER (
+            PARTITION BY question_group
+            ORDER BY
+                CASE $objective
+                    WHEN 'system_qps' THEN system_qps
+                    WHEN 'balanced_qps' THEN balanced_qps
+                    WHEN 'qps_per_device_bound' THEN qps_per_device_bound
+                    ELSE qps_per_device
+                END DESC,
+                prefill_rank, decode_rank
+        ) AS rank,
+        prefill_qps, decode_qps, balanced_qps, pd_ratio, qps_per_device_bound, prefill_instances, decode_instances,
+        devices_used, system_qps, qps_per_device, NULL::VARCHAR AS allocation_reason, transfer_ms,
+        ttft_ms AS pair_ttft_ms, alone_ms, wait_ms, burst_ms, handover_ms, slot_wait_ms, e2e_ms AS pair_e2e_ms, users,
+        prefill_utilisation, decode_utilisation, tpot_ms, prefill_scenario_id, 1 AS prefill_size,
+        prefill_memory_free_bytes, decode_scenario_id, decode_batch_size, decode_memory_free_bytes
+    FROM engine_pairs(
+        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
+        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $allocation_rule, $num_devices, $prefill_device,
+        $decode_device, $prefill_instance_devices, $decode_instance_devices, $prefill_degradation,
+        $decode_degradation, $kv_transfer_bytes_per_s, $all_pairs, FALSE, $top, $objective
+    )
+    QUALIFY rank <= $top
+),
+answered AS (
+    SELECT * FROM seeded
+    UNION ALL
+    SELECT * FROM served
 )
 SELECT
-    ranked.question_group, rank, ranked.prefill_qps, ranked.decode_qps, balanced_qps, pd_ratio, qps_per_device_bound,
-    prefill_instances, decode_instances, devices_used, devices_idle, system_qps, qps_per_device, allocation_reason,
-    p.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS kv_transfer_ms,
-    p.ttft_ms + p.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS ttft_with_transfer_ms,
-    p.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 <= d.decode_step_ms AS transfer_hides,
-    ds.tpot_ms,
+    answered.question_group, rank, answered.prefill_qps, answered.decode_qps, balanced_qps, pd_ratio,
+    qps_per_device_bound, prefill_instances, decode_instances, devices_used,
+    $num_devices - devices_used AS devices_idle, system_qps, qps_per_device, allocation_reason, prefill_utilisation,
+    decode_utilisation, users, pair_ttft_ms AS ttft_ms, alone_ms AS prefill_alone_ms, wait_ms AS prefill_wait_ms,
+    burst_ms AS prefill_burst_ms, handover_ms, transfer_ms AS kv_transfer_ms, slot_wait_ms,
+    CASE WHEN slot_wait_ms IS NULL THEN pair_ttft_ms + transfer_ms ELSE pair_ttft_ms END AS ttft_with_transfer_ms,
+    transfer_ms <= d.decode_step_ms AS transfer_hides, pair_e2e_ms AS e2e_ms, answered.tpot_ms,
     p.model, p.workload, p.workload_key, p.linear_quantization, p.experts_quantization, p.attention_quantization,
     p.convention, p.input_length, p.input_length_mean, p.output_length, p.prefix_cache_hit_rate,
     p.probe AS prefill_probe, p.subject AS prefill_subject, p.scenario AS prefill_scenario, p.first_sweep AS
@@ -203,13 +265,13 @@ SELECT
     prefill_vendor, p.tp AS prefill_tp, p.pp AS prefill_pp, p.dp AS prefill_dp, p.ep AS prefill_ep, p.moe_tp AS
     prefill_moe_tp, p.moe_dp AS prefill_moe_dp, p.num_devices AS prefill_num_devices, p.plan AS prefill_plan,
     p.max_batched_tokens AS prefill_max_batched_tokens, p.batch_size AS prefill_batch_size, p.concurrency AS
-    prefill_concurrency, p.ttft_ms, p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prefill_capacity_qps,
+    prefill_concurrency, p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prefill_capacity_qps,
     p.prefill_ttft_qps, p.requests_per_s AS prefill_requests_per_s, p.input_tokens_per_s AS
     prefill_input_tokens_per_s, p.device_memory_bytes AS prefill_device_memory_bytes, p.weight_bytes AS
     prefill_weight_bytes, p.kv_cache_bytes AS prefill_kv_cache_bytes, p.kv_cache_mean_bytes AS
     prefill_kv_cache_mean_bytes, p.activation_bytes AS prefill_activation_bytes, p.kv_bytes_per_request AS
     prefill_kv_bytes_per_request, p.realised_input_length_mean AS prefill_realised_input_length_mean,
-    ps.memory_free_bytes AS prefill_memory_free_bytes,
+    p.prompt_service_ms AS prefill_prompt_service_ms, prefill_memory_free_bytes,
     d.probe AS decode_probe, d.subject AS decode_subject, d.scenario AS decode_scenario, d.first_sweep AS
     decode_first_sweep, d.stored_at AS decode_stored_at, d.formula_version AS decode_formula_version, d.family
     AS decode_family, d.device AS decode_device, d.device_key AS decode_device_key, d.vendor AS decode_vendor,
@@ -224,13 +286,12 @@ SELECT
     decode_kv_cache_bytes, d.kv_cache_mean_bytes AS decode_kv_cache_mean_bytes, d.activation_bytes AS
     decode_activation_bytes, d.kv_bytes_per_request AS decode_kv_bytes_per_request, d.realised_input_length_mean
     AS decode_realised_input_length_mean, d.decode_step_p50_ms, d.decode_step_p90_ms, d.decode_step_p99_ms,
-    ds.memory_free_bytes AS decode_memory_free_bytes
-FROM ranked
-JOIN prefill_side AS ps ON ps.question_group = ranked.question_group AND ps.side_rank = ranked.prefill_rank
-JOIN decode_side AS ds ON ds.question_group = ranked.question_group AND ds.side_rank = ranked.decode_rank
+    decode_memory_free_bytes
+FROM answered
 JOIN scoped AS p
-    ON p.scenario_id = ps.scenario_id AND p.batch_size = ps.batch_size AND p.question_group = ps.question_group
+    ON p.scenario_id = prefill_scenario_id AND p.batch_size = answered.prefill_size
+    AND p.question_group = answered.question_group
 JOIN scoped AS d
-    ON d.scenario_id = ds.scenario_id AND d.batch_size = ds.batch_size AND d.question_group = ds.question_group
-WHERE rank <= $top
-ORDER BY ranked.question_group, rank;
+    ON d.scenario_id = decode_scenario_id AND d.batch_size = answered.decode_size
+    AND d.question_group = answered.question_group
+ORDER BY answered.question_group, rank;

@@ -27,7 +27,8 @@ WITH points AS (
     )
     WHERE qps > 0
         AND ('memory' IN ($vary, $vary_second) OR memory_free_bytes >= 0)
-        AND ('ttft' IN ($vary, $vary_second) OR $ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_bound_ms <= $ttft_limit_ms)
+        AND ('ttft' IN ($vary, $vary_second) OR $ttft_limit_ms IS NULL OR phase = 'decode'
+            OR ttft_bound_ms <= $ttft_limit_ms)
         AND ('tpot' IN ($vary, $vary_second) OR $tpot_limit_ms IS NULL OR phase = 'prefill'
             OR tpot_bound_ms <= $tpot_limit_ms)
         AND ('e2e' IN ($vary, $vary_second) OR $e2e_limit_ms IS NULL OR phase <> 'aggregated'

@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+from dataclasses import replace
 
+import numpy as np
 import pytest
 from conftest_cli import sweepdb
-from evaluator.measured.prediction import loop_of, tables_of
 
+from cli.flows.serving_fit import expected_of
 from evaluator.measured.deployments import deployment_of
+from evaluator.measured.fit_points import LATENCIES, fit_points
+from evaluator.measured.user_points import OwnFit, ServedPoints
 from evaluator.measurements import read_measurements
-from evaluator.serving.closed_loop import simulate
 from evaluator.serving.engines import STARTS, EngineProfile, engine_from_file, with_numbers
 from evaluator.serving.stored_engines import OWNER
 from store.calibrations import list_calibrations
+from store.errors import InputError
 from store.opening import open_store
 
 # A server unlike the shipped profile: a slow host in front of slow prompts.
@@ -36,17 +40,31 @@ def written(path, truth: EngineProfile, *, grid=GRID, more: str = ""):
     with path.open("w", newline="") as file:
         csv.writer(file).writerows([[*HEAD, "ttft_ms"], *([*row, 1] for row in rows)])
     deployments = [deployment_of(one) for one in read_measurements(path).records]
-    times = [
-        simulate(table, truth, loop_of(one)) for one, table in zip(deployments, tables_of(deployments), strict=True)
-    ]
+    # The log errors of a point measured at 1 ms are the logarithms of what is predicted.
+    played = fit_points([(one, dict.fromkeys(LATENCIES, 1.0)) for one in deployments], truth)
+    times = [np.exp(one.log_errors(truth)).tolist() for one in played]
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow([*HEAD, "ttft_ms", "tpot_exclusive_ms"])
-        writer.writerows(
-            [*row, 1000 * one.ttft_s, 1000 * one.tpot_exclusive_s] for row, one in zip(rows, times, strict=True)
-        )
+        writer.writerows([*row, *latencies] for row, latencies in zip(rows, times, strict=True))
         file.write(more)
     return path
+
+
+def served_command(profile):
+    """An evaluation of one of the points under a profile."""
+    return (
+        "evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 1000 --output-length 400 --batch-range 8 8"
+        f" --quantize-linear-action BF16 --mode aggregated --serving-model {profile}"
+    )
+
+
+def shown_errors(url):
+    """The expected errors of the best row, all of the same region, by metric."""
+    full = json.loads(sweepdb("query best --tpot-definition exclusive --format json-full", url).out)
+    (region,) = {one["region"] for one in full["expected_error"]}
+    assert region.startswith("held out of the fit vllm-calibrated@")
+    return {one["metric"]: one for one in full["expected_error"]}
 
 
 @pytest.fixture(scope="module")
@@ -101,11 +119,7 @@ def test_known_numbers_are_found_again_and_kept_and_serve(points, tmp_path):
     assert record.device_name == f"{OWNER}vllm-calibrated"
     assert json.loads(record.errors)["ttft, held out"]["rows"] == 20
     assert "20 points of mine.csv, from vllm@" in record.source
-    served = sweepdb(
-        f"evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 1000 --output-length 400 --batch-range 8 8"
-        f" --quantize-linear-action BF16 --mode aggregated --serving-model {profile}",
-        url,
-    )
+    served = sweepdb(served_command(profile), url)
     assert served.code == 0, served.err
     asked = "SELECT ttft_ms, tpot_exclusive_ms FROM aggregated"
     (row,) = json.loads(sweepdb("sql --format json", url, stdin=asked).out)
@@ -115,6 +129,17 @@ def test_known_numbers_are_found_again_and_kept_and_serve(points, tmp_path):
     ]  # fmt: skip
     assert row["ttft_ms"] == pytest.approx(measured["ttft_ms_mean"], rel=0.02)
     assert row["tpot_exclusive_ms"] == pytest.approx(measured["tpot_exclusive_ms_mean"], rel=0.02)
+    # Answers under the profile show the errors of points held out of it, here and in a store that only got the file.
+    errors = shown_errors(url)
+    assert {one["points"] for one in errors.values()} == {20}
+    for metric, name in (("ttft", "ttft_ms"), ("tpot", "tpot_exclusive_ms")):
+        said = found[metric, "held out"]
+        assert errors[name]["median_ape_percent"] == pytest.approx(said["median_ape_percent"], abs=0.006)
+        assert errors[name]["p90_ape_percent"] == pytest.approx(said["p90_ape_percent"], abs=0.006)
+    elsewhere = f"sqlite:///{tmp_path}/elsewhere.sqlite"
+    asked_again = served_command(profile)
+    assert sweepdb(asked_again, elsewhere).code == 0
+    assert shown_errors(elsewhere) == errors
 
 
 def test_the_same_points_are_the_same_version_and_others_the_next(points, tmp_path):
@@ -163,6 +188,39 @@ def test_the_same_points_are_the_same_version_and_others_the_next(points, tmp_pa
     assert sweepdb(again, url).code == 0
     fitted = engine_from_file(tmp_path / "o.yaml").profile
     assert (fitted.name, fitted.token_budget, fitted.client.prompts_per_user) == ("ours", 2048, 4)
+
+
+def test_errors_of_an_end_to_end_time_follow_from_both_latencies_of_a_point(points):
+    records = [one for one in read_measurements(points).records if one.engine == "vllm"][:1]
+    served = ServedPoints(engine="vllm", records=tuple(records), deployments=(deployment_of(records[0]),), excluded=())
+    metrics = {"ttft_ms_mean": 100.0, "tpot_exclusive_ms_mean": 10.0}
+    served = replace(served, records=(replace(records[0], metrics=metrics),))
+    fit = OwnFit(
+        profile=STARTS["vllm"], start=STARTS["vllm"], points=served, figures={}, held_out=np.asarray([[0.1, -0.2]])
+    )
+    found = expected_of(fit)
+    # 100 tokens: measured 100 + 99 x 10 = 1,090 ms, predicted 110 + 99 x 8 = 902 ms; 902 / 1,090 - 1 = -17.25 %
+    by_metric = {name: one["bias_percent"] for name, one in found["metrics"].items()}
+    assert by_metric == {
+        "ttft_ms": 10.0, "tpot_exclusive_ms": -20.0, "tpot_inclusive_ms": -17.25, "output_tokens_per_s": 20.84,
+    }  # fmt: skip
+    assert found["devices"] == ["h100_sxm"]
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        ("{devices: [a], metrics: {ttft_ms: {points: many}}}", "points must be a number, not 'many'"),
+        ("{places: [a]}", "unknown key 'places'"),
+        ("{devices: [a]}", "metrics is missing"),
+        ("{devices: [a], metrics: [1]}", "not an engine profile"),
+    ],
+)
+def test_held_out_errors_that_nobody_can_read_are_refused(tmp_path, expected, said):
+    profile = tmp_path / "ours.yaml"
+    profile.write_text(f"name: ours\nadmission: mixed\nprofile: {{token_budget: 2048}}\nexpected: {expected}\n")
+    with pytest.raises(InputError, match=said):
+        engine_from_file(profile)
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,34 @@ def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_sto
     assert f"{HEAD}TPOT +-{float(median):.0f} %" in text
 
 
+def test_limits_of_pairs_are_read_with_a_confidence_too(measured_store):
+    asked = "query pd-ratio --serving-model vllm --num-devices 8 --reserved-memory-gb 0 --tpot-limits 60 --format json"
+    plain = json.loads(sweepdb(f"{asked} --ttft-limits 400", measured_store).out)
+    sure = json.loads(sweepdb(f"{asked} --ttft-limits 400 --confidence 0.9", measured_store).out)
+    assert plain
+    assert sure
+    assert {row["prefill_holds"] for row in sure} == {"yes"}
+    assert {row["decode_holds"] for row in sure} == {"yes"}
+    assert max(row["system_qps"] for row in sure) <= max(row["system_qps"] for row in plain)
+    # A limit that no measured value keeps so surely leaves no pair.
+    least = min(row["ttft_ms"] for row in plain)
+    assert json.loads(sweepdb(f"{asked} --ttft-limits {least} --confidence 0.95", measured_store).out) == []
+
+
+@pytest.mark.parametrize("confidence", ["0.8", "1.2", "often"])
+def test_a_confidence_on_the_command_line(measured_store, confidence):
+    asked = f"query best --serving-model vllm --tpot-limits 40 --confidence {confidence}"
+    outcome = sweepdb(asked, measured_store)
+    if confidence != "0.8":
+        assert outcome.code == 2
+        return
+    assert "limits: tpot <= 40 ms, each kept by measured values with 80 %, 10 GiB reserved" in outcome.out
+    rows = json.loads(sweepdb(f"{asked} --format json", measured_store).out)
+    assert {row["holds"] for row in rows} <= {"yes", "likely"}
+    full = json.loads(sweepdb(f"{asked} --format json-full", measured_store).out)
+    assert full["question"]["limits"]["confidence"] == 0.8
+
+
 def test_a_notebook_has_it_too(measured_store):
     import queries
 

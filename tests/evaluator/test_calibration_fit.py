@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.calibration.figures import Figures, figures_of
-from evaluator.calibration.fit import accuracy_of, fit_device, fit_kernel, left_out, training_half
+from evaluator.calibration.fit import accuracy_of, chosen, fit_device, fit_kernel, left_out, training_half
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.forms.attention import padded_pairs
 from evaluator.calibration.forms.base import p_norm, root, whole_power
 from evaluator.calibration.kernels import KernelSet, kernel_sets
-from evaluator.calibration.least_squares import fit_log
+from evaluator.calibration.least_squares import Box, Solution, fit_log
 from evaluator.calibration.record import carried_to, from_json, from_mapping, to_json, to_mapping
 from evaluator.calibration.tables import KernelTable
 from evaluator.device import DeviceProfile, Link
@@ -107,11 +107,29 @@ def test_least_squares_finds_a_power_law():
     x = np.linspace(1, 5, 20)
     solution = fit_log(
         lambda point: point[0] + np.exp(point[1]) * np.log(x) - np.log(3 * x**2),
-        np.array([0.0, 0.0]),
-        np.array([-5.0, -5.0]),
-        np.array([5.0, 5.0]),
+        np.zeros(2),
+        Box(low=np.full(2, -5.0), high=np.full(2, 5.0), standard=np.zeros(2)),
     )
     assert np.exp(solution.point) == pytest.approx([3.0, 2.0], rel=1e-4)
+
+
+def test_what_rows_say_nothing_about_is_drawn_to_its_standard_value():
+    # y = 3 x, and a second parameter that changes nothing
+    x = np.linspace(1, 5, 20)
+    box = Box(low=np.full(2, -5.0), high=np.full(2, 5.0), standard=np.array([1.0, -2.0]))
+    solution = fit_log(lambda point: point[0] + np.log(x) - np.log(3 * x), np.array([0.0, 4.0]), box)
+    assert np.exp(solution.point[0]) == pytest.approx(3.0, rel=1e-3)
+    assert solution.point[1] == pytest.approx(-2.0, abs=1e-6)
+
+
+def test_a_later_start_must_win_by_a_margin():
+    form = FORMS["elementwise"]
+    first, tied, better = (
+        ({"start": float(index)}, Solution(point=np.zeros(1), cost=cost))
+        for index, cost in enumerate((1.0, 1.0 - 1e-5, 0.99))
+    )
+    assert chosen([first, tied], form) is first
+    assert chosen([first, tied, better], form) is better
 
 
 def test_padded_pairs_count_whole_blocks():

@@ -89,7 +89,7 @@ engines = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(engine=engines, loop=loops, length=st.sampled_from([1, 30, 64, 190, 1500]))
 def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loop: ClosedLoop, length: int) -> None:
     table = curved(length)
@@ -102,7 +102,7 @@ def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loo
     assert times.output_tokens == pytest.approx(len(player.ended) + gained, abs=0.5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(engine=engines, loop=loops, length=st.sampled_from([30, 190, 1500]))
 def test_no_schedule_adds_or_loses_work(engine: EngineProfile, loop: ClosedLoop, length: int) -> None:
     count, spacing, stretches = loop.prompts or 10 * loop.users, 256, 8
@@ -139,7 +139,7 @@ def cycle_of(table: StepTable, engine: EngineProfile, users: int, outputs: int) 
     return (long - short) / 10
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     users=st.integers(1, 48),
     name=st.sampled_from(sorted(STARTS)),

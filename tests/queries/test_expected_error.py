@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries_stores import read_rows, reference, write_sweep
 
-from evaluator.launch import Client, Launch
+from evaluator.launch import Launch
 from evaluator.scenario import SERVED_ROUTING
+from evaluator.serving.engines import engine_profile, list_engines
 from queries import expected_error as module
 from queries import subjects as subjects_module
 from queries.error_figures import LEVELS, figures_of, percentile
@@ -121,7 +122,7 @@ def rank(row, subject):
     return None if place is None else (place, row.kind == ANY, row.engine == ANY)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     chosen=st.lists(keys, max_size=40, unique_by=lambda key: tuple(sorted(key.items()))),
     subject=st.builds(
@@ -203,14 +204,17 @@ def test_what_more_is_known_of_a_scenario_chooses_its_errors(monkeypatch):
     assert only(known, "ttft_ms").points == 50
 
 
-def test_a_question_says_the_defaults_of_client_and_launch():
-    client, launch = Client(), Launch()
+@pytest.mark.parametrize("engine", list_engines())
+def test_a_question_says_the_usual_client_and_launch_of_its_engine(engine):
+    client, launch = engine_profile(engine).client, Launch()
     unsaid = (client.shortest, client.prompts_per_user, client.poll_steps, launch.seats, launch.wait_steps)
-    assert unsaid == subjects_module._UNSAID
     assert subjects_module._UNSAID_ROUTING[True] == SERVED_ROUTING
-    basis = subjects_module._basis
+
+    def basis(said, *, experts):
+        return subjects_module._basis(said, engine, experts=experts)
+
     assert basis([*unsaid, "balanced"], experts=False) == basis([*unsaid, SERVED_ROUTING], experts=True) == ASKED
-    assert basis([None] * 6, experts=True) == ASKED  # serving models that read none of it
+    assert basis([None] * 6, experts=True) == ASKED  # what the serving model does not read
     for place, stated in enumerate((0.8, 4, 20, 256, 3)):
         said = [*unsaid[:place], stated, *unsaid[place + 1 :]]
         assert basis([*said, "balanced"], experts=False) == module.KNOWN

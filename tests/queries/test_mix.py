@@ -106,7 +106,7 @@ QUESTIONS = st.tuples(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(question=QUESTIONS)
 def test_a_mix_is_what_trying_every_choice_finds(stored, notebook, question):
     weights, budget, phase, quantile = question

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from evaluator.arithmetic import log2
 from evaluator.calibration.figures import Figures
 from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm, root, whole_power
 
@@ -44,7 +45,7 @@ def _prefill(values: Values, x: Inputs, figures: Figures) -> Parts:
     overhead = (
         values["fixed_us"]
         + values["block_us"] * blocks / figures.compute_units
-        + values["depth_us"] * np.log2(1 + longest)
+        + values["depth_us"] * log2(1 + longest)
     )
     return Parts(overhead=overhead * 1e-6, compute=compute, memory=memory)
 
@@ -99,7 +100,7 @@ def _decode(values: Values, x: Inputs, figures: Figures) -> Parts:
     body = root(both, exponent)
     share = compute_power / both
     ramp = values["ramp_us"] * moved / (moved + values["ramp_mb"] * 1e6)
-    overhead = values["fixed_us"] + ramp + values["depth_us"] * np.log2(1 + keys / sequences / 32)
+    overhead = values["fixed_us"] + ramp + values["depth_us"] * log2(1 + keys / sequences / 32)
     return Parts(overhead=overhead * 1e-6, compute=body * share, memory=body * (1 - share))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from evaluator.arithmetic import power
 from evaluator.calibration.figures import Figures
 from evaluator.calibration.forms.base import Form, Inputs, Parameter, Parts, Values
 
@@ -23,9 +24,9 @@ def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
     middle = values["middle_us"] * 1e-6 + values["step_us"] * steps, sent / (link * values["middle_efficiency"])
     high = values["high_us"] * 1e-6 + values["step_us"] * steps, bulk / (link * values["high_efficiency"])
     sharp = values["sharpness"]
-    weights = [np.maximum(latency + moving, 1e-12) ** -sharp for latency, moving in (low, middle, high)]
+    weights = [power(np.maximum(latency + moving, 1e-12), -sharp) for latency, moving in (low, middle, high)]
     total = sum(weights[1:], start=weights[0])
-    body = total ** (-1 / sharp)  # a smooth minimum of the three
+    body = power(total, -1 / sharp)  # a smooth minimum of the three
     latency = sum(
         weight * np.minimum(pair[0] / np.maximum(pair[0] + pair[1], 1e-12), 1.0)
         for weight, pair in zip(weights, (low, middle, high), strict=True)

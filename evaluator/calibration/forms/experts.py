@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from evaluator.arithmetic import log2
 from evaluator.calibration.figures import Figures
 from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm
 from evaluator.calibration.forms.matmul import tile_seconds
@@ -34,7 +35,7 @@ def _grouped(
 
 def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
     ranks = np.maximum(np.asarray(x["expert_ranks"], float), 1.0)
-    imbalance = np.where(np.asarray(x["skewed"]) > 0, 1 + values["imbalance"] * np.log2(ranks), 1.0)
+    imbalance = np.where(np.asarray(x["skewed"]) > 0, 1 + values["imbalance"] * log2(ranks), 1.0)
     limit = np.maximum(np.asarray(x["most_rows"], float), 1.0)
     routed = np.asarray(x["rows"], float)
     rows = np.clip(routed * imbalance, 1.0, limit)

@@ -1,0 +1,180 @@
+"""Which scenarios may stand in one ranking, or in one pair: those that agree on all that makes rows incomparable.
+
+Each group has a title that names what is not as usual. Not here: what a question is about (queries.scope)."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+# What a client and a launch decide; NULL where a phase or device does not read it, so that it then agrees with any.
+SERVICE = ("shortest_length", "prompts_per_user", "poll_steps", "seats", "wait_steps", "routing")
+COLUMNS = (  # of a scenario, in the order of Found
+    "sc.id", "sc.key", "m.name", "COALESCE(w.name, w.label)", "w.key", "pr.linear_quantization",
+    "pr.experts_quantization", "pr.attention_quantization", "pr.mxfp4_group_size", "sj.convention", "sj.phase",
+    "sc.formula_version", "d.family", "sj.serving_model", "sj.model_id", "sj.workload_id", "sj.precision_id",
+    "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", *(f"sj.{name}" for name in SERVICE),
+)  # fmt: skip
+_UNBOUNDED = 0  # seats where as many are served as ask: stored as NULL, yet read
+_USUAL_GROUP_SIZE = 32
+Service = frozenset[tuple[str, object]]  # what a row states of SERVICE
+
+
+class Found(NamedTuple):
+    """A scenario as the store has it."""
+
+    id: int
+    key: str
+    model: str
+    workload: str
+    workload_key: str
+    linear: str
+    experts: str
+    attention: str
+    mxfp4_group_size: int
+    convention: str
+    phase: str
+    formula_version: int
+    family: str
+    serving_model: str
+    model_id: int
+    workload_id: int
+    precision_id: int
+    compile: bool
+    serving_cost_ms: float
+    mtp_tokens: int
+    shortest_length: float | None
+    prompts_per_user: int | None
+    poll_steps: int | None
+    seats: int | None
+    wait_steps: int | None
+    routing: str | None
+
+    @property
+    def service(self) -> Service:
+        """What the row states of client, launch and routing."""
+        stated = {name: getattr(self, name) for name in SERVICE}
+        if self.prompts_per_user is not None and self.seats is None:  # a closed loop reads seats, bounded or not
+            stated["seats"] = _UNBOUNDED
+        return frozenset((name, value) for name, value in stated.items() if value is not None)
+
+
+class Group(NamedTuple):
+    """A group of scenarios: what all agree on, what is stated of their service, and one of them to take names from."""
+
+    base: tuple[object, ...]
+    service: Service
+    example: Found
+
+
+def base_of(row: Found, *, over_workloads: bool = False, blended: bool = False) -> tuple[object, ...]:
+    """What rows of one group have in common beside their service. A blend joins workloads whatever they draft."""
+    workload = row.mtp_tokens if over_workloads and not blended else None if over_workloads else row.workload_id
+    return (
+        row.model_id, workload, row.precision_id, row.convention, row.serving_model, bool(row.compile),
+        float(row.serving_cost_ms), row.formula_version,
+    )  # fmt: skip
+
+
+class Grouping:
+    """The groups of rows, in their order. A row that states less than others belongs to every group it agrees with."""
+
+    def __init__(
+        self,
+        rows: Sequence[Found],
+        phases: Collection[str],
+        *,
+        over_workloads: bool = False,
+        blended: bool = False,
+    ) -> None:
+        self._options = {"over_workloads": over_workloads, "blended": blended}
+        stated: dict[tuple[object, ...], dict[Service, Found]] = defaultdict(dict)
+        for row in sorted(rows, key=lambda row: row.phase not in phases):  # phases that are looked at come first
+            of_base = stated[base_of(row, **self._options)]
+            if row.phase in phases or not of_base:
+                of_base.setdefault(row.service, row)
+        self.groups: list[Group] = []
+        self._numbers: dict[tuple[tuple[object, ...], Service], tuple[int, ...]] = {}
+        self._by_base: dict[tuple[object, ...], list[int]] = defaultdict(list)
+        for row in rows:  # in the order of the rows, not of the phases
+            base = base_of(row, **self._options)
+            if base not in self._by_base:
+                for service in joined(stated[base]):
+                    self._by_base[base].append(len(self.groups))
+                    self.groups.append(Group(base=base, service=service, example=stated[base].get(service, row)))
+
+    def numbers_of(self, row: Found) -> tuple[int, ...]:
+        """The groups a row belongs to: mostly one."""
+        base, service = base_of(row, **self._options), row.service
+        if (base, service) not in self._numbers:
+            mine = tuple(n for n in self._by_base[base] if _agree(self.groups[n].service, service))
+            self._numbers[base, service] = mine
+        return self._numbers[base, service]
+
+    def titles(self, workload: str | None = None) -> tuple[str, ...]:
+        """A line for each group; `workload` stands for the workloads where they divide no groups."""
+        if not self.groups:
+            return ()
+        newest = max(group.example.formula_version for group in self.groups)
+        varied = {name for name in SERVICE if len({dict(group.service).get(name) for group in self.groups}) > 1}
+        lines = [_title(group, workload or group.example.workload, varied, newest) for group in self.groups]
+        twice = {line for line, count in Counter(lines).items() if count > 1}
+        return tuple(
+            f"{line} · workload {group.example.workload_key[:8]}" if line in twice else line
+            for line, group in zip(lines, self.groups, strict=True)
+        )
+
+
+def joined(stated: Iterable[Service]) -> list[Service]:
+    """The largest services that can be put together from stated ones that agree, in the order they were stated.
+
+    {lengths 1} and {lengths 1, seats 8} and {lengths 1, seats 9}: the last two, and the first belongs to both."""
+    unions: list[Service] = []
+    for one in dict.fromkeys(stated):
+        unions = list(dict.fromkeys([*unions, *(known | one for known in unions if _agree(known, one)), one]))
+    return [one for one in unions if not any(one < other for other in unions)]
+
+
+def _agree(known: Service, one: Service) -> bool:
+    """Whether nothing that both state differs."""
+    held = dict(known)
+    return all(held.get(name, value) == value for name, value in one)
+
+
+def _title(group: Group, workload: str, varied: Collection[str], newest: int) -> str:
+    row = group.example
+    experts = f", experts {row.experts}" if row.experts != row.linear else ""
+    attention = f", KV {row.attention}" if row.attention != "DISABLED" else ""
+    mxfp4 = "MXFP4" in f"{row.linear} {row.experts}" and row.mxfp4_group_size != _USUAL_GROUP_SIZE
+    parts = [
+        row.model,
+        workload,
+        f"{row.linear}{experts}{attention}" + (f", groups of {row.mxfp4_group_size}" if mxfp4 else ""),
+        row.convention,
+        "" if row.serving_model == "waves" else row.serving_model,
+        "" if row.compile else "eager",
+        f"serving cost {row.serving_cost_ms:g} ms" if row.serving_cost_ms else "",
+        f"{row.mtp_tokens} drafts" if row.mtp_tokens and f"mtp {row.mtp_tokens}" not in workload else "",
+        *_service_parts(dict(group.service), varied),
+        "" if row.formula_version == newest else f"formula version {row.formula_version}",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _service_parts(service: Mapping[str, object], varied: Collection[str]) -> Iterable[str]:
+    """What is not as usual, and what differs between the groups of one answer."""
+    shortest, routing = service.get("shortest_length"), service.get("routing")
+    if shortest is not None and (shortest != 1 or "shortest_length" in varied):
+        yield f"lengths {shortest:g}-1" if shortest != 1 else "lengths alike"
+    if routing is not None and "routing" in varied:
+        yield f"experts {str(routing).replace('_', ' ')}"
+    for name, text in (
+        ("prompts_per_user", "{} requests a user"),
+        ("poll_steps", "polled every {} steps"),
+        ("seats", "{} seats"),
+        ("wait_steps", "prompts wait {} steps"),
+    ):
+        value = service.get(name)
+        if value is not None and name in varied:
+            yield "seats for all" if name == "seats" and value == _UNBOUNDED else text.format(value)

@@ -1,0 +1,91 @@
+"""Names that a user writes into what the store knows: models, devices, workloads, sweeps and formats.
+
+An unknown name is an error that lists the nearest. Not here: filters made of them (queries.scope)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from store.errors import InputError
+from store.readers import ReadTransaction
+
+
+def find_sweep(transaction: ReadTransaction, reference: str) -> int:
+    """The integer id of a sweep by its reference, the beginning of one, or its label."""
+    rows = list(
+        transaction.rows(
+            "SELECT id, key, label FROM sweep WHERE key LIKE ? OR label = ? ORDER BY id DESC",
+            (reference.replace("%", "") + "%", reference),
+        )
+    )
+    exact = [row for row in rows if row[1] == reference] or rows
+    if not exact:
+        raise InputError(f"no sweep {reference!r} in this store", hint="sweepdb sweeps lists them")
+    if len({row[0] for row in exact}) > 1 and not any(row[2] == reference for row in exact):
+        raise InputError(f"{reference!r} stands for {len(exact)} sweeps: {', '.join(str(row[1]) for row in exact[:4])}")
+    return int(str(exact[0][0]))
+
+
+def find_model(transaction: ReadTransaction, name: str) -> int:
+    """The integer id of a model by any name it was asked by, in any case, its owner left out or not."""
+    rows = [(str(row[0]), int(str(row[1]))) for row in transaction.rows("SELECT alias, model_id FROM model_alias")]
+    rows += [(str(row[0]), int(str(row[1]))) for row in transaction.rows("SELECT name, id FROM model")]
+    exact = {alias.lower(): model_id for alias, model_id in rows}
+    short = {alias.lower().rsplit("/", 1)[-1]: model_id for alias, model_id in rows}
+    found = exact.get(name.lower(), short.get(name.lower()))
+    if found is None:
+        raise unknown("model", name, [alias for alias, _ in rows])
+    return found
+
+
+def device_name(transaction: ReadTransaction, name: str) -> str:
+    """A stored device by its name in any case, or by an unmistakable beginning of it (`H200` for `h200_sxm`)."""
+    known = [str(row[0]) for row in transaction.rows("SELECT DISTINCT name FROM device ORDER BY name")]
+    folded = name.lower().replace("-", "_").replace(" ", "_")
+    exact = [item for item in known if item.lower() == folded]
+    begins = [item for item in known if item.lower().startswith(folded)]
+    if exact or len(begins) == 1:
+        return (exact or begins)[0]
+    raise unknown("device", name, known)
+
+
+def workload_ids(transaction: ReadTransaction, name: str) -> list[int]:
+    """The workloads that a name, a label or the beginning of a key stands for; an unknown one names the nearest."""
+    statement = (
+        "SELECT w.id FROM workload w LEFT JOIN workload_name n ON n.workload_id = w.id"
+        " WHERE n.name = ? OR w.name = ? OR w.label = ? OR w.key LIKE ?"
+    )
+    like = name.replace("%", "") + "%" if len(name) >= 8 else name
+    found = sorted({int(str(row[0])) for row in transaction.rows(statement, (name, name, name, like))})
+    if not found:
+        known = [str(value) for row in transaction.rows("SELECT name, label FROM workload") for value in row if value]
+        raise unknown("workload", name, known)
+    return found
+
+
+def find_value(transaction: ReadTransaction, what: str, value: str, source: tuple[str, str]) -> str:
+    """A stored value of a column, (table, column), in any case; DISABLED stands for BF16 where that is what is kept."""
+    table, column = source
+    statement = f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL"  # noqa: S608  our names
+    known = [str(row[0]) for row in transaction.rows(statement)]
+    folded = {item.lower(): item for item in known}
+    canonical = "BF16" if value.upper() == "DISABLED" else value
+    found = folded.get(canonical.lower()) or folded.get(value.lower())
+    if found is None:
+        raise unknown(what, value, known)
+    return found
+
+
+def unknown(what: str, value: str, known: Sequence[str]) -> InputError:
+    """An error that names the nearest of what is stored."""
+    folded = {item.lower(): item for item in known}
+    nearest = difflib.get_close_matches(value.lower(), folded, n=3, cutoff=0.3)
+    if nearest:
+        return InputError(
+            f"no {what} {value!r} in this store", hint=f"nearest: {', '.join(folded[n] for n in nearest)}"
+        )
+    listed = ", ".join(sorted(set(known))[:8])
+    return InputError(
+        f"no {what} {value!r} in this store", hint=f"stored: {listed}" if listed else "the store is empty"
+    )

@@ -1,0 +1,153 @@
+"""What a question without filters is about: the newest request; and what of the store it then leaves out.
+
+Comparisons with measurements and imports never become it, unless a store holds nothing but imports."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+
+from queries.groups import COLUMNS, SERVICE, Found, Grouping, base_of
+from queries.voided import read_hidden
+from store.errors import InputError
+from store.readers import ReadTransaction
+from store.wide import SCENARIO_TABLES
+
+PHASES = ("prefill", "decode", "aggregated")
+_VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
+_NEWEST = (
+    "SELECT s.id, s.kind FROM sweep s"  # noqa: S608  our text
+    f" WHERE s.id NOT IN ({_VOIDED_SWEEPS})"
+    " AND EXISTS (SELECT 1 FROM sweep_interval i WHERE i.sweep_id = s.id AND i.first_batch_size > 0)"
+    " ORDER BY CASE s.kind WHEN 'request' THEN 0 WHEN 'import' THEN 1 ELSE 2 END, s.id DESC LIMIT 1"
+)
+_ASKED_BY = (
+    "EXISTS (SELECT 1 FROM sweep_interval i JOIN sweep s ON s.id = i.sweep_id WHERE i.scenario_id = sc.id"
+    f" AND s.kind = ? AND s.id NOT IN ({_VOIDED_SWEEPS}))"
+)
+_SAME = ("sj.model_id", "sj.precision_id", "sj.convention", "sj.serving_model", "sj.compile", "sj.serving_cost_ms")
+_APART = ("sj.device_name", "sj.workload_id", "sj.phase", *_SAME, *(f"sj.{name}" for name in SERVICE))
+_FILTERS_SHOWN = 3
+Filter = tuple[str, Callable[[Found, str], str]]  # option, and its value for a scenario on a device
+_FILTERS: tuple[Filter, ...] = (
+    ("--model", lambda row, _: row.model),
+    ("--workload", lambda row, _: row.workload),
+    ("--device", lambda _, device: device),
+    ("--quantize-linear-action", lambda row, _: row.linear),
+    ("--serving-model", lambda row, _: row.serving_model),
+    ("--convention", lambda row, _: row.convention),
+    ("", lambda row, _: "--compile" if row.compile else "--eager"),
+    ("--serving-cost", lambda row, _: f"{row.serving_cost_ms:g}"),
+    ("--num-mtp-tokens", lambda row, _: str(row.mtp_tokens)),
+)
+
+
+def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
+    """The integer id and kind of the sweep that a question without filters is about."""
+    for sweep_id, kind in transaction.rows(_NEWEST):
+        if kind == "validation":
+            raise InputError(
+                "this store holds no request, only comparisons with measurements",
+                hint="--all asks about what they evaluated; sweepdb evaluate adds a request",
+            )
+        return int(str(sweep_id)), str(kind)
+    raise InputError(
+        "this store holds no probes yet",
+        hint="fill it with: sweepdb evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8"
+        " --input-length 3500 --output-length 1500",
+    )
+
+
+def check_filled(transaction: ReadTransaction) -> None:
+    """Raise where a store holds no probes at all, which another message than an empty answer should say."""
+    if not list(transaction.rows(_NEWEST)):
+        newest_request(transaction)
+
+
+def like_newest(
+    transaction: ReadTransaction, *, over_workloads: bool
+) -> tuple[list[tuple[str, tuple[object, ...]]], frozenset[int]]:
+    """Conditions that keep what is like the newest request, on every device and plan; and the scenarios it asked for.
+
+    What only comparisons or imports asked for stays out."""
+    sweep_id, kind = newest_request(transaction)
+    same = ", ".join((*_SAME, *(() if over_workloads else ("sj.workload_id",))))
+    alike = (
+        f"({same}) IN (SELECT {same} FROM sweep_interval i JOIN scenario s2 ON s2.id = i.scenario_id"  # noqa: S608
+        " JOIN subject sj ON sj.id = s2.subject_id WHERE i.sweep_id = ? AND s2.status = 'ok')"
+    )
+    asked = transaction.rows("SELECT scenario_id FROM sweep_interval WHERE sweep_id = ?", (sweep_id,))
+    return [(alike, (sweep_id,)), (_ASKED_BY, (kind,))], frozenset(int(str(row[0])) for row in asked)
+
+
+def left_out(transaction: ReadTransaction, looked_at: Iterable[int]) -> str | None:
+    """One line about the subjects of the store that an answer about some scenarios is not about; None where all are."""
+    mine, others = _apart(transaction, frozenset(looked_at))
+    if not others:
+        return None
+    count = len(Grouping([row for row, _ in others], PHASES).groups)
+    filters = list(_filters(mine, others))
+    said = f"{count} other subject{'' if count == 1 else 's'} in this store: --all"
+    return f"{said}, or {', '.join(filters)}" if filters else said
+
+
+Placed = tuple[Found, str]  # a scenario, and the device it is on
+
+
+def _apart(transaction: ReadTransaction, looked_at: frozenset[int]) -> tuple[list[Placed], list[Placed]]:
+    """A scenario of each subject and device that is looked at, and of each that is not; plans do not matter."""
+    hidden = ", ".join(map(str, read_hidden(transaction).whole_scenarios))
+    apart = ", ".join(_APART)
+    every = (
+        f"SELECT sc.id, {apart} FROM scenario sc JOIN subject sj ON sj.id = sc.subject_id WHERE sc.status = 'ok'"  # noqa: S608
+        " AND EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
+        + (f" AND sc.id NOT IN ({hidden})" if hidden else "")
+    )
+    first: dict[tuple[object, ...], int] = {}
+    seen: set[tuple[object, ...]] = set()
+    for number, *place in transaction.rows(every):
+        first.setdefault(tuple(place), int(str(number)))
+        if int(str(number)) in looked_at:
+            seen.add(tuple(place))
+    numbers = {number: place in seen for place, number in first.items()}
+    told = _found(transaction, list(numbers))
+    mine = [placed for placed in told if numbers[placed[0].id]]
+    bases = {(base_of(row), device) for row, device in mine}
+    services = {row.service for row, _ in mine}
+    others = [
+        (row, device)
+        for row, device in told
+        if not numbers[row.id] and not ((base_of(row), device) in bases and row.service in services)
+    ]
+    return mine, others
+
+
+def _found(transaction: ReadTransaction, numbers: Sequence[int]) -> list[Placed]:
+    listed = ", ".join(map(str, numbers)) or "NULL"
+    statement = (
+        f"SELECT {', '.join(COLUMNS)}, sj.device_name FROM {SCENARIO_TABLES} WHERE sc.id IN ({listed}) ORDER BY sc.id"  # noqa: S608
+    )
+    rows = (tuple(row) for row in transaction.rows(statement))
+    # Of another formula version it is the same subject: older versions are named beside the newest.
+    return [(Found(*row[:-1])._replace(formula_version=0), str(row[-1])) for row in rows]  # type: ignore[arg-type]
+
+
+def _filters(mine: Sequence[Placed], others: Sequence[Placed]) -> Iterable[str]:
+    """Few filters that each select some of the others alone, the one that selects most first."""
+    rest = list(others)
+    used: set[str] = set()
+    for _ in range(_FILTERS_SHOWN):
+        best: tuple[int, str, list[Placed]] | None = None
+        for option, value_of in _FILTERS:
+            if option in used:
+                continue
+            here = {value_of(*placed) for placed in mine}
+            for value in dict.fromkeys(value_of(*placed) for placed in rest):
+                selected = [placed for placed in rest if value_of(*placed) == value]
+                if value not in here and (best is None or len(selected) > best[0]):
+                    best = (len(selected), f"{option} {shlex.quote(value)}".strip(), selected)
+        if best is None:
+            return
+        used.add(best[1].partition(" ")[0] if " " in best[1] else "")
+        rest = [placed for placed in rest if placed not in best[2]]
+        yield best[1]
