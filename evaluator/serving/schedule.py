@@ -19,7 +19,8 @@ from evaluator.serving.request_kinds import RequestKind, Requests, requests_of
 from evaluator.sums import FloatArray
 
 Integers = NDArray[np.int64]
-# Requests played at least: a few users of many lengths ask too few to show them all, so they are played repeatedly.
+# Requests played at least where lengths vary: those of a few users are too few to show them all, and their TTFT would
+# jump by a tenth from one number of users to the next.
 LEAST_PLAYED = 640
 
 
@@ -42,13 +43,14 @@ class Rules:
 
     @property
     def alike(self) -> bool:
-        """Whether all requests generate as much."""
-        return self.shortest >= 1.0 and len({kind.output_length for kind in self.kinds}) == 1
+        """Whether all requests ask for as much: TPOT is then one number, but for how much shorter each one is."""
+        return len({kind.output_length for kind in self.kinds}) == 1
 
     @property
     def repeats(self) -> int:
-        """How often the loop is played, each time with the requests that follow."""
-        return 1 if len(self.kinds) == 1 else -(-LEAST_PLAYED // self.requests)
+        """How often the loop is played, each time with the requests that follow: once where all of them are equal."""
+        equal = len(self.kinds) == 1 and self.shortest >= 1.0
+        return 1 if equal else -(-LEAST_PLAYED // self.requests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +58,7 @@ class Schedule:
     """How often each price of a table and of an engine counts in [mean TTFT, mean TPOT, makespan, mean decode].
 
     Rows are those four: TPOT is the mean over requests that have one, the last row the mean over all decodes of all
-    requests; it is left out where outputs are alike and both are one number. Host times count by step, step with
+    requests; it is left out where all requests ask for as much. Host times count by step, step with
     prompts, decoding sequence and prompt; kernels by the node of their table: linear ones of steps with prompts apart
     for prefill and decode tokens."""
 
