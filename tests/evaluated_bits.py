@@ -15,7 +15,7 @@ from evaluator.formats import linear_format
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
-from evaluator.serving.phases import Scenario
+from evaluator.scenario import Scenario
 from evaluator.workload import LengthBin, Workload
 
 SIZES = np.asarray([1, 3, 17, 64, 300])
@@ -46,6 +46,7 @@ CASES = {
     "waves, windows, distribution": ((GPT_OSS_20B, Plan(tp=2, ep=2)), MIXED, "TEST_DEVICE", "waves"),
     "batches whole, distribution": (DENSE, MIXED, "TEST_DEVICE", "seed002"),
     "engine, theoretical": (DENSE, FIXED, "TEST_DEVICE", "vllm"),
+    "engine, distribution": (DENSE, MIXED, "TEST_DEVICE", "trtllm"),
     "engine, calibrated": (DENSE, FIXED, "h100_sxm", "sglang"),
     "calibrated, fixed": (DENSE, FIXED, "h100_sxm", "waves"),
     "calibrated, chunks": (DENSE, CHUNKED, "b200_sxm", "waves"),
@@ -59,8 +60,7 @@ def bits() -> dict[str, dict[str, list[str]]]:
     """Every column of every case and phase."""
     found = {}
     for name, ((model, plan), workload, device, serving) in CASES.items():
-        phases = ("aggregated",) if serving in {"vllm", "sglang"} else ("prefill", "decode", "aggregated")
-        for phase in phases:
+        for phase in ("prefill", "decode", "aggregated"):
             columns = _block(model, plan, workload, device, serving, phase).columns()
             found[f"{name}, {phase}"] = {
                 column: [float(value).hex() for value in values] for column, values in columns.items()
