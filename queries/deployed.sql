@@ -83,6 +83,7 @@ engine_prefill_front AS MATERIALIZED (
         SELECT 1
         FROM engine_prefill_side AS o
         WHERE o.question_group = p.question_group AND o.size = p.size AND o.first_share = p.first_share
+            AND coalesce(o.ttft_ratio, 1e300) <= coalesce(p.ttft_ratio, 1e300)
             AND o.service_ms <= p.service_ms AND o.lone_ms <= p.lone_ms AND o.servers_each >= p.servers_each
             AND (
                 o.service_ms < p.service_ms OR o.lone_ms < p.lone_ms OR o.servers_each > p.servers_each
@@ -103,7 +104,8 @@ engine_decode_side AS MATERIALIZED (
 engine_rows AS (
     SELECT
         p.question_group, prefill_number, decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps,
-        p.service_ms, p.lone_ms, p.servers_each, p.first_share, d.answer_ms, d.slot_wait_ms
+        p.service_ms, p.lone_ms, p.servers_each, p.first_share, p.ttft_ratio, d.answer_ms, d.slot_wait_ms,
+        d.answer_ratio
     FROM engine_prefill_front AS p
     JOIN engine_decode_side AS d ON p.question_group = d.question_group
 ),
@@ -121,7 +123,8 @@ engine_enough AS (
     )
     WHERE pair_holds(
         decode_instances * qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms,
-        prefill_instances * servers_each, first_share, ttft_limit_ms, e2e_limit_ms
+        prefill_instances * servers_each, first_share,
+        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
     )
 ),
 enough AS (
@@ -190,7 +193,8 @@ engine_sample AS (
     )
     WHERE pair_holds(
         decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_limit_ms, e2e_limit_ms
+        first_share,
+        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
     )
 ),
 engine_floor AS MATERIALIZED (
@@ -212,7 +216,8 @@ engine_bounded AS (
     WHERE fewest_prefills <= most_prefills
         AND pair_holds(
             decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, most_prefills * servers_each,
-            first_share, ttft_limit_ms, e2e_limit_ms
+            first_share,
+        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
         )
 ),
 engine_tried AS (
@@ -223,7 +228,8 @@ engine_held AS MATERIALIZED (
     FROM engine_tried
     WHERE pair_holds(
         decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share, ttft_limit_ms, e2e_limit_ms
+        first_share,
+        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
     )
 ),
 engine_most AS (

@@ -117,13 +117,19 @@ class Grouping:
         if not self.groups:
             return ()
         newest = max(group.example.formula_version for group in self.groups)
-        varied = {name for name in SERVICE if len({dict(group.service).get(name) for group in self.groups}) > 1}
-        lines = [_title(group, workload or group.example.workload, varied, newest) for group in self.groups]
+        lines = [
+            _title(group, workload or group.example.workload, self._varied(group), newest) for group in self.groups
+        ]
         twice = {line for line, count in Counter(lines).items() if count > 1}
         return tuple(
             f"{line} · workload {group.example.workload_key[:8]}" if line in twice else line
             for line, group in zip(lines, self.groups, strict=True)
         )
+
+    def _varied(self, group: Group) -> set[str]:
+        """What of the service tells a group from those that are else alike."""
+        services = [dict(self.groups[number].service) for number in self._by_base[group.base]]
+        return {name for name in SERVICE if len({service.get(name) for service in services}) > 1}
 
 
 def joined(stated: Iterable[Service]) -> list[Service]:

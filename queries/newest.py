@@ -22,7 +22,7 @@ _NEWEST = (
     " ORDER BY CASE s.kind WHEN 'request' THEN 0 WHEN 'import' THEN 1 ELSE 2 END, s.id DESC LIMIT 1"
 )
 _ASKED_BY = (
-    "EXISTS (SELECT 1 FROM sweep_interval i JOIN sweep s ON s.id = i.sweep_id WHERE i.scenario_id = sc.id"
+    "EXISTS (SELECT 1 FROM sweep_interval i JOIN sweep s ON s.id = i.sweep_id WHERE i.scenario_id = sc.id"  # noqa: S608
     f" AND s.kind = ? AND s.id NOT IN ({_VOIDED_SWEEPS}))"
 )
 _SAME = ("sj.model_id", "sj.precision_id", "sj.convention", "sj.serving_model", "sj.compile", "sj.serving_cost_ms")
@@ -135,12 +135,9 @@ def _found(transaction: ReadTransaction, numbers: Sequence[int]) -> list[Placed]
 def _filters(mine: Sequence[Placed], others: Sequence[Placed]) -> Iterable[str]:
     """Few filters that each select some of the others alone, the one that selects most first."""
     rest = list(others)
-    used: set[str] = set()
     for _ in range(_FILTERS_SHOWN):
         best: tuple[int, str, list[Placed]] | None = None
         for option, value_of in _FILTERS:
-            if option in used:
-                continue
             here = {value_of(*placed) for placed in mine}
             for value in dict.fromkeys(value_of(*placed) for placed in rest):
                 selected = [placed for placed in rest if value_of(*placed) == value]
@@ -148,6 +145,5 @@ def _filters(mine: Sequence[Placed], others: Sequence[Placed]) -> Iterable[str]:
                     best = (len(selected), f"{option} {shlex.quote(value)}".strip(), selected)
         if best is None:
             return
-        used.add(best[1].partition(" ")[0] if " " in best[1] else "")
         rest = [placed for placed in rest if placed not in best[2]]
         yield best[1]

@@ -97,10 +97,13 @@ _INSTEAD = {
 }
 _ALLOCATE = ("capacity", "compare", "mix")  # instances of several kinds within a budget, like pairs
 _EVERY_PAIR = 2**40
+_PAIRING = ("pd-ratio", "pd-counts", "compare", "capacity", "devices", "cost")  # ask pairs of an engine for their times
 
 
-def phases_of(question: Question, stored: Collection[str]) -> tuple[str, ...]:
-    """The phases a report looks at; an error when they are not stored, or a limit has no metric in any of them."""
+def phases_of(question: Question, stored: Collection[str], *, served: bool = False) -> tuple[str, ...]:
+    """The phases a report looks at; an error when they are not stored, or a limit has no metric in any of them.
+
+    `served` says that an engine is among the serving models: its pairs have an end-to-end time."""
     shape = SHAPES[question.report]
     if shape.scope not in {"question", "workloads", "blend"} or question.report == "device-profiles":
         return tuple(sorted(stored))
@@ -118,7 +121,7 @@ def phases_of(question: Question, stored: Collection[str]) -> tuple[str, ...]:
             hint=f"add them with: sweepdb evaluate ... --mode {missing}",
         )
     looked_at = tuple(dict.fromkeys(phase for phases in met for phase in phases))
-    _check_limits(question, looked_at)
+    _check_limits(question, looked_at, served=served)
     return looked_at
 
 
@@ -138,14 +141,17 @@ def mode_of(question: Question, stored: Collection[str]) -> str:
     return next((phase for phase in ("aggregated", "decode", "prefill") if phase in stored), "aggregated")
 
 
-def _check_limits(question: Question, phases: tuple[str, ...]) -> None:
+def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) -> None:
+    timed = served and question.report in _PAIRING and set(_PAIR) <= set(phases)
     for name, option, having in _LIMIT_PHASES:
+        if name == "e2e_ms" and timed:
+            continue
         if getattr(question.limits, name) is not None and not set(having) & set(phases):
             raise InputError(
                 f"{' and '.join(phases)} rows have no such metric: drop {option}",
                 hint=f"it limits {' and '.join(having)} rows",
             )
-    if question.limits.e2e_ms is not None and "decode" in phases:
+    if question.limits.e2e_ms is not None and "decode" in phases and not timed:
         raise InputError(
             "--e2e-limits holds for aggregated rows only; this report pairs separate phases too",
             hint="limit --ttft-limits and --tpot-limits instead",
@@ -187,11 +193,11 @@ def check_used(question: Question, named: Collection[str]) -> None:
         )
 
 
-def objective_of(question: Question, phases: Collection[str]) -> str:
+def objective_of(question: Question, phases: Collection[str], *, served: bool = False) -> str:
     """What candidates are compared by."""
     asked = question.rank_by
     if SHAPES[question.report].pairs or question.options.mode == "pd":
-        return _pair_objective(question)
+        return _pair_objective(question, served=served)
     if asked is None:
         return "rate"
     if asked not in OBJECTIVES:
@@ -201,14 +207,16 @@ def objective_of(question: Question, phases: Collection[str]) -> str:
     return OBJECTIVES[asked]
 
 
-def _pair_objective(question: Question) -> str:
+def _pair_objective(question: Question, *, served: bool) -> str:
+    """Pairs of an engine have counts without a budget, too: as many as give the most requests/s per device."""
     asked, pairs = question.rank_by, question.pairs
     if asked is not None and asked not in PAIR_OBJECTIVES:
         raise InputError(f"--rank-by {asked} is not one of {', '.join(PAIR_OBJECTIVES)}")
-    if asked in {"system-qps", "qps-per-device"} and pairs.num_devices is None:
+    if pairs.num_devices is None and (asked == "system-qps" or (asked == "qps-per-device" and not served)):
         raise InputError(f"--rank-by {asked} needs --num-devices")
-    chosen = asked or ("balanced-qps" if pairs.num_devices is None else "system-qps")
-    if pairs.all_pairs and not _never_falls(question, chosen):
+    without_budget = "qps-per-device" if served else "balanced-qps"
+    chosen = asked or (without_budget if pairs.num_devices is None else "system-qps")
+    if pairs.all_pairs and not served and not _never_falls(question, chosen):
         raise InputError(
             f"--all-pairs cannot be ranked by {chosen} here: it may fall when a side improves",
             hint="rank by balanced-qps or qps-per-device-bound, or allocate within a budget",
@@ -223,10 +231,12 @@ def _never_falls(question: Question, objective: str) -> bool:
     return objective in {"balanced-qps", "qps-per-device-bound"}
 
 
-def parameters_of(question: Question, asked: Report, phases: Collection[str]) -> dict[str, object]:
+def parameters_of(
+    question: Question, asked: Report, phases: Collection[str], *, served: bool = False
+) -> dict[str, object]:
     """The values of exactly the parameters a report names."""
     limits, rules, pairs, options = question.limits, question.definitions, question.pairs, question.options
-    objective = objective_of(question, phases)
+    objective = objective_of(question, phases, served=served)
     pruned = _never_falls(question, objective.replace("_", "-"))
     values: dict[str, object] = {
         "reserved_gib": limits.reserved_gib,
@@ -255,6 +265,7 @@ def parameters_of(question: Question, asked: Report, phases: Collection[str]) ->
         "prefill_degradation": pairs.prefill_degradation,
         "decode_degradation": pairs.decode_degradation,
         "wanted_phase": next(iter(phases), None),
+        "split": options.mode == "pd",
         "vary": options.vary[0] if options.vary else None,
         "vary_second": options.vary[1] if len(options.vary) > 1 else None,
         "steps": options.steps,

@@ -266,6 +266,7 @@ class Answer:
     nearest_columns: tuple[str, ...] = ()
     nearest: tuple[tuple[object, ...], ...] = ()
     notes: tuple[str, ...] = ()
+    verdict: tuple[str, ...] = ()  # compare: which deployment wins, a sentence a group
     expected_error: tuple[ExpectedError, ...] = ()  # empty where a report judges no predicted number
     left_out: str | None = None  # what else the store holds, where no filter was given
 

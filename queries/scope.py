@@ -142,7 +142,9 @@ def resolve_whole_store(
     if not found.rows:
         check_filled(transaction)
         raise _nothing(scope, most_devices)
-    return _resolved(found, Grouped(), None)
+    resolved = _resolved(found, Grouped(), None)
+    once = {(row.scenario_id, row.first_batch_size): row for row in resolved.rows}  # nothing is ranked here
+    return replace(resolved, rows=tuple(once.values()))
 
 
 def resolve_two_sweeps(
@@ -158,7 +160,9 @@ def resolve_two_sweeps(
             hint="diff compares sweeps of the same model, device, plan, precision, workload, phase and convention",
         )
     return ResolvedScope(
-        rows=tuple(replace(row, question_group=group) for group, side in enumerate(sides) for row in side.rows),
+        rows=tuple(
+            dict.fromkeys(replace(row, question_group=group) for group, side in enumerate(sides) for row in side.rows)
+        ),
         groups=(f"first: {first}", f"second: {second}"),
         phases=sides[0].phases | sides[1].phases,
         formula_versions=tuple(sorted({*sides[0].formula_versions, *sides[1].formula_versions})),
@@ -372,8 +376,14 @@ def _asked_groups(rows: Sequence[Found], grouping: Grouping, asked: Collection[i
     if asked is None:
         return None
     numbers = [grouping.numbers_of(row) for row in rows if row.id in asked]
-    alone = {mine[0] for mine in numbers if len(mine) == 1}
-    return alone or {number for mine in numbers for number in mine} or None
+    kept = {mine[0] for mine in numbers if len(mine) == 1} or {number for mine in numbers for number in mine}
+    bases = {grouping.groups[number].base for number in kept}
+    older = {base[:-1] for base in bases}  # the same by other formula versions, where they are looked at
+    return {
+        number
+        for number, group in enumerate(grouping.groups)
+        if number in kept or (group.base not in bases and group.base[:-1] in older)
+    } or None
 
 
 def _nothing(scope: Scope, most_devices: int | None) -> InputError:

@@ -60,7 +60,7 @@ WHERE memory_free_bytes >= 0
     AND (e2e_limit_ms IS NULL OR wanted_phase <> 'aggregated' OR e2e_bound_ms <= e2e_limit_ms)
     AND (min_user_rate IS NULL OR wanted_phase = 'prefill' OR user_rate_bound >= min_user_rate);
 
--- The best batch size of each scenario: highest objective, then lower latency, then smaller batch. Only ties are sorted.
+-- The best batch size of each scenario in each of its groups: highest objective, then lower latency, then smaller batch. Only ties are sorted.
 CREATE OR REPLACE TEMP MACRO picked(
     wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
     ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, wanted_objective
@@ -85,12 +85,17 @@ WITH candidates AS (
     )
 ),
 peaks AS (
-    SELECT scenario_id, max(objective) AS objective FROM candidates GROUP BY scenario_id
+    SELECT question_group, scenario_id, max(objective) AS objective FROM candidates GROUP BY question_group, scenario_id
 )
 SELECT candidates.*
 FROM candidates
-JOIN peaks ON candidates.scenario_id = peaks.scenario_id AND candidates.objective = peaks.objective
-QUALIFY row_number() OVER (PARTITION BY candidates.scenario_id ORDER BY candidates.latency_ms, candidates.batch_size) = 1;
+JOIN peaks
+    ON candidates.question_group = peaks.question_group AND candidates.scenario_id = peaks.scenario_id
+    AND candidates.objective = peaks.objective
+QUALIFY row_number() OVER (
+    PARTITION BY candidates.question_group, candidates.scenario_id
+    ORDER BY candidates.latency_ms, candidates.batch_size
+) = 1;
 
 -- One side of a deployment: each plan at its best batch size by requests/s, or every admitted row.
 CREATE OR REPLACE TEMP MACRO side(

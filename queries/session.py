@@ -14,6 +14,7 @@ from queries.connect import StoreConnection
 from queries.judging import read_with_confidence, unknown_note, with_expected_errors
 from queries.library import Report, report, shared_sql
 from queries.names import device_name
+from queries.pairs import by_engine, pair_counts, pairs_by_device, verdicts
 from queries.parameters import SHAPES, check_used, instance_budget, parameters_of, phases_of, phases_wanted
 from queries.pinned import resolve_pinned
 from queries.question import Answer, Question, Scope
@@ -34,6 +35,8 @@ from store.readers import ReadTransaction, read_transaction
 Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
 _WORTH_KEEPING = 300_000  # probes of a scope that a second question finds in memory
 _NOTHING_PREDICTED = ("coverage", "device-profiles")  # what is stored, and profiles as they are
+_COUNT_ALL = "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))"
+_COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT probe)")  # a row of several groups is looked at once
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 
 
@@ -75,7 +78,8 @@ class Session:
         scope = self._scope.rows if self._scope is not None else ()
         with read_transaction(self.location) as transaction:
             ids = [row.scenario_id for row in scope]
-            return with_expected_errors(answer, transaction, self._connection.duckdb, ids)
+            answer = with_expected_errors(answer, transaction, self._connection.duckdb, ids)
+        return replace(answer, verdict=tuple(verdicts(answer))) if question.report == "compare" else answer
 
     def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
         asked = report(question.report)
@@ -83,17 +87,21 @@ class Session:
         check_used(question, _parameters_named(question, asked))
         question = self._with_blend_keys(self._with_device_names(question))
         scope = self._prepare(question, pinned)
-        phases = phases_of(question, scope.phases)
+        served = by_engine(scope.serving_models)
+        phases = phases_of(question, scope.phases, served=served)
         if question.report == "devices" and question.options.mode == "pd":
-            return self._pairs_by_device(question, pinned)
+            return pairs_by_device(question, self._devices(), lambda asked: self._answered(asked, pinned))
         if question.report == "pd-counts":
-            return self._pair_counts(question, pinned)
+            pair = self._answered(replace(question, report="pd-ratio", top=1), pinned)
+            return pair_counts(question, pair, self._connection.duckdb)
+        if question.report == "cost" and question.options.mode == "pd" and not served:
+            raise InputError("cost prices pairs that an engine serves", hint="--mode aggregated or decode")
         if question.report == "compare":
             _check_serving_models(scope)
         if question.report == "sensitivity" and len(question.options.vary) == 2:
             asked = report("sensitivity-grid")
         self._connection.provide(asked.public_names)
-        answer = self._run(question, asked, parameters_of(question, asked, phases), scope, phases)
+        answer = self._run(question, asked, parameters_of(question, asked, phases, served=served), scope, phases)
         return answer if answer.rows or not _has_nearest(question) else self._with_nearest(answer, phases)
 
     def pinned(self) -> list[tuple[str, int, int, int]]:
@@ -191,18 +199,24 @@ class Session:
     def _considered(self, phases: tuple[str, ...]) -> int:
         if phases not in self._counts:
             row = self._connection.duckdb.execute(
-                "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))",
+                _COUNT_ALL if self._is_single() else _COUNT_DISTINCT,
                 {"phases": list(phases)},
             ).fetchone()
             self._counts[phases] = int(row[0]) if row else 0
         return self._counts[phases]
+
+    def _is_single(self) -> bool:
+        rows = () if self._scope is None else self._scope.rows
+        return len({(row.scenario_id, row.first_batch_size) for row in rows}) == len(rows)
 
     def _with_nearest(self, answer: Answer, phases: tuple[str, ...]) -> Answer:
         nearest = report("nearest")
         columns: tuple[str, ...] = ()
         rows: list[tuple[object, ...]] = []
         for phase in phases:
-            parameters = {**parameters_of(answer.question, nearest, phases), "wanted_phase": phase}
+            served = by_engine(self._scope.serving_models if self._scope is not None else ())
+            values = parameters_of(answer.question, nearest, phases, served=served)
+            parameters = {**values, "wanted_phase": phase}
             cursor = self._connection.duckdb.execute(nearest.sql, parameters)
             columns = tuple(str(item[0]) for item in cursor.description or ())
             rows += cursor.fetchall()
@@ -227,75 +241,10 @@ class Session:
             blend = keyed_blend(transaction, question.options.mix)
         return replace(question, options=replace(question.options, mix=blend))
 
-    def _pairs_by_device(self, question: Question, pinned: Pinned | None) -> Answer:
-        """The best pair of each device, both sides on it, ranked as pairs are."""
-        devices = [
-            str(row[0])
-            for row in self._connection.duckdb.execute("SELECT DISTINCT device FROM scoped ORDER BY device").fetchall()
-        ]
-        answers = [
-            self._answered(
-                replace(
-                    question,
-                    report="pd-ratio",
-                    top=1,
-                    options=replace(question.options, mode=None),
-                    pairs=replace(question.pairs, prefill_device=device, decode_device=device),
-                ),
-                pinned,
-            )
-            for device in devices
-        ]
-        columns = answers[0].columns
-        rank, group = columns.index("rank"), columns.index("question_group")
-        objective = columns.index(str(answers[0].parameters["objective"]))
-        rows = sorted(
-            (row for answer in answers for row in answer.rows),
-            key=lambda row: (row[group], -_number(row[objective]), row[columns.index("prefill_device")]),
-        )
-        position = {
-            row: 1 + sum(other[group] == row[group] for other in rows[:place]) for place, row in enumerate(rows)
-        }
-        ranked = tuple((*row[:rank], position[row], *row[rank + 1 :]) for row in rows if position[row] <= question.top)
-        nearest = tuple(row for answer in answers for row in answer.nearest) if not ranked else ()
-        return replace(
-            answers[0],
-            question=question,
-            report="devices",
-            rows=ranked,
-            nearest=nearest,
-            nearest_columns=next((answer.nearest_columns for answer in answers if answer.nearest), ()),
-        )
-
-    def _pair_counts(self, question: Question, pinned: Pinned | None) -> Answer:
-        """What every number of instances of the best pair carries."""
-        pair = self._answered(replace(question, report="pd-ratio", top=1), pinned)
-        if not pair.rows:
-            return replace(pair, question=question)
-        if len(pair.rows) > 1:
-            raise InputError(
-                f"pd-counts is about one model and workload; this scope holds {len(pair.rows)}",
-                hint="narrow it with --model and --workload",
-            )
-        best = pair.dicts()[0]
-        parameters = {
-            "prefill_size": best["prefill_num_devices"],
-            "decode_size": best["decode_num_devices"],
-            "num_devices": question.pairs.num_devices,
-            **{name: best[name] for name in ("prefill_qps", "decode_qps", "prefill_probe", "decode_probe")},
-        }
-        asked = report("pd-counts")
-        cursor = self._connection.duckdb.execute(asked.sql, parameters)
-        columns = tuple(str(item[0]) for item in cursor.description or ())
-        return replace(
-            pair,
-            question=question,
-            report="pd-counts",
-            columns=columns,
-            rows=tuple(cursor.fetchall()),
-            sql=asked.sql,
-            parameters=parameters,
-        )
+    def _devices(self) -> list[str]:
+        """Devices of the question's scope."""
+        rows = self._connection.duckdb.execute("SELECT DISTINCT device FROM scoped ORDER BY device").fetchall()
+        return [str(row[0]) for row in rows]
 
 
 def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
@@ -322,7 +271,8 @@ def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned |
 def _check_options(question: Question) -> None:
     name, options, pairs = question.report, question.options, question.pairs
     if name not in SHAPES:
-        raise InputError(f"report {name} is part of another one", hint="sensitivity with two limits makes a grid")
+        whole = "pd-counts" if name.startswith("pd-counts") else "sensitivity with two limits"
+        raise InputError(f"report {name} is part of another one", hint=f"ask {whole}")
     if name == "why" and len(options.probes) != 2:
         raise InputError("why compares two probes", hint="sweepdb query why a1b2c3d4:175 e5f6a7b8:64")
     if name == "diff" and len(options.sweeps) != 2:
@@ -335,7 +285,7 @@ def _check_options(question: Question) -> None:
         raise InputError(f"report {name} needs a device budget", hint="add --num-devices N")
     if name == "sensitivity" and not options.vary:
         raise InputError("sensitivity varies a limit", hint="add --vary ttft, tpot, e2e or memory, or two of them")
-    if name in {"curve", "nearest", "sensitivity", "cost", "mix"} and options.mode == "pd":
+    if name in {"curve", "nearest", "sensitivity", "mix"} and options.mode == "pd":
         raise InputError(f"report {name} looks at one phase", hint="--mode aggregated, prefill or decode")
     if name == "cost" and options.mode == "prefill":
         raise InputError("cost counts generated tokens; prefill instances generate none", hint="--mode decode")
@@ -344,7 +294,7 @@ def _check_options(question: Question) -> None:
 def _parameters_named(question: Question, asked: Report) -> frozenset[str]:
     """Parameters of the SQL that answers: some reports ask another one on the way."""
     names = asked.parameter_names
-    if question.report == "pd-counts" or question.options.mode == "pd":
+    if question.report == "pd-counts" or (question.report == "devices" and question.options.mode == "pd"):
         names |= report("pd-ratio").parameter_names
     return names | report("sensitivity-grid").parameter_names if question.report == "sensitivity" else names
 
@@ -370,10 +320,6 @@ def _assumptions(scope: ResolvedScope, columns: Sequence[str], rows: Sequence[Se
     used = {str(row[place]) for row in rows for place in places}
     texts = (text for key, text in scope.assumptions.items() if key in used)
     return tuple(dict.fromkeys(line for text in texts for line in text.splitlines() if line))
-
-
-def _number(value: object) -> float:
-    return float(value) if isinstance(value, (int, float)) else float("-inf")
 
 
 def open_session(url: str | None = None) -> Session:

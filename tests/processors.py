@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 _CPUINFO = Path("/proc/cpuinfo")
 
@@ -21,12 +23,20 @@ def arithmetics() -> dict[str, dict[str, str]]:
         return found
     flags = _CPUINFO.read_text().split() if _CPUINFO.exists() else []
     # Without AVX-512 numpy takes log, exp and power from the C library.
-    found["Nehalem, two threads"] = _environment("Nehalem", threads=2, without="X86_V4")
     if "avx2" in flags:
         found["Haswell, one thread"] = _environment("Haswell", threads=1, without="X86_V4")
+    found["Nehalem, two threads"] = _environment("Nehalem", threads=2, without="X86_V4")
     if "avx512f" in flags:
         found["SkylakeX, two threads"] = _environment("SkylakeX", threads=2)
     return found
+
+
+def others(*, quick: bool = False) -> list[Any]:
+    """Parameters of a test: names of every arithmetic but the plain one. `quick`: all but the first are for survival."""
+    names = list(arithmetics())[1:]
+    return [
+        pytest.param(name, marks=[pytest.mark.survival] if quick and place else []) for place, name in enumerate(names)
+    ]
 
 
 def _environment(core: str, *, threads: int, without: str = "") -> dict[str, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
-from generator import DEVICES, MODELS, PHASES, PLANS, PRECISIONS, WORKLOADS, put, scenario, sweep_record
+from generator import DEVICES, MODELS, PHASES, PLANS, PRECISIONS, WORKLOADS, content_key, put, scenario, sweep_record
 
 from store.opening import open_store
 from store.sealing import seal
@@ -14,16 +15,25 @@ GIB = 2**30
 MISSION_MODELS = (MODELS[0], MODELS[4], MODELS[7])
 
 
-def write_sweep(url, records, *, key, sizes=24, started_at=None):
+def write_sweep(url, records, *, key, sizes=24, started_at=None, kind="request"):
     """Store a finished sweep over scenarios, batch sizes 1 to `sizes`."""
     moment = {} if started_at is None else {"started_at": started_at}
     with open_store(url, create=True) as store:
-        sweep_id = begin_sweep(store, sweep_record(key=key * 32, label=f"sweep {key}", **moment))
+        asked = replace(sweep_record(key=key * 32, label=f"sweep {key}", **moment), kind=kind)
+        sweep_id = begin_sweep(store, asked)
         for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True):
             if record.status == "ok":
                 put(store, sweep_id, record, ref, first=1, last=sizes)
         finish_sweep(store, sweep_id, "finished")
         seal(store)
+
+
+def changed(record, *, version=None, **fields):
+    """The same scenario about another subject: `fields` are of the subject, such as compile or seats."""
+    version = version or record.formula_version
+    subject = replace(record.subject, key=content_key([record.subject.key, sorted(fields.items())]), **fields)
+    key = content_key([subject.key, record.device.key, version])
+    return replace(record, key=key, subject=subject if fields else record.subject, formula_version=version)
 
 
 def mission_records(*, models=MISSION_MODELS, devices=DEVICES[:2], plans=PLANS, phases=PHASES, precision=PRECISIONS[0]):
@@ -100,6 +110,21 @@ def best_of_plans(rows, phase, *, ttft=None, tpot=None, by="rate"):
     for _, measure, row in found:
         groups.setdefault(group_of(row), []).append((measure, row))
     return groups
+
+
+def by_size(groups):
+    """The same groups ranked by the rate of a device, where instances of several sizes are in one."""
+    ranked = {}
+    for group, members in groups.items():
+        differ = len({row["num_devices"] for _, row in members}) > 1
+
+        def order(member, differ=differ):
+            rate, row = member
+            per = rate / row["num_devices"] if differ else rate
+            return -per, judged(row)[2], row["batch_size"], row["scenario"]
+
+        ranked[group] = sorted(members, key=order)
+    return ranked
 
 
 def every_row(rows, phase, *, ttft=None, tpot=None):

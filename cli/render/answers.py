@@ -38,6 +38,7 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
     else:
         yield "\n(no rows)\n"
     notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer), *price_notes(answer), *memory_notes(answer))))
+    yield from (f"\n{textwrap.fill(line, _NOTE_WIDTH)}\n" for line in answer.verdict)
     if notes:
         yield "\n"
     for note in notes:

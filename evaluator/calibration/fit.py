@@ -137,7 +137,7 @@ def _best_values(form: Form, inputs: dict[str, Array], measured: Array, figures:
     log_measured = np.log(measured)
     low = np.log([parameter.low for parameter in fitted])
     high = np.log([parameter.high for parameter in fitted])
-    standard = np.log([parameter.starts[0] for parameter in fitted])
+    standard = np.log([parameter.standard for parameter in fitted])
 
     def solve(fixed: dict[str, float], start: Array, drawn_to: Array, effort: Effort) -> Solution:
         def residuals(point: Array) -> Array:

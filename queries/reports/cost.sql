@@ -3,6 +3,10 @@
 -- parameters: rules
 -- parameters: limits
 -- parameter: wanted_phase | VARCHAR | none | never NULL: aggregated or decode
+-- parameter: split | BOOLEAN | none | never NULL: pairs of prefill and decode instances under an engine, both on one device
+-- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
+-- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
+-- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | the outermost link of the devices that hold a prompt; read for pairs
 -- parameter: price_date | VARCHAR | ISO date | the newest price of each device
 -- parameter: top | BIGINT | rows | never NULL: rows a group
 -- column: question_group | none | group of model, workload, precision and convention
@@ -15,23 +19,52 @@
 -- column: usd_per_device_hour | USD/h | price used
 -- column: watts_per_device | W | power used
 -- column: price_from | ISO date | since when the price is valid
--- column: rate | tokens/s | of one instance
+-- column: rate | tokens/s | of one instance, or of a pair
 -- column: rate_per_device | tokens/s | rate / devices
--- column: ttft_ms | ms | NULL for decode
+-- column: ttft_ms | ms | NULL for decode; of pairs with every wait
 -- column: tpot_ms | ms | by the named definition
--- column: plan | none | parallel split
+-- column: plan | none | parallel split; of pairs the instances and splits of both sides
 -- column: batch_size | requests | per replica and stage
--- column: num_devices | devices | of one instance
+-- column: num_devices | devices | of one instance, or of a pair
+-- column: prefill_utilisation | ratio | pairs: share of what the prefill instances pass; NULL elsewhere
+-- column: decode_utilisation | ratio | pairs: share of what the decode instances pass at most; NULL elsewhere
+-- column: prefill_probe | none | pairs: row of the prefill side; NULL elsewhere
 -- column: probe | none | reference of the row
-WITH winners AS (
-    SELECT *
+WITH single AS (
+    SELECT
+        question_group, device, scenario, probe, plan, batch_size, num_devices, rate, ttft_ms, tpot_ms
     FROM picked(
         $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
         $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'rate_per_device'
     )
+    WHERE NOT $split
     QUALIFY row_number() OVER (
         PARTITION BY question_group, device ORDER BY objective DESC, latency_ms, batch_size, scenario
     ) = 1
+),
+paired AS (
+    SELECT *
+    FROM engine_pairs(
+        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
+        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'budget', NULL, NULL, NULL, NULL, NULL, $prefill_degradation,
+        $decode_degradation, $kv_transfer_bytes_per_s, FALSE, TRUE, 1, 'qps_per_device'
+    )
+    WHERE $split
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, decode_device ORDER BY qps_per_device DESC, prefill_rank, decode_rank
+    ) = 1
+),
+winners AS (
+    SELECT
+        *, NULL::VARCHAR AS prefill_probe, NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation
+    FROM single
+    UNION ALL
+    SELECT
+        question_group, decode_device, decode_scenario, decode_probe,
+        concat(prefill_instances, ' x ', prefill_plan, ' + ', decode_instances, ' x ', decode_plan),
+        decode_batch_size, devices_used, system_qps * output_length, ttft_ms, tpot_ms, prefill_probe,
+        prefill_utilisation, decode_utilisation
+    FROM paired
 ),
 valid_price AS (
     SELECT device_name, effective_from, usd_per_device_hour, watts_per_device
@@ -65,7 +98,7 @@ ranked AS (
 SELECT
     question_group, rank, device, tokens_per_usd, 1e6 / tokens_per_usd AS usd_per_million_tokens, tokens_per_kwh,
     break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, rate, rate_per_device, ttft_ms,
-    tpot_ms, plan, batch_size, num_devices, probe
+    tpot_ms, plan, batch_size, num_devices, prefill_utilisation, decode_utilisation, prefill_probe, probe
 FROM ranked
 WHERE rank <= $top
 ORDER BY question_group, rank;

@@ -104,7 +104,7 @@ def test_accuracy_by_hand():
 
 def test_least_squares_finds_a_power_law():
     # y = 3 x^2 from log parameters (log 3, log 2)
-    x = np.linspace(1, 5, 20)
+    x = np.linspace(1, 5, 400)
     solution = fit_log(
         lambda point: point[0] + np.exp(point[1]) * np.log(x) - np.log(3 * x**2),
         np.zeros(2),
@@ -115,7 +115,7 @@ def test_least_squares_finds_a_power_law():
 
 def test_what_rows_say_nothing_about_is_drawn_to_its_standard_value():
     # y = 3 x, and a second parameter that changes nothing
-    x = np.linspace(1, 5, 20)
+    x = np.linspace(1, 5, 400)
     box = Box(low=np.full(2, -5.0), high=np.full(2, 5.0), standard=np.array([1.0, -2.0]))
     solution = fit_log(lambda point: point[0] + np.log(x) - np.log(3 * x), np.array([0.0, 4.0]), box)
     assert np.exp(solution.point[0]) == pytest.approx(3.0, rel=1e-3)

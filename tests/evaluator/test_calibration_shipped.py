@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from fitted_kernels import rows_of
-from processors import arithmetics, printed_by
+from processors import arithmetics, others, printed_by
 from shared_data import shared_data
 
 from evaluator.calibration.figures import figures_of
@@ -96,7 +96,7 @@ def test_the_command_yields_the_shipped_coefficients(device):
 
 
 @pytest.mark.parametrize(("device", "pattern"), DELICATE)
-@pytest.mark.parametrize("arithmetic", list(arithmetics())[1:])
+@pytest.mark.parametrize("arithmetic", others(quick=True))
 def test_delicate_fits_are_the_same_on_every_processor_and_in_any_order_of_rows(device, pattern, arithmetic):
     shared_data("kernels", device)
     fitted = printed_by("fitted_kernels.py", device, pattern, "shuffled", arithmetic=arithmetics()[arithmetic])
@@ -108,8 +108,8 @@ def test_delicate_fits_are_the_same_on_every_processor_and_in_any_order_of_rows(
 @pytest.mark.parametrize("device", FITTED)
 def test_every_fit_is_the_same_on_another_processor_and_in_another_order_of_rows(device):
     shared_data("kernels", device)
-    other = list(arithmetics().values())[-2:][0]  # the one before the last: the last may be this very processor
-    assert_shipped(device, printed_by("fitted_kernels.py", device, ".*", "shuffled", arithmetic=other))
+    arithmetic = [*arithmetics().values(), {}][1]  # Haswell, or where there is none another order of rows alone
+    assert_shipped(device, printed_by("fitted_kernels.py", device, ".*", "shuffled", arithmetic=arithmetic))
 
 
 @pytest.mark.parametrize(("device", "allowance"), [("a100_sxm", 2.0), ("h100_sxm", 1.0), ("h200_sxm", 1.0)])

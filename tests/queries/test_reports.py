@@ -294,9 +294,11 @@ def test_sensitivity_steps_are_the_best_answers_at_those_limits(notebook):
     steps = notebook.report("sensitivity", vary=("tpot",), mode="aggregated", model=MODELS[4][0]).dicts()
     assert len(steps) > 2
     for step in steps:
-        best = notebook.best(tpot_limits=step["limit_from"], top=1, model=MODELS[4][0]).dicts()[0]
+        best = notebook.best(tpot_limits=step["limit_from"], top=1, model=MODELS[4][0], rank_by="throughput").dicts()[0]
         assert best["rate"] == pytest.approx(step["rate"])
-        before = notebook.best(tpot_limits=math.nextafter(step["limit_from"], 0), top=1, model=MODELS[4][0]).dicts()
+        before = notebook.best(
+            tpot_limits=math.nextafter(step["limit_from"], 0), top=1, model=MODELS[4][0], rank_by="throughput"
+        ).dicts()
         assert not before or before[0]["rate"] < step["rate"]
 
 
@@ -305,7 +307,8 @@ def test_sensitivity_over_two_limits_is_the_best_answer_in_every_cell(notebook):
     assert len(cells) == 16
     for cell in cells:
         best = notebook.best(
-            ttft_limits=cell["first_limit"], tpot_limits=cell["second_limit"], top=1, model=MODELS[4][0]
+            ttft_limits=cell["first_limit"], tpot_limits=cell["second_limit"], top=1, model=MODELS[4][0],
+            rank_by="throughput",
         ).dicts()  # fmt: skip
         assert cell["rate"] == (best[0]["rate"] if best else None)
 
@@ -330,7 +333,7 @@ def test_devices_pairs_each_device_with_itself(notebook):
 
 
 def test_why_lists_margin_and_knobs(notebook):
-    first, second = (row["probe"] for row in notebook.best(top=2, model=MODELS[4][0]).dicts())
+    first, second = (row["probe"] for row in notebook.best(top=2, model=MODELS[4][0], rank_by="throughput").dicts())
     lines = notebook.report("why", probes=(first, second), tpot_limits=50).dicts()
     margin = next(line for line in lines if line["name"] == "rate")
     assert margin["difference"] > 0

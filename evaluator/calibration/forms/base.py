@@ -29,6 +29,12 @@ class Parameter:
     low: float = 0.0
     high: float = 0.0
     choices: tuple[float, ...] = ()
+    unidentified: float | None = None
+
+    @property
+    def standard(self) -> float:
+        """The value where rows say nothing: `unidentified`, or else the first start."""
+        return self.starts[0] if self.unidentified is None else self.unidentified
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,11 +21,12 @@ def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
 ELEMENTWISE = Form(
     name="elementwise",
     inputs=("moved_bytes", "launches"),
+    # Without rows that tell a cache there is none: all data moves at the first rate.
     parameters=(
         Parameter(name="fixed_us", unit="us", starts=(2.0, 5.0), low=0.1, high=100.0),
         Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.4), low=0.01, high=1.0),
-        Parameter(name="cache_mb", unit="MB", starts=(1.0, 30.0), low=0.05, high=1e4),
-        Parameter(name="beyond_efficiency", unit="1", starts=(0.5, 5.0), low=0.01, high=100.0),
+        Parameter(name="cache_mb", unit="MB", starts=(1.0, 30.0), low=0.05, high=1e4, unidentified=1e4),
+        Parameter(name="beyond_efficiency", unit="1", starts=(0.5, 5.0), low=0.01, high=100.0, unidentified=100.0),
     ),
     parts=_parts,
 )

@@ -1,0 +1,143 @@
+"""Answers about pairs that take more than one statement, and the sentence that says which deployment wins.
+
+Not here: the formulas (queries/paired.sql), and asking (queries.session)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from queries.library import report
+from queries.question import FORMULAS
+from store.errors import InputError
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from queries.expected_error import ExpectedError
+    from queries.question import Answer, Question
+
+# What stands for the rate of each side: its throughput, and of a decode instance the time per token.
+_ERRORS = {"aggregated": "output_tokens_per_s", "decode": "tpot_exclusive_ms"}
+
+
+def by_engine(serving_models: Collection[str]) -> bool:
+    """Whether an engine is among the serving models; pairs of formulas follow the seeds' rule."""
+    return any(model not in FORMULAS for model in serving_models)
+
+
+def pairs_by_device(question: Question, devices: Sequence[str], ask: Callable[[Question], Answer]) -> Answer:
+    """The best pair of each device, both sides on it, ranked as pairs are."""
+    answers = [
+        ask(
+            replace(
+                question,
+                report="pd-ratio",
+                top=1,
+                options=replace(question.options, mode=None),
+                pairs=replace(question.pairs, prefill_device=device, decode_device=device),
+            )
+        )
+        for device in devices
+    ]
+    columns = answers[0].columns
+    rank, group = columns.index("rank"), columns.index("question_group")
+    objective = columns.index(str(answers[0].parameters["objective"]))
+    rows = sorted(
+        (row for answer in answers for row in answer.rows),
+        key=lambda row: (row[group], -_number(row[objective]), row[columns.index("prefill_device")]),
+    )
+    position = {row: 1 + sum(other[group] == row[group] for other in rows[:place]) for place, row in enumerate(rows)}
+    ranked = tuple((*row[:rank], position[row], *row[rank + 1 :]) for row in rows if position[row] <= question.top)
+    nearest = tuple(row for answer in answers for row in answer.nearest) if not ranked else ()
+    return replace(
+        answers[0],
+        question=question,
+        report="devices",
+        rows=ranked,
+        nearest=nearest,
+        nearest_columns=next((answer.nearest_columns for answer in answers if answer.nearest), ()),
+    )
+
+
+def pair_counts(question: Question, pair: Answer, connection: duckdb.DuckDBPyConnection) -> Answer:
+    """What every number of instances of the best pair carries."""
+    if not pair.rows:
+        return replace(pair, question=question)
+    if len(pair.rows) > 1:
+        raise InputError(
+            f"pd-counts is about one model and workload; this scope holds {len(pair.rows)}",
+            hint="narrow it with --model and --workload",
+        )
+    best = pair.dicts()[0]
+    asked = report("pd-counts" if best["users"] is None else "pd-counts-served")
+    values: Mapping[str, object] = {
+        **pair.parameters,
+        **best,
+        "prefill_size": best["prefill_num_devices"],
+        "decode_size": best["decode_num_devices"],
+        "num_devices": question.pairs.num_devices,
+    }
+    parameters = {name: values[name] for name in asked.parameter_names}
+    cursor = connection.execute(asked.sql, parameters)
+    return replace(
+        pair,
+        question=question,
+        report="pd-counts",
+        columns=tuple(str(item[0]) for item in cursor.description or ()),
+        rows=tuple(cursor.fetchall()),
+        sql=asked.sql,
+        parameters=parameters,
+    )
+
+
+def verdicts(answer: Answer) -> Iterator[str]:
+    """Which deployment of `compare` carries more per device, by how much, and whether expected errors leave it open.
+
+    Errors of both sides are taken as independent: their medians add as squares. Where the advantage is smaller than
+    that, either may win."""
+    groups: dict[object, dict[object, Mapping[str, object]]] = {}
+    for row in answer.dicts():
+        groups.setdefault(row["question_group"], {})[row["mode"]] = row
+    for number, (_, modes) in enumerate(sorted(groups.items(), key=lambda item: str(item[0]))):
+        where = f" ({answer.scope[number]})" if len(groups) > 1 and number < len(answer.scope) else ""
+        if len(modes) < 2:
+            (only,) = modes
+            yield f"{_NAMES[str(only)]} alone satisfies the limits{where}"
+            continue
+        whole, split = (_number(modes[mode]["qps_per_device"]) for mode in ("aggregated", "pd"))
+        winner, gain = ("pd", split / whole) if split >= whole else ("aggregated", whole / split)
+        other = "aggregated" if winner == "pd" else "pd"
+        found = [_median(answer.expected_error, phase) for phase in _ERRORS]
+        yield (
+            f"{_NAMES[winner]} carries {gain:.2f} x the requests/s per device of {_NAMES[other].lower()}{where}:"
+            f" {_judged(gain, found)}"
+        )
+
+
+_NAMES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
+
+
+def _judged(gain: float, errors: Sequence[float | None]) -> str:
+    known = [error for error in errors if error is not None]
+    if len(known) < len(errors):
+        return "no measured points say how far off that may be"
+    together = math.sqrt(sum(error**2 for error in known))
+    said = f"expected errors of {known[0]:.0f} % (aggregated) and {known[1]:.0f} % (decode)"
+    return f"{said} {'leave open which is better' if 100 * (gain - 1) < together else 'do not change which is better'}"
+
+
+def _median(errors: Sequence[ExpectedError], phase: str) -> float | None:
+    """The largest median error that subjects of a phase have, of the metric that stands for its rate."""
+    found = [
+        error.median_ape_percent
+        for error in errors
+        if error.metric == _ERRORS[phase] and phase in error.subject.split(", ")
+    ]
+    return max((value for value in found if value is not None), default=None) if None not in found else None
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, (int, float)) else float("-inf")
