@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 # What a client and a launch decide; NULL where a phase or device does not read it, so that it then agrees with any.
@@ -18,6 +19,7 @@ COLUMNS = (  # of a scenario, in the order of Found
 )  # fmt: skip
 _UNBOUNDED = 0  # seats where as many are served as ask: stored as NULL, yet read
 _USUAL_GROUP_SIZE = 32
+Base = tuple[object, ...]  # what all rows of a group have in common beside their service
 Service = frozenset[tuple[str, object]]  # what a row states of SERVICE
 
 
@@ -54,21 +56,26 @@ class Found(NamedTuple):
     @property
     def service(self) -> Service:
         """What the row states of client, launch and routing."""
-        stated = {name: getattr(self, name) for name in SERVICE}
-        if self.prompts_per_user is not None and self.seats is None:  # a closed loop reads seats, bounded or not
-            stated["seats"] = _UNBOUNDED
-        return frozenset((name, value) for name, value in stated.items() if value is not None)
+        return _stated(self[-len(SERVICE) :])
+
+
+@lru_cache(maxsize=1024)
+def _stated(values: tuple[object, ...]) -> Service:
+    stated = dict(zip(SERVICE, values, strict=True))
+    if stated["prompts_per_user"] is not None and stated["seats"] is None:  # a closed loop reads seats, bounded or not
+        stated["seats"] = _UNBOUNDED
+    return frozenset((name, value) for name, value in stated.items() if value is not None)
 
 
 class Group(NamedTuple):
     """A group of scenarios: what all agree on, what is stated of their service, and one of them to take names from."""
 
-    base: tuple[object, ...]
+    base: Base
     service: Service
     example: Found
 
 
-def base_of(row: Found, *, over_workloads: bool = False, blended: bool = False) -> tuple[object, ...]:
+def base_of(row: Found, *, over_workloads: bool = False, blended: bool = False) -> Base:
     """What rows of one group have in common beside their service. A blend joins workloads whatever they draft."""
     workload = row.mtp_tokens if over_workloads and not blended else None if over_workloads else row.workload_id
     return (
@@ -88,29 +95,25 @@ class Grouping:
         over_workloads: bool = False,
         blended: bool = False,
     ) -> None:
-        self._options = {"over_workloads": over_workloads, "blended": blended}
-        stated: dict[tuple[object, ...], dict[Service, Found]] = defaultdict(dict)
-        for row in sorted(rows, key=lambda row: row.phase not in phases):  # phases that are looked at come first
-            of_base = stated[base_of(row, **self._options)]
-            if row.phase in phases or not of_base:
-                of_base.setdefault(row.service, row)
+        placed = [(base_of(row, over_workloads=over_workloads, blended=blended), row.service) for row in rows]
+        stated: dict[Base, dict[Service, Found]] = defaultdict(dict)
+        for row, (base, service) in sorted(
+            zip(rows, placed, strict=True), key=lambda item: item[0].phase not in phases
+        ):
+            if row.phase in phases or not stated[base]:  # phases that are looked at come first
+                stated[base].setdefault(service, row)
         self.groups: list[Group] = []
-        self._numbers: dict[tuple[tuple[object, ...], Service], tuple[int, ...]] = {}
-        self._by_base: dict[tuple[object, ...], list[int]] = defaultdict(list)
-        for row in rows:  # in the order of the rows, not of the phases
-            base = base_of(row, **self._options)
+        self._by_base: dict[Base, list[int]] = defaultdict(list)
+        for row, (base, _) in zip(rows, placed, strict=True):  # in the order of the rows, not of the phases
             if base not in self._by_base:
                 for service in joined(stated[base]):
                     self._by_base[base].append(len(self.groups))
                     self.groups.append(Group(base=base, service=service, example=stated[base].get(service, row)))
+        mine = {place: self._numbers_at(*place) for place in set(placed)}
+        self.numbers: tuple[tuple[int, ...], ...] = tuple(mine[place] for place in placed)  # beside the rows
 
-    def numbers_of(self, row: Found) -> tuple[int, ...]:
-        """The groups a row belongs to: mostly one."""
-        base, service = base_of(row, **self._options), row.service
-        if (base, service) not in self._numbers:
-            mine = tuple(n for n in self._by_base[base] if _agree(self.groups[n].service, service))
-            self._numbers[base, service] = mine
-        return self._numbers[base, service]
+    def _numbers_at(self, base: Base, service: Service) -> tuple[int, ...]:
+        return tuple(number for number in self._by_base[base] if _agree(self.groups[number].service, service))
 
     def titles(self, workload: str | None = None) -> tuple[str, ...]:
         """A line for each group; `workload` stands for the workloads where they divide no groups."""

@@ -350,8 +350,8 @@ def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> 
     kept = _asked_groups(found.rows, grouping, asked)
     placed = [
         (row, interval, number)
-        for row, interval in zip(found.rows, found.intervals, strict=True)
-        for number in grouping.numbers_of(row)
+        for row, interval, numbers in zip(found.rows, found.intervals, grouping.numbers, strict=True)
+        for number in numbers
         if kept is None or number in kept
     ]
     rows = [row for row, _, _ in placed]
@@ -367,7 +367,7 @@ def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> 
         serving_models=tuple(sorted({row.serving_model for row in rows})),
         assumptions=found.assumptions,
         older_versions=found.older_versions,
-        of_phases=any(len(grouping.numbers_of(row)) != 1 for row in found.rows),
+        of_phases=any(len(numbers) != 1 for numbers in grouping.numbers),
     )
 
 
@@ -375,7 +375,7 @@ def _asked_groups(rows: Sequence[Found], grouping: Grouping, asked: Collection[i
     """The groups of scenarios that were asked for; a row of several groups decides only where no other does."""
     if asked is None:
         return None
-    numbers = [grouping.numbers_of(row) for row in rows if row.id in asked]
+    numbers = [mine for row, mine in zip(rows, grouping.numbers, strict=True) if row.id in asked]
     kept = {mine[0] for mine in numbers if len(mine) == 1} or {number for mine in numbers for number in mine}
     bases = {grouping.groups[number].base for number in kept}
     older = {base[:-1] for base in bases}  # the same by other formula versions, where they are looked at

@@ -239,6 +239,7 @@ def evaluated(scenario: Scenario, sizes: tuple[int, ...] = SPAN_SIZES) -> Column
 
 # --- pairs of prefill and decode instances, launch flags of public recipes, fits to a user's own points ---
 
+
 def pairs() -> Iterator[tuple[str, Columns]]:
     """Prefill and decode instances that serve users who each ask again, by users."""
     load = PairLoad(output_length=120.0, transfer_ms=4.0)
@@ -246,10 +247,13 @@ def pairs() -> Iterator[tuple[str, Columns]]:
         side = PrefillSide(alone_ms=90.0, service_ms=30.0, servers=servers, request_ms=40.0)
         steps = [DecodeSide(decoding=float(replicas * b), tpot_ms=4.3 + 0.03 * b) for b in (1, 8, 64, 150)]
         times = [pair_of_users(side, steps, load, float(users), seats=100.0) for users in (1, 20, 150)]
-        yield f"pair, {servers} prefill and {replicas} decode servers", {
-            column: [float(f"{getattr(one, column):.11g}") for one in times]
-            for column in ("ttft_ms", "tpot_ms", "e2e_ms", "requests_per_s", "wait_ms", "burst_ms", "slot_wait_ms")
-        }
+        yield (
+            f"pair, {servers} prefill and {replicas} decode servers",
+            {
+                column: [float(f"{getattr(one, column):.11g}") for one in times]
+                for column in ("ttft_ms", "tpot_ms", "e2e_ms", "requests_per_s", "wait_ms", "burst_ms", "slot_wait_ms")
+            },
+        )
 
 
 def _record(**changes: object) -> MeasurementRecord:

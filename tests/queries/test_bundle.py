@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
+import duckdb
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
-from queries_stores import mission_records, read_rows, write_sweep
+from queries_stores import changed, mission_records, read_rows, write_sweep
 
 import queries
 from cli.flows.bundle import import_bundle
@@ -57,3 +61,78 @@ def test_what_is_no_bundle_is_refused(tmp_path):
         open_store(f"sqlite:///{tmp_path}/s.sqlite", create=True) as store,
     ):
         import_bundle(store, tmp_path)
+
+
+def kinds(url):
+    with open_store(url) as store, store.reading() as connection:
+        return [row[0] for row in connection.exec_driver_sql("SELECT kind FROM sweep ORDER BY id")]
+
+
+def test_an_imported_request_is_an_import_and_a_comparison_stays_one(tmp_path):
+    url, copy, again = (f"sqlite:///{tmp_path}/{name}.sqlite" for name in ("first", "second", "third"))
+    records = mission_records(models=MODELS[4:5], plans=PLANS[:1])
+    for key, kind in (("1", "request"), ("2", "validation"), ("3", "import")):
+        write_sweep(url, records, key=key, sizes=2, kind=kind)
+    export_bundle(parse_url(url), tmp_path / "bundle")
+    with open_store(copy, create=True) as store:
+        import_bundle(store, tmp_path / "bundle")
+    assert kinds(copy) == ["import", "validation", "import"]
+    export_bundle(parse_url(copy), tmp_path / "bundle of bundle")
+    with open_store(again, create=True) as store:
+        import_bundle(store, tmp_path / "bundle of bundle")
+    assert kinds(again) == kinds(copy)
+
+
+CLIENT = {"shortest_length": 0.8, "prompts_per_user": 10, "poll_steps": 2, "seats": 256, "wait_steps": 40}
+
+
+def test_what_a_subject_states_of_its_client_and_who_can_launch_it_travels(tmp_path):
+    url, copy = (f"sqlite:///{tmp_path}/{name}.sqlite" for name in ("first", "second"))
+    records = mission_records(models=MODELS[4:5], plans=PLANS[:1], devices=DEVICES[:1])
+    stated = [replace(changed(one, **CLIENT, routing="power_law_1.2"), launchable_by="vllm,sglang") for one in records]
+    write_sweep(url, stated, key="1", sizes=2)
+    export_bundle(parse_url(url), tmp_path / "bundle", format_="csv")
+    with open_store(copy, create=True) as store:
+        import_bundle(store, tmp_path / "bundle")
+    rows = read_rows(copy)
+    assert len(rows) == 6  # three phases of two batch sizes
+    for row in rows:
+        assert {name: row[name] for name in CLIENT} == CLIENT
+        assert (row["routing"], row["launchable"]) == ("power_law_1.2", "vllm,sglang")
+
+
+@pytest.mark.parametrize("format_", ["parquet", "csv"])
+def test_a_bundle_of_format_1_is_read_and_lacks_what_that_format_did_not_hold(tmp_path, format_):
+    url, copy = (f"sqlite:///{tmp_path}/{name}.sqlite" for name in ("first", "second"))
+    write_sweep(url, mission_records(models=MODELS[4:5], plans=PLANS[:2]), key="1", sizes=3)
+    folder = tmp_path / "bundle"
+    summary = export_bundle(parse_url(url), folder, format_=format_)
+    as_format_1(folder, format_)
+    with open_store(copy, create=True) as store:
+        assert import_bundle(store, folder).probes == summary.probes
+    assert kinds(copy) == ["import"]
+    assert {(row["seats"], row["launchable"], row["prompt_service_ms"]) for row in read_rows(copy)} == {(None,) * 3}
+    described = json.loads((folder / "bundle.json").read_text())
+    (folder / "bundle.json").write_text(json.dumps({**described, "format": 3}))
+    with pytest.raises(InputError, match=r"format 3 .* reads formats 1, 2"), open_store(copy) as store:
+        import_bundle(store, folder)
+
+
+def as_format_1(folder, format_):
+    """Take out of a bundle what the first format did not hold."""
+    added = {*CLIENT, "routing", "launchable", "prompt_service_ms"}
+    described = json.loads((folder / "bundle.json").read_text())
+    columns = [column for column in described["columns"] if column["name"] not in added]
+    (folder / "bundle.json").write_text(json.dumps({**described, "format": 1, "columns": columns}))
+    probes = folder / f"probes.{format_}"
+    names = ", ".join(column["name"] for column in columns)
+    duckdb.sql(f"COPY (SELECT {names} FROM '{probes}') TO '{folder}/less.{format_}'")
+    (folder / f"less.{format_}").replace(probes)
+    for name in ("sweeps", "scenarios"):
+        lines = [json.loads(line) for line in (folder / f"{name}.jsonl").read_text().splitlines()]
+        for line in lines:
+            line.pop("kind", None)
+            line.pop("launchable_by", None)
+            for field in added & set(line.get("subject", {})):
+                del line["subject"][field]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

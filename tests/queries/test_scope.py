@@ -32,12 +32,11 @@ def records(model, *, plans=PLANS[:2], devices=None, **fields):
     return [changed(record, **fields) if fields else record for record in (made if devices else one_device)]
 
 
-def engine(model, client=CLIENT, **fields):
+def engine(model, client=CLIENT, *, serving_model="vllm"):
     """Scenarios as an engine's phases state their service: prefill nothing, decode lengths, aggregated all."""
     stated = {"prefill": {}, "decode": {"shortest_length": client["shortest_length"]}, "aggregated": client}
     return [
-        changed(record, serving_model="vllm", **stated[record.subject.phase], **fields)
-        for record in records(model)
+        changed(record, serving_model=serving_model, **stated[record.subject.phase]) for record in records(model)
     ]  # fmt: skip
 
 
@@ -146,8 +145,8 @@ def test_each_difference_between_two_rows_is_in_the_title(tmp_path):
 
 def test_prefill_rows_state_no_client_and_stand_beside_each(tmp_path):
     url = address(tmp_path)
-    write_sweep(url, engine(DENSE), key="1")
-    write_sweep(url, engine(DENSE, {**CLIENT, "shortest_length": 0.8}), key="2")
+    write_sweep(url, engine(DENSE, serving_model="seed002"), key="1")
+    write_sweep(url, engine(DENSE, {**CLIENT, "shortest_length": 0.8}, serving_model="seed002"), key="2")
     notebook = queries.open(url)
     pairs = notebook.pd_ratio(all=True, top=100)
     lengths = {f"{r['scenario'][:8]}:{r['batch_size']}": r["shortest_length"] for r in read_rows(url)}
