@@ -1,0 +1,210 @@
+"""Reports about pairs over a stored sweep of an engine: they agree with each other and with the closed form."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, content_key, scenario, sweep_record
+from queries_stores import read_rows
+
+import queries
+from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
+from queries.pairs import verdicts
+from store.errors import InputError
+from store.opening import open_store
+from store.prices import put_prices
+from store.records import PriceRecord
+from store.sealing import seal
+from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
+
+LINK = 35e9  # outermost, of the generator's devices
+SERVED_DEVICES = DEVICES[:2]
+
+
+def served(phase, device, plan):
+    """A scenario of the generator as an engine serves it."""
+    record = scenario(MODELS[4], WORKLOADS[1], device, precision=PRECISIONS[0], plan=plan, phase=phase)
+    subject = replace(record.subject, serving_model="vllm", key=content_key([record.subject.key, "vllm"]))
+    return replace(record, subject=subject, key=content_key([record.key, "vllm"]))
+
+
+def rows_of(record, sizes):
+    """The generator's rows: of a prefill instance with what one more prompt adds, and 15 ms to receive a request."""
+    made = block(record, 1, sizes)
+    if record.subject.phase != "prefill":
+        return made
+    columns = dict(made.columns)
+    columns["prompt_service_ms"] = 0.9 * columns["prefill_step_ms"] / columns["concurrency"] * columns["concurrency"][0]
+    columns["ttft_ms"] = columns["ttft_ms"] + 15.0
+    return replace(made, columns=columns)
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A store of two devices, three plans and every phase, as an engine serves them."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('served')}/store.sqlite"
+    records = [
+        served(phase, device, plan)
+        for phase in ("prefill", "decode", "aggregated")
+        for device in SERVED_DEVICES
+        for plan in (PLANS[0], PLANS[1], PLANS[8])
+    ]
+    with open_store(url, create=True) as store:
+        sweep_id = begin_sweep(store, sweep_record(key="e" * 32))
+        for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True):
+            if record.status == "ok":
+                put_block(store, sweep_id, ref.id, rows_of(record, 60))
+        finish_sweep(store, sweep_id, "finished")
+        put_prices(
+            store,
+            [
+                PriceRecord(
+                    device_name=device[0],
+                    effective_from="2025-01-01",
+                    usd_per_device_hour=price,
+                    watts_per_device=700.0,
+                )
+                for device, price in zip(SERVED_DEVICES, (2.0, 3.0), strict=True)
+            ],
+        )
+        seal(store)
+    return url
+
+
+@pytest.fixture(scope="module")
+def notebook(stored):
+    opened = queries.open(stored)
+    yield opened
+    opened.close()
+
+
+def told(row, rows):
+    """The closed form of an answered pair, from the stored rows that it names."""
+    by_probe = {f"{one['scenario'][:8]}:{one['batch_size']}": one for one in rows}
+    p, d = by_probe[row["prefill_probe"]], by_probe[row["decode_probe"]]
+    return pair_times(
+        PrefillSide(
+            alone_ms=p["ttft_ms"],
+            service_ms=p["prompt_service_ms"],
+            servers=row["prefill_instances"] * p["dp"],
+            request_ms=p["ttft_ms"] - p["makespan_ms"],
+        ),
+        DecodeSide(decoding=row["decode_instances"] * d["concurrency"], tpot_ms=d["tpot_exclusive_ms"]),
+        PairLoad(output_length=d["output_length"], transfer_ms=transfer_ms(p["kv_bytes_per_request"], p["tp"], LINK)),
+    )
+
+
+@pytest.mark.parametrize("budget", [None, 12])
+def test_answered_pairs_say_what_the_closed_form_says(stored, notebook, budget):
+    answered = notebook.pd_ratio(num_devices=budget, ttft_limits=400.0, tpot_limits=40.0).dicts()
+    assert answered
+    for row in answered:
+        times = told(row, read_rows(stored))
+        assert row["system_qps"] == pytest.approx(times.requests_per_s, rel=1e-9)
+        assert row["ttft_ms"] == pytest.approx(times.ttft_ms, rel=1e-9)
+        assert row["ttft_ms"] <= 400.0
+        assert row["ttft_with_transfer_ms"] == row["ttft_ms"]
+        assert row["e2e_ms"] == pytest.approx(times.e2e_ms, rel=1e-9)
+        assert row["handover_ms"] == pytest.approx(15.0)
+        assert row["prefill_utilisation"] == pytest.approx(times.prefill_utilisation, rel=1e-9)
+        assert row["prefill_utilisation"] < 1.0
+        assert 0.0 < row["decode_utilisation"] <= 1.0
+
+
+def test_compare_capacity_and_pd_ratio_find_one_deployment(notebook):
+    limits = {"num_devices": 12, "ttft_limits": 400.0, "tpot_limits": 40.0}
+    (best, *_) = notebook.pd_ratio(**limits, top=1).dicts()
+    compared = {row["mode"]: row for row in notebook.compare(**limits).dicts()}
+    assert compared["pd"]["system_qps"] == pytest.approx(best["system_qps"])
+    assert compared["pd"]["prefill_utilisation"] < 1.0
+    most = max(row["system_qps"] for row in notebook.capacity(**limits).dicts())
+    assert most == pytest.approx(max(row["system_qps"] for row in compared.values()))
+
+
+def test_a_tighter_ttft_never_carries_more(notebook):
+    carried = [
+        notebook.pd_ratio(num_devices=12, ttft_limits=limit, top=1).dicts()[0]["system_qps"]
+        for limit in (2000.0, 400.0, 150.0)
+    ]
+    assert carried == sorted(carried, reverse=True)
+
+
+def test_an_end_to_end_limit_holds_for_pairs(notebook):
+    free = notebook.pd_ratio(num_devices=12, top=1).dicts()[0]["e2e_ms"]
+    for row in notebook.pd_ratio(num_devices=12, e2e_limits=0.8 * free).dicts():
+        assert row["e2e_ms"] <= 0.8 * free
+
+
+def test_counts_of_the_best_pair_hold_its_own(notebook):
+    best = notebook.pd_ratio(num_devices=12, ttft_limits=400.0, top=1).dicts()[0]
+    counts = notebook.report("pd-counts", num_devices=12, ttft_limits=400.0).dicts()
+    first = counts[0]
+    assert (first["prefill_instances"], first["decode_instances"]) == (
+        best["prefill_instances"],
+        best["decode_instances"],
+    )
+    assert first["system_qps"] == pytest.approx(best["system_qps"])
+    assert first["ttft_ms"] == pytest.approx(best["ttft_ms"])
+    assert all(row["ttft_ms"] is None or row["ttft_ms"] <= 400.0 for row in counts)
+
+
+def test_pairs_of_each_device_and_what_their_tokens_cost(notebook):
+    devices = notebook.devices(mode="pd").dicts()
+    assert sorted(row["prefill_device"] for row in devices) == sorted(name for name, *_ in SERVED_DEVICES)
+    priced = {row["device"]: row for row in notebook.cost(mode="pd").dicts()}
+    for row in devices:
+        cost = priced[row["decode_device"]]
+        per_device = row["qps_per_device"] * row["output_length"]
+        assert cost["rate_per_device"] == pytest.approx(per_device)
+        assert cost["tokens_per_usd"] == pytest.approx(per_device * 3600 / cost["usd_per_device_hour"])
+
+
+def test_cost_of_pairs_needs_an_engine(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    from queries_stores import write_sweep
+
+    records = [
+        scenario(MODELS[4], WORKLOADS[0], DEVICES[0], precision=PRECISIONS[0], plan=PLANS[0], phase=phase)
+        for phase in ("prefill", "decode")
+    ]
+    write_sweep(url, records, key="f", sizes=3)
+    with pytest.raises(InputError, match="cost prices pairs that an engine serves"):
+        queries.open(url).cost(mode="pd")
+
+
+def test_compare_says_which_wins(notebook):
+    answer = notebook.compare(num_devices=12, ttft_limits=400.0)
+    rows = {row["mode"]: row["qps_per_device"] for row in answer.dicts()}
+    winner = max(rows, key=rows.get)
+    gain = rows[winner] / min(rows.values())
+    (said,) = answer.verdict
+    names = {"pd": "Prefill and decode apart", "aggregated": "Aggregated"}
+    assert said.startswith(f"{names[winner]} carries {gain:.2f} x the requests/s per device of")
+
+
+@pytest.mark.parametrize(
+    ("gain", "errors", "expected"),
+    [
+        (1.2, (12.0, 9.0), "do not change which is better"),  # sqrt(12^2 + 9^2) = 15 < 20
+        (1.1, (12.0, 9.0), "leave open which is better"),
+        (3.0, (None, 9.0), "no measured points say how far off that may be"),
+    ],
+)
+def test_errors_leave_a_small_advantage_open(notebook, gain, errors, expected):
+    answer = notebook.compare(num_devices=12)
+    columns = ("question_group", "mode", "qps_per_device")
+    found = tuple(
+        replace(one, metric=metric, median_ape_percent=error, subject=f"d, dense, {phase}, vllm")
+        for one, metric, phase, error in zip(
+            answer.expected_error[:1] * 2,
+            ("output_tokens_per_s", "tpot_exclusive_ms"),
+            ("aggregated", "decode"),
+            errors,
+            strict=True,
+        )
+    )
+    answer = replace(answer, columns=columns, rows=((0, "aggregated", 1.0), (0, "pd", gain)), expected_error=found)
+    (said,) = verdicts(answer)
+    assert f"{gain:.2f} x" in said
+    assert expected in said
