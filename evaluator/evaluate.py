@@ -19,7 +19,7 @@ from evaluator.device import DeviceProfile
 from evaluator.formats import linear_format, slow_formats
 from evaluator.launch import Routing
 from evaluator.memory import transfer_bytes
-from evaluator.occupancy import kv_cache_bits, memory_bytes
+from evaluator.occupancy import kv_cache_bits, memory_bytes, seats_of
 from evaluator.operators import OperatorSet
 from evaluator.probe_block import ProbeBlock, joined
 from evaluator.scenario import Convention, Integers, Phase, Run, Scenario
@@ -35,6 +35,7 @@ Columns = dict[str, NDArray[Any]]
 ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2": "under a power law of exponent 1.2"}
 LARGEST_BATCH = 8192  # a replica (design decision 9)
 LARGEST_WAVES = 64
+USERS_A_SEAT = 4  # more of them wait longer, and change nothing else
 _FIRST_BLOCK = 512
 _TRACES: Mapping[Phase, tuple[Trace, ...]] = {
     "prefill": ("prefill",),
@@ -211,13 +212,16 @@ def batch_range(
     operators: Mapping[str, OperatorSet],
     *,
     source: BatchSource | None = None,
-    ceiling: int = LARGEST_BATCH,
+    ceiling: int | None = None,
 ) -> BatchRange:
-    """Every integer up to the largest that fits, and an eighth beyond it; at most 8,192 a replica (or `ceiling`),
-    prefill up to 64 waves.
+    """Every integer up to the largest that fits, and an eighth beyond it; at most 8,192 a replica and four users a
+    seat (or `ceiling`), prefill up to 64 waves.
 
     One batch size at least, so that a question can say how far off it was."""
     chosen = source or batch_source(scenario)
+    if ceiling is None:
+        seats = seats_of(scenario)
+        ceiling = LARGEST_BATCH if seats is None else USERS_A_SEAT * seats
     if scenario.phase == "prefill":
         all_at_once = np.asarray([LARGEST_BATCH * scenario.plan.pp], dtype=np.int64)
         waves = LARGEST_WAVES * int(chosen.wave_requests(all_at_once)[0])

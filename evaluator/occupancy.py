@@ -4,14 +4,15 @@ Not here: how many bytes one token or one operator takes (evaluator.memory), and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from evaluator.memory import activation_bytes, kv_bytes, weight_bytes
 from evaluator.precision import Precision
-from evaluator.scenario import Run
+from evaluator.scenario import Run, Scenario
+from evaluator.serving.models import serving_model_of
 from evaluator.sums import FloatArray
 
 Charge = Literal["full", "mean"]
@@ -36,10 +37,22 @@ class MemoryBytes:
         return np.asarray(self.weights + self.activations + (self.kv_full if charge == "full" else self.kv_mean))
 
 
+def seats_of(scenario: Scenario) -> int | None:
+    """Requests that a replica serves at once; None where as many as there are. Only loops of engines have seats."""
+    looped = scenario.phase == "aggregated" and serving_model_of(scenario).engine(scenario) is not None
+    return scenario.launch.seats if looped else None
+
+
+def seated(run: Run) -> Run:
+    """The run with batches of the requests that have a seat: those that wait for one hold no memory."""
+    seats = seats_of(run.scenario)
+    return run if seats is None else replace(run, batch_sizes=np.minimum(run.batch_sizes, seats))
+
+
 def memory_bytes(run: Run, *, mean_only: bool = False) -> MemoryBytes:
     """Weights, KV and activations. A prefill instance holds the prompts of the waves in flight, the others every
-    request. With `mean_only` the mean charge stands for the full one, which composes no batch."""
-    scenario = run.scenario
+    request that has a seat. With `mean_only` the mean charge stands for the full one, which composes no batch."""
+    scenario, run = run.scenario, seated(run)
     # Both traces hold the same weights.
     weights = max(weight_bytes(operators, drafting=scenario.drafting) for operators in run.operators.values())
     requests = run.requests.astype(np.float64)

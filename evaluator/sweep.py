@@ -18,7 +18,6 @@ import numpy as np
 from evaluator.canonical import canonical
 from evaluator.capture import CaptureRequest
 from evaluator.evaluate import (
-    LARGEST_BATCH,
     assumptions_of,
     batch_range,
     capture_requests,
@@ -188,7 +187,7 @@ def _chunks(items: Sequence[PlannedScenario], size: int) -> Iterator[list[Planne
 
 def _interval(planned: PlannedScenario, operators: Mapping[str, OperatorSet]) -> tuple[tuple[int, int], bool]:
     first, last = planned.batch_range
-    worth = batch_range(planned.scenario, operators, ceiling=LARGEST_BATCH if last is None else last)
+    worth = batch_range(planned.scenario, operators, ceiling=last)
     return (first, max(first, worth.last)), worth.largest_fitting >= 1
 
 

@@ -244,7 +244,12 @@ engine_best AS (
         AND m.system_qps = h.decode_instances * h.qps
     QUALIFY row_number() OVER (
         PARTITION BY h.question_group, h.devices
-        ORDER BY prefill_instances, prefill_number, decode_number
+        ORDER BY
+            pair_ttft_ms(
+                h.decode_instances * h.qps / 1000.0, unqueued_ms, answer_ms, service_ms,
+                prefill_instances * servers_each, first_share
+            ),
+            prefill_instances, prefill_number, decode_number
     ) = 1
 ),
 engine_timed AS (

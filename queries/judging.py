@@ -27,7 +27,10 @@ _FACTORS = (
 _ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
 _PREDICTED = """
     SELECT DISTINCT
-        probe, ttft_ms, CASE coalesce($tpot_rule, own_tpot(serving_model)) WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
+        probe, ttft_ms,
+        CASE coalesce($tpot_rule, own_tpot(serving_model))
+            WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms
+        END AS tpot_ms,
         e2e_ms, tokens_per_s_per_user, phase
     FROM scoped
     JOIN asked_about ON asked_about.scenario_id = scoped.scenario_id AND asked_about.batch_size = scoped.batch_size

@@ -254,6 +254,7 @@ RAW_TABLES: tuple[RawTable, ...] = (
         ("signed_error", "DOUBLE", "ratio", "(predicted - measured) / measured"),
         ("region", "VARCHAR", "none", "device, model kind, engine, batch, length"),
         ("created_at", "TIMESTAMP", "UTC", "when it was matched"),
+        ("knowledge", "VARCHAR", "none", "evaluated as asked, as known, or both where they are one; NULL: not known"),
     ),
     _table(
         "price",

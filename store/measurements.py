@@ -57,7 +57,10 @@ def get_measurements(
 
 
 def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
-    """Store comparisons; one of the same point, metric and scenario is replaced, since it is derived data."""
+    """Store comparisons; one of the same point, metric and scenario is replaced, since it is derived data.
+
+    All have one time, so that the newest comparison of a point can be told as a whole."""
+    now = utc_now()
     with store.writing() as connection:
         measurements = _ids(connection, Measurement, {record.measurement_key for record in records})
         scenarios = _ids(connection, Scenario, {record.scenario_key for record in records})
@@ -71,7 +74,8 @@ def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
                 "predicted": record.predicted,
                 "signed_error": record.signed_error,
                 "region": record.region,
-                "created_at": utc_now(),
+                "knowledge": record.knowledge,
+                "created_at": now,
             }
             key = ("measurement_id", "metric", "scenario_id")
             insert_or_update(connection, Validation, row, key=key, update=sorted(set(row) - set(key)))

@@ -268,6 +268,7 @@ class ValidationRecord:
     measured: float
     predicted: float
     region: str  # device, model kind, engine, batch and length region, as one text
+    knowledge: str | None = None  # asked, known, or both where they are one scenario
 
     @property
     def signed_error(self) -> float:

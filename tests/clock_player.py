@@ -54,10 +54,6 @@ class ClockPlayer:
         steps = [(one.end - one.begun) / (one.output - 1) for one in self.ended if one.output > 1]
         return sum(steps) / max(len(steps), 1) / self.loop.tokens_per_step
 
-    def mean_token(self) -> float:
-        steps = sum(one.output - 1 for one in self.ended)
-        return sum(one.end - one.begun for one in self.ended) / max(steps, 1) / self.loop.tokens_per_step
-
     def waiting(self) -> list[Request]:
         """Those of the queue that have a seat."""
         return self.queue[: max(0, self.seats - len(self.running))]
@@ -145,9 +141,9 @@ class ClockPlayer:
 
 
 def asked(table: StepTable, loop: ClosedLoop) -> list[list[Request]]:
-    """The requests of every run that the loop stands for: several where few users ask of many kinds."""
+    """The requests of every run that the loop stands for: several where few users ask of many lengths."""
     count, kinds = loop.prompts or 10 * loop.users, loop.kinds(table)
-    runs = 1 if len(kinds) == 1 else -(-LEAST_PLAYED // count)
+    runs = 1 if len(kinds) == 1 and loop.shortest >= 1.0 else -(-LEAST_PLAYED // count)
     drawn = requests_of(kinds, loop.shortest, runs * count)
     each = [
         Request(kind, prompt, output, kinds[kind].cached)

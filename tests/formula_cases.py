@@ -32,10 +32,9 @@ from evaluator.measurements.circumstances import Circumstances, kept
 from evaluator.plan import Plan
 from evaluator.precision import Precision
 from evaluator.scenario import Scenario
-from evaluator.serving.closed_pair import ClosedPair, pair_times
 from evaluator.serving.engines import STARTS, EngineProfile, with_numbers
 from evaluator.serving.models import list_serving_models
-from evaluator.serving.step_tables import StepTable
+from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_of_users
 from evaluator.workload import LengthBin, Workload
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
@@ -240,42 +239,21 @@ def evaluated(scenario: Scenario, sizes: tuple[int, ...] = SPAN_SIZES) -> Column
 
 # --- pairs of prefill and decode instances, launch flags of public recipes, fits to a user's own points ---
 
-_TABLE = StepTable(
-    spacing=128,
-    linear=1e-3 * np.arange(65),
-    input_length=1000,
-    attention=1e-3 * np.asarray([0.0, 0.5, 1.2, 2.1, 3.2, 4.5, 6.0, 7.7, 9.6]),
-    decode_linear=1e-3 * (4.0 + 0.02 * np.arange(301)),
-    decode_own=1e-3 * (0.3 + 0.01 * np.arange(301)),
-)
-
 
 def pairs() -> Iterator[tuple[str, Columns]]:
     """Prefill and decode instances that serve users who each ask again, by users."""
-    users = (1, 20, 150)
-    for name in ("vllm", "sglang"):
-        for servers in ((1, 1), (3, 2)):
-            times = [
-                pair_times(
-                    _TABLE,
-                    _TABLE,
-                    stated_engine(name),
-                    ClosedPair(
-                        users=number,
-                        output_length=120.0,
-                        prefill_servers=servers[0],
-                        decode_servers=servers[1],
-                        transfer_s=0.004,
-                        share=0.9,
-                    ),
-                    alone_s=0.05,
-                )
-                for number in users
-            ]
-            yield f"pair, {name}, {servers[0]} prefill and {servers[1]} decode servers", {
+    load = PairLoad(output_length=120.0, transfer_ms=4.0)
+    for servers, replicas in ((1, 1), (3, 2)):
+        side = PrefillSide(alone_ms=90.0, service_ms=30.0, servers=servers, request_ms=40.0)
+        steps = [DecodeSide(decoding=float(replicas * b), tpot_ms=4.3 + 0.03 * b) for b in (1, 8, 64, 150)]
+        times = [pair_of_users(side, steps, load, float(users), seats=100.0) for users in (1, 20, 150)]
+        yield (
+            f"pair, {servers} prefill and {replicas} decode servers",
+            {
                 column: [float(f"{getattr(one, column):.11g}") for one in times]
-                for column in ("ttft_s", "tpot_exclusive_s", "decoding")
-            }  # fmt: skip
+                for column in ("ttft_ms", "tpot_ms", "e2e_ms", "requests_per_s", "wait_ms", "burst_ms", "slot_wait_ms")
+            },
+        )
 
 
 def _record(**changes: object) -> MeasurementRecord:

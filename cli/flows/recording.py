@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -22,7 +22,7 @@ from evaluator.measured.scoring import Comparison
 from evaluator.operators import OperatorSet, from_json, to_json
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
-from evaluator.serving.engines import EngineProfile
+from evaluator.serving.engines import EngineProfile, engine_profile, list_engines
 from evaluator.serving.stored_engines import keep_engine
 from evaluator.sweep import program_version
 from store.errors import InputError
@@ -95,9 +95,11 @@ def keep(store: Store, validation: Validation, captured: LookUp, on_kept: Progre
     if not validation.comparisons:
         return Kept()
     sides = _sides(validation)
-    for engine in {scenario.engine for scenario in sides.values()}:
-        if engine is not None:
-            keep_engine(store, engine, source="shipped, fitted without a pair of device and model")
+    for scenario in sides.values():
+        if scenario.engine is not None:
+            keep_engine(store, scenario.engine, source="shipped, fitted without a pair of device and model")
+        elif scenario.serving_model in list_engines():
+            keep_engine(store, engine_profile(scenario.serving_model), source="shipped")
     sweep_id = begin_sweep(store, _sweep(validation))
     keeper = _Keeper(store=store, sweep_id=sweep_id, captured=captured, probes=validation.probes)
     try:
@@ -138,6 +140,15 @@ def _sweep(validation: Validation) -> SweepRecord:
     )
 
 
+def _once(errors: Iterable[ValidationRecord]) -> list[ValidationRecord]:
+    """Each comparison once: a point of which nothing more is known is asked as it is known."""
+    found: dict[tuple[str, str, str], ValidationRecord] = {}
+    for one in errors:
+        key = (one.measurement_key, one.metric, one.scenario_key)
+        found[key] = replace(one, knowledge="both") if key in found else one
+    return list(found.values())
+
+
 def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> ValidationRecord:
     """A comparison beside its probe; where sides are apart, first tokens come from the instances that take prompts."""
     asked = validation.asked[one.knowledge, one.record_key]
@@ -151,6 +162,7 @@ def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> Validati
         measured=one.measured,
         predicted=one.predicted,
         region=one.region,
+        knowledge=one.knowledge,
     )
 
 

@@ -41,6 +41,8 @@ SHOWN: Mapping[str, Sequence[str]] = {
 }  # fmt: skip
 _COUNTED = ("rank", "prefill_instances", "prefill_plan", "ttft_ms", "decode_instances", "decode_plan", "tpot_ms",
             "devices_idle", "system_qps", *_PROBES)  # fmt: skip
+_SERVED = ("rank", "prefill_instances", "prefill_plan", "prefill_utilisation", "ttft_ms", "decode_instances",
+           "decode_plan", "decode_utilisation", "tpot_ms", "system_qps", "qps_per_device", *_PROBES)  # fmt: skip
 _TRANSFER = ("kv_transfer_ms", "transfer_hides")
 _LIMITED = ("best", "decode", "devices", "nearest")  # their rows have both columns
 _SIZED = ("best", "prefill", "decode")  # their rows say what ranks them
@@ -77,6 +79,11 @@ def shown_columns(answer: Answer) -> Sequence[str] | None:
     return None if columns is None else with_holds(columns, answer)
 
 
+def _is_served(answer: Answer) -> bool:
+    """Whether pairs are an engine's, with counts and waits of their own."""
+    return any(row.get("users") is not None for row in answer.dicts())
+
+
 def _shown(answer: Answer) -> Sequence[str] | None:
     pairs, columns = answer.question.pairs, SHOWN.get(answer.report)
     if columns is not None and answer.report in _LIMITED:
@@ -86,7 +93,7 @@ def _shown(answer: Answer) -> Sequence[str] | None:
     by_device = answer.report == "devices" and answer.question.options.mode == "pd"
     if not by_device and answer.report != "pd-ratio":
         return columns
-    of_pairs = _COUNTED if pairs.num_devices else SHOWN["pd-ratio"]
+    of_pairs = _SERVED if _is_served(answer) else _COUNTED if pairs.num_devices else SHOWN["pd-ratio"]
     device = ("prefill_device",) if by_device or pairs.prefill_device or pairs.decode_device else ()
     other = ("decode_device",) if device and not by_device else ()
     return (of_pairs[0], *device, *other, *of_pairs[1:], *(_TRANSFER if pairs.kv_transfer_gb_per_s else ()))

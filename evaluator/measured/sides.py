@@ -1,7 +1,6 @@
 """Measured points whose prefill and decode instances are apart: one probe of each side, joined in closed form.
 
-Not here: the closed form (evaluator.serving.pairs), and points that one instance serves (evaluator.measured.predicting).
-"""
+Not here: the closed form (evaluator.serving.pairs), and points that one instance serves (predicting)."""
 
 from __future__ import annotations
 

@@ -65,8 +65,8 @@ def _in_steps(kinds: tuple[RequestKind, ...], tokens_per_step: float) -> tuple[R
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopTimes:
-    """Means over all requests, and how long the whole run took. `token_s` is the mean over tokens after the first:
-    that over requests weighs the tokens of a short answer more."""
+    """Means over all requests, and how long the whole run took. `token_s` is the mean over tokens after the first
+    where outputs are distributed: that over requests weighs the tokens of a short answer more."""
 
     ttft_s: float
     tpot_exclusive_s: float

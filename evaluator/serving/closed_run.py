@@ -245,7 +245,8 @@ class _Curve:
 
     def alone(self, users: int) -> float:
         """O D + C W, with as many decodes as the output takes steps; with fewer seats than users, of all in turn."""
-        seated = replace(self.replica.loop, users=users).served
+        seats = self.replica.loop.seats
+        seated = users if seats is None else min(users, seats)
         return users / seated * self.replica.loop.steps * self.decode_s[seated] + users * self.prompt_s
 
     def ttft(self, users: int) -> float:

@@ -13,7 +13,7 @@ from evaluator.scenario import Run
 from evaluator.serving.formulas import PrefillCompletion, tokens_per_step
 from evaluator.serving.interface import Columns
 from evaluator.serving.mixed import MixedLengths
-from evaluator.serving.phases import decode_period, prefilled
+from evaluator.serving.phases import decode_period, prefilled, wave_times
 from evaluator.serving.shared_mixed import mixed_prefilled
 from evaluator.step import StepTimes
 
@@ -27,6 +27,14 @@ def prompts_in_waves(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion
     if isinstance(run.source, MixedLengths):
         return mixed_prefilled(run, run.source, serving_cost_s)
     return prefilled(run, serving_cost_s)
+
+
+def fullest_wave(run: Run) -> StepTimes:
+    """The first of those waves alone, which the others need not be worked out for."""
+    if isinstance(run.source, MixedLengths):
+        (stage,) = run.source.largest_waves(run.requests)
+        return wave_times(run, stage.steps)
+    return prefilled(run, 0.0)[1]
 
 
 def gained_tokens(run: Run) -> float:

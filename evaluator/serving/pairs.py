@@ -159,16 +159,19 @@ def pair_of_users(
             low, found = middle, tried
     if found is None:
         raise ValueError(f"no pair serves {users} users")
-    return _with_queue(found, load, users)
+    return _with_queue(found, prefill, load, users)
 
 
-def _with_queue(found: PairTimes, load: PairLoad, users: float) -> PairTimes:
+def _with_queue(found: PairTimes, prefill: PrefillSide, load: PairLoad, users: float) -> PairTimes:
     """The pair with the users that its halving has left over waiting for prefill: where it runs all the time."""
     answer = found.e2e_ms - found.ttft_ms
     waiting = max(1e3 * (users - found.users) / found.requests_per_s, 0.0)
+    burst = prefill.service_ms * max(0.5 * (users / prefill.servers - 1.0), 0.0)
     first = 1.0 / load.prompts_per_user
-    ttft = found.ttft_ms + (1.0 - first) * waiting
-    return replace(found, users=users, wait_ms=found.wait_ms + waiting, ttft_ms=ttft, e2e_ms=ttft + answer)
+    ttft = found.ttft_ms + (1.0 - first) * waiting + first * (burst - found.burst_ms)
+    return replace(
+        found, users=users, wait_ms=found.wait_ms + waiting, burst_ms=burst, ttft_ms=ttft, e2e_ms=ttft + answer
+    )
 
 
 def _between(steps: Sequence[DecodeSide], decoding: float) -> DecodeSide:

@@ -6,7 +6,6 @@ decode in it. Not here: step times (evaluator.serving.step_tables) and the prici
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,8 +19,9 @@ from evaluator.serving.request_kinds import RequestKind, Requests, requests_of
 from evaluator.sums import FloatArray
 
 Integers = NDArray[np.int64]
-# Requests played at least: a few users of many lengths ask too few to show them all, so they are played repeatedly.
-LEAST_PLAYED = 320
+# Requests played at least where lengths vary: those of a few users are too few to show them all, and their TTFT would
+# jump by a tenth from one number of users to the next.
+LEAST_PLAYED = 640
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +43,14 @@ class Rules:
 
     @property
     def alike(self) -> bool:
-        """Whether all requests generate as much."""
-        return self.shortest >= 1.0 and len({kind.output_length for kind in self.kinds}) == 1
+        """Whether all requests ask for as much: TPOT is then one number, but for how much shorter each one is."""
+        return len({kind.output_length for kind in self.kinds}) == 1
 
     @property
     def repeats(self) -> int:
-        """How often the loop is played, each time with the requests that follow."""
-        return 1 if len(self.kinds) == 1 else -(-LEAST_PLAYED // self.requests)
+        """How often the loop is played, each time with the requests that follow: once where all of them are equal."""
+        equal = len(self.kinds) == 1 and self.shortest >= 1.0
+        return 1 if equal else -(-LEAST_PLAYED // self.requests)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +58,9 @@ class Schedule:
     """How often each price of a table and of an engine counts in [mean TTFT, mean TPOT, makespan, mean decode].
 
     Rows are those four: TPOT is the mean over requests that have one, the last row the mean over all decodes of all
-    requests; it is left out where outputs are alike and both are one number. Host times count by step, step with prompts, decoding sequence and prompt; kernels by the
-    node of their table: linear ones of steps with prompts apart for prefill and decode tokens."""
+    requests; it is left out where all requests ask for as much. Host times count by step, step with
+    prompts, decoding sequence and prompt; kernels by the node of their table: linear ones of steps with prompts apart
+    for prefill and decode tokens."""
 
     steps: FloatArray
     prompt_steps: FloatArray
@@ -85,8 +87,9 @@ def schedule_of(rules: Rules) -> Schedule:
 
 class _Play:
     """The run so far. Requests are numbered as they arrive, and their prompts are one line of tokens: those before
-    `position` are prefilled. `seated` of them have got a seat by now, those that are through included. `steps` gets, one after the other, (equal steps, decodes in each, position after, step
-    number after). `last_tokens` is a calendar: how many requests end in which step; `busy` marks its steps."""
+    `position` are prefilled. `seated` of them have got a seat by now, those that are through included. `steps` gets,
+    one after the other, (equal steps, decodes in each, position after, step number after). `last_tokens` is a calendar:
+    how many requests end in which step; `busy` marks its steps."""
 
     def __init__(self, rules: Rules, ends: Integers, outputs: Integers) -> None:
         self.rules, self.outputs, self.longest = rules, outputs.tolist(), int(outputs.max())
@@ -129,8 +132,8 @@ class _Play:
             if self.begun == self.seated:
                 self._decode(None)
                 continue
-            decodes = self.active
-            position = self.position = min(self.position + max(1, budget - each * decodes), ends[self.seated])
+            decodes, room = self.active, budget - each * self.active
+            position = self.position = min(self.position + max(1, room), ends[self.seated])
             self.step += 1
             steps += (1, decodes, position, self.step)
             if decodes and self.busy[self.step]:
@@ -140,18 +143,21 @@ class _Play:
 
     def _start(self) -> None:
         """The first tokens of requests are out."""
-        first, base = self.begun, self.step - 1
-        self.begun = bisect_right(self.ends, self.position, first + 1, self.seated + 1) - 1
-        self.active += self.begun - first
+        first, base, ends, position, seated = self.begun, self.step - 1, self.ends, self.position, self.seated
+        until = first + 1
+        while until < seated and ends[until + 1] <= position:
+            until += 1
+        self.begun = until
+        self.active += until - first
         room = base + self.longest + 1 - len(self.busy)
         if room > 0:
             self.busy.extend(bytes(room + len(self.busy)))
         busy, last_tokens = self.busy, self.last_tokens
         if self.alike:
             busy[base + self.longest] = 1
-            last_tokens[base + self.longest] += self.begun - first
+            last_tokens[base + self.longest] += until - first
         else:
-            for output in self.outputs[first : self.begun]:
+            for output in self.outputs[first:until]:
                 busy[base + output] = 1
                 last_tokens[base + output] += 1
         if busy[self.step]:  # answers of one token

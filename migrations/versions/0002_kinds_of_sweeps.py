@@ -32,6 +32,9 @@ ADDED: dict[str, tuple[Declared, ...]] = {  # each may be NULL
         ("launchable_by", sa.String(200), "engines that launch the plan as one server; NULL: not known [none]"),
     ),
     "probe": (("prompt_service_ms", sa.Double, _PROMPT_SERVICE),),
+    "validation": (
+        ("knowledge", sa.String(8), "evaluated as asked, as known, or both where they are one; NULL: not known [none]"),
+    ),
 }
 
 

@@ -1,21 +1,22 @@
 -- name: validation
--- summary: measured values beside our predictions of the same configuration, the newest of each point and metric; raw.validation keeps the older ones
+-- summary: measured values beside the numbers of their probes, of the newest comparison of each point and metric; raw.validation keeps the older ones
 -- column: measurement | sha256 | content key of the measured point, as measurement.key
 -- column: source | none | file and line the measured point came from
 -- column: metric | none | which column is compared: ttft_ms, tpot_exclusive_ms, e2e_ms ...
 -- column: measured | metric | measured value, in the metric's unit
--- column: predicted | metric | our value under the measuring client's own conditions: its lengths and polling, the engine fitted without this pair of device and model
+-- column: predicted | metric | the number of the probe, its engine fitted without this pair of device and model
+-- column: knowledge | none | evaluated as asked (mean lengths, the usual client), as known (the source's client and launch), or both where they are one scenario
 -- column: signed_error | ratio | (predicted - measured) / measured
 -- column: region | none | device, dense or moe, engine, mode, batch and length region, as one text
 -- column: engine | none | serving engine as we name it; unstated where the source does not say
 -- column: mode | none | aggregated, disaggregated, prefill or decode
 -- column: phase | none | phase of the scenario that predicts the metric: of a disaggregated point, prefill for first tokens, decode for the others
--- column: probe | none | short reference of the standard evaluation of the same configuration, where there is one
+-- column: probe | none | short reference of the probe that predicts the metric, where there is one
 -- column: batch_size | requests | requests of one replica in flight
 -- column: compared_at | UTC | when it was compared
 CREATE OR REPLACE VIEW validation AS
 WITH newest AS (
-    SELECT *, row_number() OVER (PARTITION BY measurement_id, metric ORDER BY created_at DESC, scenario_id DESC) AS age
+    SELECT *, rank() OVER (PARTITION BY measurement_id, metric ORDER BY created_at DESC) AS age
     FROM raw.validation
 )
 SELECT
@@ -25,6 +26,7 @@ SELECT
     newest.measured,
     newest.predicted,
     newest.signed_error,
+    newest.knowledge,
     newest.region,
     raw.scenario.model,
     raw.scenario.device,

@@ -92,6 +92,9 @@ class Validation(Base):
         String(200), index=True, comment="device, model kind, engine, batch, length [none]"
     )
     created_at: Mapped[datetime] = mapped_column(DateTime(timezone=True), comment="when it was matched [UTC]")
+    knowledge: Mapped[str | None] = mapped_column(
+        String(8), comment="evaluated as asked, as known, or both where they are one; NULL: not known [none]"
+    )
 
 
 class Price(Base):

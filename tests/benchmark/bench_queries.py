@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 from generator import DEVICES, MODELS, PHASES, PLANS
 from queries_stores import mission_records, write_sweep
 
-from queries.library import report
+from queries.library import report, shared_sql
 
 MACHINE = {"machine": platform.machine(), "cores": os.cpu_count(), "duckdb": duckdb.__version__}
 
@@ -52,21 +52,72 @@ def new_limit(probes):
     show("new_limit_whole_process", min(times), "s", probes=probes, looked_at=int(done.stdout))
 
 
+SERVED = """
+    CREATE TABLE scoped AS
+    WITH plan AS (
+        SELECT range AS i, [4, 8, 16][1 + range % 3] AS num_devices, [1, 2, 4][1 + range // 3 % 3] AS dp FROM range($plans)
+    ),
+    served AS (
+        SELECT *, 'prefill' AS phase, 1 AS batch_size, 50 + i * 61 % 250 AS prompt_service_ms,
+            20 + 1.2 * prompt_service_ms AS ttft_ms, ttft_ms - 20 AS makespan_ms, NULL AS tpot_exclusive_ms
+        FROM plan
+        UNION ALL
+        SELECT plan.*, 'decode', range, NULL, NULL, NULL, 5 + i % 7 + 0.04 * range FROM plan, range(1, $batches + 1)
+    )
+    SELECT *, 0 AS question_group, i AS scenario_id, md5(concat(phase, i)) AS scenario, 'p' AS probe, 'vllm' AS serving_model,
+        2 AS formula_version, 'd' AS device, 'd' AS device_key, 'x' AS plan, num_devices // dp AS tp, 1 AS pp, 1 AS ep,
+        1 AS moe_tp, 1 AS moe_dp, batch_size * dp AS concurrency, 1000 AS input_length, 1000.0 AS output_length,
+        10 AS prompts_per_user, tpot_exclusive_ms AS tpot_inclusive_ms, NULL::DOUBLE AS e2e_ms,
+        tpot_exclusive_ms AS decode_step_ms, 1.0 AS tokens_per_step, 1000 / tpot_exclusive_ms AS tokens_per_s_per_user,
+        1.0 AS prefill_capacity_qps, 1.0 AS prefill_ttft_qps,
+        1000 * concurrency / (tpot_exclusive_ms * 999) AS decode_minus_one_qps, 1.0 AS decode_full_qps,
+        1.0 AS requests_per_s, 1.0 AS input_tokens_per_s, 1.0 AS output_tokens_per_s, 1.0 AS output_tokens_per_s_twice,
+        80 * 1073741824::BIGINT AS device_memory_bytes, 0 AS weight_bytes, 0 AS activation_bytes, 0 AS kv_cache_bytes,
+        0 AS kv_cache_mean_bytes, 10000000 AS kv_bytes_per_request, ttft_ms AS ttft_bound_ms,
+        tpot_exclusive_ms AS tpot_inclusive_bound_ms, tpot_exclusive_ms AS tpot_exclusive_bound_ms,
+        NULL::DOUBLE AS e2e_bound_ms, tokens_per_s_per_user AS user_rate_bound
+    FROM served
+"""
+
+
+def served_pairing(plans, batches, budget):
+    """Seconds of pairing an engine's rows under a TTFT limit: so many plans a side, decode batches each, top 10."""
+    connection = duckdb.connect()
+    connection.execute(SERVED, {"plans": plans, "batches": batches})
+    connection.execute("CREATE TABLE device AS SELECT 'd' AS key, '25e9 | 9e11' AS link_bandwidths")
+    for statement in connection.extract_statements(shared_sql()):
+        if "TEMP VIEW scoped" not in statement.query:
+            connection.execute(statement)
+    objective = "qps_per_device" if budget is None else "system_qps"
+    statement = (
+        "SELECT * FROM engine_pairs(10, 'full', 'exclusive', 'capacity', 'minus-one', 'once', 500, NULL, NULL, NULL,"
+        " 'budget', $budget, NULL, NULL, NULL, NULL, 1.0, 1.0, NULL, FALSE, FALSE, 10, $objective)"
+    )
+    times = []
+    for _ in range(5):
+        started = time.perf_counter()
+        connection.execute(statement, {"budget": budget, "objective": objective}).fetchall()
+        times.append(time.perf_counter() - started)
+    details = {"plans_a_side": plans, "decode_rows": plans * batches, "num_devices": budget, "top": 10}
+    show("pd_ratio_under_an_engine", min(times), "s", **details)
+
+
 def pairing(rows, budget):
     """Seconds of the pairing SQL over a million admitted rows a side, top 20, everything else already there."""
     connection = duckdb.connect()
     connection.execute(
         "CREATE TABLE sides AS SELECT 0 AS question_group, s.side AS phase, i.range % 5000 AS scenario_id,"
         " hash(i.range)::VARCHAR AS scenario, 1 + i.range // 5000 AS batch_size, random() * 100 AS qps,"
-        " random() * 500 AS latency_ms, [1, 2, 4, 8, 16][1 + (i.range % 5)] AS num_devices, 'd' AS device"
+        " random() * 500 AS latency_ms, [1, 2, 4, 8, 16][1 + (i.range % 5)] AS num_devices, 'd' AS device,"
+        " false AS by_engine"
         f" FROM range({rows}) i, (VALUES ('prefill'), ('decode')) s(side)"
     )
     connection.execute(
         "CREATE MACRO side(wanted, a, b, c, d, e, f, g, h, i, j) AS TABLE SELECT * FROM sides WHERE phase = wanted"
     )
     text = report("pd-ratio").sql
-    engine = text[text.index("WITH prefill_candidates") : text.index("SELECT\n    ranked.question_group, rank")]
-    statement = engine + "SELECT * FROM ranked WHERE rank <= $top ORDER BY rank"
+    engine = text[text.index("WITH prefill_candidates") : text.index(",\nseeded AS (")]
+    statement = engine + " SELECT * FROM ranked WHERE rank <= $top ORDER BY rank"
     parameters = dict.fromkeys(re.findall(r"\$(\w+)", statement)) | {
         "prefill_degradation": 1.0, "decode_degradation": 1.0, "kept": 20, "top": 20, "num_devices": budget,
         "allocation_rule": "budget", "objective": "balanced_qps" if budget is None else "system_qps",
@@ -92,5 +143,6 @@ def pairing(rows, budget):
 
 if __name__ == "__main__":
     for budget in (None, 64):
+        served_pairing(40, 400, budget)
         pairing(1_000_000, budget)
     new_limit(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)

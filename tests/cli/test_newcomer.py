@@ -219,7 +219,7 @@ def test_a_bundle_that_is_none_or_damaged_is_named_with_what_to_do(tmp_path, exa
 @pytest.mark.parametrize(
     ("command", "columns"),
     [
-        ("best", 11),
+        ("best", 12),
         ("pd-ratio", 11),
         ("pd-ratio --num-devices 32", 11),
         ("pd-ratio --num-devices 32 --kv-transfer-gb-per-s 50", 13),

@@ -117,11 +117,30 @@ def test_plans_an_engine_lacks_are_rows_with_a_reason(tmp_path):
     assert row["status"] == "unsupported"
 
 
+def test_an_engine_serves_a_file_of_length_bins(tmp_path):
+    bins, url = tmp_path / "bins.yaml", f"sqlite:///{tmp_path}/store.sqlite"
+    bins.write_text(
+        "bins:\n- {min_tokens: 100, max_tokens: 200, weight: 3}\n- {min_tokens: 900, max_tokens: 1000, weight: 1}\n"
+    )
+    outcome = sweepdb(
+        f"evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --num-devices 1 --input-length {bins} --output-length 300"
+        " --batch-range 4 --serving-model vllm",
+        url,
+    )
+    assert outcome.code == 0, outcome.err
+    asked = "SELECT phase, batch_size, ttft_ms, tpot_exclusive_ms, realised_input_length_mean AS mean FROM probe"
+    rows = json.loads(sweepdb("sql --format json", url, stdin=asked).out)
+    assert {row["phase"] for row in rows} == {"prefill", "decode", "aggregated"}
+    looped = {row["batch_size"]: row for row in rows if row["phase"] == "aggregated"}
+    assert sorted(looped) == [1, 2, 3, 4]
+    assert 0 < looped[1]["ttft_ms"] < looped[4]["ttft_ms"]
+    assert looped[4]["mean"] == 0.75 * 150 + 0.25 * 950  # of the first four requests
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         ("--convention upstream", "vllm has no upstream convention"),
-        ("--input-length {bins}", "vllm serves one prompt length, not a distribution"),
         ("--serving-model nobody@12345678", "no engine profile 'nobody@12345678' in this store"),
         ("--serving-model oracle", "--serving-model oracle is not one of waves, seed002"),
         ("--serving-model {missing}", "cannot be read"),
@@ -132,8 +151,6 @@ def test_plans_an_engine_lacks_are_rows_with_a_reason(tmp_path):
 )
 def test_what_an_engine_cannot_serve_is_said_before_anything_is_traced(tmp_path, served, more, said):
     files = {
-        "bins": "bins:\n- {min_tokens: 100, max_tokens: 200, weight: 1}\n"
-        "- {min_tokens: 900, max_tokens: 1000, weight: 1}\n",
         "broken": PROFILE.replace("step_ms", "step"),
         "negative": PROFILE.replace("step_ms: 0.5", "step_ms: -1"),
         "text": "mine",
@@ -142,10 +159,9 @@ def test_what_an_engine_cannot_serve_is_said_before_anything_is_traced(tmp_path,
         (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
     paths = {name: str(tmp_path / f"{name}.yaml") for name in (*files, "missing")}
     command = f"{EVALUATE} --serving-model vllm {more}".format(**paths).split()
-    for option in ("--input-length", "--serving-model"):  # the last one counts
-        while command.count(option) > 1:
-            place = command.index(option)
-            del command[place : place + 2]
+    while command.count("--serving-model") > 1:  # the last one counts
+        place = command.index("--serving-model")
+        del command[place : place + 2]
     outcome = sweepdb(command, served[0])
     assert outcome.code == 2
     assert said in outcome.err

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evaluator.occupancy import seated
 from evaluator.scenario import Run, Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.closed_run import (
@@ -24,9 +25,9 @@ from evaluator.serving.columns import (
     completion_columns,
     decode_columns,
     decode_periods,
+    fullest_wave,
     gained_tokens,
     prefill_columns,
-    prompts_in_waves,
 )
 from evaluator.serving.engines import (
     EngineProfile,
@@ -67,9 +68,9 @@ class Engine:
         engine, launch = self.engine(scenario), scenario.launch
         named = scenario.engine or engine
         said = [f"engine {label_of_engine(named)}: {described(engine)}"]
-        if launch.wait_steps:
+        if launch.wait_steps and scenario.phase == "aggregated":
             said.append(f"prompts wait {launch.wait_steps} decode steps for others to join them")
-        if launch.seats is not None:
+        if launch.seats is not None and scenario.phase == "aggregated":
             said.append(f"at most {launch.seats} requests of a replica are served at once; others wait")
         return tuple(said)
 
@@ -80,12 +81,15 @@ class Engine:
     def prefill(self, run: Run) -> Columns:
         """Prompts that are all there at the start, in steps of the token budget."""
         cost_s, engine = run.scenario.serving_cost_ms / MS, self.engine(run.scenario)
-        _, full = prompts_in_waves(run, cost_s)
         replica = replica_of(run, engine)
         alone = prompts_alone(replica, run.batch_sizes)
         completion = PrefillCompletion(mean=alone.mean + cost_s, makespan=alone.makespan + cost_s)
         service = np.full(run.batch_sizes.shape, MS * prompt_service_s(replica))
-        return {**prefill_columns(run, full), **completion_columns(completion), "prompt_service_ms": service}
+        return {
+            **prefill_columns(run, fullest_wave(run)),
+            **completion_columns(completion),
+            "prompt_service_ms": service,
+        }
 
     def decode(self, run: Run) -> Columns:
         """Steps of the batch with nobody else's prompts in them."""
@@ -95,9 +99,9 @@ class Engine:
         return {**decode_columns(run, step), **quantiles, "tpot_inclusive_ms": tpot, "tpot_exclusive_ms": tpot}
 
     def aggregated(self, run: Run) -> Columns:
-        """The closed loop of as many users as the batch holds."""
-        step, quantiles = decode_periods(run, 0.0)
-        _, full = prompts_in_waves(run, 0.0)
+        """The closed loop of as many users as the batch holds; steps of those that have a seat."""
+        step, quantiles = decode_periods(seated(run), 0.0)
+        full = fullest_wave(seated(run))
         completion, times = closed_loop_times(run, self.engine(run.scenario))
         return {
             **prefill_columns(run, full),

@@ -1,14 +1,14 @@
-"""A closed loop of users over prefill instances and decode instances, in closed form.
+"""A closed loop of users over prefill instances and decode instances by bisecting who decodes: a twin of the closed form.
 
-Not here: step times (evaluator.serving.step_tables), and an instance that does both (evaluator.serving.closed_loop)."""
+Not here: the closed form that answers (evaluator.serving.pairs), and a play of every request (pair_player)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
 
 from evaluator.serving.closed_loop import PROMPTS_A_USER, decode_steps_s, marginal_prompt_s
 from evaluator.serving.engines import EngineProfile
+from evaluator.serving.pairs import queueing_ms
 from evaluator.serving.step_tables import StepTable
 
 HALVINGS = 80
@@ -20,7 +20,7 @@ class ClosedPair:
     """`users` at once from the start, each asking again when it is answered. Servers are attention replicas of all
     instances of a side; `transfer_s` moves a prompt's keys and values to the other side."""
 
-    users: int
+    users: float
     output_length: float
     prefill_servers: int
     decode_servers: int
@@ -58,20 +58,13 @@ def pair_times(
     for _ in range(HALVINGS):
         decoding = 0.5 * (low + high)
         load = rate(decoding) * service / pair.prefill_servers
-        waiting = queueing_s(others * load, service, pair.prefill_servers) if load < 1.0 else float("inf")
+        waiting = 1e-3 * queueing_ms(others * load, 1e3 * service, pair.prefill_servers) if load < 1.0 else float("inf")
         busy = decoding * pair.decode_servers + rate(decoding) * (alone + waiting)
         low, high = (decoding, high) if busy < pair.users else (low, decoding)
     steady = (pair.users - low * pair.decode_servers) / rate(low)
     burst = alone + service * max(0.0, 0.5 * (pair.users / pair.prefill_servers - 1.0))
     first = 1.0 / PROMPTS_A_USER
     return PairTimes(ttft_s=first * burst + (1.0 - first) * steady, tpot_exclusive_s=_between(steps, low), decoding=low)
-
-
-def queueing_s(load: float, service_s: float, servers: int) -> float:
-    """Mean wait for one of `servers` that are busy a share `load` of the time: random arrivals, equal services.
-
-    Source: Sakasegawa 1977, E[W] = (ca2 + cs2)/2 load^(sqrt(2 (m + 1)) - 1) / (m (1 - load)) E[S], ca2 = 1, cs2 = 0."""
-    return float(0.5 * load ** (sqrt(2.0 * (servers + 1)) - 1.0) / (servers * (1.0 - load)) * service_s)
 
 
 def _between(steps: list[float], sequences: float) -> float:
