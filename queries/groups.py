@@ -19,6 +19,7 @@ COLUMNS = (  # of a scenario, in the order of Found
 )  # fmt: skip
 _UNBOUNDED = 0  # seats where as many are served as ask: stored as NULL, yet read
 _USUAL_GROUP_SIZE = 32
+_USUAL_SHORTEST = 0.99  # clients of the shipped engines draw lengths from there on: worth naming is a wider range
 Base = tuple[object, ...]  # what all rows of a group have in common beside their service
 Service = frozenset[tuple[str, object]]  # what a row states of SERVICE
 
@@ -174,8 +175,8 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
 def _service_parts(service: Mapping[str, object], varied: Collection[str]) -> Iterable[str]:
     """What is not as usual, and what differs between the groups of one answer."""
     shortest, routing = service.get("shortest_length"), service.get("routing")
-    if shortest is not None and (shortest != 1 or "shortest_length" in varied):
-        yield f"lengths {shortest:g}-1" if shortest != 1 else "lengths alike"
+    if isinstance(shortest, float) and (shortest < _USUAL_SHORTEST or "shortest_length" in varied):
+        yield f"lengths {shortest:g}-1" if shortest < 1 else "lengths alike"
     if routing is not None and "routing" in varied:
         yield f"experts {str(routing).replace('_', ' ')}"
     for name, text in (

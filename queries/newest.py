@@ -31,10 +31,10 @@ _FILTERS_SHOWN = 3
 Filter = tuple[str, Callable[[Found, str], str]]  # option, and its value for a scenario on a device
 _FILTERS: tuple[Filter, ...] = (
     ("--model", lambda row, _: row.model),
-    ("--workload", lambda row, _: row.workload),
     ("--device", lambda _, device: device),
-    ("--quantize-linear-action", lambda row, _: row.linear),
     ("--serving-model", lambda row, _: row.serving_model),
+    ("--workload", lambda row, _: row.workload),
+    ("--quantize-linear-action", lambda row, _: row.linear),
     ("--convention", lambda row, _: row.convention),
     ("", lambda row, _: "--compile" if row.compile else "--eager"),
     ("--serving-cost", lambda row, _: f"{row.serving_cost_ms:g}"),

@@ -67,7 +67,7 @@ def test_nothing_fits_is_exit_0_an_empty_array_and_a_nearest_miss(example_store)
     assert full["rows"] == []
     assert full["nearest"][0]["binding_limit"] == "tpot"
     assert set(full) == {
-        "question", "definitions", "versions", "expected_error", "probes_considered", "rows", "nearest",
+        "question", "definitions", "left_out", "versions", "expected_error", "probes_considered", "rows", "nearest",
     }  # fmt: skip
     table = sweepdb("query best --tpot-limits 1", example_store)
     assert "Nothing satisfies the limits. The nearest misses:" in table.out

@@ -143,6 +143,14 @@ def test_each_difference_between_two_rows_is_in_the_title(tmp_path):
     assert len(grouped) == 5
 
 
+@pytest.mark.parametrize(("shortest", "said"), [(1.0, ""), (0.99, ""), (0.8, " · lengths 0.8-1")])
+def test_a_title_names_a_client_only_where_its_lengths_differ_much(tmp_path, shortest, said):
+    url = address(tmp_path)
+    write_sweep(url, engine(DENSE, {**CLIENT, "shortest_length": shortest}), key="1")
+    (title,) = queries.open(url).best().scope
+    assert title == f"{DENSE[0]} · 3500/1500 · BF16 · physical · vllm{said}"
+
+
 def test_prefill_rows_state_no_client_and_stand_beside_each(tmp_path):
     url = address(tmp_path)
     write_sweep(url, engine(DENSE, serving_model="seed002"), key="1")
