@@ -204,13 +204,14 @@ class Bundle:
         with _readable(folder / "bundle.json"):
             description = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
             format_, files = description["format"], description["files"]
-            self._columns = {str(column["name"]): str(column["type"]) for column in description["columns"]}
         if format_ not in READABLE or files not in {"parquet", "csv"}:
             raise InputError(
                 f"{folder} is a bundle of format {format_} in {files} files; this program reads formats"
                 f" {', '.join(map(str, READABLE))}",
                 hint="export it again with this program, or import it with the one that wrote it",
             )
+        with _readable(folder / "bundle.json"):
+            self._columns = {str(column["name"]): str(column["type"]) for column in description["columns"]}
         self._folder, self._files = folder, str(files)
         names = ("sweeps.jsonl", "scenarios.jsonl", f"probes.{files}", f"compositions.{files}")
         missing = [name for name in names if not (folder / name).exists()]

@@ -172,7 +172,6 @@ def test_bad_input_is_one_sentence_and_exit_2(tmp_path, line, code, said):
             "report coverage makes no use of --tpot-limits\nhint: coverage lists what is",
         ),
         ("query coverage --reserved-memory-gb 4", "report coverage makes no use of --reserved-memory-gb"),
-        ("query best --num-devices 16", "makes no use of --num-devices\nhint: --instance-devices N keeps instances"),
         ("query best --mode decode --target-qps 3", "report best makes no use of --mode, --target-qps"),
         ("query pd-ratio --e2e-limits 9", "--e2e-limits"),
         ("query capacity --rank-by qps", "report capacity makes no use of --rank-by"),

@@ -7,16 +7,25 @@ import json
 import pytest
 from conftest_cli import sweepdb
 
-ONE = "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --num-devices 2 --input-length 100 --output-length 10"
+ONE = "evaluate {} --device TEST_DEVICE --num-devices 2 --input-length 100 --output-length 10"
+TINY = {  # a mixture of experts with one module that drafts
+    "model_type": "glm4_moe", "hidden_size": 1024, "vocab_size": 32000, "max_position_embeddings": 8192,
+    "num_hidden_layers": 4, "num_attention_heads": 16, "num_key_value_heads": 4, "head_dim": 64,
+    "intermediate_size": 2048, "moe_intermediate_size": 512, "n_routed_experts": 8, "num_experts_per_tok": 2,
+    "n_shared_experts": 1, "first_k_dense_replace": 1, "num_nextn_predict_layers": 1, "hidden_act": "silu",
+    "use_qk_norm": True, "attention_bias": False,
+}  # fmt: skip
 REQUESTS = ("", "--eager", "--serving-cost 5", "--num-mtp-tokens 1 --mtp-acceptance-rate 0.8")
 
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """A store of four requests that differ in one option each; the newest drafts tokens."""
-    address = f"sqlite:///{tmp_path_factory.mktemp('scopes')}/s.sqlite"
+    folder = tmp_path_factory.mktemp("scopes")
+    address = f"sqlite:///{folder}/s.sqlite"
+    (folder / "config.json").write_text(json.dumps(TINY))
     for options in REQUESTS:
-        outcome = sweepdb(f"{ONE} --mode aggregated --batch-range 4 {options}", address)
+        outcome = sweepdb(f"{ONE.format(folder)} --mode aggregated --batch-range 4 {options}", address)
         assert outcome.code == 0, outcome.err
     return address
 

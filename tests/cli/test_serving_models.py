@@ -43,12 +43,12 @@ def rows(question: str, url: str) -> list[dict]:
 
 def test_serving_models_are_scenarios_of_their_own_and_never_ranked_together(served):
     url, label = served
-    found = rows("best --top 1", url)
+    found = rows("best --all --top 1", url)
     assert sorted(row["serving_model"] for row in found) == sorted(["waves", *list_engines(), label])
     assert {row["rank"] for row in found} == {1}
     assert len({row["scenario"] for row in found}) == len({row["subject"] for row in found}) == len(list_engines()) + 2
     assert [row["serving_model"] for row in rows("best --top 9 --serving-model vllm", url)] == ["vllm"]
-    table = sweepdb("query best --top 1", url).out
+    table = sweepdb("query best --all --top 1", url).out
     assert all(f"physical · {model}" in table for model in (*list_engines(), label))
 
 
@@ -86,7 +86,7 @@ def test_a_step_of_an_engines_scenario_is_explained(served):
 
 
 def test_compare_refuses_two_serving_models(served):
-    outcome = sweepdb("query compare --num-devices 2", served[0])
+    outcome = sweepdb("query compare --num-devices 2 --all", served[0])
     assert outcome.code == 2
     assert "compare needs both sides under one serving model" in outcome.err
 
