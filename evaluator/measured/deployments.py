@@ -54,6 +54,7 @@ class Deployment:
     client: Client | None = None  # who asked, where the source says so
     token_budget: int | None = None  # a launch flag; None is the engine's own
     wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
+    decode_seats: int | None = None  # a launch flag of instances that decode alone: requests of a replica at once
     saturated: bool = False  # users are as many as the memory is estimated to hold
     requests: int | None = None  # all there are, asked at once; those that do not fit wait
     batched: bool = False  # all requests are there at the start, none follows
@@ -128,6 +129,7 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         client=flags.client,
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
+        decode_seats=flags.decode_seats if apart else None,
         saturated=said.saturated,
         requests=requests,
         batched=said.static_batch,

@@ -40,6 +40,7 @@ class Flags:
     token_budget: int | None = None
     narrow_keys: bool = False  # keys and values in eight bits
     wait_steps: int = 0  # decode steps that a prompt waits for others to join it
+    decode_seats: int | None = None  # requests that a replica of a decode instance takes, where sides are apart
 
 
 def has_recipe(point_id: str) -> bool:
@@ -52,12 +53,13 @@ def flags_of(served: Served) -> Flags:
     if not has_recipe(served.point_id):
         return Flags()
     found = {name: _setting(name, served) for name in ("shortest", "poll_steps", "wait_steps", "narrow_keys")}
-    budget = _setting("token_budget", served)
+    budget, seats = _setting("token_budget", served), _setting("decode_seats", served)
     return Flags(
         client=Client(shortest=found["shortest"] or 1.0, poll_steps=int(found["poll_steps"] or 1)),
         token_budget=None if budget is None else int(budget),
         narrow_keys=bool(found["narrow_keys"]),
         wait_steps=int(found["wait_steps"] or 0),
+        decode_seats=None if seats is None else int(seats),
     )
 
 
@@ -84,6 +86,7 @@ def _applies(rule: Mapping[str, Any], served: Served) -> bool:
         "tp": lambda size: served.tp == size,
         "tp_below": lambda size: served.tp < size,
         "users_from": lambda users: served.users >= users,
+        "users_among": lambda numbers: served.users in numbers,
         "lengths": lambda both: [round(served.input_length), round(served.output_length)] == both,
         "longer_than": lambda tokens: served.input_length + served.output_length > tokens,
     }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from evaluator.measured.deployments import Deployment
@@ -29,13 +30,14 @@ class Probe(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sides:
-    """The probes of both sides, decode batches from 1 to `most`."""
+    """The probes of both sides, decode batches from 1 to `most`; `seats` are those of one decode replica."""
 
     prompts_scenario: Scenario
     prefill_plan: Plan
     prompts: Probe
     tokens: Probe
     most: int
+    seats: int | None = None
 
 
 def values_of_sides(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> Values:
@@ -78,7 +80,8 @@ def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) ->
         transfer_ms=mean * transfer_of(deployment, sides),
         prompts_per_user=engine.client.prompts_per_user,
     )
-    pair = pair_of_users(side, steps, load, float(deployment.users))
+    seats = inf if sides.seats is None else float(sides.seats * replicas)
+    pair = pair_of_users(side, steps, load, float(deployment.users), seats=seats)
     decoding = pair.requests_per_s / MS * max(load.output_length - 1.0, 1.0) * pair.tpot_ms
     return max(1, min(sides.most, round(decoding / replicas))), pair
 

@@ -200,6 +200,15 @@ def test_two_sides_with_known_instances():
     assert found.users_of_replica == 32  # 64 users on two decode instances
 
 
+def test_seats_are_known_of_instances_that_decode_alone():
+    server = {"device": "gb300", "engine": "Dynamo-TRTLLM", "precision": "fp8", "model": "deepseek-ai/DeepSeek-R1"}
+    said = Circumstances(point_id="dsr1_gb300_trtllm_fp8_disagg_1024x1024_c84_cfg392")
+    lengths = {"input_length": 1024.0, "output_length": 1024.0, "concurrency": 84.0, "said": said}
+    sides = {"prefill": SideRecord(instances=1, tp=1, dp=4, ep=4), "decode": SideRecord(instances=4, tp=8, ep=8)}
+    assert deployment_of(record(mode="disaggregated", **server, **lengths, **sides)).decode_seats == 16
+    assert deployment_of(record(**server, **lengths, decode=SideRecord(tp=8, ep=8))).decode_seats is None
+
+
 @pytest.mark.parametrize(
     "sides",
     [
@@ -334,6 +343,14 @@ def served(**changes: object) -> Served:
         (
             {"engine": "sglang", "model": "Qwen/Qwen3-32B", "users": 4.0},
             Flags(client=Client(shortest=0.8, poll_steps=10)),
+        ),
+        (  # Seats are those of a recipe's users: 84 ask four instances of 16.
+            {"device": "gb300", "users": 84.0},
+            Flags(client=Client(shortest=0.8), token_budget=8192, narrow_keys=True, wait_steps=40, decode_seats=16),
+        ),
+        (
+            {"device": "gb300", "users": 85.0},
+            Flags(client=Client(shortest=0.8), token_budget=8192, narrow_keys=True, wait_steps=40),
         ),
         ({"point_id": "my own"}, Flags()),
     ],
