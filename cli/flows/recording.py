@@ -104,10 +104,8 @@ def keep(store: Store, validation: Validation, captured: LookUp, on_kept: Progre
     keeper = _Keeper(store=store, sweep_id=sweep_id, captured=captured, probes=validation.probes)
     try:
         keeper.put(sides, validation, on_kept)
-        errors = [_error(one, validation, keeper) for one in validation.comparisons]
-        put_validations(
-            store, list({(one.measurement_key, one.metric, one.scenario_key): one for one in errors}.values())
-        )
+        errors = _once(_error(one, validation, keeper) for one in validation.comparisons)
+        put_validations(store, errors)
     except BaseException as error:
         finish_sweep(store, sweep_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
         raise
