@@ -164,6 +164,7 @@ def test_kendall_tau_by_hand():
 
 def comparison(metric: str, measured: float, predicted: float, key: str, **changes: object) -> Comparison:
     base = Comparison(
+        knowledge="asked",
         metric=metric,
         measured=measured,
         predicted=predicted,
@@ -178,6 +179,7 @@ def comparison(metric: str, measured: float, predicted: float, key: str, **chang
         users=8,
         input_length=1024,
         output_length=101,
+        batch_size=8,
         record_key=key,
     )
     return replace(base, **changes)
