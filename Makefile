@@ -5,17 +5,21 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEMO_STORE := sqlite:///build/demo.sqlite
 
-.PHONY: demo test survival check bench docs clean
+.PHONY: demo test survival processors check bench docs clean
 
 demo: $(INSTALLED)
 	@mkdir -p build
 	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 test: demo
-	$(BIN)/python -m pytest -q -m "not survival"
+	$(BIN)/python -m pytest -q -m "not survival and not long"
 
 survival: $(INSTALLED)
-	$(BIN)/python -m pytest -q -m survival
+	$(BIN)/python -m pytest -q -m "survival and not long"
+
+# The long rounds: every kernel of every device is fitted again, as it is and under other processors' arithmetic.
+processors: $(INSTALLED)
+	$(BIN)/python -m pytest -q -m long
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

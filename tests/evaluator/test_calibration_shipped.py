@@ -83,7 +83,7 @@ def identified(name, values, seconds):
 
 @pytest.mark.parametrize(
     "device",
-    [device if device == "a100_sxm" else pytest.param(device, marks=pytest.mark.survival) for device in FITTED],
+    [device if device == "a100_sxm" else pytest.param(device, marks=pytest.mark.long) for device in FITTED],
 )
 def test_the_command_yields_the_shipped_coefficients(device):
     fitted = fit_folder(shared_data("kernels", device), load_device(device, family="theoretical"))
@@ -104,7 +104,7 @@ def test_delicate_fits_are_the_same_on_every_processor_and_in_any_order_of_rows(
     assert_shipped(device, fitted, pattern)
 
 
-@pytest.mark.survival
+@pytest.mark.long
 @pytest.mark.parametrize("device", FITTED)
 def test_every_fit_is_the_same_on_another_processor_and_in_another_order_of_rows(device):
     shared_data("kernels", device)
