@@ -183,8 +183,8 @@ def _region(
 ) -> Region:
     own = [one for one in pairs if place.holds(one, donor_of)]
     sample = sample_of(place, pairs, donor_of)
-    if sample is None:  # pragma: no cover  a region has points
-        raise AssertionError(place)
+    if sample is None:
+        raise ValueError(f"no measured point lies in {place}")
     said = stated(sample, width)
     return Region(
         family=field.family,

@@ -91,6 +91,6 @@ def transfer_of(deployment: Deployment, sides: Sides) -> float:
     plan, link = sides.prefill_plan, deployment.device.links[0]
     prompt = sides.prompts_scenario.workload.input_length or 0
     moved = transfer_bytes(deployment.model, kv_cache_bits(deployment.precision), prompt)
-    devices = plan.tp * plan.pp
-    rate = deployment.transfer_bytes_per_s or devices * link.bandwidth_bytes_per_s
-    return MS * link.latency_s + transfer_ms(moved, 1, rate * link.efficiency)
+    if deployment.transfer_bytes_per_s is not None:
+        return transfer_ms(moved, 1, deployment.transfer_bytes_per_s * link.efficiency)
+    return transfer_ms(moved, plan.tp * plan.pp, link.bandwidth_bytes_per_s * link.efficiency)
