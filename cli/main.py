@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.argv import joined
+from cli.derived import as_typed
 from store.errors import SweepdbError
 
 if TYPE_CHECKING:
@@ -120,10 +121,10 @@ def _said(error: Exception) -> str:
 
 
 def say_error(error: SweepdbError) -> None:
-    """What happened and what to do next, on stderr."""
-    sys.stderr.write(f"error: {error.message}\n")
+    """What happened and what to do next, on stderr, options as they are typed."""
+    sys.stderr.write(f"error: {as_typed(error.message)}\n")
     if error.hint:
-        sys.stderr.write(f"hint: {error.hint}\n")
+        sys.stderr.write(f"hint: {as_typed(error.hint)}\n")
 
 
 if __name__ == "__main__":

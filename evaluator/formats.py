@@ -85,7 +85,7 @@ def linear_format(name: str, *, mxfp4_group_size: int = 32, convention: Conventi
     if key == "MXFP4":
         low, high = GROUP_SIZES
         if not low <= mxfp4_group_size <= high:
-            raise InputError(f"--mxfp4-group-size must lie between {low} and {high}, not {mxfp4_group_size}")
+            raise InputError(f"`mxfp4_group_size` must lie between {low} and {high}, not {mxfp4_group_size}")
         # OCP microscaling formats (2023): one 8-bit scale a group.
         form = replace(form, scale_bits_per_weight=8 / mxfp4_group_size)
     if convention == "upstream" and key in {"FP8", "W8A16_STATIC", "W8A16_DYNAMIC"}:

@@ -73,7 +73,7 @@ def _read_yaml(path: Path) -> Mapping[str, Any]:
         path,
         largest_bytes=LARGEST_FILE_BYTES,
         what="a length distribution",
-        hint="reduce a request log with: sweepdb workloads add NAME --trace FILE",
+        hint="reduce a request log with: sweepdb workloads add NAME `trace=FILE`",
     )
     document = parse_yaml(text, str(path))
     if not isinstance(document, Mapping):
@@ -146,7 +146,7 @@ def _output_choices(
 ) -> list[tuple[float, float]]:
     if outputs is None:
         if output_length is None:
-            raise InputError(f"{path}: no output length", hint="give --output-length, or output_bins in the file")
+            raise InputError(f"{path}: no output length", hint="give `output_length`, or output_bins in the file")
         return [(float(output_length), 1.0)]
     _check_order(outputs, path, "output_bins")
     total = math.fsum(row["weight"] for row in outputs)

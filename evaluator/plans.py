@@ -62,11 +62,11 @@ def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tupl
 
     Where the engine can launch none of the legal plans of these sizes, all of them are taken."""
     if num_devices < 1:
-        raise InputError(f"--num-devices must be at least 1, not {num_devices}")
+        raise InputError(f"`num_devices` must be at least 1, not {num_devices}")
     for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"):
         for size in getattr(search, f"{name}_sizes") or ():
             if size < 1:
-                raise InputError(f"--{name.replace('_', '-')}-sizes must be at least 1, not {size}")
+                raise InputError(f"`{name}_sizes` must be at least 1, not {size}")
     choices: dict[Plan, PlanChoice] = {}
     for plan, named in _candidates(model, num_devices, search):
         reason = illegality(model, plan, num_devices)

@@ -77,13 +77,13 @@ def check_request(request: SweepRequest) -> None:
     """Refuse what no scenario could be made of."""
     first, last = request.batch_range
     if first < 1 or (last is not None and last < first):
-        raise InputError(f"--batch-range must be [min] max with 1 <= min <= max, not {first} {last}")
+        raise InputError(f"`batch_range` must be [min] max with 1 <= min <= max, not {first} {last}")
     if not (0 <= request.serving_cost_ms < 1e9):
-        raise InputError(f"--serving-cost must be at least 0 ms, not {request.serving_cost_ms:g}")
+        raise InputError(f"`serving_cost` must be at least 0 ms, not {request.serving_cost_ms:g}")
     for phase in request.phases:
         sizes = request.instance_sizes(phase)
         if not sizes and phase != "aggregated":
-            raise InputError(f"the {phase} phase needs --num-devices or --{phase}-devices-per-instance")
+            raise InputError(f"the {phase} phase needs `num_devices` or `{phase}_devices_per_instance`")
         for count in sizes:
             if count < 1:
                 raise InputError(f"an instance needs at least 1 device, not {count}")

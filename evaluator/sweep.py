@@ -113,7 +113,7 @@ def run_sweep(
     acknowledged and marks the sweep."""
     planned = list(planned_scenarios(request))
     if not planned:
-        raise InputError("this request has no legal plan", hint="widen the sizes, or change --num-devices")
+        raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
     key = secrets.token_hex(6)
     arguments = canonical(request_arguments(request))
     sweep_id = begin_sweep(
@@ -321,7 +321,7 @@ def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int
 
 def _unsupported(planned: PlannedScenario) -> str | None:
     if planned.scenario.drafting and planned.scenario.model.mtp_layers == 0:
-        return f"{planned.model_name} has no MTP module; --num-mtp-tokens must be 0"
+        return f"{planned.model_name} has no MTP module to draft tokens with"
     error = unsupported(planned.scenario)
     return None if error is None else f"{error.message} ({error.hint})"
 

@@ -30,12 +30,12 @@ def workload_of(
     if (input_length is None) == (not bins):
         raise InputError("give either an input length or length bins")
     if input_length is not None:
-        _whole("--input-length", input_length, 1, LARGEST_LENGTH)
+        _whole("`input_length`", input_length, 1, LARGEST_LENGTH)
     if not (math.isfinite(output_length) and 1 <= output_length <= LARGEST_LENGTH):
-        raise InputError(f"--output-length must lie between 1 and {LARGEST_LENGTH}, not {output_length:g}")
+        raise InputError(f"`output_length` must lie between 1 and {LARGEST_LENGTH}, not {output_length:g}")
     if not 0 <= prefix_cache_hit_rate < 1:
-        raise InputError(f"--prefix-cache-hit-rate must lie in [0, 1), not {prefix_cache_hit_rate:g}")
-    _whole("--max-batched-tokens", max_batched_tokens, 1, 2**40)
+        raise InputError(f"`prefix_cache_hit_rate` must lie in [0, 1), not {prefix_cache_hit_rate:g}")
+    _whole("`max_batched_tokens`", max_batched_tokens, 1, 2**40)
     return Workload(
         input_length=input_length,
         output_length=output_length,
@@ -61,17 +61,17 @@ def _whole(option: str, value: int, low: int, high: int) -> None:
 
 def _acceptance(tokens: int, rates: Sequence[float] | None) -> tuple[float, ...]:
     if not 0 <= tokens <= MOST_MTP_TOKENS:
-        raise InputError(f"--num-mtp-tokens must lie between 0 and {MOST_MTP_TOKENS}, not {tokens}")
+        raise InputError(f"`num_mtp_tokens` must lie between 0 and {MOST_MTP_TOKENS}, not {tokens}")
     if rates is None:
         # Seed 001 gives four; a longer draft is accepted no further.
         padded = (*DEFAULT_ACCEPTANCE, *(0.0 for _ in range(tokens)))
         return padded[:tokens]
     if any(not 0 <= rate <= 1 for rate in rates):
-        raise InputError(f"--mtp-acceptance-rate must lie in [0, 1], not {', '.join(f'{rate:g}' for rate in rates)}")
+        raise InputError(f"`mtp_acceptance_rate` must lie in [0, 1], not {', '.join(f'{rate:g}' for rate in rates)}")
     if len(rates) < tokens:
         raise InputError(
-            f"{tokens} MTP tokens need {tokens} acceptance rates, --mtp-acceptance-rate gives {len(rates)}",
-            hint="give one rate a drafted token, or fewer --num-mtp-tokens",
+            f"{tokens} MTP tokens need {tokens} acceptance rates, `mtp_acceptance_rate` gives {len(rates)}",
+            hint="give one rate a drafted token, or fewer `num_mtp_tokens`",
         )
     return tuple(float(rate) for rate in rates[:tokens])
 

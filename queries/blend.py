@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter
 
 from queries.names import workload_ids
-from queries.question import Blend, Scope
+from queries.options import Blend, Scope
 from queries.scope import Grouped, LooksAt, ResolvedScope, resolve_scope
 from store.errors import InputError
 from store.readers import ReadTransaction
@@ -26,7 +26,7 @@ def keyed_blend(transaction: ReadTransaction, blend: Blend) -> Blend:
     twice = [name for name, count in Counter(key for key, _ in found).items() if count > 1]
     if twice:
         names = [name for (name, _), (key, _) in zip(blend, found, strict=True) if key == twice[0]]
-        raise InputError(f"--mix names one workload twice: {', '.join(names)}", hint="add their weights up")
+        raise InputError(f"`mix` names one workload twice: {', '.join(names)}", hint="add their weights up")
     total = sum(weight for _, weight in found)
     return tuple((key, weight / total) for key, weight in found)
 
@@ -42,7 +42,7 @@ def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend, look
         except InputError as error:
             hint = (
                 "without filters the newest request's model, precision, convention and serving model are meant: name"
-                " them, such as --model NAME --convention physical"
+                " them, such as `model=NAME` `convention=physical`"
                 if scope.is_default
                 else error.hint
             )

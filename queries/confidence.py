@@ -15,7 +15,8 @@ from queries.error_figures import LEVELS
 from queries.expected_error import ExpectedError, Stored, Subject, nearest_error
 
 if TYPE_CHECKING:
-    from queries.question import Answer, Limits
+    from queries.options import Limits
+    from queries.question import Answer
 
 SURE, EVEN = 0.9, 0.5  # probabilities from which a row holds: yes, and likely
 HELD = {"probe": "holds", "prefill_probe": "prefill_holds", "decode_probe": "decode_holds"}

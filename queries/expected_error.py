@@ -265,7 +265,7 @@ def _nearer(subject: Subject, row: Mapping[str, str]) -> Iterator[str]:
     here, there = (dict(zip(_NAMES, found, strict=True)) for found in (formulas, engines))
     names = [name for name in there["engines"].split("+") if not _PAST.search(name)]
     if names and float(there["median_ape_percent"]) < NEARER_SHARE * float(here["median_ape_percent"]):
-        yield f"nearer: --serving-model {', '.join(names)}, TPOT +-{float(there['median_ape_percent']):.0f} %"
+        yield f"nearer: `serving_model={', '.join(names)}`, TPOT +-{float(there['median_ape_percent']):.0f} %"
 
 
 def _predictor(row: Mapping[str, str]) -> str:

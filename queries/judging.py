@@ -101,11 +101,11 @@ def unknown_note(judged: Iterable[tuple[str, bool]], phases: Collection[str]) ->
     unknown = known.count(False)
     if known and unknown == len(known):
         raise InputError(
-            "--confidence: nobody measured anything near these rows, so no limit can be read with it",
-            hint="leave --confidence out, or validate points of your own: sweepdb validate --measurements FILE",
+            "`confidence`: nobody measured anything near these rows, so no limit can be read with it",
+            hint="leave `confidence` out, or validate points of your own: sweepdb validate `measurements=FILE`",
         )
     nobody = f"note: {unknown} of {len(known)} scenarios have no measurements near"
-    return (f"{nobody}: with --confidence they pass none of these limits",) if unknown else ()
+    return (f"{nobody}: with `confidence` they pass none of these limits",) if unknown else ()
 
 
 def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:

@@ -28,17 +28,17 @@ _ASKED_BY = (
 _SAME = ("sj.model_id", "sj.precision_id", "sj.convention", "sj.serving_model", "sj.compile", "sj.serving_cost_ms")
 _APART = ("sj.device_name", "sj.workload_id", "sj.phase", *_SAME, *(f"sj.{name}" for name in SERVICE))
 _FILTERS_SHOWN = 3
-Filter = tuple[str, Callable[[Found, str], str]]  # option, and its value for a scenario on a device
+Filter = tuple[str, Callable[[Found, str], str]]  # keyword, and its value for a scenario on a device
 _FILTERS: tuple[Filter, ...] = (
-    ("--model", lambda row, _: row.model),
-    ("--device", lambda _, device: device),
-    ("--serving-model", lambda row, _: row.serving_model),
-    ("--workload", lambda row, _: row.workload),
-    ("--quantize-linear-action", lambda row, _: row.linear),
-    ("--convention", lambda row, _: row.convention),
-    ("", lambda row, _: "--compile" if row.compile else "--eager"),
-    ("--serving-cost", lambda row, _: f"{row.serving_cost_ms:g}"),
-    ("--num-mtp-tokens", lambda row, _: str(row.mtp_tokens)),
+    ("model", lambda row, _: row.model),
+    ("device", lambda _, device: device),
+    ("serving_model", lambda row, _: row.serving_model),
+    ("workload", lambda row, _: row.workload),
+    ("quantize_linear_action", lambda row, _: row.linear),
+    ("convention", lambda row, _: row.convention),
+    ("compile", lambda row, _: str(row.compile)),
+    ("serving_cost", lambda row, _: f"{row.serving_cost_ms:g}"),
+    ("num_mtp_tokens", lambda row, _: str(row.mtp_tokens)),
 )
 
 
@@ -48,13 +48,13 @@ def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
         if kind == "validation":
             raise InputError(
                 "this store holds no request, only comparisons with measurements",
-                hint="--all asks about what they evaluated; sweepdb evaluate adds a request",
+                hint="`all` asks about what they evaluated; sweepdb evaluate adds a request",
             )
         return int(str(sweep_id)), str(kind)
     raise InputError(
         "this store holds no probes yet",
-        hint="fill it with: sweepdb evaluate Qwen/Qwen3-32B --device TEST_DEVICE --num-devices 8"
-        " --input-length 3500 --output-length 1500",
+        hint="fill it with: sweepdb evaluate Qwen/Qwen3-32B `device=TEST_DEVICE` `num_devices=8`"
+        " `input_length=3500` `output_length=1500`",
     )
 
 
@@ -87,7 +87,7 @@ def left_out(transaction: ReadTransaction, looked_at: Iterable[int]) -> str | No
         return None
     count = len(Grouping([row for row, _ in others], PHASES).groups)
     filters = list(_filters(mine, others))
-    said = f"{count} other subject{'' if count == 1 else 's'} in this store: --all"
+    said = f"{count} other subject{'' if count == 1 else 's'} in this store: `all`"
     return f"{said}, or {', '.join(filters)}" if filters else said
 
 
@@ -137,12 +137,12 @@ def _filters(mine: Sequence[Placed], others: Sequence[Placed]) -> Iterable[str]:
     rest = list(others)
     for _ in range(_FILTERS_SHOWN):
         best: tuple[int, str, list[Placed]] | None = None
-        for option, value_of in _FILTERS:
+        for keyword, value_of in _FILTERS:
             here = {value_of(*placed) for placed in mine}
             for value in dict.fromkeys(value_of(*placed) for placed in rest):
                 selected = [placed for placed in rest if value_of(*placed) == value]
                 if value not in here and (best is None or len(selected) > best[0]):
-                    best = (len(selected), f"{option} {shlex.quote(value)}".strip(), selected)
+                    best = (len(selected), f"`{keyword}={shlex.quote(value)}`", selected)
         if best is None:
             return
         rest = [placed for placed in rest if placed not in best[2]]

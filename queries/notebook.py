@@ -2,42 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-from dataclasses import fields, replace
 from typing import Any
 
 from queries.library import reports
-from queries.question import Answer, Limits, PairOptions, Question, ReportOptions, Scope, preset_named
+from queries.question import Answer, Question, question_of
 from queries.session import Session
-from store.errors import InputError
 from store.location import parse_url
-
-_LIMITS = {
-    "ttft_limits": "ttft_ms",
-    "tpot_limits": "tpot_ms",
-    "e2e_limits": "e2e_ms",
-    "min_tokens_per_s_per_user": "min_tokens_per_s_per_user",
-    "reserved_memory_gb": "reserved_gib",
-    "confidence": "confidence",
-}
-_RULES = {
-    "tpot_definition": "tpot",
-    "prefill_qps": "prefill_qps",
-    "decode_qps": "decode_qps",
-    "throughput": "throughput",
-    "allocation": "allocation",
-    "kv_charge": "kv_charge",
-}
-
-
-_SCOPE = {"all": "all_subjects", "serving_cost": "serving_cost_ms", "num_mtp_tokens": "mtp_tokens"}
-
-
-def _unknown_option(option: str, report: str) -> InputError:
-    known = [*_LIMITS, *_RULES, *_SCOPE, "preset", "model", "device", "eager", "top", "rank_by"]
-    known += [item.name for kind in (Scope, PairOptions, ReportOptions) for item in fields(kind)]
-    nearest = difflib.get_close_matches(option, known, n=3, cutoff=0.5)
-    return InputError(f"unknown option {option!r} of {report}", hint=f"nearest: {', '.join(nearest or sorted(known))}")
 
 
 class Notebook:
@@ -131,32 +101,4 @@ class Notebook:
         return {name: item.summary for name, item in reports().items()}
 
     def _ask(self, name: str, options: dict[str, Any]) -> Answer:
-        given = dict(options)
-        preset = given.pop("preset", "sweepdb")
-        rules = {_RULES[key]: given.pop(key) for key in list(given) if key in _RULES}
-        limits = {_LIMITS[key]: given.pop(key) for key in list(given) if key in _LIMITS}
-        pairs = {item.name: given.pop(item.name) for item in fields(PairOptions) if item.name in given}
-        scope = {item.name: given.pop(item.name) for item in fields(Scope) if item.name in given}
-        options_ = {item.name: given.pop(item.name) for item in fields(ReportOptions) if item.name in given}
-        plain = {key: given.pop(key) for key in ("top", "rank_by") if key in given}
-        scope |= {field_: given.pop(key) for key, field_ in _SCOPE.items() if key in given}
-        if "eager" in given:
-            scope["compile"] = not given.pop("eager")
-        if "model" in given:
-            scope["models"] = (given.pop("model"),)
-        if "device" in given:
-            scope["devices"] = (given.pop("device"),)
-        if given:
-            raise _unknown_option(min(given), name)
-        definitions = replace(preset_named(preset), **rules)
-        return self._session.ask(
-            Question(
-                report=name,
-                scope=Scope(**scope),
-                limits=Limits(**limits),
-                definitions=definitions,
-                pairs=PairOptions(**pairs),
-                options=ReportOptions(**options_),
-                **plain,
-            )
-        )
+        return self._session.ask(question_of(name, options))

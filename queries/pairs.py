@@ -35,8 +35,7 @@ def pairs_by_device(question: Question, devices: Sequence[str], ask: Callable[[Q
             replace(
                 question,
                 report="pd-ratio",
-                top=1,
-                options=replace(question.options, mode=None),
+                options=replace(question.options, mode=None, top=1),
                 pairs=replace(question.pairs, prefill_device=device, decode_device=device),
             )
         )
@@ -50,7 +49,9 @@ def pairs_by_device(question: Question, devices: Sequence[str], ask: Callable[[Q
         key=lambda row: (row[group], -_number(row[objective]), row[columns.index("prefill_device")]),
     )
     position = {row: 1 + sum(other[group] == row[group] for other in rows[:place]) for place, row in enumerate(rows)}
-    ranked = tuple((*row[:rank], position[row], *row[rank + 1 :]) for row in rows if position[row] <= question.top)
+    ranked = tuple(
+        (*row[:rank], position[row], *row[rank + 1 :]) for row in rows if position[row] <= question.options.top
+    )
     nearest = tuple(row for answer in answers for row in answer.nearest) if not ranked else ()
     return replace(
         answers[0],
@@ -69,7 +70,7 @@ def pair_counts(question: Question, pair: Answer, connection: duckdb.DuckDBPyCon
     if len(pair.rows) > 1:
         raise InputError(
             f"pd-counts is about one model and workload; this scope holds {len(pair.rows)}",
-            hint="narrow it with --model and --workload",
+            hint="narrow it with `model` and `workload`",
         )
     best = pair.dicts()[0]
     asked = report("pd-counts" if best["users"] is None else "pd-counts-served")

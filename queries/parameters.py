@@ -8,7 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from queries.declaring import declared
 from queries.library import Report
+from queries.options import option_table
 from queries.question import Question
 from store.errors import InputError
 
@@ -65,38 +67,23 @@ _OBJECTIVE_PHASES = {
     "tokens-per-s-per-user": ("decode", "aggregated"),
 }
 PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
-_LIMIT_PHASES = (
-    ("ttft_ms", "--ttft-limits", ("prefill", "aggregated")),
-    ("tpot_ms", "--tpot-limits", ("decode", "aggregated")),
-    ("e2e_ms", "--e2e-limits", ("aggregated",)),
-    ("min_tokens_per_s_per_user", "--min-tokens-per-s-per-user", ("decode", "aggregated")),
-)
-_LIMIT_PARAMETERS = {
-    "ttft_ms": ("--ttft-limits", "ttft_limit_ms"),
-    "tpot_ms": ("--tpot-limits", "tpot_limit_ms"),
-    "e2e_ms": ("--e2e-limits", "e2e_limit_ms"),
-    "min_tokens_per_s_per_user": ("--min-tokens-per-s-per-user", "min_user_rate"),
-}
-_TIME_OPTIONS = frozenset(option for option, _ in _LIMIT_PARAMETERS.values())
-_TIME_PARAMETERS = frozenset(parameter for _, parameter in _LIMIT_PARAMETERS.values())
-_PAIR_PARAMETERS = {
-    "num_devices": ("--num-devices", "num_devices"),
-    "target_qps": ("--target-qps", "target_qps"),
-    "prefill_device": ("--prefill-device", "prefill_device"),
-    "decode_device": ("--decode-device", "decode_device"),
-    "prefill_devices_per_instance": ("--prefill-devices-per-instance", "prefill_instance_devices"),
-    "decode_devices_per_instance": ("--decode-devices-per-instance", "decode_instance_devices"),
-    "kv_transfer_gb_per_s": ("--kv-transfer-gb-per-s", "kv_transfer_bytes_per_s"),
+_LIMITED_PHASES = {
+    "ttft_limits": ("prefill", "aggregated"),
+    "tpot_limits": ("decode", "aggregated"),
+    "e2e_limits": ("aggregated",),
+    "min_tokens_per_s_per_user": ("decode", "aggregated"),
 }
 _INSTEAD = {
-    ("best", "--mode"): "ask sweepdb query prefill, decode or pd-ratio",
+    ("best", "mode"): "ask sweepdb query prefill, decode or pd-ratio",
     **{
-        ("coverage", option): "coverage lists what is stored, whatever its numbers; ask best"
-        for option in _TIME_OPTIONS
+        ("coverage", keyword): "coverage lists what is stored, whatever its numbers; ask best"
+        for keyword in _LIMITED_PHASES
     },
 }
 _ALLOCATE = ("capacity", "compare", "mix")  # instances of several kinds within a budget, like pairs
 _EVERY_PAIR = 2**40
+_ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
+_TIME_VARIABLES = frozenset(str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES)
 _PAIRING = ("pd-ratio", "pd-counts", "compare", "capacity", "devices", "cost")  # ask pairs of an engine for their times
 
 
@@ -118,7 +105,7 @@ def phases_of(question: Question, stored: Collection[str], *, served: bool = Fal
         raise InputError(
             f"report {question.report} needs {' and '.join(needs[0])} rows;"
             f" stored in this scope: {', '.join(sorted(stored)) or 'none'}",
-            hint=f"add them with: sweepdb evaluate ... --mode {missing}",
+            hint=f"add them with: sweepdb evaluate ... `mode={missing}`",
         )
     looked_at = tuple(dict.fromkeys(phase for phases in met for phase in phases))
     _check_limits(question, looked_at, served=served)
@@ -143,18 +130,18 @@ def mode_of(question: Question, stored: Collection[str]) -> str:
 
 def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) -> None:
     timed = served and question.report in _PAIRING and set(_PAIR) <= set(phases)
-    for name, option, having in _LIMIT_PHASES:
-        if name == "e2e_ms" and timed:
+    for keyword, having in _LIMITED_PHASES.items():
+        if keyword == "e2e_limits" and timed:
             continue
-        if getattr(question.limits, name) is not None and not set(having) & set(phases):
+        if getattr(question.limits, option_table()[keyword].field) is not None and not set(having) & set(phases):
             raise InputError(
-                f"{' and '.join(phases)} rows have no such metric: drop {option}",
+                f"{' and '.join(phases)} rows have no such metric: drop `{keyword}`",
                 hint=f"it limits {' and '.join(having)} rows",
             )
     if question.limits.e2e_ms is not None and "decode" in phases and not timed:
         raise InputError(
-            "--e2e-limits holds for aggregated rows only; this report pairs separate phases too",
-            hint="limit --ttft-limits and --tpot-limits instead",
+            "`e2e_limits` holds for aggregated rows only; this report pairs separate phases too",
+            hint="limit `ttft_limits` and `tpot_limits` instead",
         )
 
 
@@ -165,60 +152,54 @@ def instance_budget(question: Question) -> int | None:
 
 
 def check_used(question: Question, named: Collection[str]) -> None:
-    """Refuse what is given and would be ignored; `named` are the parameters of the SQL that answers."""
-    limits, pairs, options = question.limits, question.pairs, question.options
-    given = {
-        "--mode": None if SHAPES[question.report].has_mode else options.mode,
-        "--vary": None if "vary" in named else options.vary or None,
-        "--mix": None if "mix_workloads" in named else options.mix or None,
-        "--rank-by": None if "objective" in named else question.rank_by,
-        "--price-date": None if "price_date" in named else options.price_date,
-        "--all-pairs": None if "all_pairs" in named else pairs.all_pairs or None,
-        "--confidence": None if _TIME_PARAMETERS & set(named) else limits.confidence,
-        "--reserved-memory-gb": None if {"reserved_gib"} & set(named) or limits.reserved_gib == 10 else 0,
-        **{
-            option: None if parameter in named else getattr(group, name)
-            for group, names in ((limits, _LIMIT_PARAMETERS), (pairs, _PAIR_PARAMETERS))
-            for name, (option, parameter) in names.items()
-            if name != "num_devices"  # every report has a use for it: it bounds instances where it allocates none
-        },
-    }
+    """Refuse what is given and would be ignored; `named` are the variables of the SQL that answers."""
+    used = set(named)
+    if SHAPES[question.report].has_mode:
+        used.add("mode")
     if question.report == "curve":  # by definition without limits on time, and drawn beside answers that have them
-        given = {option: value for option, value in given.items() if option not in _TIME_OPTIONS}
-    unused = [option for option, value in given.items() if value is not None]
+        used |= {option_table()[keyword].option.variable or "" for keyword in _LIMITED_PHASES}
+    unused = [
+        item.keyword
+        for part in (question.limits, question.pairs, question.options)
+        for item in declared(type(part))
+        if item.option.variable not in {*used, None, *_ALWAYS_USED} and getattr(part, item.field) != item.default
+    ]
+    if question.limits.confidence is not None and not _TIME_VARIABLES & set(named):
+        unused.append("confidence")
     if unused:
+        listed = ", ".join(f"`{keyword}`" for keyword in unused)
         raise InputError(
-            f"report {question.report} makes no use of {', '.join(unused)}",
+            f"report {question.report} makes no use of {listed}",
             hint=_INSTEAD.get((question.report, unused[0]), f"leave {'it' if len(unused) == 1 else 'them'} out"),
         )
 
 
 def objective_of(question: Question, phases: Collection[str], *, served: bool = False) -> str:
     """What candidates are compared by."""
-    asked = question.rank_by
+    asked = question.options.rank_by
     if SHAPES[question.report].pairs or question.options.mode == "pd":
         return _pair_objective(question, served=served)
     if asked is None:
         return "rate"
     if asked not in OBJECTIVES:
-        raise InputError(f"--rank-by {asked} is not one of {', '.join(OBJECTIVES)}")
+        raise InputError(f"`rank_by={asked}` is not one of {', '.join(OBJECTIVES)}")
     if not set(_OBJECTIVE_PHASES.get(asked, phases)) & set(phases):
-        raise InputError(f"--rank-by {asked}: {' and '.join(phases)} rows have no such metric")
+        raise InputError(f"`rank_by={asked}`: {' and '.join(phases)} rows have no such metric")
     return OBJECTIVES[asked]
 
 
 def _pair_objective(question: Question, *, served: bool) -> str:
     """Pairs of an engine have counts without a budget, too: as many as give the most requests/s per device."""
-    asked, pairs = question.rank_by, question.pairs
+    asked, pairs = question.options.rank_by, question.pairs
     if asked is not None and asked not in PAIR_OBJECTIVES:
-        raise InputError(f"--rank-by {asked} is not one of {', '.join(PAIR_OBJECTIVES)}")
+        raise InputError(f"`rank_by={asked}` is not one of {', '.join(PAIR_OBJECTIVES)}")
     if pairs.num_devices is None and (asked == "system-qps" or (asked == "qps-per-device" and not served)):
-        raise InputError(f"--rank-by {asked} needs --num-devices")
+        raise InputError(f"`rank_by={asked}` needs `num_devices`")
     without_budget = "qps-per-device" if served else "balanced-qps"
     chosen = asked or (without_budget if pairs.num_devices is None else "system-qps")
     if pairs.all_pairs and not served and not _never_falls(question, chosen):
         raise InputError(
-            f"--all-pairs cannot be ranked by {chosen} here: it may fall when a side improves",
+            f"`all_pairs` cannot be ranked by {chosen} here: it may fall when a side improves",
             hint="rank by balanced-qps or qps-per-device-bound, or allocate within a budget",
         )
     return chosen.replace("-", "_")
@@ -235,42 +216,31 @@ def parameters_of(
     question: Question, asked: Report, phases: Collection[str], *, served: bool = False
 ) -> dict[str, object]:
     """The values of exactly the parameters a report names."""
-    limits, rules, pairs, options = question.limits, question.definitions, question.pairs, question.options
+    pairs, options = question.pairs, question.options
     objective = objective_of(question, phases, served=served)
     pruned = _never_falls(question, objective.replace("_", "-"))
     values: dict[str, object] = {
-        "reserved_gib": limits.reserved_gib,
-        "kv_charge": rules.kv_charge,
-        "tpot_rule": rules.tpot,
-        "prefill_qps_rule": rules.prefill_qps,
-        "decode_qps_rule": rules.decode_qps,
-        "throughput_rule": rules.throughput,
-        "allocation_rule": rules.allocation,
-        "ttft_limit_ms": limits.ttft_ms,
-        "tpot_limit_ms": limits.tpot_ms,
-        "e2e_limit_ms": limits.e2e_ms,
-        "min_user_rate": limits.min_tokens_per_s_per_user,
+        **_declared_values(question),
         "objective": objective,
-        "objective_asked": question.rank_by is not None,
-        "top": question.top,
-        "kept": question.top if pruned else _EVERY_PAIR,
-        "all_pairs": pairs.all_pairs,
-        "num_devices": pairs.num_devices,
-        "target_qps": pairs.target_qps,
-        "prefill_device": pairs.prefill_device,
-        "decode_device": pairs.decode_device,
-        "prefill_instance_devices": pairs.prefill_devices_per_instance,
-        "decode_instance_devices": pairs.decode_devices_per_instance,
+        "objective_asked": options.rank_by is not None,
+        "kept": options.top if pruned else _EVERY_PAIR,
         "kv_transfer_bytes_per_s": None if pairs.kv_transfer_gb_per_s is None else pairs.kv_transfer_gb_per_s * 1e9,
-        "prefill_degradation": pairs.prefill_degradation,
-        "decode_degradation": pairs.decode_degradation,
         "wanted_phase": next(iter(phases), None),
         "split": options.mode == "pd",
         "vary": options.vary[0] if options.vary else None,
         "vary_second": options.vary[1] if len(options.vary) > 1 else None,
-        "steps": options.steps,
-        "price_date": options.price_date,
         "mix_workloads": [key for key, _ in options.mix],
         "mix_weights": [weight for _, weight in options.mix],
     }
     return {name: values[name] for name in sorted(asked.parameter_names)}
+
+
+def _declared_values(question: Question) -> dict[str, object]:
+    """The variables that options set as they are."""
+    parts = (question.limits, question.definitions, question.pairs, question.options)
+    return {
+        item.option.variable: getattr(part, item.field)
+        for part in parts
+        for item in declared(type(part))
+        if item.option.variable is not None
+    }

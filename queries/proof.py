@@ -12,7 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from queries.question import Answer, Definitions, Limits, PairOptions, Question, ReportOptions, Scope
+from queries.options import Definitions, Limits, PairOptions, ReportOptions, Scope
+from queries.question import Answer, Question
 from queries.session import Pinned, Session
 from store.errors import InputError, StoreError
 from store.location import StoreLocation
@@ -101,7 +102,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise InputError(f"{path}: not a proof: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise InputError(
-            f"{path}: not a proof of format {FORMAT}", hint="write one with: sweepdb query ... --proof FILE"
+            f"{path}: not a proof of format {FORMAT}", hint="write one with: sweepdb query ... `proof=FILE`"
         )
     return document
 
@@ -114,8 +115,6 @@ def _question(data: Mapping[str, Any]) -> Question:
         definitions=Definitions(**data["definitions"]),
         pairs=PairOptions(**data["pairs"]),
         options=ReportOptions(**_tuples(data["options"])),
-        top=data["top"],
-        rank_by=data["rank_by"],
     )
 
 

@@ -131,14 +131,14 @@ def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSe
     return parsed
 
 
-_SCHEMA_HINT = "`sweepdb sql --schema` lists every view and column."
+_SCHEMA_HINT = "sweepdb sql `schema` lists every view and column."
 
 
 def _hint(kind: str) -> str | None:
     if kind == "MULTI":
         return "Write PIVOT with its values: PIVOT ... ON column IN (...)."
     if kind == "COPY":
-        return "To write a file, use --format csv|json|parquet with --output FILE."
+        return "To write a file, use `format=csv|json|parquet` with `output=FILE`."
     return None
 
 
@@ -195,12 +195,12 @@ def _bounded(connection: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[
     except duckdb.InterruptException as error:
         raise InputError(
             f"The statement was stopped after {limits.timeout_s:g} s.",
-            hint="Narrow it down, or allow more with --timeout SECONDS.",
+            hint="Narrow it down, or allow more with `timeout=SECONDS`.",
         ) from error
     except (duckdb.OutOfMemoryException, MemoryError) as error:
         raise InputError(
             f"The statement needs more than the {_memory(limits) / _GIBIBYTE:.2f} GiB it may use.",
-            hint="Narrow it down, or allow more with --memory-limit GIB.",
+            hint="Narrow it down, or allow more with `memory_limit=GIB`.",
         ) from error
     except duckdb.CatalogException as error:
         raise _unknown_name(error) from error
@@ -216,7 +216,7 @@ def _unknown_name(error: duckdb.CatalogException) -> InputError:
     known = sorted(vocabulary())
     nearest = difflib.get_close_matches(found[1].lower(), known, n=3, cutoff=0.5)
     told = f"{'Nearest' if nearest else 'Known'}: {', '.join(nearest or known)}."
-    return InputError(f"There is no view {found[1]!r}.", hint=f"{told} `sweepdb sql --schema` explains them.")
+    return InputError(f"There is no view {found[1]!r}.", hint=f"{told} sweepdb sql `schema` explains them.")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from queries.groups import COLUMNS, SERVICE, Found, Grouping
 from queries.names import device_name, find_model, find_sweep, find_value, workload_ids
 from queries.newest import PHASES, check_filled, left_out, like_newest, newest_request
-from queries.question import Scope
+from queries.options import Scope
 from queries.voided import read_hidden
 from store.errors import InputError
 from store.readers import ReadTransaction
@@ -182,7 +182,7 @@ def resolve_probes(
         row, batch = _find_probe(transaction, reference)
         devices = int(str(row[6]))
         if most_devices is not None and devices > most_devices:
-            raise InputError(f"{reference} is of an instance of {devices} devices, beyond --num-devices {most_devices}")
+            raise InputError(f"{reference} is of an instance of {devices} devices, beyond `num_devices={most_devices}`")
         found.append(row)
         rows += [
             ScopeRow(scenario_id=int(str(row[0])), first_batch_size=size, last_batch_size=size, question_group=group)

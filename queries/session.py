@@ -14,10 +14,11 @@ from queries.connect import StoreConnection
 from queries.judging import read_with_confidence, unknown_note, with_expected_errors
 from queries.library import Report, report, shared_sql
 from queries.names import device_name
+from queries.options import Scope
 from queries.pairs import by_engine, pair_counts, pairs_by_device, verdicts
 from queries.parameters import SHAPES, check_used, instance_budget, parameters_of, phases_of, phases_wanted
 from queries.pinned import resolve_pinned
-from queries.question import Answer, Question, Scope
+from queries.question import Answer, Question
 from queries.scope import (
     Grouped,
     ResolvedScope,
@@ -92,10 +93,12 @@ class Session:
         if question.report == "devices" and question.options.mode == "pd":
             return pairs_by_device(question, self._devices(), lambda asked: self._answered(asked, pinned))
         if question.report == "pd-counts":
-            pair = self._answered(replace(question, report="pd-ratio", top=1), pinned)
+            pair = self._answered(
+                replace(question, report="pd-ratio", options=replace(question.options, top=1)), pinned
+            )
             return pair_counts(question, pair, self._connection.duckdb)
         if question.report == "cost" and question.options.mode == "pd" and not served:
-            raise InputError("cost prices pairs that an engine serves", hint="--mode aggregated or decode")
+            raise InputError("cost prices pairs that an engine serves", hint="`mode=aggregated` or decode")
         if question.report == "compare":
             _check_serving_models(scope)
         if question.report == "sensitivity" and len(question.options.vary) == 2:
@@ -277,18 +280,18 @@ def _check_options(question: Question) -> None:
         raise InputError("why compares two probes", hint="sweepdb query why a1b2c3d4:175 e5f6a7b8:64")
     if name == "diff" and len(options.sweeps) != 2:
         raise InputError("diff compares two sweeps", hint="sweepdb sweeps lists them")
-    if name == "by-length" and question.rank_by is not None:
-        raise InputError("by-length ranks by tokens/s/device and requests/s/device", hint="leave --rank-by out")
+    if name == "by-length" and question.options.rank_by is not None:
+        raise InputError("by-length ranks by tokens/s/device and requests/s/device", hint="leave `rank_by` out")
     if name == "mix" and len(options.mix) < 2:
-        raise InputError("mix blends two workloads or more", hint="add --mix chat=0.6 --mix retrieval=0.4")
+        raise InputError("mix blends two workloads or more", hint="add `mix=chat=0.6` `mix=retrieval=0.4`")
     if name in {"compare", "pd-counts", "mix"} and pairs.num_devices is None:
-        raise InputError(f"report {name} needs a device budget", hint="add --num-devices N")
+        raise InputError(f"report {name} needs a device budget", hint="add `num_devices=N`")
     if name == "sensitivity" and not options.vary:
-        raise InputError("sensitivity varies a limit", hint="add --vary ttft, tpot, e2e or memory, or two of them")
+        raise InputError("sensitivity varies a limit", hint="add `vary=ttft`, tpot, e2e or memory, or two of them")
     if name in {"curve", "nearest", "sensitivity", "mix"} and options.mode == "pd":
-        raise InputError(f"report {name} looks at one phase", hint="--mode aggregated, prefill or decode")
+        raise InputError(f"report {name} looks at one phase", hint="`mode=aggregated`, prefill or decode")
     if name == "cost" and options.mode == "prefill":
-        raise InputError("cost counts generated tokens; prefill instances generate none", hint="--mode decode")
+        raise InputError("cost counts generated tokens; prefill instances generate none", hint="`mode=decode`")
 
 
 def _parameters_named(question: Question, asked: Report) -> frozenset[str]:
@@ -303,7 +306,7 @@ def _check_serving_models(scope: ResolvedScope) -> None:
     if len(scope.serving_models) > 1:
         raise InputError(
             f"compare needs both sides under one serving model; stored here: {', '.join(scope.serving_models)}",
-            hint="choose one with --serving-model",
+            hint="choose one with `serving_model`",
         )
 
 

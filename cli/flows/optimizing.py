@@ -16,7 +16,8 @@ from evaluator.request import NamedModel, SweepRequest
 from evaluator.scenario import Phase
 from evaluator.sweep import SweepReport, run_sweep
 from queries.composition import CompositionRow, composition_rows
-from queries.question import PRESETS, Answer, Limits, PairOptions, Question, ReportOptions, Scope
+from queries.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
+from queries.question import Answer, Question
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
@@ -128,7 +129,5 @@ def _question(options: OptimizerOptions, sweep: SweepReport, report: str, curve_
         limits=Limits(**limits),
         definitions=PRESETS["upstream"],
         pairs=PairOptions(num_devices=options.num_devices) if report == "pd-ratio" else PairOptions(),
-        rank_by="balanced-qps" if report == "pd-ratio" else None,
-        top=TOP,
-        options=ReportOptions(mode=curve_phase),
+        options=ReportOptions(mode=curve_phase, rank_by="balanced-qps" if report == "pd-ratio" else None, top=TOP),
     )

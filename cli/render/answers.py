@@ -13,8 +13,9 @@ from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
 from cli.render.shown import NEAREST, TURNED, shown_columns, with_holds, with_limited
 from queries.composition import RealisedMean
+from queries.options import Limits
 from queries.parameters import instance_budget
-from queries.question import Answer, Limits
+from queries.question import Answer
 
 LONG = ("curve", "sensitivity", "pareto", "diff")  # a row a stored batch size, where no --top ends them
 SHOWN_OF_LONG = 40
@@ -141,7 +142,7 @@ def _ranking_lines(answer: Answer) -> Iterator[str]:
         yield f"ranked by tokens/s of the copies that {budget} devices hold\n"
     elif budget is not None and instance_budget(answer.question) is not None:
         yield f"instances of at most {budget} devices\n"
-    if "rate_per_device" in ranked and answer.question.rank_by is None:
+    if "rate_per_device" in ranked and answer.question.options.rank_by is None:
         yield "ranked by tokens/s per device: instances here differ in size (--num-devices N: by what N devices hold)\n"
 
 

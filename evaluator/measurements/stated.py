@@ -26,14 +26,14 @@ def parse_stated(pairs: Iterable[str]) -> Stated:
     for pair in pairs:
         name, equals, value = (part.strip() for part in pair.partition("="))
         if not equals or not value or name not in NAMES:
-            raise InputError(f"--set {pair}: not NAME=VALUE", hint=f"names: {', '.join(NAMES)}")
+            raise InputError(f"`set={pair}`: not NAME=VALUE", hint=f"names: {', '.join(NAMES)}")
         try:
             row = {name: value}
             found = value if name in TEXTS else number(row, name) if name in NUMBERS else whole(row, name)
         except BadItem as problem:
-            raise InputError(f"--set {pair}: {problem}") from problem
+            raise InputError(f"`set={pair}`: {problem}") from problem
         if found is None or (not isinstance(found, str) and found <= 0):
-            raise InputError(f"--set {pair}: must be above 0")
+            raise InputError(f"`set={pair}`: must be above 0")
         stated[name] = found
     return stated
 

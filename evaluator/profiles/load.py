@@ -103,7 +103,7 @@ def resolve(name: str) -> str:
         hint = (
             f"nearest known: {known}"
             if known
-            else "sweepdb devices lists what is known; --device FILE.yaml brings your own"
+            else "sweepdb devices lists what is known; `device=FILE.yaml` brings your own"
         )
         raise InputError(f"unknown device {name!r}", hint=hint)
     return found
@@ -279,5 +279,5 @@ def check_device_count(profile: DeviceProfile, devices: int) -> None:
         raise InputError(
             f"{devices} devices are more than {profile.name}'s grid holds"
             f" ({' x '.join(map(str, profile.grid))} = {most})",
-            hint="lower --num-devices, or bring a profile with a larger grid by --device FILE.yaml",
+            hint="lower `num_devices`, or bring a profile with a larger grid by `device=FILE.yaml`",
         )

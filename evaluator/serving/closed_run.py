@@ -25,14 +25,14 @@ EVERY_UP_TO = 16
 GROWTH = 1.15
 BEND = 0.01  # log TTFT off the line between its neighbours, from which the sizes around it are played too
 MOST_STEPS = 5_000_000  # with prompts in them, of one size: some seconds
-_WAVES = "--serving-model waves"
+_WAVES = "`serving_model=waves`"
 
 
 def refusal(scenario: Scenario) -> InputError | None:
     """Why an engine cannot serve this scenario; None where it can."""
     name = scenario.serving_model
     if scenario.convention == "upstream":
-        return InputError(f"{name} has no upstream convention", hint=f"--convention physical, or {_WAVES}")
+        return InputError(f"{name} has no upstream convention", hint=f"`convention=physical`, or {_WAVES}")
     if scenario.plan.pp > 1:
         return InputError(f"{name} has no pipeline stages: pp must be 1, not {scenario.plan.pp}", hint=_WAVES)
     return None
@@ -95,7 +95,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> Served:
         raise InputError(
             f"{sequences} users with prompts of {mean_prompt(kinds):.0f} tokens are {steps:,.0f} steps of"
             f" {engine.token_budget} tokens",
-            hint="a larger --max-batched-tokens, or a smaller --batch-range",
+            hint="a larger `max_batched_tokens`, or a smaller `batch_range`",
         )
     longest, drafts = max(kind.new_tokens for kind in kinds), scenario.workload.mtp_tokens
     extents = TableExtents(

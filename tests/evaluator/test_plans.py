@@ -79,9 +79,9 @@ def test_an_explicit_illegal_plan_is_kept_with_its_reason(model, devices, search
 
 
 def test_impossible_sizes_are_errors():
-    with pytest.raises(InputError, match="--tp-sizes must be at least 1, not 0"):
+    with pytest.raises(InputError, match="`tp_sizes` must be at least 1, not 0"):
         plan_choices(DENSE, 8, PlanSearch(tp_sizes=(0,)))
-    with pytest.raises(InputError, match="--num-devices must be at least 1"):
+    with pytest.raises(InputError, match="`num_devices` must be at least 1"):
         plan_choices(DENSE, 0, PlanSearch())
 
 

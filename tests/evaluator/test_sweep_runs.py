@@ -175,8 +175,8 @@ def test_products_of_everything_are_planned(path):
     [
         ({"batch_range": (0, 5)}, "--batch-range"),
         ({"batch_range": (6, 5)}, "--batch-range"),
-        ({"serving_cost_ms": -1.0}, "--serving-cost must be at least 0 ms"),
-        ({"serving_cost_ms": float("nan")}, "--serving-cost must be at least 0 ms"),
+        ({"serving_cost_ms": -1.0}, "`serving_cost` must be at least 0 ms"),
+        ({"serving_cost_ms": float("nan")}, "`serving_cost` must be at least 0 ms"),
         ({"num_devices": 0}, "at least 1 device"),
         ({"num_devices": 4096}, "4096 devices are more than TEST_DEVICE's grid holds"),
         ({"num_devices": None}, "the prefill phase needs --num-devices"),

@@ -17,8 +17,9 @@ import queries
 from queries.confidence import Factors, Predicted, holds, ratio_at
 from queries.error_figures import LEVELS
 from queries.expected_error import SUMMARY, ExpectedError
+from queries.options import Limits, PairOptions, Scope
 from queries.proof import verify_proof, write_proof
-from queries.question import Limits, PairOptions, Question, Scope
+from queries.question import Question
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url
@@ -251,9 +252,9 @@ def test_a_ratio_lies_between_the_levels_that_are_kept():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"confidence": 0.99, "tpot_limits": 50}, "--confidence must lie in 0.05..0.95, not 0.99"),
-        ({"confidence": 0.0, "tpot_limits": 50}, "--confidence must lie in 0.05..0.95, not 0"),
-        ({"confidence": 0.8}, "--confidence reads limits, and none is given"),
+        ({"confidence": 0.99, "tpot_limits": 50}, "`confidence` must lie in 0.05..0.95, not 0.99"),
+        ({"confidence": 0.0, "tpot_limits": 50}, "`confidence` must lie in 0.05..0.95, not 0"),
+        ({"confidence": 0.8}, "`confidence` reads limits, and none is given"),
         ({"confidence": 0.8, "tpot_limits": 50, "device": UNKNOWN[0]}, "nobody measured anything near these rows"),
     ],
 )
@@ -265,7 +266,7 @@ def test_what_cannot_be_read_with_a_confidence_is_refused(notebook, options, sai
 
 
 def test_reports_without_limits_refuse_a_confidence(notebook):
-    with pytest.raises(InputError, match="report curve makes no use of --confidence"):
+    with pytest.raises(InputError, match="report curve makes no use of `confidence`"):
         notebook.curve(confidence=0.8, tpot_limits=50)
 
 

@@ -38,7 +38,8 @@ from queries.expected_error import (
 )
 from queries.ledger_page import ledger_page
 from queries.library import reports
-from queries.question import Definitions, Limits, PairOptions, Question, ReportOptions, Scope
+from queries.options import Definitions, Limits, PairOptions, ReportOptions, Scope
+from queries.question import Question
 from queries.session import Session
 from queries.subjects import own_errors
 from store.location import parse_url

@@ -13,8 +13,9 @@ from queries_stores import admits, best_of_plans, judged, read_rows, reference, 
 
 import queries
 from queries.library import report
+from queries.options import PairOptions, ReportOptions
 from queries.proof import verify_proof, write_proof
-from queries.question import PairOptions, Question, ReportOptions
+from queries.question import Question
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url

@@ -24,9 +24,10 @@ from queries_stores import (
 
 import queries
 from queries.library import report, reports
+from queries.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
 from queries.parameters import SHAPES
 from queries.proof import verify_proof, write_proof
-from queries.question import PRESETS, Limits, PairOptions, Question, ReportOptions, Scope
+from queries.question import Question
 from queries.session import Session
 from store.errors import InputError, StoreError
 from store.location import parse_url
@@ -439,14 +440,18 @@ def test_the_scope_without_filters_is_the_newest_sweeps_subject(stored, tmp_path
         ({"model": "Qwen/Qwen3-30B"}, "Qwen/Qwen3-30B-A3B"),
         ({"device": "H100"}, None),
         ({"device": "H300_SXM"}, "H100_SXM"),
-        ({"tpot_limits": -1}, "at least 0"),
-        ({"tpot_limits": math.nan}, "at least 0"),
+        ({"tpot_limits": -1}, "above 0, not -1"),
+        ({"tpot_limits": math.nan}, "above 0, not nan"),
         ({"ttft_limits": 0}, "above 0"),
         ({"rank_by": "beauty"}, "throughput"),
-        ({"top": 0}, "at least 1"),
+        ({"top": 0}, "positive whole number"),
+        ({"top": "7"}, "`top` is a whole number, not '7'"),
+        ({"tpot_limits": "fast"}, "`tpot_limits` is a number, not 'fast'"),
+        ({"num_devices": [4, 8]}, "`num_devices` is a whole number, not"),
+        ({"num_devices": True}, "`num_devices` is a whole number, not True"),
         ({"colour": "red"}, "colour"),
-        ({"preset": "seed007"}, "preset seed007 is not one of"),
-        ({"tpot_definition": "median"}, "no rule for tpot"),
+        ({"preset": "seed007"}, "`preset` seed007 is not one of"),
+        ({"tpot_definition": "median"}, "`tpot_definition` median is not one of inclusive, exclusive"),
     ],
 )
 def test_bad_input_is_one_sentence_that_helps(notebook, options, message):
@@ -463,9 +468,9 @@ def test_an_unknown_report_names_the_nearest(notebook):
 
 
 def test_a_limit_for_a_phase_without_the_metric_is_refused(notebook):
-    with pytest.raises(InputError, match="prefill rows have no such metric: drop --tpot-limits"):
+    with pytest.raises(InputError, match="prefill rows have no such metric: drop `tpot_limits`"):
         notebook.prefill(tpot_limits=50)
-    with pytest.raises(InputError, match="decode rows have no such metric: drop --ttft-limits"):
+    with pytest.raises(InputError, match="decode rows have no such metric: drop `ttft_limits`"):
         notebook.decode(ttft_limits=50)
 
 
@@ -494,7 +499,8 @@ def test_pairs_that_cannot_be_pruned_are_refused(notebook):
 def test_a_proof_holds_on_another_copy_and_notices_a_change(stored, tmp_path):
     url, _ = stored
     path = tmp_path / "proof.json"
-    question = Question(report="pd-ratio", limits=Limits(tpot_ms=30), pairs=PairOptions(num_devices=8), top=3)
+    question = Question(report="pd-ratio", limits=Limits(tpot_ms=30), pairs=PairOptions(num_devices=8),
+                        options=ReportOptions(top=3))  # fmt: skip
     with Session(parse_url(url)) as session:
         write_proof(session.ask(question), path, parse_url(url), session.pinned())
     document = json.loads(path.read_text())
@@ -544,6 +550,6 @@ def test_a_header_lists_the_parameters_and_columns_duckdb_sees(name, notebook, s
 
 
 def test_a_misspelt_keyword_names_the_nearest(notebook):
-    with pytest.raises(InputError, match="unknown option 'tpot_limit' of best") as caught:
-        notebook.best(tpot_limit=30)
+    with pytest.raises(InputError, match="unknown option 'tpot_limi' of best") as caught:
+        notebook.best(tpot_limi=30)
     assert "tpot_limits" in caught.value.hint

@@ -1,0 +1,84 @@
+"""Options of a command from their declaration: parameters that Typer reads, and names in errors as the user typed them.
+
+Not here: what options mean (queries.options)."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING
+from typing import Annotated, Any
+
+import typer
+
+from queries.declaring import Declared, plain_types
+
+_NAMED = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]*))?`")
+_FLAGS = {"compile=True": "--compile", "compile=False": "--eager"}
+
+
+def spelled(keyword: str) -> str:
+    """A keyword as the command line writes it."""
+    return "--" + keyword.replace("_", "-")
+
+
+def as_typed(text: str) -> str:
+    """A sentence whose `keyword` and `keyword=value` are options of the command line."""
+
+    def option(match: re.Match[str]) -> str:
+        keyword, value = match.groups()
+        return _FLAGS.get(f"{keyword}={value}") or spelled(keyword) + (f" {value}" if value else "")
+
+    return _NAMED.sub(option, text)
+
+
+def derived_parameters(table: Mapping[str, Declared], written: Mapping[str, Any]) -> list[inspect.Parameter]:
+    """A parameter of a command for each declared option; `written` are those that a command line writes otherwise."""
+    found = []
+    for keyword, item in table.items():
+        hint = written.get(keyword, str | None if item.takes_several else _optional(item.type))
+        told = _default(item)
+        names = (item.option.flag,) if item.option.flag else (spelled(keyword), *item.option.also)
+        found.append(
+            inspect.Parameter(
+                keyword,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=None,
+                annotation=Annotated[hint, typer.Option(*names, help=item.option.help + told)],
+            )
+        )
+    return found
+
+
+def with_parameters(
+    command: Callable[..., Any], derived: Iterable[inspect.Parameter], after: str
+) -> Callable[..., Any]:
+    """The command as Typer reads it: its own parameters, and the derived ones behind `after` in place of **options."""
+    own = [
+        each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in inspect.signature(command, eval_str=True).parameters.values()
+        if each.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    place = 1 + next(index for index, each in enumerate(own) if each.name == after)
+    parameters = [*own[:place], *derived, *own[place:]]
+
+    def called(**options: object) -> object:
+        return command(**options)
+
+    called.__doc__, called.__name__ = command.__doc__, command.__name__
+    called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    return called
+
+
+def _optional(hint: Any) -> Any:  # noqa: ANN401  a type hint is of no one type
+    """None stands for what was not given, so that a default is stated once, where the option is declared."""
+    kinds = [kind for kind in plain_types(hint) if kind is not type(None)]
+    return kinds[0] | None
+
+
+def _default(item: Declared) -> str:
+    if item.default in {None, (), False, MISSING} or "[default" in item.option.help:
+        return ""
+    return f" [default: {item.default}]"
