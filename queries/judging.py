@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from store.readers import ReadTransaction
 
 _FACTORS = (
-    ("scenario_id", "BIGINT"), ("ttft", "DOUBLE"), ("tpot_inclusive", "DOUBLE"), ("tpot_exclusive", "DOUBLE"),
+    ("scenario_id", "BIGINT"), ("ttft", "DOUBLE"), ("pair_ttft", "DOUBLE"), ("tpot_inclusive", "DOUBLE"),
+    ("tpot_exclusive", "DOUBLE"),
 )  # fmt: skip
 _ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
 _PREDICTED = """
@@ -109,7 +110,7 @@ def unknown_note(judged: Iterable[tuple[str, bool]], phases: Collection[str]) ->
 
 
 def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:
-    return one.scenario_id, factors.ttft, factors.tpot_inclusive, factors.tpot_exclusive
+    return one.scenario_id, factors.ttft, factors.pair_ttft, factors.tpot_inclusive, factors.tpot_exclusive
 
 
 def _create(

@@ -3,7 +3,7 @@
 -- limit is compared with: the prediction itself, or what confident.sql makes of it.
 CREATE OR REPLACE TEMP VIEW scoped AS
 SELECT
-    probe.*, scope.question_group, probe.ttft_ms AS ttft_bound_ms,
+    probe.*, scope.question_group, probe.ttft_ms AS ttft_bound_ms, probe.ttft_ms AS pair_ttft_bound_ms,
     probe.tpot_inclusive_ms AS tpot_inclusive_bound_ms, probe.tpot_exclusive_ms AS tpot_exclusive_bound_ms,
     probe.e2e_ms AS e2e_bound_ms, probe.tokens_per_s_per_user AS user_rate_bound
 FROM probe
@@ -13,6 +13,16 @@ WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 -- The TPOT of a row where none is asked for: what an engine's clients report, or the seeds' under formulas.
 CREATE OR REPLACE TEMP MACRO own_tpot(serving_model) AS
     CASE WHEN serving_model IN ('waves', 'seed002') THEN 'inclusive' ELSE 'exclusive' END;
+
+-- Mean length over nominal of a client that draws lengths from `shortest` of it on; a row that states none has them alike.
+CREATE OR REPLACE TEMP MACRO mean_length(shortest) AS (1.0 + coalesce(shortest, 1.0)) / 2;
+
+-- Requests of the client's mean length over requests of nominal length, which an instance that does both is stored for.
+CREATE OR REPLACE TEMP MACRO asked_share(e2e_ms, shortest, output_length, tpot_exclusive_ms) AS
+    CASE
+        WHEN shortest < 1.0 THEN e2e_ms / (e2e_ms - (1.0 - mean_length(shortest)) * output_length * tpot_exclusive_ms)
+        ELSE 1.0
+    END;
 
 -- Every probe of a phase with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
@@ -30,7 +40,7 @@ SELECT
     CASE phase
         WHEN 'prefill' THEN CASE prefill_qps_rule WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
         WHEN 'decode' THEN CASE decode_qps_rule WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
-        ELSE requests_per_s
+        ELSE requests_per_s * asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms)
     END AS qps,
     CASE phase
         WHEN 'prefill' THEN input_tokens_per_s
@@ -49,8 +59,8 @@ CREATE OR REPLACE TEMP MACRO admitted(
     ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate
 ) AS TABLE
 SELECT
-    question_group, scenario_id, scenario, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp, num_devices,
-    batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, tpot_exclusive_bound_ms, e2e_ms, decode_step_ms,
+    question_group, scenario_id, scenario, workload_key, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp,
+    num_devices, shortest_length, batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, tpot_exclusive_bound_ms, e2e_ms, decode_step_ms,
     tokens_per_s_per_user, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
 FROM judged(wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
 WHERE memory_free_bytes >= 0

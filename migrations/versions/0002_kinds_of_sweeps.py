@@ -27,6 +27,10 @@ ADDED: dict[str, tuple[Declared, ...]] = {  # each may be NULL
         ("seats", sa.Integer, "requests a replica decodes at once; NULL: no bound or not read [requests]"),
         ("wait_steps", sa.Integer, "steps that prompts wait for each other; NULL: not read [steps]"),
         ("routing", sa.String(32), "how experts are loaded; NULL: not read [none]"),
+        (
+            "unusual_service", sa.String(100),
+            "which of client, launch and routing were said, by column; NULL: not known [none]",
+        ),
     ),
     "scenario": (
         ("launchable_by", sa.String(200), "engines that launch the plan as one server; NULL: not known [none]"),

@@ -148,12 +148,12 @@ def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
         assert ttft is None
 
 
-CLIENT = "shortest_length, prompts_per_user, poll_steps, seats, wait_steps, routing"
+CLIENT = "shortest_length, prompts_per_user, poll_steps, seats, wait_steps, routing, unusual_service"
 ADDED = {  # what a release wrote of the columns of revision 0002: kinds, the prefill subject, launchers, service times
-    "0001": ([("request",)] * 3, (None,) * 6, None, 0),
+    "0001": ([("request",)] * 3, (None,) * 7, None, 0),
     "0002": (
         [("request",), ("import",), ("validation",)],
-        (0.8, 10, 2, 256, 40, "power_law_1.2"),
+        (0.8, 10, 2, 256, 40, "power_law_1.2", "shortest_length,seats"),
         "vllm,sglang",
         6,  # batch sizes of the prefill scenario
     ),
@@ -169,7 +169,7 @@ def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(stored_u
         assert rows("SELECT kind FROM sweep ORDER BY id") == kinds
         of_phase = "FROM scenario c JOIN subject s ON s.id = c.subject_id WHERE c.status = 'ok' AND s.phase"
         assert rows(f"SELECT {CLIENT}, c.launchable_by {of_phase} = 'prefill'") == [(*client, launchers)]
-        assert rows(f"SELECT DISTINCT {CLIENT}, c.launchable_by {of_phase} = 'decode'") == [(None,) * 7]
+        assert rows(f"SELECT DISTINCT {CLIENT}, c.launchable_by {of_phase} = 'decode'") == [(None,) * 8]
         (service,) = rows("SELECT COUNT(prompt_service_ms), SUM(prompt_service_ms) / SUM(prefill_step_ms) FROM probe"
                           " WHERE decode_step_ms IS NULL")  # fmt: skip
         assert service == (served, 0.5 if served else None)  # the writer stored half of each step

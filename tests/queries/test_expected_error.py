@@ -204,21 +204,8 @@ def test_what_more_is_known_of_a_scenario_chooses_its_errors(monkeypatch):
     assert only(known, "ttft_ms").points == 50
 
 
-@pytest.mark.parametrize("engine", list_engines())
-def test_a_question_says_the_usual_client_and_launch_of_its_engine(engine):
-    client, launch = engine_profile(engine).client, Launch()
-    unsaid = (client.shortest, client.prompts_per_user, client.poll_steps, launch.seats, launch.wait_steps)
-    assert subjects_module._UNSAID_ROUTING[True] == SERVED_ROUTING
-
-    def basis(said, *, experts):
-        return subjects_module._basis(said, engine, experts=experts)
-
-    assert basis([*unsaid, "balanced"], experts=False) == basis([*unsaid, SERVED_ROUTING], experts=True) == ASKED
-    assert basis([None] * 6, experts=True) == ASKED  # what the serving model does not read
-    for place, stated in enumerate((0.8, 4, 20, 256, 3)):
-        said = [*unsaid[:place], stated, *unsaid[place + 1 :]]
-        assert basis([*said, "balanced"], experts=False) == module.KNOWN
-    assert basis([*unsaid, "balanced"], experts=True) == module.KNOWN
+def test_what_was_said_of_client_launch_or_routing_chooses_the_basis():
+    assert [subjects_module._basis(said) for said in (None, "", "seats,routing")] == [ASKED, ASKED, module.KNOWN]
 
 
 def test_answers_under_a_fit_of_the_user_show_its_held_out_points(monkeypatch):
