@@ -107,6 +107,55 @@ QUALIFY row_number() OVER (
     ORDER BY candidates.latency_ms, candidates.batch_size
 ) = 1;
 
+-- What instances of a group are ranked by: an objective that was asked for, what a budget holds of each where there is one,
+-- what a device makes where sizes differ (a larger instance makes more tokens), else what was asked for by default.
+CREATE OR REPLACE TEMP MACRO ranking(wanted_objective, objective_asked, budget, smallest, largest) AS
+    CASE
+        WHEN objective_asked THEN wanted_objective
+        WHEN budget IS NOT NULL THEN 'system_rate'
+        WHEN smallest < largest THEN 'rate_per_device'
+        ELSE wanted_objective
+    END;
+
+-- The measure of an instance that `ranking` names.
+CREATE OR REPLACE TEMP MACRO ranked_measure(ranked_by, rate, num_devices, budget, objective) AS
+    CASE ranked_by
+        WHEN 'system_rate' THEN budget::BIGINT // num_devices * rate
+        WHEN 'rate_per_device' THEN rate / num_devices
+        ELSE objective
+    END;
+
+-- Every plan of a phase at its best batch size, ranked within its group.
+CREATE OR REPLACE TEMP MACRO ranked_instances(
+    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
+    ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, wanted_objective, objective_asked, budget
+) AS TABLE
+WITH sized AS (
+    SELECT
+        *,
+        rate / num_devices AS rate_per_device,
+        budget::BIGINT // num_devices AS instances,
+        instances * num_devices AS devices_used,
+        instances * rate AS system_rate,
+        ranking(
+            wanted_objective, objective_asked, budget, min(num_devices) OVER sizes, max(num_devices) OVER sizes
+        ) AS ranked_by
+    FROM picked(
+        wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
+        ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, wanted_objective
+    )
+    WHERE budget IS NULL OR num_devices <= budget
+    WINDOW sizes AS (PARTITION BY question_group)
+)
+SELECT
+    *,
+    row_number() OVER (
+        PARTITION BY question_group
+        ORDER BY
+            ranked_measure(ranked_by, rate, num_devices, budget, objective) DESC, latency_ms, batch_size, scenario
+    ) AS rank
+FROM sized;
+
 -- One side of a deployment: each plan at its best batch size by requests/s, or every admitted row.
 CREATE OR REPLACE TEMP MACRO side(
     wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
