@@ -277,7 +277,8 @@ timed AS (
         p.qps AS prefill_qps, p.kv_bytes_per_request, d.scenario_id AS decode_scenario_id,
         d.scenario AS decode_scenario, d.probe AS decode_probe, d.plan AS decode_plan, d.device AS decode_device,
         d.size AS decode_size, d.memory_free_bytes AS decode_memory_free_bytes, d.batch_size AS decode_batch_size,
-        d.qps AS decode_qps, d.most_qps, d.tpot_ms, d.answer_ms, d.slot_wait_ms, d.answer_tokens,
+        d.qps AS decode_qps, d.most_qps, d.concurrency AS decode_concurrency, d.tpot_ms, d.tpot_exclusive_ms, d.answer_ms,
+        d.slot_wait_ms, d.answer_tokens,
         pair_wait_ms(
             c.system_qps / 1000.0, p.lone_ms + d.slot_wait_ms, d.answer_ms, p.service_ms, c.x * p.servers_each
         ) AS wait_ms,

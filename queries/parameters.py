@@ -97,7 +97,8 @@ _INSTEAD = {
 }
 _ALLOCATE = ("capacity", "compare", "mix")  # instances of several kinds within a budget, like pairs
 _EVERY_PAIR = 2**40
-_PAIRING = ("pd-ratio", "pd-counts", "compare", "capacity", "devices", "cost")  # ask pairs of an engine for their times
+# Ask pairs of an engine for their times.
+_PAIRING = ("pd-ratio", "pd-counts", "compare", "capacity", "devices", "cost", "pareto", "by-length")
 
 
 def phases_of(question: Question, stored: Collection[str], *, served: bool = False) -> tuple[str, ...]:
