@@ -43,7 +43,8 @@ ADDED: dict[str, tuple[Declared, ...]] = {  # each may be NULL
 
 
 def upgrade() -> None:
-    """Add the columns, then mark the sweeps that comparisons left; imports of before are not told from requests."""
+    """Add the columns, then mark the sweeps that comparisons left, and those that an import brought: such a sweep kept
+    the time at which it ended elsewhere, and the blocks that came with it are all younger than that."""
     for table, columns in ADDED.items():
         for name, type_, comment in columns:
             op.add_column(table, sa.Column(name, type_, nullable=True, comment=comment))
@@ -59,6 +60,12 @@ def upgrade() -> None:
     stored = sa.table("sweep", sa.column("label"), sa.column("arguments"), sa.column("kind"))
     compared = (stored.c.label == "validation") & stored.c.arguments.like('%"kind": "validation"%')
     op.execute(stored.update().where(compared).values(kind="validation"))
+    sweep = sa.table("sweep", sa.column("id"), sa.column("finished_at"), sa.column("kind"))
+    block = sa.table("block", sa.column("sweep_id"), sa.column("created_at"))
+    mine = block.c.sweep_id == sweep.c.id
+    within = sa.exists().where(mine, block.c.created_at <= sweep.c.finished_at)
+    imported = sweep.c.finished_at.is_not(None) & sa.exists().where(mine) & ~within & (sweep.c.kind == "request")
+    op.execute(sweep.update().where(imported).values(kind="import"))
 
 
 def downgrade() -> None:
