@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from queries.error_figures import LEVELS
-from queries.expected_error import ExpectedError, Stored, Subject, nearest_error, nearest_error_of_pairs
+from queries.expected_error import ExpectedError, Stored, Subject, in_pairs, nearest_error
 
 if TYPE_CHECKING:
     from queries.question import Answer, Limits
@@ -31,6 +31,10 @@ class Factors:
     pair_ttft: float | None = None  # of the pairs that a prefill row stands in
     tpot_inclusive: float | None = None  # and of end-to-end times: these are it times the output
     tpot_exclusive: float | None = None  # and of the inverse of a user's tokens/s
+
+    def of_pairs(self) -> Factors:
+        """As the pairs have them that a prefill row stands in; of other rows the same."""
+        return self if self.pair_ttft is None else replace(self, ttft=self.pair_ttft)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +68,7 @@ def factors_of(subject: Subject, stored: Stored, probability: float) -> Factors:
         return ratio_at(nearest_error(subject, metric, stored), probability)
 
     if subject.phase == "prefill":
-        of_pairs = ratio_at(nearest_error_of_pairs(subject, stored), probability)
+        of_pairs = ratio_at(nearest_error(in_pairs(subject, stored), "ttft_ms", stored), probability)
         return Factors(ttft=ratio("ttft_ms"), pair_ttft=of_pairs)
     exclusive = ratio("tpot_exclusive_ms")
     if subject.phase == "decode":  # no prompt is waited for: both definitions are one number
@@ -160,7 +164,7 @@ class _Said:
 
         def factors_at(level: float) -> Factors:
             factors = self._factors_of(subject, level)
-            return replace(factors, ttft=factors.pair_ttft) if of_pair else factors
+            return factors.of_pairs() if of_pair else factors
 
         return holds(replace(found, **own), self._limits, subject.tpot_rule, factors_at)
 

@@ -202,13 +202,13 @@ def nearest_error(subject: Subject, metric: str, stored: Stored) -> ExpectedErro
     return ExpectedError(subject=_named(subject), metric=metric) if found is None else found
 
 
-def nearest_error_of_pairs(subject: Subject, stored: Stored) -> ExpectedError:
-    """That of the TTFT of pairs whose prefill side the subject is: where no pairs were measured, the side's own."""
-    alone = nearest_error(subject, "ttft_ms", stored)
-    if subject.engine is None:  # formulas give a pair its prefill side's time
-        return alone
-    together = nearest_error(replace(subject, phase=PAIRED), "ttft_ms", stored)
-    return alone if together.region is None else together
+def in_pairs(subject: Subject, stored: Stored) -> Subject:
+    """What the TTFT of pairs is about whose prefill side the subject is: the pair, where pairs were measured near; else
+    the side. Formulas give a pair its prefill side's time."""
+    if subject.engine is None or subject.phase != "prefill":
+        return subject
+    together = replace(subject, phase=PAIRED)
+    return subject if nearest_error(together, "ttft_ms", stored).region is None else together
 
 
 def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:

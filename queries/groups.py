@@ -172,9 +172,7 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
     return " · ".join(part for part in parts if part)
 
 
-def _service_parts(
-    service: Mapping[str, object], varied: Collection[str], unusual: Collection[str]
-) -> Iterable[str]:
+def _service_parts(service: Mapping[str, object], varied: Collection[str], unusual: Collection[str]) -> Iterable[str]:
     """Lengths that are not the engine's usual ones, and what differs between the groups of one answer."""
     shortest, routing = service.get("shortest_length"), service.get("routing")
     if isinstance(shortest, float) and "shortest_length" in {*varied, *unusual}:

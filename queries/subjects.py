@@ -40,11 +40,12 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
 }
 _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
-    f" sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service FROM {SCENARIO_TABLES} WHERE "
+    " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service"
+    f" FROM {SCENARIO_TABLES} WHERE "
 )
 # Fewer joins than SCENARIO_TABLES: nothing of plan or precision is asked for.
 _OF_VALIDATIONS = (
-    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"  # noqa: S608  our text
+    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"
     " w.output_length, sj.unusual_service FROM validation v"
     " JOIN scenario sc ON sc.id = v.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
     " JOIN device d ON d.id = sc.device_id JOIN workload w ON w.id = sj.workload_id JOIN model m ON m.id = sj.model_id"

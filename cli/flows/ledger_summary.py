@@ -109,7 +109,7 @@ def errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = 
 
 
 def pair_errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = "asked") -> Iterator[Error]:
-    """Errors of the times to first token that both sides of a deployment have together, as pairs of rows answer them."""
+    """Errors of the time to first token that both sides of a deployment have together, as pairs of rows answer it."""
     if variant.serving_model != ENGINE:
         return
     covered: list[tuple[Point, Deployment, Asked, float]] = []
@@ -124,9 +124,7 @@ def pair_errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowled
         found = predicted(there, knowledge, asked, probes).get("ttft_ms")
         if found is not None:
             error = found / measured - 1.0
-            yield Error(
-                variant=variant, knowledge=knowledge, point=point, metric="ttft_ms", error=error, phase=PAIRED
-            )
+            yield Error(variant=variant, knowledge=knowledge, point=point, metric="ttft_ms", error=error, phase=PAIRED)
 
 
 def asked_under(point: Point, variant: Variant, knowledge: Knowledge) -> Asked | None:

@@ -28,7 +28,8 @@ ADDED: dict[str, tuple[Declared, ...]] = {  # each may be NULL
         ("wait_steps", sa.Integer, "steps that prompts wait for each other; NULL: not read [steps]"),
         ("routing", sa.String(32), "how experts are loaded; NULL: not read [none]"),
         (
-            "unusual_service", sa.String(100),
+            "unusual_service",
+            sa.String(100),
             "which of client, launch and routing were said, by column; NULL: not known [none]",
         ),
     ),

@@ -14,9 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries_stores import read_rows, reference, write_sweep
 
-from evaluator.launch import Launch
-from evaluator.scenario import SERVED_ROUTING
-from evaluator.serving.engines import engine_profile, list_engines
 from queries import expected_error as module
 from queries import subjects as subjects_module
 from queries.error_figures import LEVELS, figures_of, percentile
@@ -206,6 +203,19 @@ def test_what_more_is_known_of_a_scenario_chooses_its_errors(monkeypatch):
 
 def test_what_was_said_of_client_launch_or_routing_chooses_the_basis():
     assert [subjects_module._basis(said) for said in (None, "", "seats,routing")] == [ASKED, ASKED, module.KNOWN]
+
+
+def test_first_tokens_of_pairs_have_the_errors_of_measured_pairs(monkeypatch):
+    side = replace(SUBJECT, phase="prefill")
+    ship(monkeypatch, [region(phase="prefill", points=50), region(phase=module.PAIRED, points=60)])
+    together = module.in_pairs(side, module.NOTHING_STORED)
+    assert together.phase == module.PAIRED
+    assert only(together, "ttft_ms").points == 60
+    assert module.in_pairs(replace(side, serving_model="waves"), module.NOTHING_STORED).phase == "prefill"
+    ship(monkeypatch, [region(phase="prefill", points=50)])
+    assert module.in_pairs(side, module.NOTHING_STORED) == side  # nobody measured pairs near
+    mine = Stored.of(own([0.1] * 5, phase=module.PAIRED))
+    assert module.in_pairs(side, mine).phase == module.PAIRED
 
 
 def test_answers_under_a_fit_of_the_user_show_its_held_out_points(monkeypatch):

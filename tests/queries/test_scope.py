@@ -163,7 +163,9 @@ def test_rows_that_state_no_client_stand_beside_each(tmp_path):
     url = address(tmp_path)
     for key, client in (("1", CLIENT), ("2", {**CLIENT, "shortest_length": 0.8})):
         stated = [
-            changed(record, shortest_length=None, prompts_per_user=None) if record.subject.phase == "prefill" else record
+            changed(record, shortest_length=None, prompts_per_user=None)
+            if record.subject.phase == "prefill"
+            else record
             for record in engine(DENSE, client, serving_model="seed002")
         ]
         write_sweep(url, stated, key=key)

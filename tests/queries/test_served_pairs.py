@@ -11,7 +11,8 @@ from queries_stores import read_rows, reference
 
 import queries
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
-from queries.pairs import verdicts
+from queries import confidence
+from queries.pairs import SURELY, verdicts
 from store.errors import InputError
 from store.opening import open_store
 from store.prices import put_prices
@@ -297,3 +298,53 @@ def test_errors_leave_a_small_advantage_open(notebook, gain, errors, expected):
     (said,) = verdicts(answer)
     assert f"{gain:.2f} x" in said
     assert expected in said
+
+
+def answered_as(notebook, modes):
+    """An answer of `compare` with so much a device of each mode, whose errors leave nothing open."""
+    answer = notebook.compare(num_devices=12)
+    found = tuple(
+        replace(answer.expected_error[0], metric=metric, median_ape_percent=1.0, subject=f"d, dense, {phase}, vllm")
+        for metric, phase in (("output_tokens_per_s", "aggregated"), ("tpot_exclusive_ms", "decode"))
+    )
+    rows = tuple((0, mode, value) for mode, value in modes.items())
+    return replace(answer, columns=("question_group", "mode", "qps_per_device"), rows=rows, expected_error=found)
+
+
+@pytest.mark.parametrize(
+    ("surely", "expected"),
+    [
+        ({"aggregated": 1.0, "pd": 1.2}, "do not change which is better; with limits kept at 80 % it carries 1.20 x"),
+        ({"pd": 1.2}, "; with limits kept at 80 % it alone satisfies them"),
+        (
+            {"aggregated": 1.5, "pd": 1.2},
+            "; with limits kept at 80 % aggregated carries 1.25 x, which leaves it open",
+        ),
+        ({"aggregated": 1.0}, "; with limits kept at 80 % aggregated alone satisfies them, which leaves it open"),
+        ({}, "; with limits kept at 80 % neither satisfies them, which leaves it open"),
+        (None, "do not change which is better"),
+    ],
+)
+def test_limits_that_may_be_missed_leave_a_verdict_open(notebook, surely, expected):
+    answer = answered_as(notebook, {"aggregated": 1.0, "pd": 1.4})
+    (said,) = verdicts(answer, None if surely is None else answered_as(notebook, surely))
+    assert said.startswith("Prefill and decode apart carries 1.40 x")
+    assert said.endswith(expected)
+    (alone,) = verdicts(answered_as(notebook, {"pd": 1.4}), None if surely is None else answered_as(notebook, surely))
+    still = surely is None or ("pd" in surely and surely["pd"] > surely.get("aggregated", 0.0))
+    assert alone == "Prefill and decode apart alone satisfies the limits" + ("" if still else ", and not at 80 %")
+
+
+def test_a_verdict_asks_again_with_its_limits_read_by_their_errors(notebook, monkeypatch):
+    """Errors of 30 % at that confidence: the limits are those over 1.3."""
+    plain = notebook.compare(num_devices=12, ttft_limits=400.0 / 1.3, tpot_limits=40.0 / 1.3)
+    monkeypatch.setattr(confidence, "ratio_at", lambda _error, probability: 1.3 if probability == SURELY else 1.0)
+    answer = notebook.compare(num_devices=12, ttft_limits=400.0, tpot_limits=40.0)
+    each = {row["mode"]: row["qps_per_device"] for row in plain.dicts()}
+    winner, other = sorted(each, key=each.get, reverse=True)
+    (said,) = answer.verdict
+    assert f"with limits kept at {100 * SURELY:.0f} %" in said
+    assert f"carries {each[winner] / each[other]:.2f} x" in said.rpartition(";")[2]
+    again = notebook.compare(num_devices=12, ttft_limits=400.0, tpot_limits=40.0, confidence=SURELY)
+    assert {row["mode"]: row["qps_per_device"] for row in again.dicts()} == pytest.approx(each)
+    assert "limits kept at" not in again.verdict[0]  # they are read with it already
