@@ -179,6 +179,7 @@ class RecordBuilder:
         )
 
     def _subject(self, model_name: str, scenario: Scenario) -> SubjectRecord:
+        unusual = unusual_service(scenario)
         named = (model_name, scenario.model)
         model = _known(self._models, named, lambda one: model_record(*one))
         precision = _known(self._precisions, scenario.precision, precision_record)
@@ -194,7 +195,7 @@ class RecordBuilder:
             "compile": scenario.launch.compile,
             "serving_model": scenario.serving_model,
             "serving_cost_ms": scenario.serving_cost_ms,
-            **unusual_service(scenario),
+            **unusual,
         }
         return SubjectRecord(
             key=content_key(parts),
@@ -209,6 +210,7 @@ class RecordBuilder:
             serving_model=scenario.serving_model,
             serving_cost_ms=scenario.serving_cost_ms,
             **served_as(scenario),
+            unusual_service=",".join(unusual),
         )
 
 
@@ -224,14 +226,17 @@ class ServedAs(TypedDict):
 
 
 def served_as(scenario: Scenario) -> ServedAs:
-    """What a scenario's numbers depend on of who asks, how the server was started and how tokens are routed."""
+    """What a scenario's numbers depend on of who asks, how the server was started and how tokens are routed.
+
+    Prefill rows are of prompts as long as stated, whoever asks; the pairs that they stand in are of the client's mean
+    lengths, and of as many first requests as it sends others (queries/paired.sql)."""
     engine = serving_model_of(scenario).engine(scenario)
     routed = scenario.model.routed and scenario.device.family == "calibrated"
     client = None if engine is None else engine.client
     looped = client if scenario.phase == "aggregated" else None
     return ServedAs(
-        shortest_length=client.shortest if client is not None and scenario.phase != "prefill" else None,
-        prompts_per_user=looped.prompts_per_user if looped is not None else None,
+        shortest_length=client.shortest if client is not None else None,
+        prompts_per_user=client.prompts_per_user if client is not None and scenario.phase != "decode" else None,
         poll_steps=looped.poll_steps if looped is not None else None,
         seats=scenario.launch.seats if looped is not None else None,
         wait_steps=scenario.launch.wait_steps if looped is not None else None,

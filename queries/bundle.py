@@ -38,7 +38,7 @@ FORMAT = 2
 READABLE = (1, 2)  # format 1 holds no kinds of sweeps, no client, launch and routing, no prompt service time
 _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
 _COPY_AGAIN = "copy the whole bundle again, or export it again"
-_SERVED = ("shortest_length", "prompts_per_user", "poll_steps", "seats", "wait_steps", "routing")
+_SERVED = ("shortest_length", "prompts_per_user", "poll_steps", "seats", "wait_steps", "routing", "unusual_service")
 _DIMENSIONS = {"model": ModelRecord, "device": DeviceRecord, "precision": PrecisionRecord, "plan": PlanRecord}
 
 

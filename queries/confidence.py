@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from queries.error_figures import LEVELS
-from queries.expected_error import ExpectedError, Stored, Subject, nearest_error
+from queries.expected_error import ExpectedError, Stored, Subject, in_pairs, nearest_error
 
 if TYPE_CHECKING:
     from queries.options import Limits
@@ -29,8 +29,13 @@ class Factors:
     """Measured over predicted that is not exceeded with some probability; None where nothing is known of it."""
 
     ttft: float | None = None
+    pair_ttft: float | None = None  # of the pairs that a prefill row stands in
     tpot_inclusive: float | None = None  # and of end-to-end times: these are it times the output
     tpot_exclusive: float | None = None  # and of the inverse of a user's tokens/s
+
+    def of_pairs(self) -> Factors:
+        """As the pairs have them that a prefill row stands in; of other rows the same."""
+        return self if self.pair_ttft is None else replace(self, ttft=self.pair_ttft)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +69,8 @@ def factors_of(subject: Subject, stored: Stored, probability: float) -> Factors:
         return ratio_at(nearest_error(subject, metric, stored), probability)
 
     if subject.phase == "prefill":
-        return Factors(ttft=ratio("ttft_ms"))
+        of_pairs = ratio_at(nearest_error(in_pairs(subject, stored), "ttft_ms", stored), probability)
+        return Factors(ttft=ratio("ttft_ms"), pair_ttft=of_pairs)
     exclusive = ratio("tpot_exclusive_ms")
     if subject.phase == "decode":  # no prompt is waited for: both definitions are one number
         return Factors(tpot_inclusive=exclusive, tpot_exclusive=exclusive)
@@ -155,8 +161,13 @@ class _Said:
             for measure in _OF_PAIRS.get(name, ())
             if measure in columns and getattr(found, measure) is not None
         }
-        rule = subject.tpot_rule
-        return holds(replace(found, **own), self._limits, rule, lambda level: self._factors_of(subject, level))
+        of_pair = name == "prefill_probe"
+
+        def factors_at(level: float) -> Factors:
+            factors = self._factors_of(subject, level)
+            return factors.of_pairs() if of_pair else factors
+
+        return holds(replace(found, **own), self._limits, subject.tpot_rule, factors_at)
 
     def _factors_of(self, subject: Subject, probability: float) -> Factors:
         key = (subject, probability)

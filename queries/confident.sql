@@ -1,10 +1,12 @@
 -- The probes of the question's scope where limits are read with a confidence: bounds are what a measured value stays
--- within with that probability. `factors` is a temporary table of (scenario_id, ttft, tpot_inclusive, tpot_exclusive):
--- quantiles of measured / predicted, NULL where nothing is known of it, so that no limit is passed. An end-to-end time
--- is the inclusive TPOT times the output; a user's tokens/s are the inverse of the exclusive TPOT.
+-- within with that probability. `factors` is a temporary table of (scenario_id, ttft, pair_ttft, tpot_inclusive,
+-- tpot_exclusive): quantiles of measured / predicted, NULL where nothing is known of it, so that no limit is passed.
+-- `pair_ttft` is of pairs that a prefill row stands in. An end-to-end time is the inclusive TPOT times the output; a
+-- user's tokens/s are the inverse of the exclusive TPOT.
 CREATE OR REPLACE TEMP VIEW scoped AS
 SELECT
     probe.*, scope.question_group, probe.ttft_ms * factors.ttft AS ttft_bound_ms,
+    probe.ttft_ms * factors.pair_ttft AS pair_ttft_bound_ms,
     probe.tpot_inclusive_ms * factors.tpot_inclusive AS tpot_inclusive_bound_ms,
     probe.tpot_exclusive_ms * factors.tpot_exclusive AS tpot_exclusive_bound_ms,
     probe.e2e_ms * factors.tpot_inclusive AS e2e_bound_ms,

@@ -19,7 +19,7 @@ CREATE OR REPLACE TEMP MACRO deployments(
 WITH aggregated_side AS (
     SELECT
         question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms,
-        output_length
+        mean_length(shortest_length) * output_length AS answer_tokens
     FROM picked(
         'aggregated', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
         ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, 'qps'
@@ -46,7 +46,7 @@ prefill_side AS (
 decode_side AS (
     SELECT
         question_group, scenario, probe, plan, device, num_devices AS size, qps * decode_kept AS qps, tpot_ms,
-        output_length
+        output_length AS answer_tokens
     FROM picked(
         'decode', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
         NULL, tpot_limit_ms, NULL, min_user_rate, 'qps'
@@ -63,7 +63,7 @@ pairs AS (
         p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
         d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
         d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_qps,
-        d.qps AS decode_qps, p.ttft_ms, d.tpot_ms, d.output_length,
+        d.qps AS decode_qps, p.ttft_ms, d.tpot_ms, d.answer_tokens,
         p.kv_bytes_per_request / bytes_per_s * 1000 AS kv_transfer_ms
     FROM prefill_side AS p
     JOIN decode_side AS d ON p.question_group = d.question_group
@@ -255,7 +255,7 @@ engine_best AS (
 engine_timed AS (
     SELECT
         b.question_group, b.devices, b.system_qps, b.prefill_instances, b.decode_instances, d.tpot_ms, d.answer_ms,
-        d.output_length, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_qps, d.most_qps, p.probe AS prefill_probe,
+        d.answer_tokens, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_qps, d.most_qps, p.probe AS prefill_probe,
         p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
         d.plan AS decode_plan, p.scenario AS prefill_scenario, d.scenario AS decode_scenario,
         pair_wait_ms(
@@ -271,7 +271,7 @@ engine_timed AS (
 )
 SELECT
     question_group, instances * size AS devices, instances * qps AS system_qps, 'aggregated' AS mode, instances,
-    NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances, ttft_ms, tpot_ms, e2e_ms, output_length,
+    NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances, ttft_ms, tpot_ms, e2e_ms, answer_tokens,
     NULL::DOUBLE AS prefill_wait_ms, NULL::DOUBLE AS kv_transfer_ms, NULL::DOUBLE AS slot_wait_ms,
     NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation, probe, device, plan,
     NULL::VARCHAR AS prefill_probe, NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan,
@@ -282,7 +282,7 @@ UNION ALL
 SELECT
     question_group, prefill_instances * prefill_size + decode_instances * decode_size,
     least(prefill_instances * prefill_qps, decode_instances * decode_qps), 'pd', NULL, prefill_instances,
-    decode_instances, ttft_ms, tpot_ms, NULL, output_length, NULL, kv_transfer_ms, NULL,
+    decode_instances, ttft_ms, tpot_ms, NULL, answer_tokens, NULL, kv_transfer_ms, NULL,
     least(1, decode_instances * decode_qps / (prefill_instances * prefill_qps)),
     least(1, prefill_instances * prefill_qps / (decode_instances * decode_qps)), NULL, NULL, NULL, prefill_probe,
     prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, prefill_scenario, decode_scenario
@@ -291,7 +291,7 @@ WHERE prefill_instances * prefill_size + decode_instances * decode_size <= most_
 UNION ALL
 SELECT
     question_group, devices, system_qps, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms,
-    ttft_ms + answer_ms, output_length, wait_ms, transfer_ms, slot_wait_ms,
+    ttft_ms + answer_ms, answer_tokens, wait_ms, transfer_ms, slot_wait_ms,
     system_qps / (prefill_instances * prefill_qps), system_qps / (decode_instances * most_qps), NULL, NULL, NULL,
     prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, prefill_scenario,
     decode_scenario

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -26,11 +26,13 @@ KNOWN: Final = "known"  # basis: the source's client, launch and routing are sai
 LEAST_POINTS = 5  # fewer say nothing of a region
 NEARER_SHARE = 0.5  # of the error of formulas, from which an engine is worth naming
 NONE = "no measurements near this"
+PAIRED: Final = "disaggregated"  # phase of what both sides of a deployment have together
 # What is said of each phase, in the order of a reader's interest. An instance of one phase has no other latency.
 METRICS: Mapping[str, tuple[str, ...]] = {
     "prefill": ("ttft_ms",),
     "decode": ("tpot_exclusive_ms",),  # tokens/s are its inverse
     "aggregated": ("tpot_exclusive_ms", "ttft_ms", "output_tokens_per_s"),
+    PAIRED: ("ttft_ms",),
 }
 _PAST = re.compile(r"_v0$|^eager$")  # engines that nobody deploys any more
 _FORMULAS = ("waves", "seed002")  # serving models that are no engine; seed002 differs for mixed lengths alone
@@ -198,6 +200,15 @@ def nearest_error(subject: Subject, metric: str, stored: Stored) -> ExpectedErro
     """The error of the nearest region, or one that says that there is none."""
     found = next(_candidates(subject, metric, stored), None)
     return ExpectedError(subject=_named(subject), metric=metric) if found is None else found
+
+
+def in_pairs(subject: Subject, stored: Stored) -> Subject:
+    """What the TTFT of pairs is about whose prefill side the subject is: the pair, where pairs were measured near; else
+    the side. Formulas give a pair its prefill side's time."""
+    if subject.engine is None or subject.phase != "prefill":
+        return subject
+    together = replace(subject, phase=PAIRED)
+    return subject if nearest_error(together, "ttft_ms", stored).region is None else together
 
 
 def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[ExpectedError]:

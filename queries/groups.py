@@ -15,11 +15,10 @@ COLUMNS = (  # of a scenario, in the order of Found
     "sc.id", "sc.key", "m.name", "COALESCE(w.name, w.label)", "w.key", "pr.linear_quantization",
     "pr.experts_quantization", "pr.attention_quantization", "pr.mxfp4_group_size", "sj.convention", "sj.phase",
     "sc.formula_version", "d.family", "sj.serving_model", "sj.model_id", "sj.workload_id", "sj.precision_id",
-    "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", *(f"sj.{name}" for name in SERVICE),
+    "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", "sj.unusual_service", *(f"sj.{name}" for name in SERVICE),
 )  # fmt: skip
 _UNBOUNDED = 0  # seats where as many are served as ask: stored as NULL, yet read
 _USUAL_GROUP_SIZE = 32
-_USUAL_SHORTEST = 0.99  # clients of the shipped engines draw lengths from there on: worth naming is a wider range
 Base = tuple[object, ...]  # what all rows of a group have in common beside their service
 Service = frozenset[tuple[str, object]]  # what a row states of SERVICE
 
@@ -47,6 +46,7 @@ class Found(NamedTuple):
     compile: bool
     serving_cost_ms: float
     mtp_tokens: int
+    unusual_service: str | None
     shortest_length: float | None
     prompts_per_user: int | None
     poll_steps: int | None
@@ -63,7 +63,7 @@ class Found(NamedTuple):
 @lru_cache(maxsize=1024)
 def _stated(values: tuple[object, ...]) -> Service:
     stated = dict(zip(SERVICE, values, strict=True))
-    if stated["prompts_per_user"] is not None and stated["seats"] is None:  # a closed loop reads seats, bounded or not
+    if stated["poll_steps"] is not None and stated["seats"] is None:  # a closed loop reads seats, bounded or not
         stated["seats"] = _UNBOUNDED
     return frozenset((name, value) for name, value in stated.items() if value is not None)
 
@@ -166,16 +166,16 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
         "" if row.compile else "eager",
         f"serving cost {row.serving_cost_ms:g} ms" if row.serving_cost_ms else "",
         f"{row.mtp_tokens} drafts" if row.mtp_tokens and f"mtp {row.mtp_tokens}" not in workload else "",
-        *_service_parts(dict(group.service), varied),
+        *_service_parts(dict(group.service), varied, (row.unusual_service or "").split(",")),
         "" if row.formula_version == newest else f"formula version {row.formula_version}",
     ]
     return " · ".join(part for part in parts if part)
 
 
-def _service_parts(service: Mapping[str, object], varied: Collection[str]) -> Iterable[str]:
-    """What is not as usual, and what differs between the groups of one answer."""
+def _service_parts(service: Mapping[str, object], varied: Collection[str], unusual: Collection[str]) -> Iterable[str]:
+    """Lengths that are not the engine's usual ones, and what differs between the groups of one answer."""
     shortest, routing = service.get("shortest_length"), service.get("routing")
-    if isinstance(shortest, float) and (shortest < _USUAL_SHORTEST or "shortest_length" in varied):
+    if isinstance(shortest, float) and "shortest_length" in {*varied, *unusual}:
         yield f"lengths {shortest:g}-1" if shortest < 1 else "lengths alike"
     if routing is not None and "routing" in varied:
         yield f"experts {str(routing).replace('_', ' ')}"

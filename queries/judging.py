@@ -9,8 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from queries.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
-from queries.expected_error import expected_errors
+from queries.expected_error import expected_errors, in_pairs
 from queries.library import CONFIDENT
+from queries.options import MODES
+from queries.parameters import phases_wanted
 from queries.question import Answer, Question
 from queries.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
 from store.errors import InputError
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from store.readers import ReadTransaction
 
 _FACTORS = (
-    ("scenario_id", "BIGINT"), ("ttft", "DOUBLE"), ("tpot_inclusive", "DOUBLE"), ("tpot_exclusive", "DOUBLE"),
+    ("scenario_id", "BIGINT"), ("ttft", "DOUBLE"), ("pair_ttft", "DOUBLE"), ("tpot_inclusive", "DOUBLE"),
+    ("tpot_exclusive", "DOUBLE"),
 )  # fmt: skip
 _ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
 _PREDICTED = """
@@ -44,7 +47,8 @@ def with_expected_errors(
     found = subjects_of(transaction, answer, scenario_ids)
     subjects = [one.subject for one in found]
     stored = stored_errors(transaction, subjects)
-    answer = replace(answer, expected_error=expected_errors(subjects, stored))
+    shown = [in_pairs(one, stored) for one in subjects] if "prefill_probe" in answer.columns else subjects
+    answer = replace(answer, expected_error=expected_errors(shown, stored))
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
     predicted = _predicted(answer, connection, found)
@@ -88,6 +92,8 @@ def read_with_confidence(
     }
     _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
     connection.execute(CONFIDENT.read_text(encoding="utf-8"))
+    if phases_wanted(question, MODES) >= {"prefill", "decode"}:  # prefill rows are looked at in pairs
+        factors = {subject: one.of_pairs() for subject, one in factors.items()}
     judged = (
         (one.subject.phase, is_known(factors[one.subject], one.subject.phase, limits, one.subject.tpot_rule))
         for one in found
@@ -109,7 +115,7 @@ def unknown_note(judged: Iterable[tuple[str, bool]], phases: Collection[str]) ->
 
 
 def _row(one: StoredSubject, factors: Factors) -> tuple[object, ...]:
-    return one.scenario_id, factors.ttft, factors.tpot_inclusive, factors.tpot_exclusive
+    return one.scenario_id, factors.ttft, factors.pair_ttft, factors.tpot_inclusive, factors.tpot_exclusive
 
 
 def _create(

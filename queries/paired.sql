@@ -44,8 +44,12 @@ CREATE OR REPLACE TEMP MACRO pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_r
         ELSE coalesce((e2e_limit_ms - answer_ms * answer_ratio) / ttft_ratio + answer_ms, -1e300)
     END;
 
--- The lone prompt of each prefill plan: its row at batch size 1. Without a bandwidth given, keys and values go over the
--- outermost link of every device that holds a part of the prompt.
+-- Decoded tokens that requests/s of decode rows count, of an answer of so many tokens.
+CREATE OR REPLACE TEMP MACRO decoded_tokens(tokens, decode_qps_rule) AS
+    CASE decode_qps_rule WHEN 'full' THEN tokens ELSE greatest(tokens - 1.0, 1.0) END;
+
+-- The lone prompt of each prefill plan: its row at batch size 1, at the client's mean length. Without a bandwidth given,
+-- keys and values go over the outermost link of every device that holds a part of the prompt.
 CREATE OR REPLACE TEMP MACRO engine_prefills(
     reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms, prefill_on,
     prefill_devices_each, prefill_kept, bytes_per_s
@@ -57,11 +61,14 @@ WITH outermost AS (
 ),
 lone AS (
     SELECT
-        question_group, scenario_id, scenario, probe, plan, device, num_devices AS size, dp AS servers_each,
-        ttft_ms AS alone_ms, ttft_ms - makespan_ms AS handover_ms, prompt_service_ms / prefill_kept AS service_ms,
-        1000.0 * dp / (prompt_service_ms / prefill_kept) AS qps, kv_bytes_per_request, memory_free_bytes,
-        1000.0 * kv_bytes_per_request / coalesce(bytes_per_s, tp * pp * link_bytes_per_s) AS transfer_ms,
-        1.0 / coalesce(prompts_per_user, 10) AS first_share, ttft_bound_ms / ttft_ms AS ttft_ratio
+        question_group, workload_key, scenario_id, scenario, probe, plan, device, num_devices AS size,
+        dp AS servers_each, mean_length(shortest_length) * makespan_ms + ttft_ms - makespan_ms AS alone_ms,
+        ttft_ms - makespan_ms AS handover_ms,
+        mean_length(shortest_length) * prompt_service_ms / prefill_kept AS service_ms,
+        1000.0 * dp / service_ms AS qps, kv_bytes_per_request, memory_free_bytes,
+        mean_length(shortest_length) * 1000.0 * kv_bytes_per_request
+            / coalesce(bytes_per_s, tp * pp * link_bytes_per_s) AS transfer_ms,
+        1.0 / coalesce(prompts_per_user, 10) AS first_share, pair_ttft_bound_ms / ttft_ms AS ttft_ratio
     FROM judged('prefill', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
     JOIN outermost ON outermost.key = device_key
     WHERE by_engine AND batch_size = 1 AND memory_free_bytes >= 0 AND prompt_service_ms > 0
@@ -72,15 +79,19 @@ SELECT *, alone_ms + transfer_ms + handover_ms AS lone_ms
 FROM lone
 WHERE ttft_limit_ms IS NULL OR alone_ms + transfer_ms + handover_ms <= ttft_limit_ms / ttft_ratio;
 
--- Every decode row within the limits: the rate that one instance takes, and how long an answer decodes.
+-- Every decode row within the limits: the rate that one instance takes, and how long an answer of the client's mean
+-- length decodes.
 CREATE OR REPLACE TEMP MACRO engine_decodes(
     reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
     min_user_rate, decode_on, decode_devices_each, decode_kept
 ) AS TABLE
 SELECT
-    question_group, scenario_id, scenario, probe, plan, device, num_devices AS size, batch_size, concurrency, tpot_ms,
-    tpot_exclusive_ms, output_length, memory_free_bytes, qps * decode_kept AS qps,
-    greatest(output_length - 1.0, 0.0) * tpot_exclusive_ms AS answer_ms,
+    question_group, workload_key, scenario_id, scenario, probe, plan, device, num_devices AS size, batch_size,
+    concurrency, tpot_ms, tpot_exclusive_ms, mean_length(shortest_length) * output_length AS answer_tokens,
+    memory_free_bytes,
+    qps * decode_kept * decoded_tokens(output_length, decode_qps_rule)
+        / decoded_tokens(answer_tokens, decode_qps_rule) AS qps,
+    greatest(answer_tokens - 1.0, 0.0) * tpot_exclusive_ms AS answer_ms,
     0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms, tpot_exclusive_bound_ms / tpot_exclusive_ms AS answer_ratio
 FROM admitted(
     'decode', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, NULL,
@@ -90,7 +101,7 @@ WHERE by_engine
     AND (decode_on IS NULL OR device = decode_on)
     AND (decode_devices_each IS NULL OR num_devices = decode_devices_each);
 
--- The best counts and decode row of the best pairs of plans. Within a budget: most requests/s, then fewest devices.
+-- The best counts and decode row of the best pairs of plans, of each workload by itself. Within a budget: most requests/s, then fewest devices.
 -- Without: up to 8 instances a side, most requests/s per device. Only pairs that may be among the best `kept` are
 -- looked at: `most` is what a pair would reach if nothing ever waited, and the first few that are tried say what the
 -- others must reach. More prefill instances never lengthen a wait, so the most there is room for decide whether a
@@ -102,7 +113,7 @@ CREATE OR REPLACE TEMP MACRO engine_pairs(
 ) AS TABLE
 WITH prefills AS MATERIALIZED (
     SELECT
-        *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place,
+        *, hash(workload_key, CASE WHEN same_device THEN device END) AS place,
         row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank
     FROM engine_prefills(
         reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
@@ -111,7 +122,7 @@ WITH prefills AS MATERIALIZED (
 ),
 decode_rows AS (
     SELECT
-        *, CASE WHEN same_device THEN hash(device) ELSE 0 END AS place,
+        *, hash(workload_key, CASE WHEN same_device THEN device END) AS place,
         max(qps) OVER (
             PARTITION BY question_group, scenario, CASE WHEN every_row THEN batch_size END
         ) AS most_qps
@@ -259,14 +270,15 @@ chosen AS (
 ),
 timed AS (
     SELECT
-        c.question_group, c.place, c.prefill_rank, c.decode_rank, c.x AS prefill_instances, c.y AS decode_instances,
+        c.question_group, c.place, p.workload_key, c.prefill_rank, c.decode_rank, c.x AS prefill_instances, c.y AS decode_instances,
         c.devices_used, c.system_qps, p.scenario_id AS prefill_scenario_id, p.scenario AS prefill_scenario,
         p.probe AS prefill_probe, p.plan AS prefill_plan, p.device AS prefill_device, p.size AS prefill_size,
         p.memory_free_bytes AS prefill_memory_free_bytes, p.alone_ms, p.handover_ms, p.transfer_ms, p.first_share,
         p.qps AS prefill_qps, p.kv_bytes_per_request, d.scenario_id AS decode_scenario_id,
         d.scenario AS decode_scenario, d.probe AS decode_probe, d.plan AS decode_plan, d.device AS decode_device,
         d.size AS decode_size, d.memory_free_bytes AS decode_memory_free_bytes, d.batch_size AS decode_batch_size,
-        d.qps AS decode_qps, d.most_qps, d.tpot_ms, d.answer_ms, d.slot_wait_ms, d.output_length,
+        d.qps AS decode_qps, d.most_qps, d.concurrency AS decode_concurrency, d.tpot_ms, d.tpot_exclusive_ms, d.answer_ms,
+        d.slot_wait_ms, d.answer_tokens,
         pair_wait_ms(
             c.system_qps / 1000.0, p.lone_ms + d.slot_wait_ms, d.answer_ms, p.service_ms, c.x * p.servers_each
         ) AS wait_ms,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from queries.library import report
@@ -94,40 +94,86 @@ def pair_counts(question: Question, pair: Answer, connection: duckdb.DuckDBPyCon
     )
 
 
-def verdicts(answer: Answer) -> Iterator[str]:
+def verdicts(answer: Answer, surely: Answer | None = None) -> Iterator[str]:
     """Which deployment of `compare` carries more per device, by how much, and whether expected errors leave it open.
 
-    Errors of both sides are taken as independent: their medians add as squares. Where the advantage is smaller than
-    that, either may win."""
-    groups: dict[object, dict[object, Mapping[str, object]]] = {}
-    for row in answer.dicts():
-        groups.setdefault(row["question_group"], {})[row["mode"]] = row
-    for number, (_, modes) in enumerate(sorted(groups.items(), key=lambda item: str(item[0]))):
+    Errors of both sides' rates are taken as independent: their medians add as squares. Where the advantage is smaller
+    than that, either may win. Errors of what is limited move which rows are admitted, and rates with them: `surely` is
+    the same question with limits read at `SURELY`, None where they cannot be. Where another deployment wins then,
+    either may win, too."""
+    sure = {} if surely is None else _by_group(surely)
+    groups = _by_group(answer)
+    for number, (group, modes) in enumerate(sorted(groups.items(), key=lambda item: str(item[0]))):
         where = f" ({answer.scope[number]})" if len(groups) > 1 and number < len(answer.scope) else ""
+        read = None if surely is None else _Read(best=_winner(sure.get(group, {})))
         if len(modes) < 2:
             (only,) = modes
-            yield f"{_NAMES[str(only)]} alone satisfies the limits{where}"
+            yield f"{_NAMES[str(only)]} alone satisfies the limits{where}{_alone(str(only), read)}"
             continue
-        whole, split = (_number(modes[mode]["qps_per_device"]) for mode in ("aggregated", "pd"))
-        winner, gain = ("pd", split / whole) if split >= whole else ("aggregated", whole / split)
+        winner, gain = _winner(modes) or ("", 0.0)
         other = "aggregated" if winner == "pd" else "pd"
         found = [_median(answer.expected_error, phase) for phase in _ERRORS]
         yield (
             f"{_NAMES[winner]} carries {gain:.2f} x the requests/s per device of {_NAMES[other].lower()}{where}:"
-            f" {_judged(gain, found)}"
+            f" {_judged(gain, found)}{_at_limits(winner, read)}"
         )
 
 
+SURELY = 0.8  # confidence at which limits are read once more
 _NAMES = {"aggregated": "Aggregated", "pd": "Prefill and decode apart"}
+_Modes = Mapping[object, Mapping[str, object]]
+_Winner = tuple[str, float | None]
 
 
-def _judged(gain: float, errors: Sequence[float | None]) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Read:
+    """Who wins where limits are read with a confidence, and its advantage, None where nothing else satisfies them."""
+
+    best: _Winner | None
+
+
+def _by_group(answer: Answer) -> dict[object, dict[object, Mapping[str, object]]]:
+    groups: dict[object, dict[object, Mapping[str, object]]] = {}
+    for row in answer.dicts():
+        groups.setdefault(row["question_group"], {})[row["mode"]] = row
+    return groups
+
+
+def _winner(modes: _Modes) -> _Winner | None:
+    """The deployment that carries more per device, and how many times as much; None where there is none."""
+    if len(modes) < 2:
+        return next(((str(mode), None) for mode in modes), None)
+    whole, split = (_number(modes[mode]["qps_per_device"]) for mode in ("aggregated", "pd"))
+    return ("pd", split / whole) if split >= whole else ("aggregated", whole / split)
+
+
+def _judged(gain: float | None, errors: Sequence[float | None]) -> str:
     known = [error for error in errors if error is not None]
-    if len(known) < len(errors):
+    if gain is None or len(known) < len(errors):
         return "no measured points say how far off that may be"
     together = math.sqrt(sum(error**2 for error in known))
     said = f"expected errors of {known[0]:.0f} % (aggregated) and {known[1]:.0f} % (decode)"
     return f"{said} {'leave open which is better' if 100 * (gain - 1) < together else 'do not change which is better'}"
+
+
+def _at_limits(winner: str, read: _Read | None) -> str:
+    """What becomes of a winner where limits are read with a confidence."""
+    if read is None:
+        return ""
+    at = f"with limits kept at {SURELY:.0%}".replace("%", " %")
+    if read.best is None:
+        return f"; {at} neither satisfies them, which leaves it open"
+    name, gain = read.best
+    if name != winner:
+        how = "alone satisfies them" if gain is None else f"carries {gain:.2f} x"
+        return f"; {at} {_NAMES[name].lower()} {how}, which leaves it open"
+    return f"; {at} it alone satisfies them" if gain is None else f"; {at} it carries {gain:.2f} x"
+
+
+def _alone(only: str, read: _Read | None) -> str:
+    if read is None or (read.best is not None and read.best[0] == only):
+        return ""
+    return f", and not at {SURELY:.0%}".replace("%", " %")
 
 
 def _median(errors: Sequence[ExpectedError], phase: str) -> float | None:

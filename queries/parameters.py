@@ -84,7 +84,8 @@ _ALLOCATE = ("capacity", "compare", "mix")  # instances of several kinds within 
 _EVERY_PAIR = 2**40
 _ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
 _TIME_VARIABLES = frozenset(str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES)
-_PAIRING = ("pd-ratio", "pd-counts", "compare", "capacity", "devices", "cost")  # ask pairs of an engine for their times
+# Ask pairs of an engine for their times.
+_PAIRING = ("pd-ratio", "pd-counts", "compare", "capacity", "devices", "cost", "pareto", "by-length")
 
 
 def phases_of(question: Question, stored: Collection[str], *, served: bool = False) -> tuple[str, ...]:

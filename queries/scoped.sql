@@ -3,7 +3,7 @@
 -- limit is compared with: the prediction itself, or what confident.sql makes of it.
 CREATE OR REPLACE TEMP VIEW scoped AS
 SELECT
-    probe.*, scope.question_group, probe.ttft_ms AS ttft_bound_ms,
+    probe.*, scope.question_group, probe.ttft_ms AS ttft_bound_ms, probe.ttft_ms AS pair_ttft_bound_ms,
     probe.tpot_inclusive_ms AS tpot_inclusive_bound_ms, probe.tpot_exclusive_ms AS tpot_exclusive_bound_ms,
     probe.e2e_ms AS e2e_bound_ms, probe.tokens_per_s_per_user AS user_rate_bound
 FROM probe
@@ -13,6 +13,16 @@ WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 -- The TPOT of a row where none is asked for: what an engine's clients report, or the seeds' under formulas.
 CREATE OR REPLACE TEMP MACRO own_tpot(serving_model) AS
     CASE WHEN serving_model IN ('waves', 'seed002') THEN 'inclusive' ELSE 'exclusive' END;
+
+-- Mean length over nominal of a client that draws lengths from `shortest` of it on; a row that states none has them alike.
+CREATE OR REPLACE TEMP MACRO mean_length(shortest) AS (1.0 + coalesce(shortest, 1.0)) / 2;
+
+-- Requests of the client's mean length over requests of nominal length, which an instance that does both is stored for.
+CREATE OR REPLACE TEMP MACRO asked_share(e2e_ms, shortest, output_length, tpot_exclusive_ms) AS
+    CASE
+        WHEN shortest < 1.0 THEN e2e_ms / (e2e_ms - (1.0 - mean_length(shortest)) * output_length * tpot_exclusive_ms)
+        ELSE 1.0
+    END;
 
 -- Every probe of a phase with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
@@ -30,7 +40,7 @@ SELECT
     CASE phase
         WHEN 'prefill' THEN CASE prefill_qps_rule WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
         WHEN 'decode' THEN CASE decode_qps_rule WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
-        ELSE requests_per_s
+        ELSE requests_per_s * asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms)
     END AS qps,
     CASE phase
         WHEN 'prefill' THEN input_tokens_per_s
@@ -49,8 +59,8 @@ CREATE OR REPLACE TEMP MACRO admitted(
     ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate
 ) AS TABLE
 SELECT
-    question_group, scenario_id, scenario, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp, num_devices,
-    batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, tpot_exclusive_bound_ms, e2e_ms, decode_step_ms,
+    question_group, scenario_id, scenario, workload_key, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp,
+    num_devices, shortest_length, batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, tpot_exclusive_bound_ms, e2e_ms, decode_step_ms,
     tokens_per_s_per_user, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
 FROM judged(wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
 WHERE memory_free_bytes >= 0
@@ -96,6 +106,55 @@ QUALIFY row_number() OVER (
     PARTITION BY candidates.question_group, candidates.scenario_id
     ORDER BY candidates.latency_ms, candidates.batch_size
 ) = 1;
+
+-- What instances of a group are ranked by: an objective that was asked for, what a budget holds of each where there is one,
+-- what a device makes where sizes differ (a larger instance makes more tokens), else what was asked for by default.
+CREATE OR REPLACE TEMP MACRO ranking(wanted_objective, objective_asked, budget, smallest, largest) AS
+    CASE
+        WHEN objective_asked THEN wanted_objective
+        WHEN budget IS NOT NULL THEN 'system_rate'
+        WHEN smallest < largest THEN 'rate_per_device'
+        ELSE wanted_objective
+    END;
+
+-- The measure of an instance that `ranking` names.
+CREATE OR REPLACE TEMP MACRO ranked_measure(ranked_by, rate, num_devices, budget, objective) AS
+    CASE ranked_by
+        WHEN 'system_rate' THEN budget::BIGINT // num_devices * rate
+        WHEN 'rate_per_device' THEN rate / num_devices
+        ELSE objective
+    END;
+
+-- Every plan of a phase at its best batch size, ranked within its group.
+CREATE OR REPLACE TEMP MACRO ranked_instances(
+    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
+    ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, wanted_objective, objective_asked, budget
+) AS TABLE
+WITH sized AS (
+    SELECT
+        *,
+        rate / num_devices AS rate_per_device,
+        budget::BIGINT // num_devices AS instances,
+        instances * num_devices AS devices_used,
+        instances * rate AS system_rate,
+        ranking(
+            wanted_objective, objective_asked, budget, min(num_devices) OVER sizes, max(num_devices) OVER sizes
+        ) AS ranked_by
+    FROM picked(
+        wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
+        ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, wanted_objective
+    )
+    WHERE budget IS NULL OR num_devices <= budget
+    WINDOW sizes AS (PARTITION BY question_group)
+)
+SELECT
+    *,
+    row_number() OVER (
+        PARTITION BY question_group
+        ORDER BY
+            ranked_measure(ranked_by, rate, num_devices, budget, objective) DESC, latency_ms, batch_size, scenario
+    ) AS rank
+FROM sized;
 
 -- One side of a deployment: each plan at its best batch size by requests/s, or every admitted row.
 CREATE OR REPLACE TEMP MACRO side(

@@ -15,7 +15,7 @@ from queries.judging import read_with_confidence, unknown_note, with_expected_er
 from queries.library import Report, report, shared_sql
 from queries.names import device_name
 from queries.options import Scope
-from queries.pairs import by_engine, pair_counts, pairs_by_device, verdicts
+from queries.pairs import SURELY, by_engine, pair_counts, pairs_by_device, verdicts
 from queries.parameters import SHAPES, check_used, instance_budget, parameters_of, phases_of, phases_wanted
 from queries.pinned import resolve_pinned
 from queries.question import Answer, Question
@@ -80,7 +80,21 @@ class Session:
         with read_transaction(self.location) as transaction:
             ids = [row.scenario_id for row in scope]
             answer = with_expected_errors(answer, transaction, self._connection.duckdb, ids)
-        return replace(answer, verdict=tuple(verdicts(answer))) if question.report == "compare" else answer
+        if question.report != "compare":
+            return answer
+        return replace(answer, verdict=tuple(verdicts(answer, self._surely(question, pinned))))
+
+    def _surely(self, question: Question, pinned: Pinned | None) -> Answer | None:
+        """The same question with its limits read at a confidence; None where none are, or nobody measured a side."""
+        if not question.limits.on_times or question.limits.confidence is not None:
+            return None
+        limits = replace(question.limits, confidence=SURELY)
+        try:
+            answer = self._answered(replace(question, limits=limits), pinned)
+        except InputError:  # nobody measured anything near
+            return None
+        known = self._errors_known
+        return answer if all((phase, True) in known for phase, _ in known) else None
 
     def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
         asked = report(question.report)

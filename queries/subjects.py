@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from queries.error_figures import LEVELS, ErrorFigures
-from queries.expected_error import ASKED, KNOWN, HeldOut, OwnError, Stored, Subject
+from queries.expected_error import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
 from queries.question import own_tpot
 from store.readers import ReadTransaction
 from store.wide import SCENARIO_TABLES
@@ -25,12 +25,12 @@ KEY_LENGTH = 8  # of the scenario in a probe's reference
 _OF_ENGINES = "engine "  # before the names of engine profiles, among the calibrations of devices
 _AFTER_HEX = "g"
 _KEYS = "(sc.key >= ? AND sc.key < ?)"  # by the index, in any collation
-# A decode instance of a deployment whose sides are apart is one; its first tokens and its rate are of both sides.
+# A decode instance of a deployment whose sides are apart is one; its rate is of both sides, and so are first tokens.
 _PHASES = {"prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode"}
 _METRICS: Mapping[str, Mapping[str, str]] = {
     "prefill": {"ttft_ms": "ttft_ms", "prefill_latency_ms": "ttft_ms"},
     "decode": {"tpot_exclusive_ms": "tpot_exclusive_ms", "decode_step_ms": "tpot_exclusive_ms"},
-    "disaggregated": {"tpot_exclusive_ms": "tpot_exclusive_ms"},
+    "disaggregated": {"tpot_exclusive_ms": "tpot_exclusive_ms", "ttft_ms": "ttft_ms"},
     "aggregated": {
         "ttft_ms": "ttft_ms",
         "tpot_exclusive_ms": "tpot_exclusive_ms",
@@ -38,19 +38,15 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
         "e2e_ms": "tpot_inclusive_ms",
     },
 }
-# What a subject's row says of client and launch, and the values that a question says nothing about; NULL: not read.
-_SAID = "sj.shortest_length, sj.prompts_per_user, sj.poll_steps, sj.seats, sj.wait_steps, sj.routing"
-_UNSAID = (1.0, 10, 1, None, 0)
-_UNSAID_SHORTEST = {"vllm": 0.99, "trtllm": 0.995}  # the usual clients of these engines drift apart
-_UNSAID_ROUTING = {True: "power_law_1.2", False: "balanced"}  # of measured experts under engines, and of all others
 _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
-    f" sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, {_SAID} FROM {SCENARIO_TABLES} WHERE "
+    " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service"
+    f" FROM {SCENARIO_TABLES} WHERE "
 )
 # Fewer joins than SCENARIO_TABLES: nothing of plan or precision is asked for.
 _OF_VALIDATIONS = (
-    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"  # noqa: S608  our text
-    f" w.output_length, m.active_parameters < m.parameters, {_SAID} FROM validation v"
+    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"
+    " w.output_length, sj.unusual_service FROM validation v"
     " JOIN scenario sc ON sc.id = v.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
     " JOIN device d ON d.id = sc.device_id JOIN workload w ON w.id = sj.workload_id JOIN model m ON m.id = sj.model_id"
     " WHERE sj.serving_model <> 'waves' AND ("  # nobody's engine: predicted by none that a probe can have
@@ -113,7 +109,7 @@ def _read(
             family=str(family),
             convention=str(convention),
             serving_model=str(serving_model),
-            basis=_basis(more[3:], str(serving_model), experts=bool(moe) and family == "calibrated"),
+            basis=_basis(more[3]),
             tpot_rule=tpot_rule or own_tpot(str(serving_model)),
             device_key=str(device_key),
             unmeasured=_unmeasured(*more[:3]),
@@ -122,14 +118,9 @@ def _read(
     return found
 
 
-def _basis(said: Sequence[object], serving_model: str, *, experts: bool) -> str:
+def _basis(unusual_service: object) -> str:
     """How much is said of client, launch and routing: what a question says, or more."""
-    *client, routing = said
-    shortest = _UNSAID_SHORTEST.get(serving_model.partition("@")[0], _UNSAID[0])
-    plain = all(
-        value is None or value == unsaid for value, unsaid in zip(client, (shortest, *_UNSAID[1:]), strict=True)
-    )
-    return ASKED if plain and routing in {None, _UNSAID_ROUTING[experts]} else KNOWN
+    return KNOWN if unusual_service else ASKED
 
 
 def _unmeasured(input_length: object, hit_rate: object, mtp_tokens: object) -> tuple[str, ...]:
@@ -177,9 +168,7 @@ def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> lis
     # A point that was validated again, by newer formulas, counts once: the newest scenario is the last.
     for row in transaction.rows(f"{_OF_VALIDATIONS}{condition}) ORDER BY v.scenario_id", beginnings):
         measurement, family, serving_model, *values = row
-        moe, *said = values[6:]
-        basis = _basis(said, str(serving_model), experts=bool(moe) and family == "calibrated")
-        points[measurement, serving_model, str(family), basis].append(values[:6])
+        points[measurement, serving_model, str(family), _basis(values[6])].append(values[:6])
     return [error for (_, _, family, basis), rows in points.items() for error in _of_point(family, basis, rows)]
 
 
@@ -199,7 +188,7 @@ def _of_point(family: str, basis: str, rows: Sequence[Sequence[object]]) -> Iter
             yield OwnError(
                 device=device,
                 kind=kind,
-                phase=_PHASES[mode],
+                phase=PAIRED if (mode, name) == (PAIRED, "ttft_ms") else _PHASES[mode],
                 engine=engine,
                 family=family,
                 basis=basis,

@@ -130,6 +130,7 @@ class SubjectRecord:
     seats: int | None = None
     wait_steps: int | None = None
     routing: str | None = None
+    unusual_service: str | None = None  # which of these are not as where nothing is said, joined by commas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

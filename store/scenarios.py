@@ -201,6 +201,7 @@ def _subject_ids(
             "seats": item.seats,
             "wait_steps": item.wait_steps,
             "routing": item.routing,
+            "unusual_service": item.unusual_service,
         }
         for item in subjects
     }

@@ -35,7 +35,9 @@ def write(url: str) -> None:
 
     def with_client(record):
         client = {"shortest_length": 0.8, "prompts_per_user": 10, "poll_steps": 2}
-        launch = {"seats": 256, "wait_steps": 40, "routing": "power_law_1.2"}
+        launch = {
+            "seats": 256, "wait_steps": 40, "routing": "power_law_1.2", "unusual_service": "shortest_length,seats"
+        }  # fmt: skip
         return replace(record, subject=replace(record.subject, **client, **launch), launchable_by="vllm,sglang")
 
     def with_service(stored):

@@ -22,14 +22,14 @@ from cli.flows.error_regions import Field, PointError, regions_of, write_points
 from evaluator.identity import device_record
 from evaluator.measured.deployments import Deployment, deployment_of
 from evaluator.measured.models import Unmatched
-from evaluator.measured.predicting import Asked, central_metrics, evaluated, values_of
+from evaluator.measured.predicting import Asked, asked_of, central_metrics, evaluated, predicted, values_of
 from evaluator.measured.scenarios import PHASES, Knowledge, lengths_of, scenario_of
 from evaluator.measured.scoring import usable
 from evaluator.measured.sides import Probe, Values
 from evaluator.measurements import read_measurements
 from evaluator.profiles.load import Family, list_shipped, load_device
 from evaluator.scenario import Convention, Phase
-from queries.expected_error import ASKED, DEVICES, ENGINE, FOLDER, KNOWN, POINTS, SUMMARY, Region, ShippedDevice
+from queries.expected_error import ASKED, DEVICES, ENGINE, FOLDER, KNOWN, PAIRED, POINTS, SUMMARY, Region, ShippedDevice
 from store.errors import SweepdbError
 from store.records import MeasurementRecord
 
@@ -81,6 +81,7 @@ class Error:
     point: Point
     metric: str
     error: float
+    phase: str | None = None  # of both sides of a deployment together; else that of the point's probe
 
 
 def points_of(records: Iterable[MeasurementRecord]) -> list[Point]:
@@ -105,6 +106,25 @@ def errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = 
             if metric in values:
                 shown, error = SHOWN_AS.get(metric, metric), values[metric] / measured - 1.0
                 yield Error(variant=variant, knowledge=knowledge, point=point, metric=shown, error=error)
+
+
+def pair_errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = "asked") -> Iterator[Error]:
+    """Errors of the time to first token that both sides of a deployment have together, as pairs of rows answer it."""
+    if variant.serving_model != ENGINE:
+        return
+    covered: list[tuple[Point, Deployment, Asked, float]] = []
+    for point in points:
+        one, measured = point.deployment, central_metrics(point.record.metrics).get("ttft_ms")
+        if one.mode == PAIRED and one.engine is not None and one.prefill_plan is not None and measured:
+            with suppress(SweepdbError):
+                there = replace(one, device=load_device(one.device.name, family=variant.family))
+                covered.append((point, there, asked_of(there, knowledge), measured))
+    probes = evaluated(asked for _, _, asked, _ in covered)
+    for point, there, asked, measured in covered:
+        found = predicted(there, knowledge, asked, probes).get("ttft_ms")
+        if found is not None:
+            error = found / measured - 1.0
+            yield Error(variant=variant, knowledge=knowledge, point=point, metric="ttft_ms", error=error, phase=PAIRED)
 
 
 def asked_under(point: Point, variant: Variant, knowledge: Knowledge) -> Asked | None:
@@ -183,7 +203,7 @@ def told(one: Error) -> PointError:
             convention=variant.convention,
             serving_model=variant.serving_model,
             basis=one.knowledge,
-            phase=one.point.phase,
+            phase=one.phase or one.point.phase,
             metric=one.metric,
         ),
         device=deployment.device.name,
@@ -211,7 +231,8 @@ def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: No
     errors: list[PointError] = []
     for variant in VARIANTS:
         for knowledge in KNOWLEDGE if variant.serving_model == ENGINE else KNOWLEDGE[:1]:
-            found = [told(one) for one in errors_of(points, variant, knowledge)]
+            of_pairs = pair_errors_of(points, variant, knowledge)
+            found = [told(one) for one in (*errors_of(points, variant, knowledge), *of_pairs)]
             counts = sorted(Counter(one.field.metric for one in found).items())
             said = ", ".join(f"{metric} {rows}" for metric, rows in counts)
             say(f"{variant.family}, {variant.convention}, {variant.serving_model}, as {knowledge}: {said}")

@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
+from evaluator.launch import Client
 from evaluator.measured.deployments import Deployment
 from evaluator.memory import transfer_bytes
 from evaluator.occupancy import kv_cache_bits
 from evaluator.plan import Plan
 from evaluator.scenario import Scenario
+from evaluator.serving.engines import EngineProfile
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.pairs import DecodeSide, PairLoad, PairTimes, PrefillSide, pair_of_users, transfer_ms
 
@@ -41,17 +43,19 @@ class Sides:
 
 
 def values_of_sides(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> Values:
-    """Two sides, in closed form over one probe of each: the decode probe whose users are nearest to the point's."""
+    """Two sides, in closed form over one probe of each: the decode probe whose users are nearest to the point's.
+
+    Times and rates are of requests of the client's mean length, as those of answered pairs are."""
     size, pair = decoding_of(deployment, lengths, sides)
-    tpot = sides.tokens.value("tpot_exclusive_ms", size)
-    whole = pair.ttft_ms + (lengths[1] - 1) * tpot
+    tpot, output = sides.tokens.value("tpot_exclusive_ms", size), mean_length(_engine(sides).client) * lengths[1]
+    whole = pair.ttft_ms + max(output - 1.0, 0.0) * tpot
     return {
         "ttft_ms": pair.ttft_ms,
         "tpot_exclusive_ms": tpot,
         "e2e_ms": whole,
-        "tpot_inclusive_ms": whole / lengths[1],
-        "output_tokens_per_s": MS * deployment.users * lengths[1] / whole,
-        "requests_per_s": MS * deployment.users / whole,
+        "tpot_inclusive_ms": whole / output,
+        "output_tokens_per_s": pair.requests_per_s * output,
+        "requests_per_s": pair.requests_per_s,
         "kv_transfer_ms": transfer_of(deployment, sides),
     }
 
@@ -59,12 +63,9 @@ def values_of_sides(deployment: Deployment, lengths: Sequence[int], sides: Sides
 def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> tuple[int, PairTimes]:
     """(batch size that decodes, times of the pair) at the point's number of users."""
     prompts, tokens = sides.prompts, sides.tokens
-    engine = serving_model_of(sides.prompts_scenario).engine(sides.prompts_scenario)
-    if engine is None:
-        raise TypeError(f"{sides.prompts_scenario.serving_model} is no engine")
+    engine = _engine(sides)
     replicas = deployment.instances * deployment.plan.dp
-    # A prompt of a ranged client is shorter than nominal in the mean.
-    mean = (1.0 + engine.client.shortest) / 2
+    mean = mean_length(engine.client)
     side = PrefillSide(
         alone_ms=mean * (prompts.value("ttft_ms", 1) - engine.request_ms) + engine.request_ms,
         service_ms=mean * prompts.value("prompt_service_ms", 1),
@@ -84,6 +85,18 @@ def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) ->
     pair = pair_of_users(side, steps, load, float(deployment.users), seats=seats)
     decoding = pair.requests_per_s / MS * max(load.output_length - 1.0, 1.0) * pair.tpot_ms
     return max(1, min(sides.most, round(decoding / replicas))), pair
+
+
+def mean_length(client: Client) -> float:
+    """Mean length of a client's requests over nominal."""
+    return (1.0 + client.shortest) / 2
+
+
+def _engine(sides: Sides) -> EngineProfile:
+    engine = serving_model_of(sides.prompts_scenario).engine(sides.prompts_scenario)
+    if engine is None:
+        raise TypeError(f"{sides.prompts_scenario.serving_model} is no engine")
+    return engine
 
 
 def transfer_of(deployment: Deployment, sides: Sides) -> float:

@@ -27,6 +27,11 @@ ADDED: dict[str, tuple[Declared, ...]] = {  # each may be NULL
         ("seats", sa.Integer, "requests a replica decodes at once; NULL: no bound or not read [requests]"),
         ("wait_steps", sa.Integer, "steps that prompts wait for each other; NULL: not read [steps]"),
         ("routing", sa.String(32), "how experts are loaded; NULL: not read [none]"),
+        (
+            "unusual_service",
+            sa.String(100),
+            "which of client, launch and routing were said, by column; NULL: not known [none]",
+        ),
     ),
     "scenario": (
         ("launchable_by", sa.String(200), "engines that launch the plan as one server; NULL: not known [none]"),
@@ -39,7 +44,8 @@ ADDED: dict[str, tuple[Declared, ...]] = {  # each may be NULL
 
 
 def upgrade() -> None:
-    """Add the columns, then mark the sweeps that comparisons left; imports of before are not told from requests."""
+    """Add the columns, then mark the sweeps that comparisons left, and those that an import brought: such a sweep kept
+    the time at which it ended elsewhere, and the blocks that came with it are all younger than that."""
     for table, columns in ADDED.items():
         for name, type_, comment in columns:
             op.add_column(table, sa.Column(name, type_, nullable=True, comment=comment))
@@ -55,6 +61,12 @@ def upgrade() -> None:
     stored = sa.table("sweep", sa.column("label"), sa.column("arguments"), sa.column("kind"))
     compared = (stored.c.label == "validation") & stored.c.arguments.like('%"kind": "validation"%')
     op.execute(stored.update().where(compared).values(kind="validation"))
+    sweep = sa.table("sweep", sa.column("id"), sa.column("finished_at"), sa.column("kind"))
+    block = sa.table("block", sa.column("sweep_id"), sa.column("created_at"))
+    mine = block.c.sweep_id == sweep.c.id
+    within = sa.exists().where(mine, block.c.created_at <= sweep.c.finished_at)
+    imported = sweep.c.finished_at.is_not(None) & sa.exists().where(mine) & ~within & (sweep.c.kind == "request")
+    op.execute(sweep.update().where(imported).values(kind="import"))
 
 
 def downgrade() -> None:

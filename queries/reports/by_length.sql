@@ -8,6 +8,7 @@
 -- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
 -- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
 -- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
+-- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt; formulas move nothing
 -- column: question_group | none | group of model, precision and convention, over every workload of the scope
 -- column: position | none | 1 is the shortest mean input; ties go to the shorter output, then the workload's key
 -- column: workload | none | name of the workload, else its label
@@ -21,13 +22,17 @@
 -- column: rate_per_device | tokens/s | generated tokens/s of that plan / its devices
 -- column: plan_changes | none | whether device or plan differs from the line before; NULL at the first and beside a NULL
 -- column: prefill_device | none | of the prefill side
--- column: prefill_plan | none | the prefill plan with the most requests/s/device; NULL where none satisfies the limits
--- column: prefill_batch_size | requests | its best batch size by requests/s
+-- column: prefill_plan | none | under formulas the prefill plan with the most requests/s/device; under an engine that of the pair with the most, waits in its times; NULL where none satisfies the limits
+-- column: prefill_batch_size | requests | its best batch size by requests/s; 1 under an engine, which takes prompts one by one
 -- column: decode_device | none | of the decode side
--- column: decode_plan | none | the decode plan with the most requests/s/device; NULL where none satisfies the limits
--- column: decode_batch_size | requests | its best batch size by requests/s
+-- column: decode_plan | none | likewise of the decode side
+-- column: decode_batch_size | requests | its best batch size by requests/s; under an engine that of the pair
 -- column: pd_ratio | ratio | decode_qps / prefill_qps: prefill instances for each decode instance
--- column: qps_per_device_bound | requests/s | 1 / (prefill devices / prefill_qps + decode devices / decode_qps), the highest of any pair: both sides have the most requests/s/device
+-- column: qps_per_device_bound | requests/s | 1 / (prefill devices / prefill_qps + decode devices / decode_qps), if rates match without loss; under formulas the highest of any pair
+-- column: prefill_instances | instances | under an engine of the best counts, up to 8 a side; else NULL
+-- column: decode_instances | instances | likewise
+-- column: qps_per_device | requests/s | under an engine what these counts carry per device within the limits; else NULL
+-- column: ttft_ms | ms | of that pair, every wait and the KV transfer in it; NULL under formulas
 -- column: pair_changes | none | whether a device or plan of the pair differs from the line before; NULL at the first and beside a NULL
 -- column: probe | none | of the aggregated winner
 -- column: prefill_probe | none | of the prefill side
@@ -62,7 +67,8 @@ prefill_side AS (
         $ttft_limit_ms, NULL, NULL, FALSE
     ) AS side
     JOIN scenarios ON scenarios.scenario_id = side.scenario_id
-    WHERE ($prefill_device IS NULL OR device = $prefill_device)
+    WHERE NOT by_engine
+        AND ($prefill_device IS NULL OR device = $prefill_device)
         AND ($prefill_instance_devices IS NULL OR num_devices = $prefill_instance_devices)
     QUALIFY row_number() OVER (
         PARTITION BY side.question_group, scenarios.workload_key
@@ -78,12 +84,39 @@ decode_side AS (
         NULL, $tpot_limit_ms, $min_user_rate, FALSE
     ) AS side
     JOIN scenarios ON scenarios.scenario_id = side.scenario_id
-    WHERE ($decode_device IS NULL OR device = $decode_device)
+    WHERE NOT by_engine
+        AND ($decode_device IS NULL OR device = $decode_device)
         AND ($decode_instance_devices IS NULL OR num_devices = $decode_instance_devices)
     QUALIFY row_number() OVER (
         PARTITION BY side.question_group, scenarios.workload_key
         ORDER BY side.qps / num_devices DESC, latency_ms, batch_size, scenario
     ) = 1
+),
+served AS (
+    SELECT *
+    FROM engine_pairs(
+        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
+        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'budget', NULL, $prefill_device, $decode_device,
+        $prefill_instance_devices, $decode_instance_devices, $prefill_degradation, $decode_degradation,
+        $kv_transfer_bytes_per_s, FALSE, FALSE, 1, 'qps_per_device'
+    )
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, workload_key ORDER BY qps_per_device DESC, prefill_rank, decode_rank
+    ) = 1
+),
+prefill_best AS (
+    SELECT question_group, workload_key, device, plan, batch_size, probe, num_devices, qps FROM prefill_side
+    UNION ALL
+    SELECT question_group, workload_key, prefill_device, prefill_plan, 1, prefill_probe, prefill_size, prefill_qps
+    FROM served
+),
+decode_best AS (
+    SELECT question_group, workload_key, device, plan, batch_size, probe, num_devices, qps FROM decode_side
+    UNION ALL
+    SELECT
+        question_group, workload_key, decode_device, decode_plan, decode_batch_size, decode_probe, decode_size,
+        decode_qps
+    FROM served
 )
 SELECT
     w.question_group, row_number() OVER by_length AS position, w.workload, w.workload_key, w.input_length,
@@ -91,7 +124,8 @@ SELECT
     a.device <> lag(a.device) OVER by_length OR a.plan <> lag(a.plan) OVER by_length AS plan_changes,
     p.device AS prefill_device, p.plan AS prefill_plan, p.batch_size AS prefill_batch_size, d.device AS decode_device,
     d.plan AS decode_plan, d.batch_size AS decode_batch_size, d.qps / p.qps AS pd_ratio,
-    1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS qps_per_device_bound,
+    1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS qps_per_device_bound, s.prefill_instances,
+    s.decode_instances, s.qps_per_device, s.ttft_ms,
     CASE
         WHEN p.plan IS NOT NULL AND d.plan IS NOT NULL AND lag(p.plan) OVER by_length IS NOT NULL
             AND lag(d.plan) OVER by_length IS NOT NULL
@@ -101,8 +135,9 @@ SELECT
     a.probe, p.probe AS prefill_probe, d.probe AS decode_probe
 FROM workloads AS w
 LEFT JOIN aggregated_side AS a ON a.question_group = w.question_group AND a.workload_key = w.workload_key
-LEFT JOIN prefill_side AS p ON p.question_group = w.question_group AND p.workload_key = w.workload_key
-LEFT JOIN decode_side AS d ON d.question_group = w.question_group AND d.workload_key = w.workload_key
+LEFT JOIN prefill_best AS p ON p.question_group = w.question_group AND p.workload_key = w.workload_key
+LEFT JOIN decode_best AS d ON d.question_group = w.question_group AND d.workload_key = w.workload_key
+LEFT JOIN served AS s ON s.question_group = w.question_group AND s.workload_key = w.workload_key
 WINDOW by_length AS (
     PARTITION BY w.question_group ORDER BY w.input_length_mean, w.output_length, w.workload_key
 )

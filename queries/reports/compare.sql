@@ -17,7 +17,7 @@
 -- column: devices_used | devices | by the instances
 -- column: devices_idle | devices | of the budget
 -- column: qps_per_device | requests/s | system_qps / devices_used
--- column: output_tokens_per_s | tokens/s | system_qps x output length
+-- column: output_tokens_per_s | tokens/s | system_qps x mean output length
 -- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer, under formulas without
 -- column: prefill_wait_ms | ms | pd under an engine: wait for a prefill server, part of ttft_ms
 -- column: kv_transfer_ms | ms | pd: time to move one prompt's KV cache; NULL under formulas without a bandwidth
@@ -56,7 +56,7 @@ SELECT
     system_qps / first_value(system_qps) OVER (PARTITION BY question_group ORDER BY mode)
         * CASE WHEN count(*) OVER (PARTITION BY question_group) = 2 THEN 1 END AS gain,
     devices AS devices_used, $num_devices - devices AS devices_idle, system_qps / devices AS qps_per_device,
-    system_qps * output_length AS output_tokens_per_s, ttft_ms, prefill_wait_ms, kv_transfer_ms, slot_wait_ms, tpot_ms,
+    system_qps * answer_tokens AS output_tokens_per_s, ttft_ms, prefill_wait_ms, kv_transfer_ms, slot_wait_ms, tpot_ms,
     e2e_ms, prefill_utilisation, decode_utilisation, instances, prefill_instances, decode_instances, probe, device, plan,
     prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan
 FROM winners

@@ -62,7 +62,7 @@ winners AS (
     SELECT
         question_group, decode_device, decode_scenario, decode_probe,
         concat(prefill_instances, ' x ', prefill_plan, ' + ', decode_instances, ' x ', decode_plan),
-        decode_batch_size, devices_used, system_qps * output_length, ttft_ms, tpot_ms, prefill_probe,
+        decode_batch_size, devices_used, system_qps * answer_tokens, ttft_ms, tpot_ms, prefill_probe,
         prefill_utilisation, decode_utilisation
     FROM paired
 ),

@@ -1,15 +1,7 @@
 -- name: decode
 -- summary: the best batch size of each decode plan under the limits, ranked by generated tokens/s, per device where sizes differ
--- parameter: reserved_gib | DOUBLE | GiB | never NULL
--- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
--- parameter: tpot_rule | VARCHAR | none | each serving model's own: exclusive under engines, else inclusive
--- parameter: prefill_qps_rule | VARCHAR | none | never NULL: capacity or ttft
--- parameter: decode_qps_rule | VARCHAR | none | never NULL: minus-one or full
--- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice
--- parameter: ttft_limit_ms | DOUBLE | ms | no limit
--- parameter: tpot_limit_ms | DOUBLE | ms | no limit
--- parameter: e2e_limit_ms | DOUBLE | ms | no limit
--- parameter: min_user_rate | DOUBLE | tokens/s | no limit
+-- parameters: rules
+-- parameters: limits
 -- parameter: objective | VARCHAR | none | never NULL: rate, qps, rate_per_device, ttft, tpot, e2e, batch_size, concurrency, tokens_per_s_per_user
 -- parameter: objective_asked | BOOLEAN | none | never NULL: whether the objective was asked for
 -- parameter: num_devices | BIGINT | devices | no device budget: no copies
@@ -25,46 +17,6 @@
 -- column: qps | requests/s | requests a second by the named rule
 -- column: tpot_ms | ms | time per output token by the named definition
 -- column: memory_free_bytes | bytes | memory left on the fullest device after the reserve
-WITH winners AS (
-    SELECT *
-    FROM picked(
-        'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $objective
-    )
-),
--- A larger instance makes more tokens: sizes compare by what a device makes, or by what a budget holds of each.
-sized AS (
-    SELECT
-        *,
-        rate / num_devices AS rate_per_device,
-        $num_devices::BIGINT // num_devices AS instances,
-        instances * num_devices AS devices_used,
-        instances * rate AS system_rate,
-        CASE
-            WHEN $objective_asked THEN $objective
-            WHEN $num_devices IS NOT NULL THEN 'system_rate'
-            WHEN min(num_devices) OVER sizes < max(num_devices) OVER sizes THEN 'rate_per_device'
-            ELSE $objective
-        END AS ranked_by
-    FROM winners
-    WHERE $num_devices IS NULL OR num_devices <= $num_devices
-    WINDOW sizes AS (PARTITION BY question_group)
-),
-ranked AS (
-    SELECT
-        *,
-        row_number() OVER (
-            PARTITION BY question_group
-            ORDER BY
-                CASE ranked_by
-                    WHEN 'system_rate' THEN system_rate
-                    WHEN 'rate_per_device' THEN rate_per_device
-                    ELSE objective
-                END DESC,
-                latency_ms, batch_size, scenario
-        ) AS rank
-    FROM sized
-)
 SELECT
     ranked.question_group, ranked.rank, ranked.rate, ranked.ranked_by, ranked.rate_per_device, ranked.instances,
     ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
@@ -84,7 +36,10 @@ SELECT
     p.decode_step_matrix_ms, p.decode_step_vector_ms, p.decode_step_memory_ms, p.decode_step_communication_ms,
     p.decode_step_overhead_ms, p.realised_input_length_mean, p.decode_step_p50_ms, p.decode_step_p90_ms,
     p.decode_step_p99_ms
-FROM ranked
+FROM ranked_instances(
+    'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
+    $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $objective, $objective_asked, $num_devices
+) AS ranked
 JOIN scoped AS p
     ON p.scenario_id = ranked.scenario_id AND p.batch_size = ranked.batch_size
     AND p.question_group = ranked.question_group

@@ -2,12 +2,13 @@
 -- summary: configurations that no other beats in both tokens/s/device and tokens/s/user, aggregated and split
 -- parameters: rules
 -- parameters: limits
+-- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt; formulas move nothing
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: mode | none | aggregated or pd
 -- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive
--- column: tokens_per_s_per_device | tokens/s | generated tokens/s over every device that serves them, prefill devices too; pd: at the best ratio, whole numbers of instances not asked for
+-- column: tokens_per_s_per_device | tokens/s | generated tokens/s over every device that serves them, prefill devices too; pd: under an engine of the counts of instances, up to 8 a side, with the most requests/s per device that keep the limits; under formulas at the best ratio, whole numbers of instances not asked for
 -- column: num_devices | devices | of the aggregated instance; NULL for pd
--- column: ttft_ms | ms | time to first token
+-- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer
 -- column: tpot_exclusive_ms | ms | time per output token after the first
 -- column: concurrency | requests | of the aggregated or decode instance
 -- column: probe | none | the aggregated or decode row
@@ -16,24 +17,28 @@
 -- column: prefill_probe | none | NULL unless pd
 -- column: prefill_device | none | NULL unless pd
 -- column: prefill_plan | none | NULL unless pd
--- column: pd_ratio | ratio | prefill instances for each decode instance; NULL unless pd
+-- column: pd_ratio | ratio | decode_qps / prefill_qps: prefill instances for each decode instance; NULL unless pd
+-- column: prefill_instances | instances | pd under an engine: the counts that this point is of; else NULL
+-- column: decode_instances | instances | likewise
 WITH whole AS (
     SELECT
         question_group, 'aggregated' AS mode, tokens_per_s_per_user, rate / num_devices AS tokens_per_s_per_device,
         num_devices, ttft_ms, tpot_exclusive_ms, concurrency, probe, device, plan, NULL::VARCHAR AS prefill_probe,
-        NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan, NULL::DOUBLE AS pd_ratio, scenario, batch_size
+        NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan, NULL::DOUBLE AS pd_ratio,
+        NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances
     FROM admitted(
         'aggregated', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
         $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate
     )
 ),
--- The prefill plan with the most requests/s a device is the best partner of every decode row.
+-- Under formulas the prefill plan with the most requests/s a device is the best partner of every decode row.
 partner AS (
     SELECT question_group, probe, device, plan, num_devices, qps, ttft_ms
     FROM picked(
         'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
         $ttft_limit_ms, NULL, NULL, NULL, 'qps'
     )
+    WHERE NOT by_engine
     QUALIFY row_number() OVER (
         PARTITION BY question_group ORDER BY num_devices / qps, latency_ms, batch_size, scenario
     ) = 1
@@ -43,17 +48,35 @@ split AS (
         d.question_group, 'pd', d.tokens_per_s_per_user,
         d.output_length / (partner.num_devices / partner.qps + d.num_devices / d.qps), NULL::BIGINT, partner.ttft_ms,
         d.tpot_exclusive_ms, d.concurrency, d.probe, d.device, d.plan, partner.probe, partner.device, partner.plan,
-        d.qps / partner.qps, d.scenario, d.batch_size
+        d.qps / partner.qps, NULL::BIGINT, NULL::BIGINT
     FROM admitted(
         'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
         NULL, $tpot_limit_ms, NULL, $min_user_rate
     ) AS d
     JOIN partner ON partner.question_group = d.question_group
+    WHERE NOT by_engine
+),
+-- Under an engine each decode row fixes a rate, and the best partner is the one whose waits it leaves within the limits.
+served AS (
+    SELECT
+        question_group, 'pd', 1000.0 / tpot_exclusive_ms, qps_per_device * answer_tokens, NULL::BIGINT, ttft_ms,
+        tpot_exclusive_ms, decode_concurrency, decode_probe, decode_device, decode_plan, prefill_probe, prefill_device,
+        prefill_plan, pd_ratio, prefill_instances, decode_instances
+    FROM engine_pairs(
+        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
+        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'budget', NULL, NULL, NULL, NULL, NULL, 1.0, 1.0,
+        $kv_transfer_bytes_per_s, TRUE, FALSE, 1000, 'qps_per_device'
+    )
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, decode_rank ORDER BY qps_per_device DESC, ttft_ms, prefill_rank
+    ) = 1
 ),
 points AS (
     SELECT * FROM whole
     UNION ALL
     SELECT * FROM split
+    UNION ALL
+    SELECT * FROM served
 ),
 -- A point stays when no user at least as fast gets more a device, and every faster one gets less. Equals both stay.
 frontier AS (
@@ -74,7 +97,8 @@ frontier AS (
 )
 SELECT
     question_group, mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms,
-    concurrency, probe, device, plan, prefill_probe, prefill_device, prefill_plan, pd_ratio
+    concurrency, probe, device, plan, prefill_probe, prefill_device, prefill_plan, pd_ratio,
+    prefill_instances, decode_instances
 FROM frontier
 WHERE tokens_per_s_per_device = best_as_fast
     AND (best_faster IS NULL OR tokens_per_s_per_device > best_faster)

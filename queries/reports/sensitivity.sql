@@ -1,15 +1,18 @@
 -- name: sensitivity
--- summary: the best throughput as a step function of one limit: where the winner changes and what one more unit buys
+-- summary: the best throughput as a step function of one limit, ranked as best ranks: where the winner changes and what one more unit buys
 -- parameters: rules
 -- parameters: limits
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
+-- parameter: num_devices | BIGINT | devices | no device budget: no copies
 -- parameter: vary | VARCHAR | none | never NULL: ttft, tpot, e2e or memory; its own limit is left out
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: vary | none | the limit that varies; memory is the reserve, which counts down
 -- column: limit_from | ms or GiB | from this value on this row is the best
 -- column: limit_to | ms or GiB | up to the next step; NULL: however far it is relaxed
--- column: rate | tokens/s | best throughput in that interval
--- column: gain | tokens/s | over the step before; NULL at the first
+-- column: ranked_by | none | system_rate within a budget, rate_per_device where the group holds instances of several sizes, else rate
+-- column: ranked_rate | tokens/s | best throughput in that interval, by ranked_by
+-- column: rate | tokens/s | of one instance of the winner
+-- column: gain | tokens/s | of ranked_rate over the step before; NULL at the first
 -- column: gain_per_unit | tokens/s per ms or GiB | gain / how far the limit moved since the step before
 -- column: winner_changes | none | whether another plan wins than before
 -- column: probe | none | the winner
@@ -38,14 +41,23 @@ WITH points AS (
         AND ($min_user_rate IS NULL OR phase = 'prefill' OR user_rate_bound >= $min_user_rate)
 ),
 reachable AS (
-    SELECT * FROM points WHERE needs IS NOT NULL AND ($vary <> 'memory' OR needs <= 0)
+    SELECT
+        *,
+        ranking(
+            'rate', FALSE, $num_devices, min(num_devices) OVER sizes, max(num_devices) OVER sizes
+        ) AS ranked_by,
+        ranked_measure(ranked_by, rate, num_devices, $num_devices, rate) AS ranked_rate
+    FROM points
+    WHERE needs IS NOT NULL AND ($vary <> 'memory' OR needs <= 0)
+        AND ($num_devices IS NULL OR num_devices <= $num_devices)
+    WINDOW sizes AS (PARTITION BY question_group)
 ),
 steps AS (
     SELECT *
     FROM reachable
-    QUALIFY rate > coalesce(
-        max(rate) OVER (
-            PARTITION BY question_group ORDER BY needs, rate DESC, latency_ms, batch_size, scenario
+    QUALIFY ranked_rate > coalesce(
+        max(ranked_rate) OVER (
+            PARTITION BY question_group ORDER BY needs, ranked_rate DESC, latency_ms, batch_size, scenario
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ),
         -1
@@ -55,14 +67,14 @@ compared AS (
     SELECT
         *,
         lead(needs) OVER following AS next_needs,
-        rate - lag(rate) OVER following AS gain,
+        ranked_rate - lag(ranked_rate) OVER following AS gain,
         needs - lag(needs) OVER following AS moved,
         scenario <> lag(scenario) OVER following AS winner_changes
     FROM steps
-    WINDOW following AS (PARTITION BY question_group ORDER BY needs, rate, scenario)
+    WINDOW following AS (PARTITION BY question_group ORDER BY needs, ranked_rate, scenario)
 )
 SELECT
-    question_group, $vary AS vary, abs(needs) AS limit_from, abs(next_needs) AS limit_to, rate, gain,
-    gain / nullif(moved, 0) AS gain_per_unit, winner_changes, probe, device, plan, batch_size, concurrency
+    question_group, $vary AS vary, abs(needs) AS limit_from, abs(next_needs) AS limit_to, ranked_by, ranked_rate,
+    rate, gain, gain / nullif(moved, 0) AS gain_per_unit, winner_changes, probe, device, plan, batch_size, concurrency
 FROM compared
 ORDER BY question_group, needs, scenario;

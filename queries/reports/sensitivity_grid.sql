@@ -1,15 +1,18 @@
 -- name: sensitivity-grid
--- summary: the best throughput for a grid of two limits, their values spread over what is stored
+-- summary: the best throughput for a grid of two limits, ranked as best ranks, their values spread over what is stored
 -- parameters: rules
 -- parameters: limits
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
+-- parameter: num_devices | BIGINT | devices | no device budget: no copies
 -- parameter: vary | VARCHAR | none | never NULL: ttft, tpot, e2e or memory (the reserve); its own limit is left out
 -- parameter: vary_second | VARCHAR | none | never NULL: another of them
 -- parameter: steps | BIGINT | values | never NULL: values of each limit, quantiles of what is stored
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: first_limit | ms or GiB | value of the first limit
 -- column: second_limit | ms or GiB | value of the second limit
--- column: rate | tokens/s | best throughput within both; NULL: nothing satisfies them
+-- column: ranked_by | none | system_rate within a budget, rate_per_device where the group holds instances of several sizes, else rate
+-- column: ranked_rate | tokens/s | best throughput within both, by ranked_by; NULL: nothing satisfies them
+-- column: rate | tokens/s | of one instance of the winner
 -- column: probe | none | the winner
 -- column: device | none | its device
 -- column: plan | none | its split
@@ -36,10 +39,17 @@ WITH points AS (
         AND ($min_user_rate IS NULL OR phase = 'prefill' OR user_rate_bound >= $min_user_rate)
 ),
 reachable AS (
-    SELECT *
+    SELECT
+        *,
+        ranking(
+            'rate', FALSE, $num_devices, min(num_devices) OVER sizes, max(num_devices) OVER sizes
+        ) AS ranked_by,
+        ranked_measure(ranked_by, rate, num_devices, $num_devices, rate) AS ranked_rate
     FROM points
     WHERE first_needs IS NOT NULL AND second_needs IS NOT NULL
         AND ($vary <> 'memory' OR first_needs <= 0) AND ($vary_second <> 'memory' OR second_needs <= 0)
+        AND ($num_devices IS NULL OR num_devices <= $num_devices)
+    WINDOW sizes AS (PARTITION BY question_group)
 ),
 shares AS (
     SELECT unnest(range(1, $steps + 1)) / $steps AS share
@@ -65,17 +75,18 @@ cells AS (
 ),
 winners AS (
     SELECT
-        c.question_group, c.first_limit, c.second_limit, r.rate, r.probe, r.device, r.plan, r.batch_size, r.concurrency
+        c.question_group, c.first_limit, c.second_limit, r.ranked_by, r.ranked_rate, r.rate,
+        r.probe, r.device, r.plan, r.batch_size, r.concurrency
     FROM cells AS c
     LEFT JOIN reachable AS r
         ON r.question_group = c.question_group AND r.first_needs <= c.first_limit AND r.second_needs <= c.second_limit
     QUALIFY row_number() OVER (
         PARTITION BY c.question_group, c.first_limit, c.second_limit
-        ORDER BY r.rate DESC, r.latency_ms, r.batch_size, r.scenario
+        ORDER BY r.ranked_rate DESC, r.latency_ms, r.batch_size, r.scenario
     ) = 1
 )
 SELECT
-    question_group, abs(first_limit) AS first_limit, abs(second_limit) AS second_limit, rate, probe, device, plan,
-    batch_size, concurrency
+    question_group, abs(first_limit) AS first_limit, abs(second_limit) AS second_limit, ranked_by, ranked_rate, rate,
+    probe, device, plan, batch_size, concurrency
 FROM winners
 ORDER BY question_group, winners.first_limit, winners.second_limit;

@@ -58,6 +58,9 @@ class Subject(Base):
         Integer, comment="steps that prompts wait for each other; NULL: not read [steps]"
     )
     routing: Mapped[str | None] = mapped_column(String(32), comment="how experts are loaded; NULL: not read [none]")
+    unusual_service: Mapped[str | None] = mapped_column(
+        String(100), comment="which of client, launch and routing were said, by column; NULL: not known [none]"
+    )
 
 
 class Scenario(Base):

@@ -67,13 +67,13 @@ SERVED = """
     SELECT *, 0 AS question_group, i AS scenario_id, md5(concat(phase, i)) AS scenario, 'p' AS probe, 'vllm' AS serving_model,
         2 AS formula_version, 'd' AS device, 'd' AS device_key, 'x' AS plan, num_devices // dp AS tp, 1 AS pp, 1 AS ep,
         1 AS moe_tp, 1 AS moe_dp, batch_size * dp AS concurrency, 1000 AS input_length, 1000.0 AS output_length,
-        10 AS prompts_per_user, tpot_exclusive_ms AS tpot_inclusive_ms, NULL::DOUBLE AS e2e_ms,
+        10 AS prompts_per_user, 0.99 AS shortest_length, 'w' AS workload_key, tpot_exclusive_ms AS tpot_inclusive_ms, NULL::DOUBLE AS e2e_ms,
         tpot_exclusive_ms AS decode_step_ms, 1.0 AS tokens_per_step, 1000 / tpot_exclusive_ms AS tokens_per_s_per_user,
         1.0 AS prefill_capacity_qps, 1.0 AS prefill_ttft_qps,
         1000 * concurrency / (tpot_exclusive_ms * 999) AS decode_minus_one_qps, 1.0 AS decode_full_qps,
         1.0 AS requests_per_s, 1.0 AS input_tokens_per_s, 1.0 AS output_tokens_per_s, 1.0 AS output_tokens_per_s_twice,
         80 * 1073741824::BIGINT AS device_memory_bytes, 0 AS weight_bytes, 0 AS activation_bytes, 0 AS kv_cache_bytes,
-        0 AS kv_cache_mean_bytes, 10000000 AS kv_bytes_per_request, ttft_ms AS ttft_bound_ms,
+        0 AS kv_cache_mean_bytes, 10000000 AS kv_bytes_per_request, ttft_ms AS ttft_bound_ms, ttft_ms AS pair_ttft_bound_ms,
         tpot_exclusive_ms AS tpot_inclusive_bound_ms, tpot_exclusive_ms AS tpot_exclusive_bound_ms,
         NULL::DOUBLE AS e2e_bound_ms, tokens_per_s_per_user AS user_rate_bound
     FROM served

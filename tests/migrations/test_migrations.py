@@ -149,12 +149,12 @@ def test_what_a_release_wrote_upgrades_with_its_values(stored_url):
         assert ttft is None
 
 
-CLIENT = "shortest_length, prompts_per_user, poll_steps, seats, wait_steps, routing"
+CLIENT = "shortest_length, prompts_per_user, poll_steps, seats, wait_steps, routing, unusual_service"
 ADDED = {  # what a release wrote of the columns of revision 0002: kinds, the prefill subject, launchers, service times
-    "0001": ([("request",)] * 3, (None,) * 6, None, 0),
+    "0001": ([("request",)] * 3, (None,) * 7, None, 0),
     "0002": (
         [("request",), ("import",), ("validation",)],
-        (0.8, 10, 2, 256, 40, "power_law_1.2"),
+        (0.8, 10, 2, 256, 40, "power_law_1.2", "shortest_length,seats"),
         "vllm,sglang",
         6,  # batch sizes of the prefill scenario
     ),
@@ -170,7 +170,7 @@ def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(stored_u
         assert rows("SELECT kind FROM sweep ORDER BY id") == kinds
         of_phase = "FROM scenario c JOIN subject s ON s.id = c.subject_id WHERE c.status = 'ok' AND s.phase"
         assert rows(f"SELECT {CLIENT}, c.launchable_by {of_phase} = 'prefill'") == [(*client, launchers)]
-        assert rows(f"SELECT DISTINCT {CLIENT}, c.launchable_by {of_phase} = 'decode'") == [(None,) * 7]
+        assert rows(f"SELECT DISTINCT {CLIENT}, c.launchable_by {of_phase} = 'decode'") == [(None,) * 8]
         (service,) = rows("SELECT COUNT(prompt_service_ms), SUM(prompt_service_ms) / SUM(prefill_step_ms) FROM probe"
                           " WHERE decode_step_ms IS NULL")  # fmt: skip
         assert service == (served, 0.5 if served else None)  # the writer stored half of each step
@@ -180,7 +180,7 @@ VALIDATED = "INSERT INTO sweep VALUES ({id}, '{key}', {label}, '{arguments}', '0
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_an_upgrade_tells_what_a_comparison_left_from_what_a_user_asked(tmp_path, request, kind):
+def test_an_upgrade_tells_what_comparisons_and_imports_left_from_what_a_user_asked(tmp_path, request, kind):
     sql = (STORES / f"0001.{kind}.sql").read_text()
     url = f"sqlite:///{tmp_path}/stored.sqlite" if kind == "sqlite" else request.getfixturevalue("postgresql_url")
     asked = (
@@ -191,6 +191,8 @@ def test_an_upgrade_tells_what_a_comparison_left_from_what_a_user_asked(tmp_path
         VALIDATED.format(id=90 + place, key=f"f{place:031}", label=label, arguments=arguments)
         for place, (label, arguments) in enumerate(asked)
     ]
+    # Its blocks were committed when the file was made: long after it ended elsewhere.
+    rows.append("UPDATE sweep SET finished_at = '2020-01-02 00:00:00' WHERE label = 'first'")
     if kind == "sqlite":
         load_sqlite(sql.replace("COMMIT;", ";\n".join([*rows, "COMMIT;"])), tmp_path / "stored.sqlite")
     else:
@@ -201,8 +203,8 @@ def test_an_upgrade_tells_what_a_comparison_left_from_what_a_user_asked(tmp_path
         connection.engine.dispose()
     upgrade_store(url)
     with open_store(url) as opened, opened.reading() as connection:
-        found = connection.execute(text("SELECT kind FROM sweep WHERE id >= 90 ORDER BY id")).scalars().all()
-    assert found == ["validation", "request"]
+        found = connection.execute(text("SELECT kind FROM sweep ORDER BY id")).scalars().all()
+    assert found == ["import", "request", "request", "validation", "request"]
 
 
 def test_a_downgrade_keeps_what_the_older_revision_knows(store_url):

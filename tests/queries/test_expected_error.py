@@ -14,9 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries_stores import read_rows, reference, write_sweep
 
-from evaluator.launch import Launch
-from evaluator.scenario import SERVED_ROUTING
-from evaluator.serving.engines import engine_profile, list_engines
 from queries import expected_error as module
 from queries import subjects as subjects_module
 from queries.error_figures import LEVELS, figures_of, percentile
@@ -205,21 +202,21 @@ def test_what_more_is_known_of_a_scenario_chooses_its_errors(monkeypatch):
     assert only(known, "ttft_ms").points == 50
 
 
-@pytest.mark.parametrize("engine", list_engines())
-def test_a_question_says_the_usual_client_and_launch_of_its_engine(engine):
-    client, launch = engine_profile(engine).client, Launch()
-    unsaid = (client.shortest, client.prompts_per_user, client.poll_steps, launch.seats, launch.wait_steps)
-    assert subjects_module._UNSAID_ROUTING[True] == SERVED_ROUTING
+def test_what_was_said_of_client_launch_or_routing_chooses_the_basis():
+    assert [subjects_module._basis(said) for said in (None, "", "seats,routing")] == [ASKED, ASKED, module.KNOWN]
 
-    def basis(said, *, experts):
-        return subjects_module._basis(said, engine, experts=experts)
 
-    assert basis([*unsaid, "balanced"], experts=False) == basis([*unsaid, SERVED_ROUTING], experts=True) == ASKED
-    assert basis([None] * 6, experts=True) == ASKED  # what the serving model does not read
-    for place, stated in enumerate((0.8, 4, 20, 256, 3)):
-        said = [*unsaid[:place], stated, *unsaid[place + 1 :]]
-        assert basis([*said, "balanced"], experts=False) == module.KNOWN
-    assert basis([*unsaid, "balanced"], experts=True) == module.KNOWN
+def test_first_tokens_of_pairs_have_the_errors_of_measured_pairs(monkeypatch):
+    side = replace(SUBJECT, phase="prefill")
+    ship(monkeypatch, [region(phase="prefill", points=50), region(phase=module.PAIRED, points=60)])
+    together = module.in_pairs(side, module.NOTHING_STORED)
+    assert together.phase == module.PAIRED
+    assert only(together, "ttft_ms").points == 60
+    assert module.in_pairs(replace(side, serving_model="waves"), module.NOTHING_STORED).phase == "prefill"
+    ship(monkeypatch, [region(phase="prefill", points=50)])
+    assert module.in_pairs(side, module.NOTHING_STORED) == side  # nobody measured pairs near
+    mine = Stored.of(own([0.1] * 5, phase=module.PAIRED))
+    assert module.in_pairs(side, mine).phase == module.PAIRED
 
 
 def test_answers_under_a_fit_of_the_user_show_its_held_out_points(monkeypatch):

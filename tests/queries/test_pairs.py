@@ -23,7 +23,7 @@ COLUMNS = {
     "plan": "VARCHAR", "tp": "INTEGER", "pp": "INTEGER", "dp": "INTEGER", "ep": "INTEGER", "moe_tp": "INTEGER",
     "moe_dp": "INTEGER", "num_devices": "INTEGER", "batch_size": "INTEGER", "concurrency": "INTEGER",
     "input_length": "INTEGER", "output_length": "DOUBLE", "ttft_ms": "DOUBLE", "makespan_ms": "DOUBLE",
-    "prompt_service_ms": "DOUBLE", "prompts_per_user": "INTEGER", "tpot_exclusive_ms": "DOUBLE",
+    "prompt_service_ms": "DOUBLE", "prompts_per_user": "INTEGER", "shortest_length": "DOUBLE", "workload_key": "VARCHAR", "tpot_exclusive_ms": "DOUBLE",
     "tpot_inclusive_ms": "DOUBLE", "e2e_ms": "DOUBLE", "decode_step_ms": "DOUBLE", "tokens_per_step": "DOUBLE",
     "tokens_per_s_per_user": "DOUBLE", "prefill_capacity_qps": "DOUBLE", "prefill_ttft_qps": "DOUBLE",
     "decode_minus_one_qps": "DOUBLE", "decode_full_qps": "DOUBLE", "requests_per_s": "DOUBLE",
@@ -31,12 +31,13 @@ COLUMNS = {
     "device_memory_bytes": "BIGINT", "weight_bytes": "BIGINT", "activation_bytes": "BIGINT", "kv_cache_bytes": "BIGINT",
     "kv_cache_mean_bytes": "BIGINT", "kv_bytes_per_request": "BIGINT", "ttft_bound_ms": "DOUBLE",
     "tpot_inclusive_bound_ms": "DOUBLE", "tpot_exclusive_bound_ms": "DOUBLE", "e2e_bound_ms": "DOUBLE",
-    "user_rate_bound": "DOUBLE",
+    "user_rate_bound": "DOUBLE", "pair_ttft_bound_ms": "DOUBLE",
 }  # fmt: skip
 BARE = {
     "question_group": 0, "serving_model": "vllm", "formula_version": 2, "device": "d", "device_key": "d", "pp": 1,
     "output_length": float(OUTPUT), "device_memory_bytes": 80 * GIB, "weight_bytes": GIB, "activation_bytes": 0,
     "kv_cache_bytes": 0, "kv_cache_mean_bytes": 0, "kv_bytes_per_request": 10_000_000,
+    "workload_key": "w",
 }  # fmt: skip
 LINK = 25e9
 
@@ -54,18 +55,18 @@ class Asked:
     all_pairs: bool = False
 
 
-def prefill(number, *, size=1, dp=1, alone=120.0, service=100.0, request=20.0, prompts_per_user=None):
+def prefill(number, *, size=1, dp=1, alone=120.0, service=100.0, request=20.0, prompts_per_user=None, shortest=None):
     """The lone prompt of a plan."""
     name = f"p{number:03}"
     return BARE | {
         "scenario_id": number, "scenario": name, "probe": f"{name}:1", "phase": "prefill", "plan": name, "tp": size // dp,
         "dp": dp, "num_devices": size, "batch_size": 1, "concurrency": dp, "ttft_ms": alone,
         "makespan_ms": alone - request, "prompt_service_ms": service, "prompts_per_user": prompts_per_user,
-        "ttft_bound_ms": alone, "prefill_capacity_qps": 1000.0 * dp / (alone - request), "prefill_ttft_qps": 1000.0 * dp / alone,
+        "ttft_bound_ms": alone, "pair_ttft_bound_ms": alone, "shortest_length": shortest, "prefill_capacity_qps": 1000.0 * dp / (alone - request), "prefill_ttft_qps": 1000.0 * dp / alone,
     }  # fmt: skip
 
 
-def decode(number, batch, tpot, *, size=1, dp=1):
+def decode(number, batch, tpot, *, size=1, dp=1, shortest=None):
     """A batch size of a decode plan."""
     name = f"d{number:03}"
     return BARE | {
@@ -75,7 +76,7 @@ def decode(number, batch, tpot, *, size=1, dp=1):
         "tpot_inclusive_bound_ms": tpot, "user_rate_bound": 1000.0 / tpot, "decode_step_ms": tpot, "tokens_per_step": 1.0,
         "tokens_per_s_per_user": 1000.0 / tpot, "decode_minus_one_qps": 1000.0 * batch * dp / (tpot * (OUTPUT - 1)),
         "decode_full_qps": 1000.0 * batch * dp / (tpot * OUTPUT), "requests_per_s": 1000.0 * batch * dp / (tpot * 100),
-        "output_tokens_per_s": 1000.0 * batch * dp / tpot,
+        "output_tokens_per_s": 1000.0 * batch * dp / tpot, "shortest_length": shortest,
     }  # fmt: skip
 
 
@@ -122,21 +123,29 @@ def paired(connection, asked):
 
 
 def played(p, d, x, y):
-    """The closed form of a pair: x instances of a prefill row, y of a decode row."""
+    """The closed form of a pair: x instances of a prefill row, y of a decode row, at the client's mean lengths."""
+    mean = (1.0 + (1.0 if p["shortest_length"] is None else p["shortest_length"])) / 2
+    request = p["ttft_ms"] - p["makespan_ms"]
     return pair_times(
         PrefillSide(
-            alone_ms=p["ttft_ms"],
-            service_ms=p["prompt_service_ms"],
+            alone_ms=mean * (p["ttft_ms"] - request) + request,
+            service_ms=mean * p["prompt_service_ms"],
             servers=x * p["dp"],
-            request_ms=p["ttft_ms"] - p["makespan_ms"],
+            request_ms=request,
         ),
         DecodeSide(decoding=y * d["concurrency"], tpot_ms=d["tpot_exclusive_ms"]),
         PairLoad(
-            output_length=OUTPUT,
-            transfer_ms=transfer_ms(p["kv_bytes_per_request"], p["tp"], LINK),
+            output_length=mean * OUTPUT,
+            transfer_ms=mean * transfer_ms(p["kv_bytes_per_request"], p["tp"], LINK),
             prompts_per_user=p["prompts_per_user"] or 10,
         ),
     )
+
+
+def rate_of(d):
+    """Requests/s of a decode row, of answers of the client's mean length."""
+    mean = (1.0 + (1.0 if d["shortest_length"] is None else d["shortest_length"])) / 2
+    return d["decode_minus_one_qps"] * (OUTPUT - 1.0) / max(mean * OUTPUT - 1.0, 1.0)
 
 
 def tried(p, decodes, asked):
@@ -153,7 +162,7 @@ def tried(p, decodes, asked):
                 if times is None or not admitted(times, asked):
                     continue
                 # The same product as the SQL: its ties are ours.
-                rate = y * d["decode_minus_one_qps"]
+                rate = y * rate_of(d)
                 order = (-rate / (1 if asked.budget else devices), devices, x, d["batch_size"])
                 if best is None or order < best[0]:
                     best = (order, x, y, d, times)
@@ -184,7 +193,7 @@ def brute(rows, asked):
             if best is None:
                 continue
             _, x, y, d, times = best
-            rate = y * d["decode_minus_one_qps"]
+            rate = y * rate_of(d)
             devices = x * p["num_devices"] + y * d["num_devices"]
             measure = rate if asked.objective == "system_qps" else rate / devices
             found.append(((-measure, place, other), p, d, x, y, times))
@@ -198,6 +207,7 @@ SIZES = st.sampled_from((1, 2, 4))
 def tables(draw):
     """A few prefill plans, and decode plans with a few batch sizes each."""
     times = st.floats(5.0, 400.0).map(lambda value: round(value, 3))
+    client = {"shortest": draw(st.sampled_from((None, 1.0, 0.6)))}
     rows = []
     for number in range(draw(st.integers(1, 3))):
         size = draw(SIZES)
@@ -210,6 +220,7 @@ def tables(draw):
                 service=service,
                 alone=service * draw(st.sampled_from((1.0, 1.3))) + 20.0,
                 prompts_per_user=draw(st.sampled_from((None, 1, 4))),
+                **client,
             )
         )
     for number in range(draw(st.integers(1, 3))):
@@ -217,7 +228,7 @@ def tables(draw):
         dp = draw(st.sampled_from([dp for dp in (1, 2, 4) if size % dp == 0]))
         for batch in sorted(draw(st.sets(st.integers(1, 300), min_size=1, max_size=4))):
             tpot = round(tpot * draw(st.sampled_from((1.0, 1.2, 2.0))), 3)
-            rows.append(decode(number, batch, tpot, size=size, dp=dp))
+            rows.append(decode(number, batch, tpot, size=size, dp=dp, **client))
     return rows
 
 

@@ -291,27 +291,30 @@ def test_pareto_keeps_what_nothing_beats(stored, notebook):
         assert {row["probe"] for row in answer.dicts() if row["mode"] == "aggregated"} == unbeaten
 
 
-def test_sensitivity_steps_are_the_best_answers_at_those_limits(notebook):
-    steps = notebook.report("sensitivity", vary=("tpot",), mode="aggregated", model=MODELS[4][0]).dicts()
+@pytest.mark.parametrize("asked", [{}, {"num_devices": 5}, {"instance_devices": 4}])
+def test_sensitivity_steps_are_the_best_answers_at_those_limits(notebook, asked):
+    steps = notebook.report("sensitivity", vary=("tpot",), mode="aggregated", model=MODELS[4][0], **asked).dicts()
     assert len(steps) > 2
     for step in steps:
-        best = notebook.best(tpot_limits=step["limit_from"], top=1, model=MODELS[4][0], rank_by="throughput").dicts()[0]
-        assert best["rate"] == pytest.approx(step["rate"])
+        best = notebook.best(tpot_limits=step["limit_from"], top=1, model=MODELS[4][0], **asked).dicts()[0]
+        assert best[step["ranked_by"]] == pytest.approx(step["ranked_rate"])
+        assert best["probe"] == step["probe"]
         before = notebook.best(
-            tpot_limits=math.nextafter(step["limit_from"], 0), top=1, model=MODELS[4][0], rank_by="throughput"
+            tpot_limits=math.nextafter(step["limit_from"], 0), top=1, model=MODELS[4][0], **asked
         ).dicts()
-        assert not before or before[0]["rate"] < step["rate"]
+        assert not before or before[0][step["ranked_by"]] < step["ranked_rate"]
 
 
-def test_sensitivity_over_two_limits_is_the_best_answer_in_every_cell(notebook):
-    cells = notebook.report("sensitivity", vary=("ttft", "tpot"), steps=4, model=MODELS[4][0]).dicts()
+@pytest.mark.parametrize("asked", [{}, {"num_devices": 5}])
+def test_sensitivity_over_two_limits_is_the_best_answer_in_every_cell(notebook, asked):
+    cells = notebook.report("sensitivity", vary=("ttft", "tpot"), steps=4, model=MODELS[4][0], **asked).dicts()
     assert len(cells) == 16
     for cell in cells:
         best = notebook.best(
-            ttft_limits=cell["first_limit"], tpot_limits=cell["second_limit"], top=1, model=MODELS[4][0],
-            rank_by="throughput",
-        ).dicts()  # fmt: skip
-        assert cell["rate"] == (best[0]["rate"] if best else None)
+            ttft_limits=cell["first_limit"], tpot_limits=cell["second_limit"], top=1, model=MODELS[4][0], **asked
+        ).dicts()
+        assert cell["probe"] == (best[0]["probe"] if best else None)
+        assert cell["ranked_rate"] == (pytest.approx(best[0][cell["ranked_by"]]) if best else None)
 
 
 def test_devices_ranks_the_best_of_each_device(stored, notebook):

@@ -33,11 +33,19 @@ def records(model, *, plans=PLANS[:2], devices=None, **fields):
 
 
 def engine(model, client=CLIENT, *, serving_model="vllm"):
-    """Scenarios as an engine's phases state their service: prefill nothing, decode lengths, aggregated all."""
-    stated = {"prefill": {}, "decode": {"shortest_length": client["shortest_length"]}, "aggregated": client}
+    """Scenarios as an engine's phases state their service: each its lengths, prefill prompts a user too, aggregated all;
+    lengths other than 1 are not as usual."""
+    read = {"prefill": ("shortest_length", "prompts_per_user"), "decode": ("shortest_length",), "aggregated": client}
+    unusual = "" if client["shortest_length"] == CLIENT["shortest_length"] else "shortest_length"
     return [
-        changed(record, serving_model=serving_model, **stated[record.subject.phase]) for record in records(model)
-    ]  # fmt: skip
+        changed(
+            record,
+            serving_model=serving_model,
+            unusual_service=unusual,
+            **{name: client[name] for name in read[record.subject.phase] if name in client},
+        )
+        for record in records(model)
+    ]
 
 
 def models_of(answer):
@@ -143,18 +151,24 @@ def test_each_difference_between_two_rows_is_in_the_title(tmp_path):
     assert len(grouped) == 5
 
 
-@pytest.mark.parametrize(("shortest", "said"), [(1.0, ""), (0.99, ""), (0.8, " · lengths 0.8-1")])
-def test_a_title_names_a_client_only_where_its_lengths_differ_much(tmp_path, shortest, said):
+@pytest.mark.parametrize(("shortest", "said"), [(1.0, ""), (0.8, " · lengths 0.8-1")])
+def test_a_title_names_a_client_only_where_its_lengths_are_not_the_usual_ones(tmp_path, shortest, said):
     url = address(tmp_path)
     write_sweep(url, engine(DENSE, {**CLIENT, "shortest_length": shortest}), key="1")
     (title,) = queries.open(url).best().scope
     assert title == f"{DENSE[0]} · 3500/1500 · BF16 · physical · vllm{said}"
 
 
-def test_prefill_rows_state_no_client_and_stand_beside_each(tmp_path):
+def test_rows_that_state_no_client_stand_beside_each(tmp_path):
     url = address(tmp_path)
-    write_sweep(url, engine(DENSE, serving_model="seed002"), key="1")
-    write_sweep(url, engine(DENSE, {**CLIENT, "shortest_length": 0.8}, serving_model="seed002"), key="2")
+    for key, client in (("1", CLIENT), ("2", {**CLIENT, "shortest_length": 0.8})):
+        stated = [
+            changed(record, shortest_length=None, prompts_per_user=None)
+            if record.subject.phase == "prefill"
+            else record
+            for record in engine(DENSE, client, serving_model="seed002")
+        ]
+        write_sweep(url, stated, key=key)
     notebook = queries.open(url)
     pairs = notebook.pd_ratio(all=True, top=100)
     lengths = {f"{r['scenario'][:8]}:{r['batch_size']}": r["shortest_length"] for r in read_rows(url)}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, content_key, scenario, sweep_record
-from queries_stores import read_rows
+from queries_stores import read_rows, reference
 
 import queries
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
-from queries.pairs import verdicts
+from queries import confidence
+from queries.pairs import SURELY, verdicts
 from store.errors import InputError
 from store.opening import open_store
 from store.prices import put_prices
@@ -22,9 +24,9 @@ LINK = 35e9  # outermost, of the generator's devices
 SERVED_DEVICES = DEVICES[:2]
 
 
-def served(phase, device, plan):
+def served(phase, device, plan, workload=WORKLOADS[1]):
     """A scenario of the generator as an engine serves it."""
-    record = scenario(MODELS[4], WORKLOADS[1], device, precision=PRECISIONS[0], plan=plan, phase=phase)
+    record = scenario(MODELS[4], workload, device, precision=PRECISIONS[0], plan=plan, phase=phase)
     subject = replace(record.subject, serving_model="vllm", key=content_key([record.subject.key, "vllm"]))
     return replace(record, subject=subject, key=content_key([record.key, "vllm"]))
 
@@ -160,6 +162,94 @@ def test_pairs_of_each_device_and_what_their_tokens_cost(notebook):
         assert cost["tokens_per_usd"] == pytest.approx(per_device * 3600 / cost["usd_per_device_hour"])
 
 
+def tried(rows, limit):
+    """(requests/s per device, decode row, times, counts, prefill row) of the best partner and counts of every decode row,
+    by trying all: up to 8 instances a side."""
+    prefills = [row for row in rows if row["phase"] == "prefill" and row["batch_size"] == 1]
+    for d in (row for row in rows if row["phase"] == "decode"):
+        found = []
+        for p in prefills:
+            if p["workload_key"] != d["workload_key"]:
+                continue
+            for x, y in product(range(1, 9), repeat=2):
+                pair = {"prefill_probe": reference(p), "decode_probe": reference(d)}
+                times = told({**pair, "prefill_instances": x, "decode_instances": y}, (p, d))
+                if times is not None and times.ttft_ms <= limit:
+                    devices = x * p["num_devices"] + y * d["num_devices"]
+                    found.append((times.requests_per_s / devices, d, times, (x, y), p))
+        if found:
+            yield max(found, key=lambda one: one[0])
+
+
+@pytest.mark.parametrize("limit", [120.0, 400.0])
+def test_pareto_is_the_frontier_of_trying_every_partner_and_count(stored, notebook, limit):
+    answered = [row for row in notebook.pareto(ttft_limits=limit).dicts() if row["mode"] == "pd"]
+    points = {
+        reference(d): (1000.0 / d["tpot_exclusive_ms"], each * d["output_length"], times)
+        for each, d, times, _, _ in tried(read_rows(stored), limit)
+    }
+
+    def beaten(one):
+        fast, much, _ = one
+        return any(
+            f >= fast * (1 - 1e-12) and m >= much * (1 - 1e-12) and (f > fast * (1 + 1e-9) or m > much * (1 + 1e-9))
+            for f, m, _ in points.values()
+        )
+
+    assert {row["probe"] for row in answered} == {name for name, one in points.items() if not beaten(one)}
+    for row in answered:
+        fast, much, times = points[row["probe"]]
+        assert row["tokens_per_s_per_user"] == pytest.approx(fast)
+        assert row["tokens_per_s_per_device"] == pytest.approx(much, rel=1e-9)
+        assert row["ttft_ms"] <= limit
+        assert row["prefill_instances"] >= 1 <= row["decode_instances"]
+        assert times.requests_per_s > 0
+    best = notebook.pd_ratio(ttft_limits=limit, top=1).dicts()[0]
+    most = max(row["tokens_per_s_per_device"] for row in answered)
+    assert most == pytest.approx(best["qps_per_device"] * best["output_length"])
+
+
+def test_pareto_takes_an_end_to_end_limit_of_pairs(notebook):
+    answered = notebook.pareto(e2e_limits=5000.0).dicts()
+    assert any(row["mode"] == "pd" for row in answered)
+    for row in answered:
+        if row["mode"] == "pd":
+            assert row["ttft_ms"] + 1023 * row["tpot_exclusive_ms"] <= 5000.0 * (1 + 1e-12)
+
+
+@pytest.fixture(scope="module")
+def lengths(tmp_path_factory):
+    """Two workloads of one model, which questions never pair with each other."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('lengths')}/store.sqlite"
+    records = [
+        served(phase, DEVICES[0], plan, workload)
+        for phase in ("prefill", "decode", "aggregated")
+        for plan in (PLANS[0], PLANS[1])
+        for workload in (WORKLOADS[1], WORKLOADS[7])
+    ]
+    with open_store(url, create=True) as store:
+        sweep_id = begin_sweep(store, sweep_record(key="f" * 32))
+        for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True):
+            if record.status == "ok":
+                put_block(store, sweep_id, ref.id, rows_of(record, 20))
+        finish_sweep(store, sweep_id, "finished")
+        seal(store)
+    return url
+
+
+def test_by_length_pairs_each_workload_with_its_waits(lengths):
+    notebook = queries.open(lengths)
+    answered = {row["workload_key"]: row for row in notebook.report("by-length", all=True, ttft_limits=300.0).dicts()}
+    found = list(tried(read_rows(lengths), 300.0))
+    assert len(answered) == 2
+    for key, row in answered.items():
+        each, d, times, counts, p = max((one for one in found if one[1]["workload_key"] == key), key=lambda one: one[0])
+        assert (row["prefill_probe"], row["decode_probe"]) == (reference(p), reference(d))
+        assert (row["prefill_instances"], row["decode_instances"]) == counts
+        assert row["qps_per_device"] == pytest.approx(each, rel=1e-9)
+        assert row["ttft_ms"] == pytest.approx(times.ttft_ms, rel=1e-9)
+
+
 def test_cost_of_pairs_needs_an_engine(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     from queries_stores import write_sweep
@@ -208,3 +298,53 @@ def test_errors_leave_a_small_advantage_open(notebook, gain, errors, expected):
     (said,) = verdicts(answer)
     assert f"{gain:.2f} x" in said
     assert expected in said
+
+
+def answered_as(notebook, modes):
+    """An answer of `compare` with so much a device of each mode, whose errors leave nothing open."""
+    answer = notebook.compare(num_devices=12)
+    found = tuple(
+        replace(answer.expected_error[0], metric=metric, median_ape_percent=1.0, subject=f"d, dense, {phase}, vllm")
+        for metric, phase in (("output_tokens_per_s", "aggregated"), ("tpot_exclusive_ms", "decode"))
+    )
+    rows = tuple((0, mode, value) for mode, value in modes.items())
+    return replace(answer, columns=("question_group", "mode", "qps_per_device"), rows=rows, expected_error=found)
+
+
+@pytest.mark.parametrize(
+    ("surely", "expected"),
+    [
+        ({"aggregated": 1.0, "pd": 1.2}, "do not change which is better; with limits kept at 80 % it carries 1.20 x"),
+        ({"pd": 1.2}, "; with limits kept at 80 % it alone satisfies them"),
+        (
+            {"aggregated": 1.5, "pd": 1.2},
+            "; with limits kept at 80 % aggregated carries 1.25 x, which leaves it open",
+        ),
+        ({"aggregated": 1.0}, "; with limits kept at 80 % aggregated alone satisfies them, which leaves it open"),
+        ({}, "; with limits kept at 80 % neither satisfies them, which leaves it open"),
+        (None, "do not change which is better"),
+    ],
+)
+def test_limits_that_may_be_missed_leave_a_verdict_open(notebook, surely, expected):
+    answer = answered_as(notebook, {"aggregated": 1.0, "pd": 1.4})
+    (said,) = verdicts(answer, None if surely is None else answered_as(notebook, surely))
+    assert said.startswith("Prefill and decode apart carries 1.40 x")
+    assert said.endswith(expected)
+    (alone,) = verdicts(answered_as(notebook, {"pd": 1.4}), None if surely is None else answered_as(notebook, surely))
+    still = surely is None or ("pd" in surely and surely["pd"] > surely.get("aggregated", 0.0))
+    assert alone == "Prefill and decode apart alone satisfies the limits" + ("" if still else ", and not at 80 %")
+
+
+def test_a_verdict_asks_again_with_its_limits_read_by_their_errors(notebook, monkeypatch):
+    """Errors of 30 % at that confidence: the limits are those over 1.3."""
+    plain = notebook.compare(num_devices=12, ttft_limits=400.0 / 1.3, tpot_limits=40.0 / 1.3)
+    monkeypatch.setattr(confidence, "ratio_at", lambda _error, probability: 1.3 if probability == SURELY else 1.0)
+    answer = notebook.compare(num_devices=12, ttft_limits=400.0, tpot_limits=40.0)
+    each = {row["mode"]: row["qps_per_device"] for row in plain.dicts()}
+    winner, other = sorted(each, key=each.get, reverse=True)
+    (said,) = answer.verdict
+    assert f"with limits kept at {100 * SURELY:.0f} %" in said
+    assert f"carries {each[winner] / each[other]:.2f} x" in said.rpartition(";")[2]
+    again = notebook.compare(num_devices=12, ttft_limits=400.0, tpot_limits=40.0, confidence=SURELY)
+    assert {row["mode"]: row["qps_per_device"] for row in again.dicts()} == pytest.approx(each)
+    assert "limits kept at" not in again.verdict[0]  # they are read with it already

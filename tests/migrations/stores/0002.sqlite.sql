@@ -18,11 +18,11 @@ CREATE TABLE block (
 	CONSTRAINT fk_block_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id), 
 	CONSTRAINT fk_block_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-22 04:25:16.395428');
-INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-22 04:25:16.408517');
-INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-22 04:25:16.445160');
-INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-22 04:25:16.493255');
-INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-22 04:25:16.550567');
+INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-22 07:00:14.021808');
+INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-22 07:00:14.039956');
+INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-22 07:00:14.104739');
+INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-22 07:00:14.181236');
+INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-22 07:00:14.252508');
 CREATE TABLE calibration (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -37,7 +37,7 @@ CREATE TABLE calibration (
 	CONSTRAINT uq_calibration_device_name UNIQUE (device_name, version), 
 	CONSTRAINT uq_calibration_key UNIQUE ("key")
 );
-INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-22 04:25:16.656006');
+INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-22 07:00:14.383103');
 CREATE TABLE composition (
 	scenario_id INTEGER NOT NULL, 
 	batch_size INTEGER NOT NULL, 
@@ -118,7 +118,7 @@ CREATE TABLE measurement (
 	CONSTRAINT pk_measurement PRIMARY KEY (id), 
 	CONSTRAINT uq_measurement_key UNIQUE ("key")
 );
-INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-22 04:25:16.619968',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-22 07:00:14.329864',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE model (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -147,7 +147,7 @@ CREATE TABLE operator_set (
 	created_at DATETIME NOT NULL, 
 	CONSTRAINT pk_operator_set PRIMARY KEY ("key")
 );
-INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-22 04:25:16.614459');
+INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-22 07:00:14.327864');
 CREATE TABLE "plan" (
 	id INTEGER NOT NULL, 
 	tp INTEGER NOT NULL, 
@@ -255,12 +255,12 @@ CREATE TABLE scenario (
 	CONSTRAINT fk_scenario_subject_id_subject FOREIGN KEY(subject_id) REFERENCES subject (id), 
 	CONSTRAINT fk_scenario_device_id_device FOREIGN KEY(device_id) REFERENCES device (id)
 );
-INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-22 04:25:16.372913',NULL);
-INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-22 04:25:16.372910',NULL);
-INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-22 04:25:16.372915',NULL);
-INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-22 04:25:16.372896','vllm,sglang');
-INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-22 04:25:16.372906',NULL);
-INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-22 04:25:16.542293',NULL);
+INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-22 07:00:13.976795',NULL);
+INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-22 07:00:13.976791',NULL);
+INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-22 07:00:13.976799',NULL);
+INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-22 07:00:13.976779','vllm,sglang');
+INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-22 07:00:13.976787',NULL);
+INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-22 07:00:14.234862',NULL);
 CREATE TABLE store_identity (
 	id INTEGER NOT NULL, 
 	store_id VARCHAR(32) NOT NULL, 
@@ -268,7 +268,7 @@ CREATE TABLE store_identity (
 	CONSTRAINT pk_store_identity PRIMARY KEY (id), 
 	CONSTRAINT ck_store_identity_single_row CHECK (id = 1)
 );
-INSERT INTO "store_identity" VALUES(1,'fa1ad851541c530797826a2ae024e31b','2026-11-22 04:25:15.945867');
+INSERT INTO "store_identity" VALUES(1,'340683fe195e53024c50940d91c59ecb','2026-11-22 07:00:13.461278');
 CREATE TABLE subject (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -281,7 +281,7 @@ CREATE TABLE subject (
 	convention VARCHAR(16) NOT NULL, 
 	compile BOOLEAN NOT NULL, 
 	serving_model VARCHAR(64) NOT NULL, 
-	serving_cost_ms DOUBLE NOT NULL, shortest_length DOUBLE, prompts_per_user INTEGER, poll_steps INTEGER, seats INTEGER, wait_steps INTEGER, routing VARCHAR(32), 
+	serving_cost_ms DOUBLE NOT NULL, shortest_length DOUBLE, prompts_per_user INTEGER, poll_steps INTEGER, seats INTEGER, wait_steps INTEGER, routing VARCHAR(32), unusual_service VARCHAR(100), 
 	CONSTRAINT pk_subject PRIMARY KEY (id), 
 	CONSTRAINT uq_subject_key UNIQUE ("key"), 
 	CONSTRAINT fk_subject_model_id_model FOREIGN KEY(model_id) REFERENCES model (id), 
@@ -289,11 +289,11 @@ CREATE TABLE subject (
 	CONSTRAINT fk_subject_plan_id_plan FOREIGN KEY(plan_id) REFERENCES "plan" (id), 
 	CONSTRAINT fk_subject_workload_id_workload FOREIGN KEY(workload_id) REFERENCES workload (id)
 );
-INSERT INTO "subject" VALUES(1,'638a6580f54e3e54c41f2fb0543f9df2fffbba2ff36778bc32c84e5b75cd437a',1,'H100_SXM',1,2,2,'aggregated','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "subject" VALUES(2,'71d2ca2860601122bee0947ed51d3db8def0530e0f2fac434be77bd8cf9fdba2',2,'ATLAS_800_A3',1,1,3,'prefill','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "subject" VALUES(3,'902b7d13b9b442d048721c97bcc4647b8100949480ef68c13c5283b6ca9e5e0a',1,'H100_SXM',1,2,1,'decode','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "subject" VALUES(4,'f564d0884d13613fcfa5b9979cbeaf4cd519676673eaf8e48a44a172baf6fbc7',1,'H100_SXM',1,2,1,'prefill','physical',1,'waves',0.0,0.8,10,2,256,40,'power_law_1.2');
-INSERT INTO "subject" VALUES(5,'5b45cb6cfbdefc942d9c0eb92e97e474bae20e62e7a5929a2cb994f63534f5ae',1,'H100_SXM',1,2,3,'decode','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "subject" VALUES(1,'638a6580f54e3e54c41f2fb0543f9df2fffbba2ff36778bc32c84e5b75cd437a',1,'H100_SXM',1,2,2,'aggregated','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "subject" VALUES(2,'71d2ca2860601122bee0947ed51d3db8def0530e0f2fac434be77bd8cf9fdba2',2,'ATLAS_800_A3',1,1,3,'prefill','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "subject" VALUES(3,'902b7d13b9b442d048721c97bcc4647b8100949480ef68c13c5283b6ca9e5e0a',1,'H100_SXM',1,2,1,'decode','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "subject" VALUES(4,'f564d0884d13613fcfa5b9979cbeaf4cd519676673eaf8e48a44a172baf6fbc7',1,'H100_SXM',1,2,1,'prefill','physical',1,'waves',0.0,0.8,10,2,256,40,'power_law_1.2','shortest_length,seats');
+INSERT INTO "subject" VALUES(5,'5b45cb6cfbdefc942d9c0eb92e97e474bae20e62e7a5929a2cb994f63534f5ae',1,'H100_SXM',1,2,3,'decode','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE sweep (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(32) NOT NULL, 
@@ -310,8 +310,8 @@ CREATE TABLE sweep (
 	CONSTRAINT ck_sweep_status CHECK (status IN ('running', 'finished', 'interrupted', 'failed')), 
 	CONSTRAINT uq_sweep_key UNIQUE ("key")
 );
-INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-22 04:25:16.465439','finished',12,0,2,'request');
-INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-22 04:25:16.501507','interrupted',2,2,0,'import');
+INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-22 07:00:14.133759','finished',12,0,2,'request');
+INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-22 07:00:14.189308','interrupted',2,2,0,'import');
 INSERT INTO "sweep" VALUES(3,'00000000000000000000000000000003',NULL,'{"generated": true}','0.1.0','2025-01-01 00:00:00.000000',NULL,'running',0,0,0,'validation');
 CREATE TABLE sweep_interval (
 	sweep_id INTEGER NOT NULL, 
@@ -341,8 +341,8 @@ CREATE TABLE tombstone (
 	CONSTRAINT fk_tombstone_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id), 
 	CONSTRAINT fk_tombstone_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-22 04:25:16.569716',NULL);
-INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-22 04:25:16.606352','2026-11-22 04:25:16.613507');
+INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-22 07:00:14.276091',NULL);
+INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-22 07:00:14.310312','2026-11-22 07:00:14.322505');
 CREATE TABLE validation (
 	measurement_id INTEGER NOT NULL, 
 	metric VARCHAR(64) NOT NULL, 
@@ -357,7 +357,7 @@ CREATE TABLE validation (
 	CONSTRAINT fk_validation_measurement_id_measurement FOREIGN KEY(measurement_id) REFERENCES measurement (id), 
 	CONSTRAINT fk_validation_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-22 04:25:16.641456',NULL);
+INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-22 07:00:14.352969',NULL);
 CREATE TABLE workload (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -399,26 +399,26 @@ CREATE TABLE workload_name (
 	CONSTRAINT pk_workload_name PRIMARY KEY (name), 
 	CONSTRAINT fk_workload_name_workload_id_workload FOREIGN KEY(workload_id) REFERENCES workload (id)
 );
-INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-22 04:25:16.357047');
+INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-22 07:00:13.954852');
 CREATE INDEX ix_device_name ON device (name);
 CREATE INDEX ix_model_name ON model (name);
 CREATE INDEX ix_workload_name ON workload (name);
-CREATE INDEX ix_sweep_started_at ON sweep (started_at);
 CREATE INDEX ix_sweep_label ON sweep (label);
-CREATE INDEX ix_measurement_device ON measurement (device);
+CREATE INDEX ix_sweep_started_at ON sweep (started_at);
 CREATE INDEX ix_measurement_model ON measurement (model);
+CREATE INDEX ix_measurement_device ON measurement (device);
 CREATE INDEX ix_workload_name_workload_id ON workload_name (workload_id);
-CREATE INDEX ix_subject_device_name ON subject (device_name);
-CREATE INDEX ix_subject_workload_id ON subject (workload_id);
 CREATE INDEX ix_subject_model_id ON subject (model_id);
+CREATE INDEX ix_subject_workload_id ON subject (workload_id);
+CREATE INDEX ix_subject_device_name ON subject (device_name);
 CREATE INDEX ix_scenario_subject_id ON scenario (subject_id);
 CREATE INDEX ix_scenario_device_id ON scenario (device_id);
 CREATE INDEX ix_block_sweep_id ON block (sweep_id);
 CREATE INDEX ix_sweep_interval_scenario_id ON sweep_interval (scenario_id);
 CREATE INDEX ix_validation_region ON validation (region);
 CREATE INDEX ix_tombstone_sweep_id ON tombstone (sweep_id);
-CREATE INDEX ix_tombstone_active ON tombstone (lifted_at);
 CREATE INDEX ix_tombstone_scenario_id ON tombstone (scenario_id);
+CREATE INDEX ix_tombstone_active ON tombstone (lifted_at);
 CREATE TRIGGER block_refuses_update BEFORE UPDATE ON block BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER block_refuses_delete BEFORE DELETE ON block BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER probe_refuses_update BEFORE UPDATE ON probe BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
