@@ -13,10 +13,10 @@ from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_time
 from queries.pairs import verdicts
 from store.errors import InputError
 from store.opening import open_store
-from store.prices import put_prices
 from store.records import PriceRecord
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
+from store.writing.prices import put_prices
 
 LINK = 35e9  # outermost, of the generator's devices
 SERVED_DEVICES = DEVICES[:2]
