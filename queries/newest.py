@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from queries.groups import COLUMNS, SERVICE, Found, Grouping, base_of
 from queries.voided import read_hidden
 from store.errors import InputError
 from store.reading import ReadTransaction
+from store.records import Phase
 from store.schema.joins import SCENARIO_TABLES, scenario_tables, with_scenarios
 
-PHASES = ("prefill", "decode", "aggregated")
+PHASES: tuple[Phase, ...] = get_args(Phase)
 _VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 _NEWEST = (
     "SELECT s.id, s.kind FROM sweep s"  # noqa: S608  our text

@@ -306,7 +306,7 @@ def test_reading_a_sealed_store_imports_nothing_heavy(sqlite_url):
             [sys.executable, "-c", program, sqlite_url], capture_output=True, text=True, check=True
         ).stdout.strip()
 
-    assert heavy() == "[]"  # a few hundred hot rows need no numpy
+    assert heavy() == "[]"  # a few hundred unsealed rows need no numpy
     fill(sqlite_url, probes=10_000, seed=1)
     assert heavy() == "['numpy']"
     from store.sealing import seal_location

@@ -52,7 +52,7 @@ def sweep_row(store, sweep_id):
 
 def intervals(store, model, scenario_id):
     with store.reading() as connection:
-        query = select(model.first_batch_size, model.last_batch_size).where(model.scenario_id == scenario_id)
+        query = select(model.c.first_batch_size, model.c.last_batch_size).where(model.c.scenario_id == scenario_id)
         return sorted((row[0], row[1]) for row in connection.execute(query))
 
 
