@@ -5,7 +5,7 @@ Comparisons with measurements and imports never become it, unless a store holds 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, get_args
 
 from queries.groups import COLUMNS, SERVICE, Found, Grouping, base_of
@@ -116,7 +116,8 @@ def _apart(transaction: ReadTransaction, looked_at: frozenset[int]) -> tuple[lis
     )
     first: dict[tuple[object, ...], int] = {}
     seen: set[tuple[object, ...]] = set()
-    for number, place in _placed(transaction.cells(every)):
+    for number, *values in transaction.cells(every):  # only compared with each other
+        place = tuple(values)
         first.setdefault(place, number)
         if number in looked_at:
             seen.add(place)
@@ -131,13 +132,6 @@ def _apart(transaction: ReadTransaction, looked_at: frozenset[int]) -> tuple[lis
         if not numbers[row.id] and not ((base_of(row), device) in bases and row.service in services)
     ]
     return mine, others
-
-
-def _placed(rows: Iterable[Sequence[object]]) -> Iterator[tuple[int, tuple[object, ...]]]:
-    """Each scenario's id, and all that tells it apart, which is only compared."""
-    for number, *place in rows:
-        if isinstance(number, int):
-            yield number, tuple(place)
 
 
 def _found(transaction: ReadTransaction, numbers: Sequence[int]) -> list[Placed]:

@@ -112,6 +112,13 @@ def content_key(meaning: str = "content key") -> Column:
     return Column("key", DIGEST, "sha256", meaning, unique=True)
 
 
+def optional(
+    name: str, type_: ColumnType, unit: str, meaning: str, *, index: bool = False, told: str | None = None
+) -> Column:
+    """Declare a column that may be missing."""
+    return Column(name, type_, unit, meaning, nullable=True, index=index, told=told)
+
+
 def reference(
     name: str, target: str, meaning: str, *, index: bool = True, primary: bool = False, nullable: bool = False
 ) -> Column:

@@ -5,13 +5,13 @@ A new column also needs the evaluator that fills it and a migration. Not here: n
 
 from __future__ import annotations
 
-from store.schema.declaring import DOUBLE, LONG, SINGLE, Column
+from store.schema.declaring import DOUBLE, LONG, SINGLE, Column, optional
 
 STEP_KINDS = ("matrix", "vector", "memory", "communication", "overhead")
 
 
 def _milliseconds(name: str, meaning: str) -> Column:
-    return Column(name, DOUBLE, "ms", meaning, nullable=True)
+    return optional(name, DOUBLE, "ms", meaning)
 
 
 def _bytes(name: str, meaning: str) -> Column:
@@ -22,24 +22,22 @@ MEASURES: tuple[Column, ...] = (
     Column("concurrency", LONG, "requests", "requests in flight in one instance: batch_size x dp x pp"),
     _milliseconds("ttft_ms", "mean time from arrival at the instance to the first token; NULL for decode"),
     _milliseconds("prefill_step_ms", "one full prefill wave; NULL for decode"),
-    Column(
+    optional(
         "prefill_chunks",
         LONG,
         "chunks",
         "chunks one prompt is split into; 1 where it fits the token budget; NULL for decode",
-        nullable=True,
     ),
     _milliseconds(
         "makespan_ms",
         "time until the last prompt of the batch is prefilled, serving cost included; NULL for decode",
     ),
     _milliseconds("decode_step_ms", "one engine step over the decode batch, before folding by MTP; NULL for prefill"),
-    Column(
+    optional(
         "tokens_per_step",
         DOUBLE,
         "tokens",
         "expected tokens a request gains in one decode step (1 without MTP); NULL for prefill",
-        nullable=True,
     ),
     _milliseconds("tpot_inclusive_ms", "e2e / output_length; NULL for prefill"),
     _milliseconds("tpot_exclusive_ms", "(e2e - ttft) / max(output_length - 1, 1); NULL for prefill"),
@@ -50,16 +48,15 @@ MEASURES: tuple[Column, ...] = (
     _bytes("activation_bytes", "peak activations on one device"),
     _bytes("kv_bytes_per_request", "KV cache of one prompt over the whole instance: what a PD transfer moves"),
     *(
-        Column(f"{phase}_step_{kind}_ms", SINGLE, "ms", f"{kind} part of the {phase} step", nullable=True)
+        optional(f"{phase}_step_{kind}_ms", SINGLE, "ms", f"{kind} part of the {phase} step")
         for phase in ("prefill", "decode")
         for kind in STEP_KINDS
     ),
-    Column(
+    optional(
         "realised_input_length_mean",
         DOUBLE,
         "tokens",
         "mean input length of the composed batch; NULL for fixed lengths",
-        nullable=True,
     ),
     *(
         _milliseconds(

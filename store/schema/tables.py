@@ -24,6 +24,7 @@ from store.schema.declaring import (
     document,
     identifier,
     moment,
+    optional,
     reference,
     text,
 )
@@ -79,7 +80,7 @@ _DIMENSIONS = (  # what a scenario is made of
             Column("memory_bandwidth_bytes_per_s", DOUBLE, "bytes/s", "effective bandwidth"),
             Column("grid", NAME, "devices", "interconnect grid, outermost first"),
             Column("link_bandwidths", NAME, "bytes/s", "effective bandwidth of each grid level"),
-            Column("calibration_key", DIGEST, "sha256", "calibration used", nullable=True),
+            optional("calibration_key", DIGEST, "sha256", "calibration used"),
             document("spec", "canonical profile"),
         ),
     ),
@@ -118,8 +119,8 @@ _DIMENSIONS = (  # what a scenario is made of
             identifier(),
             content_key(),
             Column("label", NAME, "tokens", "derived short form, such as 3500/1500"),
-            Column("name", NAME, "none", "the name it was first stored by", nullable=True, index=True),
-            Column("input_length", INTEGER, "tokens", "prompt length; NULL for distributions", nullable=True),
+            optional("name", NAME, "none", "the name it was first stored by", index=True),
+            optional("input_length", INTEGER, "tokens", "prompt length; NULL for distributions"),
             Column("input_length_mean", DOUBLE, "tokens", "mean prompt length"),
             Column("output_length", DOUBLE, "tokens", "generated length, the mean for distributions"),
             Column("prefix_cache_hit_rate", DOUBLE, "ratio", "share of a prompt found in cache"),
@@ -173,35 +174,23 @@ _EVALUATED = (  # what an evaluation leaves
             Column("serving_cost_ms", DOUBLE, "ms", "fixed cost of delivery"),
             # Of client, launch and routing: NULL where the serving model does not read them, and in rows of formula
             # version 1.
-            Column(
+            optional(
                 "shortest_length",
                 DOUBLE,
                 "ratio",
                 "shortest request of the client, of its nominal length; NULL: not read",
-                nullable=True,
                 told="shortest request of the client, as a share of the nominal length; NULL where the serving model"
                 " reads none",
             ),
-            Column("prompts_per_user", INTEGER, "requests", "requests each user sends; NULL: not read", nullable=True),
-            Column(
-                "poll_steps", INTEGER, "steps", "steps between looks for new requests; NULL: not read", nullable=True
-            ),
-            Column(
-                "seats",
-                INTEGER,
-                "requests",
-                "requests a replica decodes at once; NULL: no bound or not read",
-                nullable=True,
-            ),
-            Column(
-                "wait_steps", INTEGER, "steps", "steps that prompts wait for each other; NULL: not read", nullable=True
-            ),
-            Column(
+            optional("prompts_per_user", INTEGER, "requests", "requests each user sends; NULL: not read"),
+            optional("poll_steps", INTEGER, "steps", "steps between looks for new requests; NULL: not read"),
+            optional("seats", INTEGER, "requests", "requests a replica decodes at once; NULL: no bound or not read"),
+            optional("wait_steps", INTEGER, "steps", "steps that prompts wait for each other; NULL: not read"),
+            optional(
                 "routing",
                 text(32),
                 "none",
                 "how experts are loaded; NULL: not read",
-                nullable=True,
                 told="how experts are loaded: balanced or power_law_1.2; NULL: not read",
             ),
         ),
@@ -216,14 +205,13 @@ _EVALUATED = (  # what an evaluation leaves
             reference("device_id", "device", "profile snapshot used"),
             Column("formula_version", INTEGER, "none", "raised when stored numbers change"),
             Column("status", text(16), "none", "ok, illegal, unsupported or error", one_of=get_args(Status)),
-            Column("reason", TEXT, "none", "why it is not ok", nullable=True),
-            Column("assumptions", TEXT, "none", "what was assumed, one sentence a line", nullable=True),
-            Column(
+            optional("reason", TEXT, "none", "why it is not ok"),
+            optional("assumptions", TEXT, "none", "what was assumed, one sentence a line"),
+            optional(
                 "launchable_by",
                 NAME,
                 "none",
                 "engines that launch the plan as one server; NULL: not known",
-                nullable=True,
                 told="engines that can launch the plan as one server, separated by commas; empty: none, NULL: not"
                 " known",
             ),
@@ -237,7 +225,7 @@ _EVALUATED = (  # what an evaluation leaves
         (
             identifier("integer key, ascending in time"),
             Column("key", text(32), "hex", "random public reference", unique=True),
-            Column("label", NAME, "none", "the user's label", nullable=True, index=True),
+            optional("label", NAME, "none", "the user's label", index=True),
             document("arguments", "what was asked, every default written out"),
             Column("program_version", DIGEST, "none", "version of sweepdb that ran"),
             moment("started_at", "start", index=True),
@@ -343,7 +331,7 @@ _SIDE = (  # of a measured deployment
 def _of_side(side: str, column: Column) -> Column:
     shared = "" if column.name == "batch_size" else " (aggregated: the same on both)"
     meaning = f"{side} side{shared}: {column.meaning}"
-    return Column(f"{side}_{column.name}", column.type, column.unit, meaning, nullable=True)
+    return optional(f"{side}_{column.name}", column.type, column.unit, meaning)
 
 
 _COMPARED = (  # what is compared with evaluations or said about them
@@ -357,7 +345,7 @@ _COMPARED = (  # what is compared with evaluations or said about them
             Column("version", INTEGER, "none", "counts up for a device"),
             document("spec", "coefficients with units in their names"),
             document("errors", "held-out error per kind, in percent"),
-            Column("kernels", BYTES, "Parquet", "measured kernel table", nullable=True),
+            optional("kernels", BYTES, "Parquet", "measured kernel table"),
             Column("source", TEXT, "none", "where the measurements come from"),
             moment("created_at", "when it was stored"),
         ),
@@ -371,18 +359,18 @@ _COMPARED = (  # what is compared with evaluations or said about them
             content_key(),
             Column("source", TEXT, "none", "file and line or id it came from"),
             Column("source_format", DIGEST, "none", "reader that understood it"),
-            Column("model", text(500), "none", "model as the source names it", nullable=True, index=True),
-            Column("device", NAME, "none", "device, our name where known", nullable=True, index=True),
-            Column("engine", DIGEST, "none", "serving engine", nullable=True),
-            Column("engine_version", DIGEST, "none", "its version", nullable=True),
-            Column("mode", text(32), "none", "aggregated, disaggregated, prefill, decode", nullable=True),
-            Column("precision", DIGEST, "none", "weights, as the source names them", nullable=True),
-            Column("kv_precision", DIGEST, "none", "KV cache, as the source names it", nullable=True),
-            Column("num_devices", INTEGER, "devices", "devices of everything that served it", nullable=True),
-            Column("input_length", DOUBLE, "tokens", "prompt length", nullable=True),
-            Column("output_length", DOUBLE, "tokens", "generated length", nullable=True),
-            Column("concurrency", DOUBLE, "requests", "requests in flight", nullable=True),
-            Column("request_rate", DOUBLE, "requests/s", "offered rate", nullable=True),
+            optional("model", text(500), "none", "model as the source names it", index=True),
+            optional("device", NAME, "none", "device, our name where known", index=True),
+            optional("engine", DIGEST, "none", "serving engine"),
+            optional("engine_version", DIGEST, "none", "its version"),
+            optional("mode", text(32), "none", "aggregated, disaggregated, prefill, decode"),
+            optional("precision", DIGEST, "none", "weights, as the source names them"),
+            optional("kv_precision", DIGEST, "none", "KV cache, as the source names it"),
+            optional("num_devices", INTEGER, "devices", "devices of everything that served it"),
+            optional("input_length", DOUBLE, "tokens", "prompt length"),
+            optional("output_length", DOUBLE, "tokens", "generated length"),
+            optional("concurrency", DOUBLE, "requests", "requests in flight"),
+            optional("request_rate", DOUBLE, "requests/s", "offered rate"),
             document("metrics", "measured values by our names with units"),
             document("definitions", "how the source defines each metric"),
             document("extra", "fields of the source we do not interpret"),
@@ -404,12 +392,11 @@ _COMPARED = (  # what is compared with evaluations or said about them
             Column("signed_error", DOUBLE, "ratio", "(predicted - measured) / measured"),
             Column("region", NAME, "none", "device, model kind, engine, batch, length", index=True),
             moment("created_at", "when it was matched"),
-            Column(
+            optional(
                 "knowledge",
                 text(8),
                 "none",
                 "evaluated as asked, as known, or both where they are one; NULL: not known",
-                nullable=True,
             ),
         ),
     ),
@@ -419,8 +406,8 @@ _COMPARED = (  # what is compared with evaluations or said about them
         (
             Column("device_name", NAME, "none", "device by name", primary=True),
             Column("effective_from", text(10), "ISO date", "valid from", primary=True),
-            Column("usd_per_device_hour", DOUBLE, "USD/h", "price", nullable=True),
-            Column("watts_per_device", DOUBLE, "W", "power draw", nullable=True),
+            optional("usd_per_device_hour", DOUBLE, "USD/h", "price"),
+            optional("watts_per_device", DOUBLE, "W", "power draw"),
             Column("source", TEXT, "none", "where the figures come from"),
         ),
     ),
