@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.capture.request import CaptureRequest
-from evaluator.cost import KINDS, CostModel
+from evaluator.cost import CostModel
 from evaluator.cost.theoretical import TheoreticalCost
 from evaluator.device import DeviceProfile
 from evaluator.formats import linear_format, slow_formats
@@ -29,6 +29,7 @@ from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.models import serving_model_of
 from evaluator.sums import FloatArray
 from store.errors import InputError
+from store.schema.measures import MEASURES
 
 Trace = Literal["prefill", "decode"]
 Columns = dict[str, NDArray[Any]]
@@ -176,23 +177,7 @@ def _blank(run: Run) -> ProbeBlock:
     )
 
 
-_ABSENT = (
-    "ttft_ms",
-    "prefill_step_ms",
-    "prefill_chunks",
-    "makespan_ms",
-    "decode_step_ms",
-    "tokens_per_step",
-    "tpot_inclusive_ms",
-    "tpot_exclusive_ms",
-    "e2e_ms",
-    *(f"{phase}_step_{kind}_ms" for phase in ("prefill", "decode") for kind in KINDS),
-    "realised_input_length_mean",
-    "decode_step_p50_ms",
-    "decode_step_p90_ms",
-    "decode_step_p99_ms",
-    "prompt_service_ms",
-)
+_ABSENT = tuple(column.name for column in MEASURES if column.nullable)
 
 
 def _whole(values: FloatArray) -> Integers:

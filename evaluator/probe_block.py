@@ -18,7 +18,7 @@ Integers = NDArray[np.int64]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeBlock:
     """Arrays of equal length, batch sizes ascending; names, units and meanings are those of
-    store.columns.PROBE_COLUMNS."""
+    store.schema.measures.MEASURES."""
 
     batch_size: Integers
     concurrency: Integers

@@ -31,11 +31,11 @@ from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
 from store.errors import InputError, SweepdbError
 from store.opening import Store
-from store.operators import get_operators, put_operators
 from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, Status, SweepRecord
-from store.scenarios import missing_intervals
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
+from store.writing.operators import get_operators, put_operators
+from store.writing.scenarios import missing_intervals
 
 SCENARIOS_AT_ONCE = 64
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from store.schema import Base
+from store.schema.sql_tables import METADATA
 
 
 def run() -> None:
@@ -17,7 +17,7 @@ def run() -> None:
         raise TypeError("Revisions run over a connection that store.migrating hands in: use `sweepdb db upgrade`.")
     context.configure(
         connection=connection,
-        target_metadata=Base.metadata,
+        target_metadata=METADATA,
         transactional_ddl=True,  # SQLite's tables too come and go with their transaction
         render_as_batch=connection.dialect.name == "sqlite",  # SQLite changes a table by building it anew
         compare_type=True,

@@ -10,12 +10,12 @@ from queries.names import workload_ids
 from queries.options import Blend, Scope
 from queries.scope import Grouped, LooksAt, ResolvedScope, resolve_scope
 from store.errors import InputError
-from store.readers import ReadTransaction
+from store.reading import ReadTransaction
 
 
 def keyed_blend(transaction: ReadTransaction, blend: Blend) -> Blend:
     """The same blend by the workloads' content keys, weights that add up to 1."""
-    stored = {int(str(row[0])): str(row[1]) for row in transaction.rows("SELECT id, key FROM workload")}
+    stored = transaction.keys("workload")
     found = []
     for name, weight in blend:
         ids = workload_ids(transaction, name)
@@ -60,5 +60,5 @@ def _name(transaction: ReadTransaction, key: str) -> str:
         "SELECT COALESCE(MIN(n.name), MIN(w.label)) FROM workload w"
         " LEFT JOIN workload_name n ON n.workload_id = w.id WHERE w.key = ?"
     )
-    (row,) = transaction.rows(statement, (key,))
-    return str(row[0])
+    (name,) = transaction.values(str, statement, (key,))
+    return name

@@ -5,21 +5,21 @@ Not here: writing what was read into another store (cli.flows.bundle)."""
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import duckdb
 
 from queries.connect import StoreConnection
 from queries.names import find_sweep
-from store.columns import PROBE_COLUMNS
 from store.errors import InputError
 from store.location import StoreLocation
-from store.readers import ReadTransaction, read_transaction
+from store.reading import ReadTransaction, read_transaction
 from store.records import (
     DeviceRecord,
     ModelRecord,
@@ -31,15 +31,29 @@ from store.records import (
     WorkloadBinRecord,
     WorkloadRecord,
 )
-from store.wide import WIDE_COLUMNS
+from store.schema.declaring import FLAG
+from store.schema.joins import scenario_tables
+from store.schema.measures import MEASURES
+from store.schema.probe_columns import PROBE_COLUMNS
+from store.schema.tables import TABLES
 
 BundleFormat = Literal["parquet", "csv"]
 FORMAT = 2
 READABLE = (1, 2)  # format 1 holds no kinds of sweeps, no client, launch and routing, no prompt service time
 _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
 _COPY_AGAIN = "copy the whole bundle again, or export it again"
-_SERVED = ("shortest_length", "prompts_per_user", "poll_steps", "seats", "wait_steps", "routing", "unusual_service")
-_DIMENSIONS = {"model": ModelRecord, "device": DeviceRecord, "precision": PrecisionRecord, "plan": PlanRecord}
+_OF_SUBJECT = {"model": ModelRecord, "precision": PrecisionRecord, "plan": PlanRecord, "workload": WorkloadRecord}
+_DIMENSIONS: dict[str, type[Any]] = {**_OF_SUBJECT, "device": DeviceRecord}
+_FLAGS = {f"subject_{column.name}" for column in TABLES["subject"].columns if column.type is FLAG}
+
+
+class _Interval(NamedTuple):
+    """A batch interval of a scenario that a sweep asked for."""
+
+    sweep_id: int
+    scenario_id: int
+    first_batch_size: int
+    last_batch_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +98,7 @@ def export_bundle(
         "probes": probes,
         "columns": [
             {"name": column.name, "type": column.type, "unit": column.unit, "meaning": column.meaning}
-            for column in WIDE_COLUMNS
+            for column in PROBE_COLUMNS
         ],
     }
     (folder / "bundle.json").write_text(json.dumps(description, indent=1) + "\n", encoding="utf-8")
@@ -92,7 +106,7 @@ def export_bundle(
 
 
 def _write_probes(location: StoreLocation, folder: Path, sweep_id: int | None, format_: BundleFormat) -> int:
-    names = ", ".join(column.name for column in WIDE_COLUMNS)
+    names = ", ".join(column.name for column in PROBE_COLUMNS)
     options = "FORMAT parquet, COMPRESSION zstd" if format_ == "parquet" else "FORMAT csv, HEADER"
     asked = (
         "$sweep IS NULL OR EXISTS (SELECT 1 FROM raw.sweep_interval i WHERE i.sweep_id = $sweep"
@@ -116,64 +130,66 @@ def _write_probes(location: StoreLocation, folder: Path, sweep_id: int | None, f
     return int(row[0]) if row else 0
 
 
-def _sweeps(transaction: ReadTransaction, sweep_id: int | None) -> tuple[list[dict[str, object]], set[str]]:
-    keys = {int(str(row[0])): str(row[1]) for row in transaction.rows("SELECT id, key FROM scenario")}
-    intervals: dict[int, list[tuple[str, int, int]]] = {}
-    for sweep, scenario, first, last in transaction.rows(
-        "SELECT sweep_id, scenario_id, first_batch_size, last_batch_size FROM sweep_interval ORDER BY 1, 2, 3"
+_Row = dict[str, Any]  # a line of a bundle, by the names of records
+
+
+def _sweeps(transaction: ReadTransaction, sweep_id: int | None) -> tuple[list[_Row], set[str]]:
+    keys = transaction.keys("scenario")
+    intervals: dict[int, list[tuple[str, int, int]]] = defaultdict(list)
+    for item in transaction.rows(
+        _Interval,
+        "SELECT sweep_id, scenario_id, first_batch_size, last_batch_size FROM sweep_interval ORDER BY 1, 2, 3",
     ):
-        intervals.setdefault(int(str(sweep)), []).append((keys[int(str(scenario))], int(str(first)), int(str(last))))
+        intervals[item.sweep_id].append((keys[item.scenario_id], item.first_batch_size, item.last_batch_size))
     names = ("id", "key", "label", "arguments", "program_version", "started_at", "finished_at", "status", "kind")
-    rows = [
-        dict(zip(names, row, strict=True))
-        for row in transaction.rows(f"SELECT {', '.join(names)} FROM sweep ORDER BY id")  # noqa: S608  our names
+    chosen = [
+        {**row, "intervals": intervals[row.pop("id")]}
+        for row in _lines_of(transaction, names, "sweep ORDER BY id")
+        if sweep_id is None or row["id"] == sweep_id
     ]
-    chosen = [row for row in rows if sweep_id is None or row["id"] == sweep_id]
-    bundled = [
-        {**{name: row[name] for name in names[1:]}, "intervals": intervals.get(int(str(row["id"])), [])}
-        for row in chosen
-    ]
-    asked = {key for row in chosen for key, _, _ in intervals.get(int(str(row["id"])), [])}
-    return bundled, asked
+    asked = {key for row in chosen for key, _, _ in row["intervals"]}
+    return chosen, asked
 
 
-def _scenarios(transaction: ReadTransaction) -> Iterator[dict[str, Any]]:
+def _scenarios(transaction: ReadTransaction) -> Iterator[_Row]:
     known = {table: _dimension(transaction, table, record) for table, record in _DIMENSIONS.items()}
-    workloads = _dimension(transaction, "workload", WorkloadRecord, without=("bins",))
-    names = [item.name for item in fields(WorkloadBinRecord)]
-    for item in workloads.values():
+    for item in known["workload"].values():
         item["bins"] = []
-    for workload_id, *values in transaction.rows(
-        f"SELECT workload_id, {', '.join(names)} FROM workload_bin ORDER BY workload_id, bin_index"  # noqa: S608
-    ):
-        workloads[int(str(workload_id))]["bins"].append(dict(zip(names, values, strict=True)))
-    columns = (
-        "sc.key, sc.formula_version, sc.status, sc.reason, sc.assumptions, sc.device_id, sj.key, sj.model_id,"
-        " sj.device_name, sj.precision_id, sj.plan_id, sj.workload_id, sj.phase, sj.convention, sj.compile,"
-        f" sj.serving_model, sj.serving_cost_ms, sc.launchable_by, {', '.join(f'sj.{name}' for name in _SERVED)}"
-    )
-    for row in transaction.rows(
-        f"SELECT {columns} FROM scenario sc JOIN subject sj ON sj.id = sc.subject_id ORDER BY sc.id"  # noqa: S608
-    ):
-        ids = [int(str(row[place])) for place in (5, 7, 9, 10, 11)]
+    bins = ("workload_id", *_stored(WorkloadBinRecord, "workload_bin"))
+    for row in _lines_of(transaction, bins, "workload_bin ORDER BY workload_id, bin_index"):
+        known["workload"][row.pop("workload_id")]["bins"].append(row)
+    own, about = _stored(ScenarioRecord, "scenario"), _stored(SubjectRecord, "subject")
+    columns = [
+        *(f"sc.{name} AS {name}" for name in (*own, "device_id")),
+        *(f"sj.{name} AS subject_{name}" for name in (*about, *(f"{table}_id" for table in _OF_SUBJECT))),
+    ]
+    for row in _lines_of(transaction, columns, f"{scenario_tables('sj')} ORDER BY sc.id"):
+        made = {table: known[table][row[f"subject_{table}_id"]] for table in _OF_SUBJECT}
         yield {
-            "key": row[0], "formula_version": row[1], "status": row[2], "reason": row[3], "assumptions": row[4],
-            "launchable_by": row[17], "device": known["device"][ids[0]],
+            **{name: row[name] for name in own},
+            "device": known["device"][row["device_id"]],
             "subject": {
-                "key": row[6], "model": known["model"][ids[1]], "device_name": row[8],
-                "precision": known["precision"][ids[2]], "plan": known["plan"][ids[3]], "workload": workloads[ids[4]],
-                "phase": row[12], "convention": row[13], "compile": bool(row[14]), "serving_model": row[15],
-                "serving_cost_ms": row[16], **dict(zip(_SERVED, row[18:], strict=True)),
+                item.name: made[item.name] if item.name in made else row[f"subject_{item.name}"]
+                for item in fields(SubjectRecord)
             },
-        }  # fmt: skip
+        }
 
 
-def _dimension(
-    transaction: ReadTransaction, table: str, record: type[Any], without: Sequence[str] = ()
-) -> dict[int, dict[str, Any]]:
-    names = [item.name for item in fields(record) if item.name not in without]
-    rows = transaction.rows(f"SELECT id, {', '.join(names)} FROM {table}")  # noqa: S608  our names
-    return {int(str(row[0])): dict(zip(names, row[1:], strict=True)) for row in rows}
+def _dimension(transaction: ReadTransaction, table: str, record: type[Any]) -> dict[int, _Row]:
+    return {row.pop("id"): row for row in _lines_of(transaction, ("id", *_stored(record, table)), table)}
+
+
+def _stored(record: type[Any], table: str) -> tuple[str, ...]:
+    """Return the fields of a record that are columns of a table."""
+    return tuple(item.name for item in fields(record) if item.name in TABLES[table].names)
+
+
+def _lines_of(transaction: ReadTransaction, columns: Sequence[str], tables: str) -> Iterator[_Row]:
+    """Rows by the names of their columns; SQLite has no booleans of its own."""
+    names = [column.rpartition(" ")[2] for column in columns]
+    for cells in transaction.cells(f"SELECT {', '.join(columns)} FROM {tables}"):  # noqa: S608  our names
+        row = dict(zip(names, cells, strict=True))
+        yield {name: bool(cell) if name in _FLAGS else cell for name, cell in row.items()}
 
 
 def _write_lines(path: Path, items: Sequence[Mapping[str, object]]) -> None:
@@ -235,7 +251,7 @@ class Bundle:
             types = self._columns
             read = f"read_parquet('{source}')" if self._files == "parquet" else f"read_csv('{source}', types = {types})"
             connection.execute(f"CREATE TABLE probes AS FROM {read}")
-            known = [c.name if c.name in types or not c.nullable else f"NULL AS {c.name}" for c in PROBE_COLUMNS]
+            known = [c.name if c.name in types or not c.nullable else f"NULL AS {c.name}" for c in MEASURES]
             names = ", ".join(["batch_size", *known])
             keys = connection.execute("SELECT DISTINCT scenario, first_sweep FROM probes ORDER BY ALL").fetchall()
             for scenario, sweep in keys:
@@ -290,22 +306,19 @@ def _scenario(item: Mapping[str, Any]) -> ScenarioRecord:
     workload = dict(subject["workload"])
     bins = tuple(WorkloadBinRecord(**bin_) for bin_ in workload.pop("bins"))
     return ScenarioRecord(
-        key=item["key"],
-        formula_version=item["formula_version"],
-        status=item["status"],
-        reason=item["reason"],
-        assumptions=item["assumptions"],
-        launchable_by=item.get("launchable_by"),
-        device=DeviceRecord(**item["device"]),
-        subject=SubjectRecord(
-            **{
-                **subject,
-                "model": ModelRecord(**subject["model"]),
-                "precision": PrecisionRecord(**subject["precision"]),
-                "plan": PlanRecord(**subject["plan"]),
-                "workload": WorkloadRecord(**workload, bins=bins),
-            }
-        ),
+        **{
+            **item,
+            "device": DeviceRecord(**item["device"]),
+            "subject": SubjectRecord(
+                **{
+                    **subject,
+                    "model": ModelRecord(**subject["model"]),
+                    "precision": PrecisionRecord(**subject["precision"]),
+                    "plan": PlanRecord(**subject["plan"]),
+                    "workload": WorkloadRecord(**workload, bins=bins),
+                }
+            ),
+        }
     )
 
 

@@ -6,23 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from queries.connect import StoreConnection
 from queries.probes import find_scenario, parse_reference
 from store.location import StoreLocation
-from store.readers import read_transaction
+from store.reading import read_transaction
+from store.schema.joins import with_scenarios
 
 _ROWS = (
-    "SELECT b.bin_index, b.input_length, b.output_length, b.weight, b.prefix_cache_hit_rate, c.samples"
-    " FROM composition c JOIN scenario sc ON sc.id = c.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
+    "SELECT b.bin_index, b.input_length, b.output_length, b.weight, b.prefix_cache_hit_rate, c.samples"  # noqa: S608  our text
+    f" FROM {with_scenarios('composition c', 'c.scenario_id', 'sj')}"
     " JOIN workload_bin b ON b.workload_id = sj.workload_id AND b.bin_index = c.bin_index"
     " WHERE c.scenario_id = ? AND c.batch_size = ? ORDER BY b.input_length, b.bin_index"
 )
 _MEANS = (
-    "SELECT w.input_length_mean, SUM(c.samples * b.input_length), SUM(c.samples)"
-    " FROM composition c JOIN scenario sc ON sc.id = c.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
-    " JOIN workload w ON w.id = sj.workload_id"
+    "SELECT w.input_length_mean, SUM(c.samples * b.input_length), SUM(c.samples)"  # noqa: S608  our text
+    f" FROM {with_scenarios('composition c', 'c.scenario_id', 'w')}"
     " JOIN workload_bin b ON b.workload_id = w.id AND b.bin_index = c.bin_index"
     " WHERE sc.key LIKE ? AND c.batch_size = ? AND sj.phase <> 'decode' GROUP BY w.input_length_mean"
 )
@@ -56,18 +56,26 @@ def composition_rows(location: StoreLocation, probe: str) -> tuple[CompositionRo
     reference = parse_reference(probe)
     scenario_id = find_scenario(location, reference.scenario)
     with read_transaction(location) as transaction:
-        return tuple(_row(row) for row in transaction.rows(_ROWS, (scenario_id, reference.batch_size)))
+        return tuple(map(_row, transaction.rows(_Bin, _ROWS, (scenario_id, reference.batch_size))))
 
 
-def _row(row: Sequence[object]) -> CompositionRow:
-    index, input_length, output_length, weight, hit_rate, samples = (float(str(value)) for value in row)
+class _Bin(NamedTuple):
+    bin_index: int
+    input_length: float
+    output_length: float
+    weight: float
+    prefix_cache_hit_rate: float
+    samples: int
+
+
+def _row(row: _Bin) -> CompositionRow:
     return CompositionRow(
-        bin_index=int(index),
-        input_length=input_length,
-        query_length=max(1.0, input_length - int(input_length * hit_rate + 1e-9)),
-        output_length=output_length,
-        ratio=weight,
-        samples=int(samples),
+        bin_index=row.bin_index,
+        input_length=row.input_length,
+        query_length=max(1.0, row.input_length - int(row.input_length * row.prefix_cache_hit_rate + 1e-9)),
+        output_length=row.output_length,
+        ratio=row.weight,
+        samples=row.samples,
     )
 
 
@@ -85,17 +93,22 @@ class RealisedMean:
         return self.realised / self.wanted - 1
 
 
+class _Mean(NamedTuple):
+    wanted: float
+    tokens: float
+    samples: int
+
+
 def realised_means(location: StoreLocation, probes: Sequence[str]) -> list[RealisedMean]:
     """Of those probes that are of length distributions and hold prompts to prefill."""
     found = []
     with read_transaction(location) as transaction:
-        if not list(transaction.rows("SELECT 1 FROM workload_bin LIMIT 1")):
+        if not list(transaction.values(int, "SELECT 1 FROM workload_bin LIMIT 1")):
             return []
         for probe in dict.fromkeys(probes):
             reference = parse_reference(probe)
-            for row in transaction.rows(_MEANS, (reference.scenario + "%", reference.batch_size)):
-                wanted, tokens, samples = (float(str(value)) for value in row)
-                found.append(RealisedMean(probe=probe, realised=tokens / samples, wanted=wanted))
+            means = transaction.rows(_Mean, _MEANS, (reference.scenario + "%", reference.batch_size))
+            found += [RealisedMean(probe=probe, realised=row.tokens / row.samples, wanted=row.wanted) for row in means]
     return found
 
 

@@ -4,37 +4,36 @@ Only what a statement needs is brought in, in one read transaction. Not here: li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
 
 from queries.parsing import ParsedSelect, parse_select
-from queries.raw import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
+from queries.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
 from queries.scenarios import load_scenarios
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from queries.voided import read_hidden
 from store.errors import StoreError
-from store.handover import create_table, insert_rows
-from store.hot import blocks_within, hot_select, load_hot
 from store.location import StoreLocation, parse_url
-from store.presence import told_apart
-from store.ranges import complement
-from store.readers import ReadTransaction, read_transaction
-from store.reading import read_store_id
-from store.snapshots import Snapshot, list_parts, load_snapshot
-from store.wide import WIDE_COLUMNS
+from store.reading import Cells, ReadTransaction, read_store_id, read_transaction
+from store.running_lock import abandoned_sweeps
+from store.schema.probe_columns import PROBE_COLUMNS
+from store.sealing.into_duckdb import create_table, insert_rows
+from store.sealing.ranges import complement
+from store.sealing.snapshots import Snapshot, list_parts, load_snapshot
+from store.sealing.unsealed import blocks_within, load_unsealed, unsealed_select
 
 if TYPE_CHECKING:
-    from store.snapshots import Part
+    from store.sealing.snapshots import Part
 
 _T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]
 
 _TABLES = {table.name: table for table in RAW_TABLES}
-_COLUMNS = ", ".join(column.name for column in WIDE_COLUMNS)
-_WIDE = [(column.name, column.type) for column in WIDE_COLUMNS]
+_COLUMNS = ", ".join(column.name for column in PROBE_COLUMNS)
+_WIDE = [(column.name, column.type) for column in PROBE_COLUMNS]
 _WORTH_SEALING = 200_000  # reading as many probes from the store takes as long as laying them down once
 _ATTEMPTS = 5  # sealers keep a replaced part for minutes: whoever is slower that often has another trouble
 _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_batch_size", "BIGINT")]
@@ -49,7 +48,7 @@ class StoreConnection:
         self.location = location
         self.duckdb = duckdb.connect()
         self.snapshot = Snapshot()
-        self.hot_probes = 0
+        self.unsealed_probes = 0
         self._raw: frozenset[str] = frozenset()
         self._public: frozenset[str] = frozenset()
         self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
@@ -131,7 +130,7 @@ class StoreConnection:
         self._raw = names
 
     def _load_once(self, names: frozenset[str]) -> None:
-        if not self._read(names, most_hot_probes=_WORTH_SEALING):
+        if not self._read(names, most_unsealed_probes=_WORTH_SEALING):
             # Snapshots are missing or wrong. Where they cannot be made now, the store itself answers, more slowly.
             from store.sealing import seal_location
 
@@ -139,11 +138,11 @@ class StoreConnection:
                 seal_location(self.location, wait_s=0.0)
             self._read(names)
 
-    def _read(self, names: frozenset[str], *, most_hot_probes: int | None = None) -> bool:
+    def _read(self, names: frozenset[str], *, most_unsealed_probes: int | None = None) -> bool:
         """Read relations at one moment; give up where more probes than allowed are not laid down."""
         with read_transaction(self.location) as transaction:
             listed = list_parts(self.location, transaction.store_id) if STORED_PROBE in names else ()
-            if STORED_PROBE in names and not self._load_probes(transaction, listed, most_hot_probes):
+            if STORED_PROBE in names and not self._load_probes(transaction, listed, most_unsealed_probes):
                 return False
             for name in sorted(names - {STORED_PROBE}):
                 self._load_table(transaction, name)
@@ -156,10 +155,17 @@ class StoreConnection:
             load_scenarios(self.duckdb, transaction)
             return
         create_table(self.duckdb, f"raw.{name}", table.typed_names)
-        rows = transaction.rows(table.statement)
+        rows = transaction.cells(table.statement)
         if name == "sweep":
-            rows = told_apart(self.location, rows, [column.name for column in table.columns])
+            rows = self._of_now(transaction, rows, [column.name for column in table.columns])
         insert_rows(self.duckdb, f"raw.{name}", table.typed_names, rows)
+
+    def _of_now(self, transaction: ReadTransaction, rows: Iterable[Cells], names: Sequence[str]) -> Iterator[Cells]:
+        """Sweeps with the status they have now: interrupted where the writer is gone."""
+        gone = {sweep.id for sweep in abandoned_sweeps(self.location, transaction)}
+        number, status = names.index("id"), names.index("status")
+        for row in rows:
+            yield (*row[:status], "interrupted", *row[status + 1 :]) if row[number] in gone else row
 
     def _drop(self, name: str) -> None:
         kind = self.duckdb.execute(
@@ -169,18 +175,20 @@ class StoreConnection:
         if kind is not None:
             self.duckdb.execute(f"DROP {'VIEW' if kind[0] == 'VIEW' else 'TABLE'} raw.{name}")
 
-    def _load_probes(self, transaction: ReadTransaction, listed: Sequence[Part], most_hot_probes: int | None) -> bool:
-        for table in ("hot_block", "hot_probe", "hidden"):
+    def _load_probes(
+        self, transaction: ReadTransaction, listed: Sequence[Part], most_unsealed_probes: int | None
+    ) -> bool:
+        for table in ("unsealed_block", "unsealed_probe", "hidden"):
             self._drop(table)
         self.snapshot = load_snapshot(self.duckdb, transaction, self.location, transaction.store_id, listed=listed)
         uncovered = complement(self.snapshot.blocks)
-        self.hot_probes = sum(block.probe_count for block in blocks_within(transaction, uncovered))
-        if most_hot_probes is not None and self.hot_probes > most_hot_probes:
+        self.unsealed_probes = sum(block.probe_count for block in blocks_within(transaction, uncovered))
+        if most_unsealed_probes is not None and self.unsealed_probes > most_unsealed_probes:
             return False
         sources = [_parts_select(self.snapshot.parts)] if self.snapshot.parts else []
-        if self.hot_probes or not sources:
-            load_hot(self.duckdb, transaction, uncovered, schema="raw")
-            sources.append(hot_select("raw"))
+        if self.unsealed_probes or not sources:
+            load_unsealed(self.duckdb, transaction, uncovered, schema="raw")
+            sources.append(unsealed_select("raw"))
         visible = self._visible(transaction, " UNION ALL ".join(sources))
         self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {visible}")
         return True

@@ -14,9 +14,9 @@ import duckdb
 
 from queries.connect import create_shape
 from queries.library import HeaderColumn, read_header
-from queries.raw import RAW_TABLES, STORED_PROBE
+from queries.raw_relations import RAW_TABLES, STORED_PROBE
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
-from store.wide import WIDE_COLUMNS, WideColumn
+from store.schema.probe_columns import PROBE_COLUMNS, ReadColumn
 
 _REPEATED = "probe"
 _STORED_MEANING = "every stored probe that is not voided, as snapshots hold it; `probe` adds what is derived"
@@ -73,16 +73,16 @@ def _public(connection: duckdb.DuckDBPyConnection, name: str, file: VocabularyFi
     )
 
 
-def _column(relation: str, name: str, type_: str, meanings: dict[str, HeaderColumn | WideColumn]) -> DictionaryColumn:
+def _column(relation: str, name: str, type_: str, meanings: dict[str, HeaderColumn | ReadColumn]) -> DictionaryColumn:
     if name not in meanings:
         raise ValueError(f"queries/views/{relation}.sql: no header line explains the column {name}")
     found = meanings[name]
     return DictionaryColumn(name=name, type=type_, unit=found.unit, meaning=found.meaning)
 
 
-def _meanings(file: VocabularyFile) -> dict[str, HeaderColumn | WideColumn]:
+def _meanings(file: VocabularyFile) -> dict[str, HeaderColumn | ReadColumn]:
     """Collect what explains a column: the nearest header first, then what the store declares."""
-    known: dict[str, HeaderColumn | WideColumn] = {}
+    known: dict[str, HeaderColumn | ReadColumn] = {}
     for source in sorted(file.raw):
         known.update({column.name: column for column in _declared(source)})
     for name in sorted(file.public):
@@ -91,9 +91,9 @@ def _meanings(file: VocabularyFile) -> dict[str, HeaderColumn | WideColumn]:
     return known
 
 
-def _declared(raw: str) -> tuple[WideColumn, ...]:
+def _declared(raw: str) -> tuple[ReadColumn, ...]:
     if raw == STORED_PROBE:
-        return WIDE_COLUMNS
+        return PROBE_COLUMNS
     return next(table.columns for table in RAW_TABLES if table.name == raw)
 
 

@@ -16,12 +16,12 @@ from queries.parameters import phases_wanted
 from queries.question import Answer, Question
 from queries.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
 from store.errors import InputError
-from store.handover import insert_rows
+from store.sealing.into_duckdb import insert_rows
 
 if TYPE_CHECKING:
     import duckdb
 
-    from store.readers import ReadTransaction
+    from store.reading import ReadTransaction
 
 _FACTORS = (
     ("scenario_id", "BIGINT"), ("ttft", "DOUBLE"), ("pair_ttft", "DOUBLE"), ("tpot_inclusive", "DOUBLE"),

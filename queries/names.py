@@ -6,31 +6,46 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from store.errors import InputError
-from store.readers import ReadTransaction
+from store.reading import ReadTransaction
+
+
+class _Sweep(NamedTuple):
+    sweep_id: int
+    key: str
+    label: str | None
+
+
+class _Alias(NamedTuple):
+    alias: str
+    model_id: int
 
 
 def find_sweep(transaction: ReadTransaction, reference: str) -> int:
     """The integer id of a sweep by its reference, the beginning of one, or its label."""
     rows = list(
         transaction.rows(
+            _Sweep,
             "SELECT id, key, label FROM sweep WHERE key LIKE ? OR label = ? ORDER BY id DESC",
             (reference.replace("%", "") + "%", reference),
         )
     )
-    exact = [row for row in rows if row[1] == reference] or rows
+    exact = [row for row in rows if row.key == reference] or rows
     if not exact:
         raise InputError(f"no sweep {reference!r} in this store", hint="sweepdb sweeps lists them")
-    if len({row[0] for row in exact}) > 1 and not any(row[2] == reference for row in exact):
-        raise InputError(f"{reference!r} stands for {len(exact)} sweeps: {', '.join(str(row[1]) for row in exact[:4])}")
-    return int(str(exact[0][0]))
+    if len({row.sweep_id for row in exact}) > 1 and not any(row.label == reference for row in exact):
+        raise InputError(f"{reference!r} stands for {len(exact)} sweeps: {', '.join(row.key for row in exact[:4])}")
+    return exact[0].sweep_id
 
 
 def find_model(transaction: ReadTransaction, name: str) -> int:
     """The integer id of a model by any name it was asked by, in any case, its owner left out or not."""
-    rows = [(str(row[0]), int(str(row[1]))) for row in transaction.rows("SELECT alias, model_id FROM model_alias")]
-    rows += [(str(row[0]), int(str(row[1]))) for row in transaction.rows("SELECT name, id FROM model")]
+    rows = [
+        *transaction.rows(_Alias, "SELECT alias, model_id FROM model_alias"),
+        *transaction.rows(_Alias, "SELECT name, id FROM model"),
+    ]
     exact = {alias.lower(): model_id for alias, model_id in rows}
     short = {alias.lower().rsplit("/", 1)[-1]: model_id for alias, model_id in rows}
     found = exact.get(name.lower(), short.get(name.lower()))
@@ -41,7 +56,7 @@ def find_model(transaction: ReadTransaction, name: str) -> int:
 
 def device_name(transaction: ReadTransaction, name: str) -> str:
     """A stored device by its name in any case, or by an unmistakable beginning of it (`H200` for `h200_sxm`)."""
-    known = [str(row[0]) for row in transaction.rows("SELECT DISTINCT name FROM device ORDER BY name")]
+    known = list(transaction.values(str, "SELECT DISTINCT name FROM device ORDER BY name"))
     folded = name.lower().replace("-", "_").replace(" ", "_")
     exact = [item for item in known if item.lower() == folded]
     begins = [item for item in known if item.lower().startswith(folded)]
@@ -57,9 +72,13 @@ def workload_ids(transaction: ReadTransaction, name: str) -> list[int]:
         " WHERE n.name = ? OR w.name = ? OR w.label = ? OR w.key LIKE ?"
     )
     like = name.replace("%", "") + "%" if len(name) >= 8 else name
-    found = sorted({int(str(row[0])) for row in transaction.rows(statement, (name, name, name, like))})
+    found = sorted(set(transaction.values(int, statement, (name, name, name, like))))
     if not found:
-        known = [str(value) for row in transaction.rows("SELECT name, label FROM workload") for value in row if value]
+        known = list(
+            transaction.values(
+                str, "SELECT name FROM workload WHERE name IS NOT NULL UNION ALL SELECT label FROM workload"
+            )
+        )
         raise unknown("workload", name, known)
     return found
 
@@ -68,7 +87,7 @@ def find_value(transaction: ReadTransaction, what: str, value: str, source: tupl
     """A stored value of a column, (table, column), in any case; DISABLED stands for BF16 where that is what is kept."""
     table, column = source
     statement = f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL"  # noqa: S608  our names
-    known = [str(row[0]) for row in transaction.rows(statement)]
+    known = list(transaction.values(str, statement))
     folded = {item.lower(): item for item in known}
     canonical = "BF16" if value.upper() == "DISABLED" else value
     found = folded.get(canonical.lower()) or folded.get(value.lower())

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, get_args
 
 from queries.groups import COLUMNS, SERVICE, Found, Grouping, base_of
 from queries.voided import read_hidden
 from store.errors import InputError
-from store.readers import ReadTransaction
-from store.wide import SCENARIO_TABLES
+from store.reading import ReadTransaction
+from store.records import Phase
+from store.schema.joins import SCENARIO_TABLES, scenario_tables, with_scenarios
 
-PHASES = ("prefill", "decode", "aggregated")
+PHASES: tuple[Phase, ...] = get_args(Phase)
 _VOIDED_SWEEPS = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
 _NEWEST = (
     "SELECT s.id, s.kind FROM sweep s"  # noqa: S608  our text
@@ -42,15 +44,20 @@ _FILTERS: tuple[Filter, ...] = (
 )
 
 
+class _Request(NamedTuple):
+    sweep_id: int
+    kind: str
+
+
 def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
     """The integer id and kind of the sweep that a question without filters is about."""
-    for sweep_id, kind in transaction.rows(_NEWEST):
+    for sweep_id, kind in transaction.rows(_Request, _NEWEST):
         if kind == "validation":
             raise InputError(
                 "this store holds no request, only comparisons with measurements",
                 hint="`all` asks about what they evaluated; sweepdb evaluate adds a request",
             )
-        return int(str(sweep_id)), str(kind)
+        return sweep_id, kind
     raise InputError(
         "this store holds no probes yet",
         hint="fill it with: sweepdb evaluate Qwen/Qwen3-32B `device=TEST_DEVICE` `num_devices=8`"
@@ -60,7 +67,7 @@ def newest_request(transaction: ReadTransaction) -> tuple[int, str]:
 
 def check_filled(transaction: ReadTransaction) -> None:
     """Raise where a store holds no probes at all, which another message than an empty answer should say."""
-    if not list(transaction.rows(_NEWEST)):
+    if not list(transaction.rows(_Request, _NEWEST)):
         newest_request(transaction)
 
 
@@ -73,11 +80,11 @@ def like_newest(
     sweep_id, kind = newest_request(transaction)
     same = ", ".join((*_SAME, *(() if over_workloads else ("sj.workload_id",))))
     alike = (
-        f"({same}) IN (SELECT {same} FROM sweep_interval i JOIN scenario s2 ON s2.id = i.scenario_id"  # noqa: S608
-        " JOIN subject sj ON sj.id = s2.subject_id WHERE i.sweep_id = ? AND s2.status = 'ok')"
+        f"({same}) IN (SELECT {same} FROM {with_scenarios('sweep_interval i', 'i.scenario_id', 'sj')}"  # noqa: S608
+        " WHERE i.sweep_id = ? AND sc.status = 'ok')"
     )
-    asked = transaction.rows("SELECT scenario_id FROM sweep_interval WHERE sweep_id = ?", (sweep_id,))
-    return [(alike, (sweep_id,)), (_ASKED_BY, (kind,))], frozenset(int(str(row[0])) for row in asked)
+    asked = transaction.values(int, "SELECT scenario_id FROM sweep_interval WHERE sweep_id = ?", (sweep_id,))
+    return [(alike, (sweep_id,)), (_ASKED_BY, (kind,))], frozenset(asked)
 
 
 def left_out(transaction: ReadTransaction, looked_at: Iterable[int]) -> str | None:
@@ -91,6 +98,10 @@ def left_out(transaction: ReadTransaction, looked_at: Iterable[int]) -> str | No
     return f"{said}, or {', '.join(filters)}" if filters else said
 
 
+class _Device(NamedTuple):
+    name: str
+
+
 Placed = tuple[Found, str]  # a scenario, and the device it is on
 
 
@@ -99,16 +110,17 @@ def _apart(transaction: ReadTransaction, looked_at: frozenset[int]) -> tuple[lis
     hidden = ", ".join(map(str, read_hidden(transaction).whole_scenarios))
     apart = ", ".join(_APART)
     every = (
-        f"SELECT sc.id, {apart} FROM scenario sc JOIN subject sj ON sj.id = sc.subject_id WHERE sc.status = 'ok'"  # noqa: S608
+        f"SELECT sc.id, {apart} FROM {scenario_tables('sj')} WHERE sc.status = 'ok'"  # noqa: S608
         " AND EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
         + (f" AND sc.id NOT IN ({hidden})" if hidden else "")
     )
     first: dict[tuple[object, ...], int] = {}
     seen: set[tuple[object, ...]] = set()
-    for number, *place in transaction.rows(every):
-        first.setdefault(tuple(place), int(str(number)))
-        if int(str(number)) in looked_at:
-            seen.add(tuple(place))
+    for number, *values in transaction.cells(every):  # only compared with each other
+        place = tuple(values)
+        first.setdefault(place, number)
+        if number in looked_at:
+            seen.add(place)
     numbers = {number: place in seen for place, number in first.items()}
     told = _found(transaction, list(numbers))
     mine = [placed for placed in told if numbers[placed[0].id]]
@@ -127,9 +139,10 @@ def _found(transaction: ReadTransaction, numbers: Sequence[int]) -> list[Placed]
     statement = (
         f"SELECT {', '.join(COLUMNS)}, sj.device_name FROM {SCENARIO_TABLES} WHERE sc.id IN ({listed}) ORDER BY sc.id"  # noqa: S608
     )
-    rows = (tuple(row) for row in transaction.rows(statement))
     # Of another formula version it is the same subject: older versions are named beside the newest.
-    return [(Found(*row[:-1])._replace(formula_version=0), str(row[-1])) for row in rows]  # type: ignore[arg-type]
+    return [
+        (found._replace(formula_version=0), device) for found, (device,) in transaction.pairs(Found, _Device, statement)
+    ]
 
 
 def _filters(mine: Sequence[Placed], others: Sequence[Placed]) -> Iterable[str]:

@@ -5,20 +5,24 @@ Not here: scopes by name and filter (queries.scope), writing and checking proofs
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from queries.scope import ResolvedScope, ScopeRow
 from store.errors import InputError
-from store.readers import ReadTransaction
+from store.reading import ReadTransaction
+from store.schema.joins import scenario_tables
+
+
+class _Scenario(NamedTuple):
+    id: int
+    key: str
+    phase: str
 
 
 def resolve_pinned(transaction: ReadTransaction, pinned: Sequence[tuple[str, int, int, int]]) -> ResolvedScope:
     """Scenarios by content key with their batch intervals and groups: what a proof was about."""
-    stored = {
-        str(row[1]): (int(str(row[0])), str(row[2]))
-        for row in transaction.rows(
-            "SELECT sc.id, sc.key, sj.phase FROM scenario sc JOIN subject sj ON sj.id = sc.subject_id"
-        )
-    }
+    statement = f"SELECT sc.id, sc.key, sj.phase FROM {scenario_tables('sj')}"  # noqa: S608  our text
+    stored = {row.key: row for row in transaction.rows(_Scenario, statement)}
     missing = [key for key, *_ in pinned if key not in stored]
     if missing:
         raise InputError(
@@ -27,9 +31,9 @@ def resolve_pinned(transaction: ReadTransaction, pinned: Sequence[tuple[str, int
         )
     return ResolvedScope(
         rows=tuple(
-            ScopeRow(scenario_id=stored[key][0], first_batch_size=first, last_batch_size=last, question_group=group)
+            ScopeRow(scenario_id=stored[key].id, first_batch_size=first, last_batch_size=last, question_group=group)
             for key, first, last, group in pinned
         ),
         groups=(),
-        phases=frozenset(stored[key][1] for key, *_ in pinned),
+        phases=frozenset(stored[key].phase for key, *_ in pinned),
     )

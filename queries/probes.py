@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from queries.connect import StoreConnection
 from store.errors import InputError
 from store.location import StoreLocation
-from store.readers import read_transaction
+from store.reading import read_transaction
 
 _REFERENCE = re.compile(r"([0-9a-f]{6,64}):([1-9][0-9]*)")
 
@@ -50,12 +51,18 @@ def find_probe(location: StoreLocation, text: str) -> tuple[tuple[str, ...], tup
     return columns, tuple(row)
 
 
+class _Scenario(NamedTuple):
+    id: int
+    key: str
+
+
 def find_scenario(location: StoreLocation, start: str) -> int:
     """The integer id of the one scenario whose key starts so."""
     with read_transaction(location) as transaction:
-        rows = list(transaction.rows("SELECT id, key FROM scenario WHERE key LIKE ? LIMIT 3", (f"{start}%",)))
+        statement = "SELECT id, key FROM scenario WHERE key LIKE ? LIMIT 3"
+        rows = list(transaction.rows(_Scenario, statement, (f"{start}%",)))
     if not rows:
         raise InputError(f"no scenario {start!r} in this store")
     if len(rows) > 1:
-        raise InputError(f"{start!r} is the start of several scenarios; give more digits: {rows[0][1]}, {rows[1][1]}")
-    return int(str(rows[0][0]))
+        raise InputError(f"{start!r} is the start of several scenarios; give more digits: {rows[0].key}, {rows[1].key}")
+    return rows[0].id

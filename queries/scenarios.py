@@ -8,18 +8,18 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from queries.raw import SCENARIO
+from queries.raw_relations import SCENARIO
 from queries.voided import read_hidden
-from store.handover import create_table, insert_rows
-from store.readers import ReadTransaction
-from store.wide import SCENARIO_JOINS, scenario_tables
+from store.reading import ReadTransaction
+from store.schema.joins import ALIASES, SCENARIO_REFERENCES, scenario_tables
+from store.sealing.into_duckdb import create_table, insert_rows
 
 if TYPE_CHECKING:
     import duckdb
 
 _STORED_COLUMN = re.compile(r"\b([a-z]+)\.(\w+)")
 _VOIDED = [("scenario_id", "BIGINT")]
-_TABLES = {"sc": "scenario", **{alias: table for table, alias, _ in SCENARIO_JOINS}}
+_TABLES = {alias: ALIASES[alias] for alias in ("sc", *SCENARIO_REFERENCES)}
 
 
 def load_scenarios(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction) -> None:
@@ -31,11 +31,11 @@ def load_scenarios(connection: duckdb.DuckDBPyConnection, transaction: ReadTrans
     for alias, columns in _needed().items():
         table = f"joining.{_TABLES[alias]}"
         create_table(connection, table, list(columns.items()))
-        rows = transaction.rows(f"SELECT {', '.join(columns)} FROM {_TABLES[alias]}")  # noqa: S608 - our names
+        rows = transaction.cells(f"SELECT {', '.join(columns)} FROM {_TABLES[alias]}")  # noqa: S608 - our names
         insert_rows(connection, table, list(columns.items()), rows)
     selected = ", ".join(f"{column.source} AS {column.name}" for column in SCENARIO.columns)
     connection.execute(
-        f"CREATE TABLE raw.scenario AS SELECT {selected} FROM {scenario_tables('joining.')}"  # noqa: S608 - our names
+        f"CREATE TABLE raw.scenario AS SELECT {selected} FROM {scenario_tables(schema='joining.')}"  # noqa: S608 - our names
     )
     connection.execute("DROP SCHEMA joining CASCADE")
 
@@ -47,7 +47,7 @@ def _needed() -> dict[str, dict[str, str]]:
         for alias, name in _STORED_COLUMN.findall(column.source):
             if alias in _TABLES:
                 needed[alias].setdefault(name, column.type)
-    for _, _, reference in SCENARIO_JOINS:
+    for reference in SCENARIO_REFERENCES.values():
         alias, name = reference.split(".")
         needed[alias][name] = "BIGINT"
     return needed

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from queries.groups import COLUMNS, SERVICE, Found, Grouping
 from queries.names import device_name, find_model, find_sweep, find_value, workload_ids
@@ -14,8 +15,8 @@ from queries.newest import PHASES, check_filled, left_out, like_newest, newest_r
 from queries.options import Scope
 from queries.voided import read_hidden
 from store.errors import InputError
-from store.readers import ReadTransaction
-from store.wide import SCENARIO_TABLES
+from store.reading import ReadTransaction
+from store.schema.joins import SCENARIO_TABLES, scenario_tables
 
 LARGEST_BATCH = 2**31 - 1
 LooksAt = Callable[[Collection[str]], Collection[str]]  # of the phases stored, those a report looks at
@@ -177,35 +178,50 @@ def resolve_probes(
 ) -> ResolvedScope:
     """Probes by reference, as groups 1 and 2, and their next batch sizes as 11 and 12."""
     rows: list[ScopeRow] = []
-    found: list[Sequence[object]] = []
+    found: list[_Probed] = []
     for number, reference in enumerate(references, start=1):
         row, batch = _find_probe(transaction, reference)
-        devices = int(str(row[6]))
-        if most_devices is not None and devices > most_devices:
-            raise InputError(f"{reference} is of an instance of {devices} devices, beyond `num_devices={most_devices}`")
+        if most_devices is not None and row.num_devices > most_devices:
+            raise InputError(
+                f"{reference} is of an instance of {row.num_devices} devices, beyond `num_devices={most_devices}`"
+            )
         found.append(row)
         rows += [
-            ScopeRow(scenario_id=int(str(row[0])), first_batch_size=size, last_batch_size=size, question_group=group)
+            ScopeRow(scenario_id=row.scenario_id, first_batch_size=size, last_batch_size=size, question_group=group)
             for size, group in ((batch, number), (batch + 1, number + 10))
         ]
     return ResolvedScope(
         rows=tuple(rows),
         groups=tuple(references),
-        phases=frozenset(str(row[2]) for row in found),
-        formula_versions=tuple(sorted({int(str(row[3])) for row in found})),
-        families=tuple(sorted({str(row[4]) for row in found})),
-        serving_models=tuple(sorted({str(row[5]) for row in found})),
+        phases=frozenset(row.phase for row in found),
+        formula_versions=tuple(sorted({row.formula_version for row in found})),
+        families=tuple(sorted({row.family for row in found})),
+        serving_models=tuple(sorted({row.serving_model for row in found})),
     )
 
 
-def _find_probe(transaction: ReadTransaction, reference: str) -> tuple[Sequence[object], int]:
+class _Probed(NamedTuple):
+    """The scenario of a probe that a reference names."""
+
+    scenario_id: int
+    key: str
+    phase: str
+    formula_version: int
+    family: str
+    serving_model: str
+    num_devices: int
+
+
+def _find_probe(transaction: ReadTransaction, reference: str) -> tuple[_Probed, int]:
     key, _, batch = reference.partition(":")
     if not key or not batch.isdecimal() or not key.isalnum():
         raise InputError(f"{reference!r} is no probe reference", hint="such as a1b2c3d4:175, as every table prints")
     rows = list(
         transaction.rows(
+            _Probed,
             "SELECT sc.id, sc.key, sj.phase, sc.formula_version, d.family, sj.serving_model, p.num_devices"  # noqa: S608  our text
-            f" FROM {SCENARIO_TABLES} WHERE sc.key LIKE ? AND EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id"
+            f" FROM {scenario_tables('d', 'p')} WHERE sc.key LIKE ?"
+            " AND EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id"
             " AND b.first_batch_size <= ? AND b.last_batch_size >= ?)",
             (key.lower() + "%", int(batch), int(batch)),
         )
@@ -214,25 +230,42 @@ def _find_probe(transaction: ReadTransaction, reference: str) -> tuple[Sequence[
         raise InputError(f"no probe {reference} in this store", hint="sweepdb query best lists some")
     if len(rows) > 1:
         raise InputError(
-            f"{reference} stands for {len(rows)} probes", hint=f"write more of the key: {rows[0][1]}:{batch}"
+            f"{reference} stands for {len(rows)} probes", hint=f"write more of the key: {rows[0].key}:{batch}"
         )
     return rows[0], int(batch)
 
 
-def _subjects(transaction: ReadTransaction, side: ResolvedScope) -> set[object]:
+class _Subject(NamedTuple):
+    scenario_id: int
+    subject_id: int
+
+
+def _subjects(transaction: ReadTransaction, side: ResolvedScope) -> set[int]:
     ids = {row.scenario_id for row in side.rows}
-    return {row[1] for row in transaction.rows("SELECT id, subject_id FROM scenario") if int(str(row[0])) in ids}
+    stored = transaction.rows(_Subject, "SELECT id, subject_id FROM scenario")
+    return {row.subject_id for row in stored if row.scenario_id in ids}
+
+
+class _Described(NamedTuple):
+    """What a scenario is called."""
+
+    scenario_id: int
+    model: str
+    device: str
+    precision: str
+    workload: str
+    phase: str
+    convention: str
 
 
 def _differing(transaction: ReadTransaction, sides: Sequence[ResolvedScope]) -> str:
-    names = ("model", "device", "precision", "workload", "phase", "convention")
     statement = (
         "SELECT sc.id, m.name, d.name, pr.linear_quantization, COALESCE(w.name, w.label), sj.phase, sj.convention"  # noqa: S608
         f" FROM {SCENARIO_TABLES}"
     )
-    described = {int(str(row[0])): row[1:] for row in transaction.rows(statement)}
-    for position, name in enumerate(names):
-        values = [{str(described[row.scenario_id][position]) for row in side.rows} for side in sides]
+    described = {row.scenario_id: row for row in transaction.rows(_Described, statement)}
+    for name in _Described._fields[1:]:
+        values = [{str(getattr(described[row.scenario_id], name)) for row in side.rows} for side in sides]
         if not values[0] & values[1]:
             return f"{name} {', '.join(sorted(values[0])[:3])} against {', '.join(sorted(values[1])[:3])}"
     return "their combinations of model, device, plan, precision and workload differ"
@@ -300,6 +333,15 @@ class _Read:
     older_versions: tuple[int, ...]
 
 
+class _Asked(NamedTuple):
+    """What stands beside a scenario: batch sizes asked for, assumptions, the oldest formula version of its like."""
+
+    first_batch: int
+    last_batch: int
+    assumptions: str | None
+    oldest: int
+
+
 def _read(
     transaction: ReadTransaction, scope: Scope, sweep_id: int | None, wanted: _Filter, *, first_batch: int = 1
 ) -> _Read:
@@ -310,7 +352,7 @@ def _read(
     interval = (
         f"{first_batch}, {LARGEST_BATCH}" if sweep_id is None else "asked.first_batch_size, asked.last_batch_size"
     )
-    names = (*Found._fields, "first_batch", "last_batch", "assumptions", "oldest")
+    names = (*Found._fields, *_Asked._fields)
     sources = (
         *COLUMNS,
         *interval.split(", "),
@@ -326,15 +368,14 @@ def _read(
         " ORDER BY model_id, workload_id, precision_id, convention, serving_model, id"
     )
     first = [] if sweep_id is None else [sweep_id]
-    rows = [tuple(row) for row in transaction.rows(statement, (*first, *wanted.parameters))]
-    width = len(Found._fields)
-    found = tuple(Found(*row[:width]) for row in rows)  # type: ignore[arg-type]
-    there = {row.formula_version for row in found}
+    rows = list(transaction.pairs(Found, _Asked, statement, (*first, *wanted.parameters)))
     return _Read(
-        rows=found,
-        intervals=tuple((int(str(row[width])), int(str(row[width + 1]))) for row in rows),
-        assumptions={one.key: str(row[width + 2]) for one, row in zip(found, rows, strict=True) if row[width + 2]},
-        older_versions=tuple(sorted({int(str(row[width + 3])) for row in rows} - there)),
+        rows=tuple(found for found, _ in rows),
+        intervals=tuple((asked.first_batch, asked.last_batch) for _, asked in rows),
+        assumptions={found.key: asked.assumptions for found, asked in rows if asked.assumptions},
+        older_versions=tuple(
+            sorted({asked.oldest for _, asked in rows} - {found.formula_version for found, _ in rows})
+        ),
     )
 
 

@@ -29,9 +29,9 @@ from queries.scope import (
     resolve_whole_store,
 )
 from store.errors import InputError
-from store.handover import insert_rows
 from store.location import StoreLocation, parse_url
-from store.readers import ReadTransaction, read_transaction
+from store.reading import ReadTransaction, read_transaction
+from store.sealing.into_duckdb import insert_rows
 
 Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
 _WORTH_KEEPING = 300_000  # probes of a scope that a second question finds in memory
@@ -126,7 +126,7 @@ class Session:
         if self._scope is None:
             return []
         with read_transaction(self.location) as transaction:
-            keys = {int(str(row[0])): str(row[1]) for row in transaction.rows("SELECT id, key FROM scenario")}
+            keys = transaction.keys("scenario")
         return [
             (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group)
             for row in self._scope.rows

@@ -8,13 +8,13 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from queries.error_figures import LEVELS, ErrorFigures
 from queries.expected_error import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
 from queries.question import own_tpot
-from store.readers import ReadTransaction
-from store.wide import SCENARIO_TABLES
+from store.reading import ReadTransaction
+from store.schema.joins import SCENARIO_TABLES, with_scenarios
 
 if TYPE_CHECKING:
     from queries.question import Answer
@@ -43,14 +43,45 @@ _OF_SUBJECTS = (
     " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service"
     f" FROM {SCENARIO_TABLES} WHERE "
 )
-# Fewer joins than SCENARIO_TABLES: nothing of plan or precision is asked for.
 _OF_VALIDATIONS = (
-    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"
-    " w.output_length, sj.unusual_service FROM validation v"
-    " JOIN scenario sc ON sc.id = v.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
-    " JOIN device d ON d.id = sc.device_id JOIN workload w ON w.id = sj.workload_id JOIN model m ON m.id = sj.model_id"
+    "SELECT v.measurement_id, d.family, sj.serving_model, v.metric, v.measured, v.predicted, v.region, m.name,"  # noqa: S608  our text
+    " w.output_length, sj.unusual_service"
+    f" FROM {with_scenarios('validation v', 'v.scenario_id', 'm', 'd', 'w')}"
     " WHERE sj.serving_model <> 'waves' AND ("  # nobody's engine: predicted by none that a probe can have
 )
+
+
+class _About(NamedTuple):
+    """What _OF_SUBJECTS selects."""
+
+    scenario_id: int
+    key: str
+    device: str
+    device_key: str
+    moe: bool
+    phase: str
+    family: str
+    convention: str
+    serving_model: str
+    input_length: int | None
+    hit_rate: float
+    mtp_tokens: int
+    unusual_service: str | None
+
+
+class _Validated(NamedTuple):
+    """What _OF_VALIDATIONS selects."""
+
+    measurement_id: int
+    family: str
+    serving_model: str
+    metric: str
+    measured: float
+    predicted: float
+    region: str
+    model: str
+    output_length: float
+    unusual_service: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,25 +131,24 @@ def _read(
     transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str | None
 ) -> list[StoredSubject]:
     found = []
-    for row in transaction.rows(f"{_OF_SUBJECTS}{condition} ORDER BY sc.id", parameters):
-        number, key, device, device_key, moe, phase, family, convention, serving_model, *more = row
+    for row in transaction.rows(_About, f"{_OF_SUBJECTS}{condition} ORDER BY sc.id", parameters):
         subject = Subject(
-            device=str(device),
-            kind="moe" if moe else "dense",
-            phase=str(phase),
-            family=str(family),
-            convention=str(convention),
-            serving_model=str(serving_model),
-            basis=_basis(more[3]),
-            tpot_rule=tpot_rule or own_tpot(str(serving_model)),
-            device_key=str(device_key),
-            unmeasured=_unmeasured(*more[:3]),
+            device=row.device,
+            kind="moe" if row.moe else "dense",
+            phase=row.phase,
+            family=row.family,
+            convention=row.convention,
+            serving_model=row.serving_model,
+            basis=_basis(row.unusual_service),
+            tpot_rule=tpot_rule or own_tpot(row.serving_model),
+            device_key=row.device_key,
+            unmeasured=_unmeasured(row.input_length, row.hit_rate, row.mtp_tokens),
         )
-        found.append(StoredSubject(scenario_id=int(str(number)), key=str(key)[:KEY_LENGTH], subject=subject))
+        found.append(StoredSubject(scenario_id=row.scenario_id, key=row.key[:KEY_LENGTH], subject=subject))
     return found
 
 
-def _basis(unusual_service: object) -> str:
+def _basis(unusual_service: str | None) -> str:
     """How much is said of client, launch and routing: what a question says, or more."""
     return KNOWN if unusual_service else ASKED
 
@@ -142,8 +172,8 @@ def held_out_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -
     for label in sorted(labels):
         key = label.partition("@")[2]
         statement = "SELECT errors FROM calibration WHERE device_name LIKE ? AND key >= ? AND key < ? ORDER BY key"
-        for (errors,) in transaction.rows(statement, (f"{_OF_ENGINES}%", key, key + _AFTER_HEX)):
-            kept = json.loads(str(errors or "{}")).get("expected")
+        for errors in transaction.values(str, statement, (f"{_OF_ENGINES}%", key, key + _AFTER_HEX)):
+            kept = json.loads(errors or "{}").get("expected")
             if kept:
                 found += _held_out(label, kept)
     return found
@@ -161,24 +191,24 @@ def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> lis
     """Errors of the points that were validated in this store, of devices and kinds of model as the subjects have; those
     of an end-to-end time follow from both latencies of a point."""
     beginnings = sorted({f"{subject.device}, {subject.kind}, %" for subject in subjects})
-    if not beginnings or not list(transaction.rows("SELECT 1 FROM validation LIMIT 1")):
+    if not beginnings or not list(transaction.values(int, "SELECT 1 FROM validation LIMIT 1")):
         return []
     condition = " OR ".join("v.region LIKE ?" for _ in beginnings)
-    points: dict[tuple[object, object, str, str], list[Sequence[object]]] = defaultdict(list)
+    points: dict[tuple[int, str, str, str], list[_Validated]] = defaultdict(list)
     # A point that was validated again, by newer formulas, counts once: the newest scenario is the last.
-    for row in transaction.rows(f"{_OF_VALIDATIONS}{condition}) ORDER BY v.scenario_id", beginnings):
-        measurement, family, serving_model, *values = row
-        points[measurement, serving_model, str(family), _basis(values[6])].append(values[:6])
+    newest_last = f"{_OF_VALIDATIONS}{condition}) ORDER BY v.scenario_id"
+    for row in transaction.rows(_Validated, newest_last, beginnings):
+        basis = _basis(row.unusual_service)
+        points[row.measurement_id, row.serving_model, row.family, basis].append(row)
     return [error for (_, _, family, basis), rows in points.items() for error in _of_point(family, basis, rows)]
 
 
-def _of_point(family: str, basis: str, rows: Sequence[Sequence[object]]) -> Iterator[OwnError]:
-    _, _, _, region, model, output = rows[0]
-    device, kind, engine, mode, *_ = (*str(region).split(", "), "", "", "", "")
+def _of_point(family: str, basis: str, rows: Sequence[_Validated]) -> Iterator[OwnError]:
+    device, kind, engine, mode, *_ = (*rows[0].region.split(", "), "", "", "", "")
     metrics = _METRICS.get(mode, {})
-    values = {str(row[0]): (_number(row[1]), _number(row[2])) for row in rows}
+    values = {row.metric: (row.measured, row.predicted) for row in rows}
     if mode == "aggregated" and "e2e_ms" not in values and {"ttft_ms", "tpot_exclusive_ms"} <= values.keys():
-        more = max(_number(output) - 1.0, 0.0)
+        more = max(rows[0].output_length - 1.0, 0.0)
         ttft, tpot = values["ttft_ms"], values["tpot_exclusive_ms"]
         whole = (ttft[0] + more * tpot[0], ttft[1] + more * tpot[1])
         values["e2e_ms"] = whole
@@ -192,11 +222,7 @@ def _of_point(family: str, basis: str, rows: Sequence[Sequence[object]]) -> Iter
                 engine=engine,
                 family=family,
                 basis=basis,
-                model=str(model),
+                model=rows[0].model,
                 metric=metrics[name],
                 error=predicted / measured - 1.0,
             )
-
-
-def _number(value: object) -> float:
-    return value if isinstance(value, float) else float(str(value))

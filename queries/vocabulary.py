@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from queries.raw import RAW_NAMES
+from queries.raw_relations import RAW_NAMES
 
 VIEWS = Path(__file__).parent / "views"
 _CREATED = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:VIEW|MACRO|FUNCTION)\s+(\w+)", re.IGNORECASE)

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from store.ranges import LARGEST_KEY, Range, Ranges, complement, merged
-from store.readers import ReadTransaction
+from store.reading import ReadTransaction
+from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged
 
 _EVERY_SIZE: Ranges = ((0, LARGEST_KEY),)
 _VOIDED = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"
@@ -35,9 +36,16 @@ def read_hidden(transaction: ReadTransaction) -> Hidden:
     """Read the active tombstones and the intervals of the sweeps they concern."""
     voided = "SELECT scenario_id FROM tombstone WHERE lifted_at IS NULL AND scenario_id IS NOT NULL"
     intervals = _without_askers(transaction)
-    for (scenario,) in transaction.rows(voided):
-        intervals[int(str(scenario))] = _EVERY_SIZE
+    for scenario in transaction.values(int, voided):
+        intervals[scenario] = _EVERY_SIZE
     return Hidden(intervals=intervals)
+
+
+class _Interval(NamedTuple):
+    scenario_id: int
+    first_batch_size: int
+    last_batch_size: int
+    is_voided: int  # 1 where its sweep is
 
 
 def _without_askers(transaction: ReadTransaction) -> dict[int, Ranges]:
@@ -48,8 +56,8 @@ def _without_askers(transaction: ReadTransaction) -> dict[int, Ranges]:
         f" (SELECT scenario_id FROM sweep_interval WHERE sweep_id IN ({_VOIDED}))"
     )
     asked: dict[int, tuple[list[Range], list[Range]]] = defaultdict(lambda: ([], []))
-    for scenario, first, last, is_voided in transaction.rows(statement):
-        asked[int(str(scenario))][int(str(is_voided))].append((int(str(first)), int(str(last))))
+    for row in transaction.rows(_Interval, statement):
+        asked[row.scenario_id][row.is_voided].append((row.first_batch_size, row.last_batch_size))
     hidden = {scenario: _difference(voided, visible) for scenario, (visible, voided) in asked.items()}
     return {scenario: ranges for scenario, ranges in hidden.items() if ranges}
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from store.errors import NotAStoreError
 from store.faults import store_faults
 from store.location import StoreLocation
-from store.readers import ReadTransaction, read_transaction
-from store.reading import connect_sqlite, read_store_id
+from store.reading import ReadTransaction, read_transaction
+from store.reading.connecting import connect_sqlite, read_store_id
 from store.revision import HEAD_REVISION
 
 _MOST_FAULTS = 20
@@ -156,18 +156,18 @@ def _trigger_faults(location: StoreLocation) -> Iterator[str]:
         "postgresql": "SELECT tgname FROM pg_trigger WHERE NOT tgisinternal",
     }[location.kind]
     with read_transaction(location) as transaction:
-        present = {str(row[0]) for row in transaction.rows(statement)}
+        present = set(transaction.values(str, statement))
     for name in sorted(_TRIGGERS - present):
         yield f"The trigger {name}, which keeps committed blocks as they are, is gone."
 
 
 def _count(transaction: ReadTransaction, statement: str) -> int:
-    return int(str(next(iter(transaction.rows(statement)))[0]))
+    return next(transaction.values(int, statement))
 
 
 def _drift_faults(location: StoreLocation) -> Iterator[str]:
+    from store.engines import make_reading_engine
     from store.migrating import schema_drift
-    from store.opening import make_reading_engine
 
     with store_faults(location):
         engine = make_reading_engine(location)
@@ -182,11 +182,10 @@ def _drift_faults(location: StoreLocation) -> Iterator[str]:
 def _snapshot_faults(location: StoreLocation, counts: dict[str, int]) -> Iterator[str]:
     import duckdb
 
-    from store.snapshots import load_snapshot
+    from store.sealing.snapshots import load_snapshot
 
     with read_transaction(location) as transaction, duckdb.connect() as connection:
-        store_id = str(next(iter(transaction.rows("SELECT store_id FROM store_identity")))[0])
-        snapshot = load_snapshot(connection, transaction, location, store_id, full_hash=lambda _: True)
+        snapshot = load_snapshot(connection, transaction, location, transaction.store_id, full_hash=lambda _: True)
     counts["snapshot"] = snapshot.rows
     for part in snapshot.rejected:
         yield (

@@ -1,6 +1,7 @@
 """Creates stores and moves them between schema revisions, driving Alembic from code.
 
-Not here: opening, which never migrates."""
+Alembic takes as long to import as a whole answer takes, so only what needs it imports it. Not here: opening, which
+never migrates."""
 
 from __future__ import annotations
 
@@ -12,21 +13,20 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.autogenerate import compare_metadata
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, insert, inspect
 
+from store.engines import make_engine, sqlite_engine
 from store.errors import StoreError
 from store.faults import store_faults
 from store.location import StoreLocation, parse_url
-from store.opening import make_engine, sqlite_engine
-from store.reading import read_revision, require_store_file
+from store.reading.connecting import read_revision, require_store_file
 from store.revision import HEAD_REVISION, REVISIONS, revision_error, unknown_revision_error
-from store.schema import Base, StoreIdentity
+from store.schema.sql_tables import METADATA, STORE_IDENTITY
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +77,14 @@ def upgrade_store(url: str | None) -> UpgradeReport:
         newer = before > HEAD_REVISION
         raise revision_error(location, before) if newer else unknown_revision_error(location, before)
     backup = None if location.path is None else back_up(location, f"backup-{before}")
-    migrate(location, lambda config: command.upgrade(config, "head"))
+    migrate(location, _to_head)
     return UpgradeReport(before=before, after=current_revision(url), backup=backup)
+
+
+def _to_head(config: Config) -> None:
+    from alembic import command
+
+    command.upgrade(config, "head")
 
 
 def current_revision(url: str | None) -> str:
@@ -102,18 +108,25 @@ def migrate(location: StoreLocation, action: Callable[[Config], None]) -> None:
 
 def schema_drift(connection: Connection) -> list[str]:
     """Describe every difference between the models and the tables that are there."""
-    context = MigrationContext.configure(connection, opts={"compare_type": True, "target_metadata": Base.metadata})
-    return [repr(difference) for difference in compare_metadata(context, Base.metadata)]
+    from alembic.autogenerate import compare_metadata
+    from alembic.runtime.migration import MigrationContext
+
+    context = MigrationContext.configure(connection, opts={"compare_type": True, "target_metadata": METADATA})
+    return [repr(difference) for difference in compare_metadata(context, METADATA)]
 
 
 def revision_history() -> tuple[str, ...]:
     """Return the revisions as the files say, oldest first."""
+    from alembic.script import ScriptDirectory
+
     script = ScriptDirectory.from_config(alembic_config(None))
     return tuple(item.revision for item in reversed(list(script.walk_revisions())))
 
 
 def alembic_config(connection: Connection | None) -> Config:
     """Build Alembic's configuration from code."""
+    from alembic.config import Config
+
     config = Config(attributes={"connection": connection})
     config.set_main_option("script_location", str(migrations_directory()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
@@ -200,5 +213,7 @@ def _temporary_beside(path: Path) -> Path:
 
 
 def _initialise(connection: Connection) -> None:
-    command.upgrade(alembic_config(connection), "head")
-    connection.execute(insert(StoreIdentity).values(id=1, store_id=secrets.token_hex(16), created_at=datetime.now(UTC)))
+    _to_head(alembic_config(connection))
+    connection.execute(
+        insert(STORE_IDENTITY).values(id=1, store_id=secrets.token_hex(16), created_at=datetime.now(UTC))
+    )

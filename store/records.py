@@ -16,6 +16,7 @@ Phase = Literal["prefill", "decode", "aggregated"]
 Convention = Literal["physical", "upstream"]
 Status = Literal["ok", "illegal", "unsupported", "error"]
 SweepKind = Literal["request", "validation", "import"]
+SweepOutcome = Literal["finished", "interrupted", "failed"]
 Family = Literal["theoretical", "calibrated"]
 
 
@@ -162,7 +163,7 @@ class ScenarioRef:
 class BlockRecord:
     """The probes of one scenario over one batch interval: arrays of equal length, batch sizes ascending, contiguous.
 
-    `columns` holds every name of store.columns.PROBE_COLUMNS; NaN (or a masked absence) means NULL. `composition` is
+    `columns` holds every name of store.schema.measures; NaN (or a masked absence) means NULL. `composition` is
     (batch_size, bin_index, samples) for distribution workloads, None otherwise."""
 
     batch_sizes: np.ndarray

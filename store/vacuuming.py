@@ -11,7 +11,7 @@ from pathlib import Path
 
 from store.faults import store_faults
 from store.location import StoreLocation
-from store.reading import BUSY_TIMEOUT_S, read_store_id
+from store.reading.connecting import BUSY_TIMEOUT_S, read_store_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

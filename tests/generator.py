@@ -18,7 +18,6 @@ from itertools import islice, product
 import numpy as np
 from sqlalchemy import func, select
 
-from store.columns import PROBE_COLUMNS, STEP_KINDS
 from store.opening import Store, open_store
 from store.records import (
     BlockRecord,
@@ -33,7 +32,8 @@ from store.records import (
     WorkloadBinRecord,
     WorkloadRecord,
 )
-from store.schema import Sweep
+from store.schema.measures import MEASURES, STEP_KINDS
+from store.schema.sql_tables import SWEEP
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
 
 # name, architecture, parameters and active parameters in units of 1e9, KV bytes a token, experts
@@ -120,7 +120,7 @@ def fill(url: str | None, *, probes: int = 10_000, seed: int = 0, batch_sizes: i
     source = scenarios(seed=seed)
     with open_store(url, create=True) as store:
         with store.reading() as connection:
-            before = connection.scalar(select(func.count()).select_from(Sweep)) or 0
+            before = connection.scalar(select(func.count()).select_from(SWEEP)) or 0
         for number in range(before, before + 8):
             if count.asked >= probes:
                 break
@@ -305,7 +305,7 @@ def block(record: ScenarioRecord, first: int, last: int) -> BlockRecord:
     subject = record.subject
     plan, workload, phase = subject.plan, subject.workload, subject.phase
     sizes = np.arange(first, last + 1)
-    columns: dict[str, np.ndarray | None] = {column.name: None for column in PROBE_COLUMNS}
+    columns: dict[str, np.ndarray | None] = {column.name: None for column in MEASURES}
     columns["concurrency"] = sizes * plan.dp * plan.pp
     _memory(columns, record, sizes)
     prefill = _step(record, sizes * workload.input_length_mean * (1 - workload.prefix_cache_hit_rate), "prefill")

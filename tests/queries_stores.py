@@ -50,9 +50,9 @@ def mission_records(*, models=MISSION_MODELS, devices=DEVICES[:2], plans=PLANS, 
 def read_rows(url):
     """Every stored probe as a mapping, read with the store's own columns."""
     from queries.connect import connect
-    from store.wide import WIDE_COLUMNS
+    from store.schema.probe_columns import PROBE_COLUMNS
 
-    names = [column.name for column in WIDE_COLUMNS]
+    names = [column.name for column in PROBE_COLUMNS]
     with connect(url) as connection:
         rows = connection.execute(f"SELECT {', '.join(names)} FROM raw.stored_probe").fetchall()
     return [dict(zip(names, row, strict=True)) for row in rows]

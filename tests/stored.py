@@ -21,14 +21,14 @@ def write(url: str) -> None:
     """Fill a store with a little of everything, always the same."""
     from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, scenario, scenarios, sweep_record
 
-    from store.calibrations import put_calibration
-    from store.measurements import put_measurements, put_validations
     from store.opening import open_store
-    from store.operators import put_operators
-    from store.prices import put_prices
     from store.records import CalibrationRecord, MeasurementRecord, OperatorSetRecord, PriceRecord, ValidationRecord
-    from store.voiding import unvoid, void
     from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
+    from store.writing.calibrations import put_calibration
+    from store.writing.measurements import put_measurements, put_validations
+    from store.writing.operators import put_operators
+    from store.writing.prices import put_prices
+    from store.writing.voiding import unvoid, void
 
     def of(phase, workload=WORKLOADS[0], model=MODELS[0]):
         return scenario(model, workload, DEVICES[0], precision=PRECISIONS[0], plan=PLANS[3], phase=phase)

@@ -82,7 +82,7 @@ def _count_with_duckdb(url: str) -> tuple[int, int]:
 
 def _count_with_driver(url: str) -> tuple[int, int]:
     from store.location import parse_url
-    from store.readers import read_transaction
+    from store.reading import read_transaction
 
     statement = (
         "SELECT COUNT(p.batch_size), COUNT(DISTINCT b.id), MAX(b.probe_count) FROM block b"
@@ -90,8 +90,8 @@ def _count_with_driver(url: str) -> tuple[int, int]:
         " AND p.batch_size BETWEEN b.first_batch_size AND b.last_batch_size GROUP BY b.id"
     )
     with read_transaction(parse_url(url)) as transaction:
-        rows = [(int(found), int(promised)) for found, _, promised in transaction.rows(statement)]
-        (total,) = next(iter(transaction.rows("SELECT COUNT(*) FROM probe")))
+        rows = [(int(found), int(promised)) for found, _, promised in transaction.cells(statement)]
+        (total,) = next(iter(transaction.cells("SELECT COUNT(*) FROM probe")))
     wrong = sum(found != promised for found, promised in rows)
     return int(total), wrong + (sum(found for found, _ in rows) != int(total))
 

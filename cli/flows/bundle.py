@@ -11,16 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from queries.bundle import Bundle, BundledSweep, BundleSummary
-from store.columns import PROBE_COLUMNS
 from store.errors import InputError
+from store.schema.measures import MEASURES
 
 if TYPE_CHECKING:
     import duckdb
     import numpy as np
 
     from store.opening import Store
-    from store.records import BlockRecord, ScenarioRef
-    from store.writing import SweepStatus
+    from store.records import BlockRecord, ScenarioRef, SweepOutcome
 
 
 def import_bundle(store: Store, folder: Path) -> BundleSummary:
@@ -46,7 +45,7 @@ def import_bundle(store: Store, folder: Path) -> BundleSummary:
     added = _put_probes(store, bundle, sweeps, ids, refs)
     for sweep in sweeps:
         if sweep.record.key not in ended_before:
-            ended: SweepStatus = "finished" if sweep.status == "finished" else "interrupted"
+            ended: SweepOutcome = "finished" if sweep.status == "finished" else "interrupted"
             finish_sweep(store, ids[sweep.record.key], ended, finished_at=sweep.finished_at)
     seal(store)
     return BundleSummary(sweeps=len(set(ids) - set(known)), scenarios=len(refs), probes=added)
@@ -56,10 +55,10 @@ def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
     """Sweeps that are there by key, and which of them ended; the others are what a killed import left."""
     from sqlalchemy import select
 
-    from store.schema import Sweep
+    from store.schema.sql_tables import SWEEP
 
     with store.reading() as connection:
-        rows = connection.execute(select(Sweep.key, Sweep.id, Sweep.status)).all()
+        rows = connection.execute(select(SWEEP.c.key, SWEEP.c.id, SWEEP.c.status)).all()
     return {row[0]: row[1] for row in rows}, {row[0] for row in rows if row[2] in {"finished", "failed"}}
 
 
@@ -111,7 +110,7 @@ def _blocks(columns: Mapping[str, np.ndarray], composition: Sequence[tuple[int, 
         parts = tuple(np.array(values) for values in zip(*mine, strict=True)) if mine else None
         yield BlockRecord(
             batch_sizes=sizes[start:stop],
-            columns={column.name: _values(columns[column.name][start:stop]) for column in PROBE_COLUMNS},
+            columns={column.name: _values(columns[column.name][start:stop]) for column in MEASURES},
             composition=None if parts is None else (parts[0], parts[1], parts[2]),
         )
 

@@ -15,12 +15,12 @@ from evaluator.calibration.record import Calibration, from_json, to_json, to_map
 from evaluator.calibration.tables import KernelTable, read_tables, write_tables
 from evaluator.device import DeviceProfile
 from evaluator.profiles.load import load_device
-from store.calibrations import put_calibration
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import CalibrationRecord
+from store.writing.calibrations import put_calibration
 
 COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
            "bias_percent")  # fmt: skip

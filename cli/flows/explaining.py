@@ -4,29 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from evaluator.explain import ExplainedOperator, explain_step
-from evaluator.launch import Launch
+from evaluator.launch import Launch, Routing
 from evaluator.operators import from_json
 from evaluator.plan import Plan
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored
-from evaluator.scenario import Scenario
+from evaluator.scenario import Convention, Phase, Scenario
 from evaluator.sweep import captures
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
-from store.operators import get_operators
-from store.readers import read_transaction
+from store.reading import read_transaction
+from store.schema.joins import SCENARIO_TABLES
+from store.writing.operators import get_operators
 
 _SPECS = (
-    "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, sj.phase,"
-    " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing FROM scenario sc"
-    " JOIN subject sj ON sj.id = sc.subject_id JOIN model m ON m.id = sj.model_id JOIN device d ON d.id = sc.device_id"
-    " JOIN plan p ON p.id = sj.plan_id JOIN precision pr ON pr.id = sj.precision_id"
-    " JOIN workload w ON w.id = sj.workload_id WHERE sc.id = ?"
+    "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, sj.phase,"  # noqa: S608  our text
+    " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing"
+    f" FROM {SCENARIO_TABLES} WHERE sc.id = ?"
 )
+
+
+class _Specs(NamedTuple):
+    """What a scenario is made of."""
+
+    model_name: str
+    model: str
+    device: str
+    precision: str
+    workload: str
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    moe_tp: int
+    moe_dp: int
+    phase: Phase
+    convention: Convention
+    serving_model: str
+    serving_cost_ms: float
+    compile: bool
+    routing: Routing | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +120,7 @@ def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[E
     values = dict(zip(columns, row, strict=True))
     reference = parse_reference(text)
     with read_transaction(location) as transaction:
-        specs = next(iter(transaction.rows(_SPECS, (find_scenario(location, reference.scenario),))))
+        specs = next(transaction.rows(_Specs, _SPECS, (find_scenario(location, reference.scenario),)))
     planned = _planned(specs)
     wanted = captures(planned)
     with open_store(store_url, read_only=True) as store:
@@ -117,19 +139,18 @@ def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[E
             yield ExplainedStep(probe=text, step=name, stored_ms=float(str(stored)), operators=operators)
 
 
-def _planned(specs: Sequence[object]) -> PlannedScenario:
-    tp, pp, dp, ep, moe_tp, moe_dp = (int(str(value)) for value in specs[5:11])
+def _planned(specs: _Specs) -> PlannedScenario:
     scenario = Scenario(
-        model=restored(str(specs[1])),
-        device=restored(str(specs[2])),
-        precision=restored(str(specs[3])),
-        workload=restored(str(specs[4])),
-        plan=Plan(tp=tp, pp=pp, dp=dp, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp),
-        phase=str(specs[11]),  # type: ignore[arg-type]
-        convention=str(specs[12]),  # type: ignore[arg-type]
-        serving_model=str(specs[13]),
-        serving_cost_ms=float(str(specs[14])),
-        launch=Launch(compile=bool(specs[15])),
-        routing="balanced" if specs[16] is None else str(specs[16]),  # type: ignore[arg-type]
+        model=restored(specs.model),
+        device=restored(specs.device),
+        precision=restored(specs.precision),
+        workload=restored(specs.workload),
+        plan=Plan(tp=specs.tp, pp=specs.pp, dp=specs.dp, ep=specs.ep, moe_tp=specs.moe_tp, moe_dp=specs.moe_dp),
+        phase=specs.phase,
+        convention=specs.convention,
+        serving_model=specs.serving_model,
+        serving_cost_ms=specs.serving_cost_ms,
+        launch=Launch(compile=specs.compile),
+        routing=specs.routing or "balanced",
     )
-    return PlannedScenario(model_name=str(specs[0]), scenario=scenario)
+    return PlannedScenario(model_name=specs.model_name, scenario=scenario)

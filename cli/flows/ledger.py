@@ -14,10 +14,10 @@ from evaluator.measurements.stated import Stated, with_stated
 from queries.connect import connect
 from store.errors import InputError
 from store.location import parse_url
-from store.measurements import put_measurements
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import MeasurementRecord
+from store.writing.measurements import put_measurements
 
 COLUMNS = ("measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
            "output_length", "concurrency", "metrics", "source", "source_format")  # fmt: skip

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from store.errors import InputError
 from store.location import parse_url
-from store.readers import read_transaction
+from store.reading import read_transaction
 
 if TYPE_CHECKING:
     from evaluator.workload import LengthBin
@@ -21,6 +21,15 @@ _BINS = (
     " FROM workload w JOIN workload_bin b ON b.workload_id = w.id ORDER BY w.id, b.bin_index"
 )
 _Row = tuple[float, ...]
+
+
+class _Bin(NamedTuple):
+    workload_key: str
+    min_input_length: float
+    max_input_length: float
+    input_length: float
+    weight: float
+    output_length: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +65,8 @@ def length_scope(text: str | None, output_length: float | None, store_url: str |
 def _stored_bins(store_url: str | None) -> dict[str, list[_Row]]:
     found: dict[str, list[_Row]] = defaultdict(list)
     with read_transaction(parse_url(store_url)) as transaction:
-        for key, *numbers in transaction.rows(_BINS):
-            found[str(key)].append(tuple(float(str(number)) for number in numbers))
+        for row in transaction.rows(_Bin, _BINS):
+            found[row.workload_key].append(row[1:])
     return found
 
 

@@ -13,9 +13,9 @@ from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
-from store.prices import get_prices, put_prices
 from store.records import PriceRecord
-from store.schema import Device
+from store.schema.sql_tables import DEVICE
+from store.writing.prices import get_prices, put_prices
 
 COLUMNS = ("device", "effective_from", "usd_per_device_hour", "watts_per_device", "source")
 
@@ -43,7 +43,9 @@ def _named(record: PriceRecord, store: Store) -> PriceRecord:
     if record.usd_per_device_hour is None and record.watts_per_device is None:
         raise InputError(f"the price of {record.device_name} has neither dollars an hour nor watts")
     with store.reading() as connection:
-        is_stored = connection.scalar(select(Device.id).where(Device.name == record.device_name).limit(1)) is not None
+        is_stored = (
+            connection.scalar(select(DEVICE.c.id).where(DEVICE.c.name == record.device_name).limit(1)) is not None
+        )
     name = record.device_name if is_stored else resolve(record.device_name)
     return PriceRecord(
         device_name=name,

@@ -27,10 +27,8 @@ from evaluator.serving.stored_engines import keep_engine
 from evaluator.sweep import program_version
 from store.errors import InputError
 from store.location import parse_url
-from store.measurements import forget_validations, get_measurements, put_measurements, put_validations
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
-from store.operators import get_operators, put_operators
 from store.records import (
     BlockRecord,
     MeasurementRecord,
@@ -40,9 +38,11 @@ from store.records import (
     SweepRecord,
     ValidationRecord,
 )
-from store.scenarios import missing_intervals
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
+from store.writing.measurements import forget_validations, get_measurements, put_measurements, put_validations
+from store.writing.operators import get_operators, put_operators
+from store.writing.scenarios import missing_intervals
 
 LONG = {short: long for long, short in SHORT.items()}
 PROMPT_METRICS = {"ttft", "kv_transfer_ms", "prefill_latency_ms"}

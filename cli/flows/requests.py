@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from cli.flows.request_notes import refusal_of, said_of_defaults, warnings_of
 from cli.flows.service import Serving, client_of, find_serving, launch_of, routing_of
@@ -49,7 +49,7 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
         raise InputError(
             "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
         )
-    convention: Convention = _one_of(options.convention, ("physical", "upstream"), "--convention")
+    convention: Convention = _one_of(options.convention, get_args(Convention), "--convention")
     models = tuple(NamedModel(name=name, spec=spec) for name, spec in map(load_model, options.models))
     family = _one_of(options.family, _FAMILIES, "--family")
     devices = [load_device(name, family=family) for name in options.devices]

@@ -27,10 +27,10 @@ from evaluator.serving.stored_engines import keep_engine
 from queries.error_figures import figures_of
 from store.errors import InputError
 from store.location import parse_url
-from store.measurements import get_measurements, put_measurements
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
 from store.records import MeasurementRecord
+from store.writing.measurements import get_measurements, put_measurements
 
 COLUMNS = ("metric", "stage", "points", "median_ape_percent", "mean_ape_percent", "p90_ape_percent", "bias_percent")
 

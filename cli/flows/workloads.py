@@ -17,7 +17,7 @@ from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import WorkloadRecord
-from store.workloads import get_workload, list_workloads, put_workload
+from store.writing.workloads import get_workload, list_workloads, put_workload
 
 Table = tuple[list[str], list[list[object]]]
 

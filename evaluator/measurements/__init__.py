@@ -1,6 +1,6 @@
 """Files of measured serving points as typed records: pure readers, one a format.
 
-Not here: storing records (store.measurements), and comparing them with predictions (evaluator.measured.scoring)."""
+Not here: storing records (store.writing.measurements), and comparing them (evaluator.measured.scoring)."""
 
 from __future__ import annotations
 

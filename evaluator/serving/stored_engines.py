@@ -8,10 +8,10 @@ from dataclasses import replace
 from evaluator.canonical import canonical
 from evaluator.restore import restored
 from evaluator.serving.engines import EngineProfile, key_of_engine
-from store.calibrations import list_calibrations, put_calibration
 from store.errors import InputError
 from store.opening import Store
 from store.records import CalibrationRecord
+from store.writing.calibrations import list_calibrations, put_calibration
 
 OWNER = "engine "  # beside device names, in the table of calibrations
 

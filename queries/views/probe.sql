@@ -28,19 +28,11 @@ WITH stored AS (
 )
 SELECT
     concat(left(scenario, 8), ':', batch_size) AS probe,
-    subject, scenario, first_sweep, stored_at, formula_version, family, model, architecture, device, device_key,
-    vendor, tp, pp, dp, ep, moe_tp, moe_dp, num_devices,
+    * EXCLUDE (scenario_id, block_id, work_share, capacity, decoded_per_s, missed_ms, finished_per_s),
     concat(
         'tp', tp, 'pp', pp, 'dp', dp,
         CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN concat('ep', ep, 'moetp', moe_tp, 'moedp', moe_dp) END
     ) AS plan,
-    linear_quantization, experts_quantization, attention_quantization, mxfp4_group_size, compile, convention,
-    serving_model, serving_cost_ms, shortest_length, prompts_per_user, poll_steps, seats, wait_steps, routing,
-    launchable, workload, workload_key, input_length, input_length_mean, output_length,
-    prefix_cache_hit_rate, max_batched_tokens, mtp_tokens, phase,
-    batch_size, concurrency,
-    ttft_ms, prefill_step_ms, prefill_chunks, makespan_ms, prompt_service_ms, decode_step_ms, tokens_per_step,
-    tpot_inclusive_ms, tpot_exclusive_ms, e2e_ms,
     CASE WHEN phase = 'prefill' THEN capacity END AS prefill_capacity_qps,
     CASE WHEN phase = 'prefill' THEN 1000.0 * concurrency / nullif(ttft_ms, 0) * work_share END AS prefill_ttft_qps,
     CASE WHEN phase = 'decode' THEN decoded_per_s / greatest(output_length - 1, 1) END AS decode_minus_one_qps,
@@ -60,12 +52,6 @@ SELECT
     CASE phase WHEN 'decode' THEN decoded_per_s WHEN 'aggregated' THEN finished_per_s * output_length END / num_devices
         AS output_tokens_per_s_per_device,
     1000.0 / nullif(tpot_exclusive_ms, 0) AS tokens_per_s_per_user,
-    device_memory_bytes,
-    weight_bytes, kv_cache_bytes, kv_cache_mean_bytes, activation_bytes, kv_bytes_per_request,
-    prefill_step_matrix_ms, prefill_step_vector_ms, prefill_step_memory_ms, prefill_step_communication_ms,
-    prefill_step_overhead_ms, decode_step_matrix_ms, decode_step_vector_ms, decode_step_memory_ms,
-    decode_step_communication_ms, decode_step_overhead_ms,
-    realised_input_length_mean, realised_input_length_mean / input_length_mean - 1 AS input_length_bias,
-    decode_step_p50_ms, decode_step_p90_ms, decode_step_p99_ms,
+    realised_input_length_mean / input_length_mean - 1 AS input_length_bias,
     scenario_id, block_id
 FROM stored;

@@ -21,7 +21,7 @@ from generator import START, fill
 from sqlalchemy import insert
 
 from store.opening import open_store
-from store.schema import Sweep
+from store.schema.sql_tables import SWEEP
 
 ROOT = Path(__file__).parents[2]
 SWEEPS = 10_000
@@ -41,7 +41,7 @@ def main() -> None:
             for number in range(SWEEPS)
         ]  # fmt: skip
         with open_store(url) as store, store.writing() as connection:
-            connection.execute(insert(Sweep), rows)
+            connection.execute(insert(SWEEP), rows)
         command = [sys.executable, "-m", "cli.main", "sweeps", "--store", url, "--format", "json"]
         seconds = []
         for _ in range(RUNS):

@@ -13,9 +13,9 @@ from sqlalchemy import select
 
 from cli.flows.calibrating import profile_yaml
 from evaluator.profiles.load import list_shipped, load_device, profile_from_text
-from store.calibrations import list_calibrations
 from store.opening import open_store
-from store.schema import Calibration
+from store.schema.sql_tables import CALIBRATION
+from store.writing.calibrations import list_calibrations
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_a_fit_predicts_what_it_was_not_fitted_to_and_is_kept(kernels, tmp_path)
     with open_store(url, read_only=True) as store:
         (record,) = list_calibrations(store)
         with store.reading() as connection:
-            tables = connection.scalar(select(Calibration.kernels))
+            tables = connection.scalar(select(CALIBRATION.c.kernels))
     assert (record.device_name, record.version) == ("a100_sxm", 1)
     assert json.loads(record.errors)["gemm.bf16"]["rows"] == row["held_out_rows"]
     (tmp_path / "kept.parquet").write_bytes(tables)

@@ -18,9 +18,9 @@ from evaluator.measured.user_points import OwnFit, ServedPoints
 from evaluator.measurements import read_measurements
 from evaluator.serving.engines import STARTS, EngineProfile, engine_from_file, with_numbers
 from evaluator.serving.stored_engines import OWNER
-from store.calibrations import list_calibrations
 from store.errors import InputError
 from store.opening import open_store
+from store.writing.calibrations import list_calibrations
 
 # A server unlike the shipped profile: a slow host in front of slow prompts.
 TRUTH = with_numbers(

@@ -16,8 +16,8 @@ from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths
 from evaluator.workload import Workload
-from store.columns import PROBE_COLUMNS
 from store.errors import InputError
+from store.schema.measures import MEASURES
 
 BASE = Scenario(
     model=QWEN3_32B,
@@ -42,8 +42,8 @@ def changed(**changes):
 
 
 def test_a_block_has_every_stored_column():
-    assert [field.name for field in fields(ProbeBlock)] == ["batch_size", *(column.name for column in PROBE_COLUMNS)]
-    assert list(block().columns()) == [column.name for column in PROBE_COLUMNS]
+    assert [field.name for field in fields(ProbeBlock)] == ["batch_size", *(column.name for column in MEASURES)]
+    assert list(block().columns()) == [column.name for column in MEASURES]
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode", "aggregated"])
@@ -57,7 +57,7 @@ def test_a_phase_has_its_columns_and_no_others(phase):
     missing = {"prefill": decode | served | {"e2e_ms"}, "decode": prefill | {"e2e_ms"}, "aggregated": set()}[phase]
     # Formulas say nothing of what one more prompt adds to an instance that is never idle.
     assert absent == missing | of_lengths | {"prompt_service_ms"}
-    for column in PROBE_COLUMNS:
+    for column in MEASURES:
         assert column.nullable or column.name not in absent
 
 

@@ -19,6 +19,7 @@ from queries.options import Limits, PairOptions, ReportOptions, Scope
 from queries.question import Question
 from queries.session import Session
 from store.checking import check_store
+from store.engines import make_engine
 from store.errors import RevisionError, StoreError
 from store.location import parse_url
 from store.migrating import (
@@ -30,9 +31,9 @@ from store.migrating import (
     schema_drift,
     upgrade_store,
 )
-from store.opening import make_engine, open_store
+from store.opening import open_store
 from store.revision import HEAD_REVISION, REVISIONS
-from store.schema import Base
+from store.schema.sql_tables import METADATA
 from store.writing import begin_sweep
 
 
@@ -47,7 +48,7 @@ def test_there_is_one_history_and_the_program_knows_it():
 
 
 def test_every_column_has_a_comment_that_ends_in_its_unit():
-    for table in Base.metadata.sorted_tables:
+    for table in METADATA.sorted_tables:
         assert table.comment
         for column in table.columns:
             assert re.search(r"\S \[[^\]]+\]$", column.comment or ""), f"{table.name}.{column.name}"

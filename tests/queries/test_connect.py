@@ -16,17 +16,16 @@ from hypothesis import strategies as st
 
 from queries import vocabulary as vocabulary_module
 from queries.connect import connect
-from queries.raw import RAW_TABLES
+from queries.raw_relations import RAW_TABLES
 from queries.voided import _difference, read_hidden
-from store import handover
 from store.errors import NotAStoreError, RevisionError, StoreError
 from store.location import parse_url
-from store.readers import read_transaction
+from store.reading import read_transaction
 from store.revision import HEAD_REVISION
-from store.schema import Base, Tombstone
-from store.sealing import seal
-from store.snapshots import load_snapshot
-from store.wide import MEASURE_COLUMNS, NAMED_COLUMNS, WIDE_COLUMNS
+from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
+from store.schema.sql_tables import METADATA, TOMBSTONE
+from store.sealing import into_duckdb, seal
+from store.sealing.snapshots import load_snapshot
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
 DUCKDB_TYPES = {
@@ -70,21 +69,21 @@ def evaluate(store, key, records, *, first=1, last=20):
 
 def void(store, *, sweep_id=None, scenario_key=None, lifted=False):
     """Write a tombstone as `sweepdb void` does."""
-    scenario_table = Base.metadata.tables["scenario"]
+    scenario_table = METADATA.tables["scenario"]
     with store.writing() as connection:
         scenario_id = connection.scalar(
             sqlalchemy.select(scenario_table.c.id).where(scenario_table.c.key == scenario_key)
         ) if scenario_key else None  # fmt: skip
         row = {"sweep_id": sweep_id, "scenario_id": scenario_id, "reason": "wrong driver"}
         moments = {"voided_at": datetime.now(UTC), "lifted_at": datetime.now(UTC) if lifted else None}
-        connection.execute(sqlalchemy.insert(Tombstone).values(**row, **moments))
+        connection.execute(sqlalchemy.insert(TOMBSTONE).values(**row, **moments))
 
 
 def test_an_empty_store_has_no_probes_and_every_column(store):
     with connect(store.url) as connection:
         assert connection.execute("SELECT * FROM raw.stored_probe").fetchall() == []
         described = connection.execute("DESCRIBE raw.stored_probe").fetchall()
-    assert [(name, type_) for name, type_, *_ in described] == [(column.name, column.type) for column in WIDE_COLUMNS]
+    assert [(name, type_) for name, type_, *_ in described] == [(column.name, column.type) for column in PROBE_COLUMNS]
 
 
 def test_every_stored_value_comes_back_with_its_names(store):
@@ -117,7 +116,7 @@ def test_rows_handed_over_as_json_and_as_arrays_agree(store, monkeypatch):
     everything = "SELECT * FROM raw.stored_probe ORDER BY scenario_id, batch_size"
     with connect(store.url) as connection:
         as_arrays = connection.execute(everything).fetchall()
-    monkeypatch.setattr(handover, "_FEW_ROWS", 10**6)
+    monkeypatch.setattr(into_duckdb, "_FEW_ROWS", 10**6)
     with connect(store.url) as connection:
         as_json = connection.execute(everything).fetchall()
     assert len(as_arrays) >= 6_000
@@ -128,7 +127,7 @@ def test_the_raw_relations_mirror_the_schema():
     for table in RAW_TABLES:
         if table.name == "scenario":
             continue  # joined: its columns are those of stored probes
-        stored = Base.metadata.tables[table.name]
+        stored = METADATA.tables[table.name]
         expected = [
             (column.name, DUCKDB_TYPES[type(column.type)], *re.fullmatch(r"(.*) \[(.*)\]", column.comment).groups())
             for column in stored.columns
@@ -143,7 +142,7 @@ def test_units_of_joined_columns_are_those_of_the_schema():
                "pr": "precision", "w": "workload"}  # fmt: skip
     for column in NAMED_COLUMNS:
         for alias, name in re.findall(r"\b([a-z]+)\.(\w+)", column.source):
-            stored = Base.metadata.tables[aliases[alias]].columns[name]
+            stored = METADATA.tables[aliases[alias]].columns[name]
             unit = stored.comment.rpartition("[")[2].rstrip("]")
             assert unit == ("tokens" if (name, column.name) == ("label", "workload") else column.unit), column.name
 
@@ -230,7 +229,7 @@ def test_a_part_that_vanishes_before_it_is_read_is_looked_up_again(store, monkey
             seal(store)
         return snapshot
 
-    monkeypatch.setattr("store.sealing._RETIRED_KEPT_S", 0.0)
+    monkeypatch.setattr("store.sealing.laying_down._RETIRED_KEPT_S", 0.0)
     monkeypatch.setattr("queries.connect.load_snapshot", load_then_compact)
     with connect(store.url) as connection:
         assert connection.execute("SELECT count(*) FROM raw.stored_probe").fetchone() == (40,)
@@ -264,7 +263,7 @@ def test_voided_probes_are_hidden_and_come_back(store, sealed):
     void(store, scenario_key=second.key)
     assert visible() == []
     with store.writing() as connection:
-        connection.execute(sqlalchemy.update(Tombstone).values(lifted_at=datetime.now(UTC)))
+        connection.execute(sqlalchemy.update(TOMBSTONE).values(lifted_at=datetime.now(UTC)))
     assert visible() == everything
     void(store, sweep_id=sweep_b)
     assert visible() == [("H100_SXM", 20, 20), ("H200_SXM", 20, 20)]  # 21 to 30 only sweep b asked for
@@ -307,7 +306,7 @@ def test_reading_a_sealed_store_imports_nothing_heavy(sqlite_url):
             [sys.executable, "-c", program, sqlite_url], capture_output=True, text=True, check=True
         ).stdout.strip()
 
-    assert heavy() == "[]"  # a few hundred hot rows need no numpy
+    assert heavy() == "[]"  # a few hundred unsealed rows need no numpy
     fill(sqlite_url, probes=10_000, seed=1)
     assert heavy() == "['numpy']"
     from store.sealing import seal_location

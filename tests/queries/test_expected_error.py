@@ -40,10 +40,10 @@ from queries.question import Question
 from queries.session import Session
 from queries.subjects import own_errors
 from store.location import parse_url
-from store.measurements import put_measurements, put_validations
 from store.opening import open_store
-from store.readers import read_transaction
+from store.reading import read_transaction
 from store.records import MeasurementRecord, ValidationRecord
+from store.writing.measurements import put_measurements, put_validations
 
 DENSE, MOE = MODELS[4], MODELS[7]
 # A device of the shipped summary, as theoretical as the generator's, and one that is in no ledger.

@@ -12,8 +12,8 @@ from queries_stores import mission_records, write_sweep
 from queries.connect import connect
 from queries.reference import reference_page
 from store.opening import open_store
-from store.prices import put_prices
 from store.records import PriceRecord
+from store.writing.prices import put_prices
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = re.findall(r"```sql\n(.*?)```", (DOCS / "howto" / "ask-over-time.md").read_text(), re.DOTALL)

@@ -32,8 +32,8 @@ from queries.session import Session
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
-from store.prices import put_prices
 from store.records import PriceRecord
+from store.writing.prices import put_prices
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +66,12 @@ def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
 def probe_view(**values):
     """One row of the view `probe` over one stored row given by hand."""
     from queries.vocabulary import VIEWS
-    from store.wide import WIDE_COLUMNS
+    from store.schema.probe_columns import PROBE_COLUMNS
 
     defaults = {"scenario": "a" * 64, "batch_size": 1, "tp": 1, "pp": 1, "dp": 1, "num_devices": 1, **values}
     connection = duckdb.connect()
     columns = ", ".join(
-        f"{json.dumps(defaults.get(c.name))}::{c.type} AS {c.name}".replace('"', "'") for c in WIDE_COLUMNS
+        f"{json.dumps(defaults.get(c.name))}::{c.type} AS {c.name}".replace('"', "'") for c in PROBE_COLUMNS
     )
     connection.execute("CREATE SCHEMA raw")
     connection.execute(f"CREATE TABLE raw.stored_probe AS SELECT {columns}")

@@ -15,10 +15,10 @@ from queries import confidence
 from queries.pairs import SURELY, verdicts
 from store.errors import InputError
 from store.opening import open_store
-from store.prices import put_prices
 from store.records import PriceRecord
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
+from store.writing.prices import put_prices
 
 LINK = 35e9  # outermost, of the generator's devices
 SERVED_DEVICES = DEVICES[:2]

@@ -102,7 +102,7 @@ def test_a_changed_snapshot_is_found(store):
     report = check_store(store.location)
     assert report.whole
     assert report.snapshot_probes == report.probes
-    from store.snapshots import snapshot_directories
+    from store.sealing.snapshots import snapshot_directories
 
     (part,) = [
         path

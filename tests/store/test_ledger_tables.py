@@ -7,16 +7,7 @@ import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario, sweep_record
 from sqlalchemy import select
 
-from store.calibrations import list_calibrations, put_calibration
 from store.errors import InputError
-from store.measurements import (
-    forget_validations,
-    get_measurements,
-    put_measurements,
-    put_validations,
-)
-from store.operators import get_operators, put_operators
-from store.prices import get_prices, put_prices
 from store.records import (
     CalibrationRecord,
     MeasurementRecord,
@@ -25,9 +16,18 @@ from store.records import (
     SideRecord,
     ValidationRecord,
 )
-from store.schema import Calibration, Validation
-from store.workloads import get_workload, list_workloads, put_workload
+from store.schema.sql_tables import CALIBRATION, VALIDATION
 from store.writing import begin_sweep, put_scenarios
+from store.writing.calibrations import list_calibrations, put_calibration
+from store.writing.measurements import (
+    forget_validations,
+    get_measurements,
+    put_measurements,
+    put_validations,
+)
+from store.writing.operators import get_operators, put_operators
+from store.writing.prices import get_prices, put_prices
+from store.writing.workloads import get_workload, list_workloads, put_workload
 
 MEASURED = MeasurementRecord(
     key="a" * 64,
@@ -79,8 +79,8 @@ def test_more_measurements_than_one_statement_takes(store):
 
 def kept_comparisons(store):
     columns = (
-        Validation.metric, Validation.batch_size, Validation.measured, Validation.predicted, Validation.signed_error,
-        Validation.region,
+        VALIDATION.c.metric, VALIDATION.c.batch_size, VALIDATION.c.measured, VALIDATION.c.predicted, VALIDATION.c.signed_error,
+        VALIDATION.c.region,
     )  # fmt: skip
     with store.reading() as connection:
         return [tuple(row) for row in connection.execute(select(*columns))]
@@ -121,7 +121,7 @@ def test_calibrations_count_up_for_a_device_and_keep_every_version(store):
     assert [(item.device_name, item.version) for item in listed] == [("H100_SXM", 1), ("H100_SXM", 2), ("L40S", 1)]
     assert listed[:2] == [replace(first, version=1, kernels=None), replace(second, version=2)]
     with store.reading() as connection:
-        assert connection.scalar(select(Calibration.kernels).where(Calibration.key == first.key)) == first.kernels
+        assert connection.scalar(select(CALIBRATION.c.kernels).where(CALIBRATION.c.key == first.key)) == first.kernels
 
 
 def test_prices_are_dated_and_corrected_in_place(store):

@@ -19,15 +19,15 @@ import pytest
 from generator import fill
 
 from queries.connect import connect
-from store import sealing, snapshots
 from store.errors import StoreError
-from store.hot import HotBlock
 from store.location import parse_url
 from store.opening import open_store
-from store.ranges import LARGEST_KEY, complement, merged, overlap, ranges_of
-from store.readers import read_transaction
-from store.sealing import LARGEST_PART_ROWS, SealStep, check_snapshots, plan_steps, seal, seal_location
-from store.snapshots import MANIFEST, Contents, Part, list_parts, load_snapshot
+from store.reading import read_transaction
+from store.sealing import check_snapshots, laying_down, seal, seal_location, snapshots
+from store.sealing.laying_down import LARGEST_PART_ROWS, SealStep, plan_steps
+from store.sealing.ranges import LARGEST_KEY, complement, merged, overlap, ranges_of
+from store.sealing.snapshots import MANIFEST, Contents, Part, list_parts, load_snapshot
+from store.sealing.unsealed import UnsealedBlock
 
 PROBES = 2_000
 
@@ -45,7 +45,7 @@ def sources(url: str) -> tuple[int, int, tuple[str, ...]]:
     with connect(url) as connection:
         connection.provide(["stored_probe"])
         reasons = tuple(part.reason for part in connection.snapshot.rejected)
-        return connection.snapshot.rows, connection.hot_probes, reasons
+        return connection.snapshot.rows, connection.unsealed_probes, reasons
 
 
 @pytest.fixture(autouse=True)
@@ -62,8 +62,8 @@ def sealed_template(tmp_path_factory):
     seal_location(parse_url(url))
     fill(url, probes=PROBES // 2, seed=1)
     patch = pytest.MonkeyPatch()
-    patch.setattr(sealing, "_ALWAYS_MERGED_ROWS", 0)
-    patch.setattr(sealing, "LARGEST_PART_ROWS", PROBES)
+    patch.setattr(laying_down, "_ALWAYS_MERGED_ROWS", 0)
+    patch.setattr(laying_down, "LARGEST_PART_ROWS", PROBES)
     seal_location(parse_url(url))
     patch.undo()
     return folder, rows(url)
@@ -179,7 +179,7 @@ def test_an_edit_that_hides_behind_the_old_time_is_found_by_the_full_hash(sealed
 
 
 def test_a_copied_part_with_another_time_is_read_after_its_full_hash_agrees(sealed, monkeypatch):
-    monkeypatch.setattr(sealing, "_ALWAYS_MERGED_ROWS", 0)
+    monkeypatch.setattr(laying_down, "_ALWAYS_MERGED_ROWS", 0)
     url, (part, _), expected = sealed
     os.utime(part)
     assert sources(url) == (len(expected), 0, ())
@@ -273,7 +273,7 @@ def test_sealers_at_once_lay_each_block_down_once(tmp_path):
 
 def test_a_reader_survives_the_removal_of_the_parts_it_listed(sealed, monkeypatch):
     url, parts, expected = sealed
-    monkeypatch.setattr(sealing, "_RETIRED_KEPT_S", 0.0)
+    monkeypatch.setattr(laying_down, "_RETIRED_KEPT_S", 0.0)
     with connect(url) as connection:
         connection.provide(["stored_probe"])
         seal_location(parse_url(url))  # merges both parts into one,
@@ -426,8 +426,8 @@ def part_of(row_count: int) -> Part:
     return Part(path=Path(f"part-{row_count}.parquet"), size=0, mtime_ns=0, sha256="", contents=contents)
 
 
-def blocks(*counts: int) -> list[HotBlock]:
-    return [HotBlock(id=number, probe_count=count) for number, count in enumerate(counts, start=1)]
+def blocks(*counts: int) -> list[UnsealedBlock]:
+    return [UnsealedBlock(id=number, probe_count=count) for number, count in enumerate(counts, start=1)]
 
 
 def test_nothing_to_lay_down_and_one_small_part_is_left_alone():

@@ -37,11 +37,11 @@ WRITER = """
 """
 SEALER = """
     import sys
-    from store import sealing
+    from store.sealing import laying_down
     from store.location import parse_url
-    sealing._RETIRED_KEPT_S = 1.0
+    laying_down._RETIRED_KEPT_S = 1.0
     while True:
-        sealing.seal_location(parse_url(sys.argv[1]))
+        laying_down.seal_location(parse_url(sys.argv[1]))
 """
 READER = """
     import sys, time
@@ -122,7 +122,7 @@ def test_sealers_are_killed_while_others_write_and_read(store, start, tmp_path, 
     assert checked.rejected == ()
     with connect(url) as connection:
         (count,) = connection.execute("SELECT count(*) FROM raw.stored_probe").fetchone()
-        assert connection.hot_probes == 0
+        assert connection.unsealed_probes == 0
     assert count == checked.rows > 0
     leftovers = [path for path in checked.parts[0].path.parent.iterdir() if path.name.startswith(".part-")]
     assert leftovers == []

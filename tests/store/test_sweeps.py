@@ -5,8 +5,8 @@ from generator import fill, sweep_record
 from sqlalchemy import insert, text
 
 from store.errors import InputError
-from store.schema import Sweep
-from store.sweeps import list_sweeps, show_sweep
+from store.reading.sweeps import list_sweeps, show_sweep
+from store.schema.sql_tables import SWEEP
 from store.writing import begin_sweep, finish_sweep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -88,7 +88,7 @@ def test_the_newest_of_ten_thousand_come_from_an_index(store):
         for number in range(10_000)
     ]  # fmt: skip
     with store.writing() as connection:
-        connection.execute(insert(Sweep), rows)
+        connection.execute(insert(SWEEP), rows)
     newest = list_sweeps(store.location, limit=5)
     assert [sweep.probes_stored for sweep in newest] == [9999, 9998, 9997, 9996, 9995]
     if store.kind == "sqlite":

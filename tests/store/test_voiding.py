@@ -4,9 +4,9 @@ from sqlalchemy import select
 
 from store.errors import InputError
 from store.opening import open_store
-from store.schema import Scenario, Sweep, Tombstone
-from store.sweeps import list_sweeps
-from store.voiding import unvoid, void
+from store.reading.sweeps import list_sweeps
+from store.schema.sql_tables import SCENARIO, SWEEP, TOMBSTONE
+from store.writing.voiding import unvoid, void
 
 
 @pytest.fixture
@@ -16,12 +16,12 @@ def filled(store):
 
 def scenario_key(store):
     with store.reading() as connection:
-        return connection.scalar(select(Scenario.key).order_by(Scenario.id).limit(1))
+        return connection.scalar(select(SCENARIO.c.key).order_by(SCENARIO.c.id).limit(1))
 
 
 def tombstones(store):
     with store.reading() as connection:
-        return connection.execute(select(Tombstone.__table__).order_by(Tombstone.id)).all()
+        return connection.execute(select(TOMBSTONE).order_by(TOMBSTONE.c.id)).all()
 
 
 def test_a_sweep_is_voided_with_a_reason_and_back(store, filled):
@@ -69,7 +69,7 @@ def test_a_reference_that_names_several_is_refused(sqlite_url):
     with open_store(sqlite_url, create=True) as store:
         fill(sqlite_url, probes=300)
         with store.writing() as connection:
-            first, second = connection.scalars(select(Sweep.id).limit(2))
+            first, second = connection.scalars(select(SWEEP.c.id).limit(2))
             connection.exec_driver_sql("UPDATE sweep SET key = 'abcd1111' WHERE id = ?", (first,))
             connection.exec_driver_sql("UPDATE sweep SET key = 'abcd2222' WHERE id = ?", (second,))
         with pytest.raises(InputError, match="several keys"):

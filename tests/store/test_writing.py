@@ -11,26 +11,26 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select
 from sqlalchemy.exc import DBAPIError
 
-from store.arrays import check_block
-from store.columns import PROBE_COLUMNS
 from store.errors import InputError
-from store.scenarios import merge_intervals, missing_intervals
-from store.schema import (
-    Block,
-    Composition,
-    Device,
-    Model,
-    Plan,
-    Precision,
-    Probe,
-    Scenario,
-    Subject,
-    Sweep,
-    SweepInterval,
-    Workload,
+from store.schema.measures import MEASURES
+from store.schema.sql_tables import (
+    BLOCK,
+    COMPOSITION,
+    DEVICE,
+    MODEL,
+    PLAN,
+    PRECISION,
+    PROBE,
+    SCENARIO,
+    SUBJECT,
+    SWEEP,
+    SWEEP_INTERVAL,
+    WORKLOAD,
 )
-from store.voiding import unvoid, void
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
+from store.writing.arrays import check_block
+from store.writing.scenarios import merge_intervals, missing_intervals
+from store.writing.voiding import unvoid, void
 
 DISTRIBUTION = WORKLOADS[5]
 
@@ -47,12 +47,12 @@ def count(store, model):
 
 def sweep_row(store, sweep_id):
     with store.reading() as connection:
-        return connection.execute(select(Sweep.__table__).where(Sweep.id == sweep_id)).one()
+        return connection.execute(select(SWEEP).where(SWEEP.c.id == sweep_id)).one()
 
 
 def intervals(store, model, scenario_id):
     with store.reading() as connection:
-        query = select(model.first_batch_size, model.last_batch_size).where(model.scenario_id == scenario_id)
+        query = select(model.c.first_batch_size, model.c.last_batch_size).where(model.c.scenario_id == scenario_id)
         return sorted((row[0], row[1]) for row in connection.execute(query))
 
 
@@ -68,9 +68,9 @@ def test_every_number_is_stored_as_it_was_given(store, sweep_id, phase):
     given_block = block(record, 3, 40)
     assert put_block(store, sweep_id, ref.id, given_block) == 38
     with store.reading() as connection:
-        rows = connection.execute(select(Probe.__table__).order_by(Probe.batch_size)).mappings().all()
+        rows = connection.execute(select(PROBE).order_by(PROBE.c.batch_size)).mappings().all()
     assert [row["batch_size"] for row in rows] == list(range(3, 41))
-    for column in PROBE_COLUMNS:
+    for column in MEASURES:
         expected = given_block.columns[column.name]
         expected = [None] * 38 if expected is None else expected.tolist()
         assert [row[column.name] for row in rows] == expected, column.name
@@ -90,7 +90,7 @@ def test_missing_numbers_are_null_and_whole_numbers_stay_whole(store, sweep_id):
     }
     put_block(store, sweep_id, ref.id, replace(given_block, columns=columns))
     with store.reading() as connection:
-        query = select(Probe.e2e_ms, Probe.prefill_chunks, Probe.weight_bytes).order_by(Probe.batch_size)
+        query = select(PROBE.c.e2e_ms, PROBE.c.prefill_chunks, PROBE.c.weight_bytes).order_by(PROBE.c.batch_size)
         rows = [tuple(row) for row in connection.execute(query)]
     assert rows == [(1.5, 7, 2), (None, None, 2_000_000_000_000_000), (3.5, 9, 3)]
 
@@ -108,15 +108,15 @@ def test_dimensions_are_stored_once(store, sweep_id):
     refs = put_scenarios(store, sweep_id, records)
     store.ids.clear()  # as another process would see it
     assert put_scenarios(store, sweep_id, list(reversed(records))) == list(reversed(refs))
-    counts = {model: count(store, model) for model in (Model, Device, Precision, Plan, Workload, Subject, Scenario)}
-    assert counts == {Model: 1, Device: 1, Precision: 1, Plan: 3, Workload: 1, Subject: 6, Scenario: 6}
+    counts = {model: count(store, model) for model in (MODEL, DEVICE, PRECISION, PLAN, WORKLOAD, SUBJECT, SCENARIO)}
+    assert counts == {MODEL: 1, DEVICE: 1, PRECISION: 1, PLAN: 3, WORKLOAD: 1, SUBJECT: 6, SCENARIO: 6}
 
 
 def test_what_a_failed_transaction_learnt_is_forgotten(store, sweep_id):
     fine, broken = make("prefill"), make("decode", status="error", reason=None)  # a failure needs a reason
     with pytest.raises(DBAPIError):
         put_scenarios(store, sweep_id, [fine, broken])
-    assert count(store, Model) == 0
+    assert count(store, MODEL) == 0
     (ref,) = put_scenarios(store, sweep_id, [fine])
     assert put_block(store, sweep_id, ref.id, block(fine, 1, 2)) == 2
 
@@ -129,8 +129,8 @@ def test_an_overlapping_interval_adds_only_what_is_missing(store, sweep_id):
     assert put_block(store, sweep_id, ref.id, block(record, 30, 40)) == 11
     # 5..45 is 41 sizes, 22 of them stored: 5..9, 21..29 and 41..45 are new.
     assert put_block(store, sweep_id, ref.id, block(record, 5, 45)) == 19
-    assert intervals(store, Block, ref.id) == [(5, 9), (10, 20), (21, 29), (30, 40), (41, 45)]
-    assert intervals(store, SweepInterval, ref.id) == [(5, 45)]
+    assert intervals(store, BLOCK, ref.id) == [(5, 9), (10, 20), (21, 29), (30, 40), (41, 45)]
+    assert intervals(store, SWEEP_INTERVAL, ref.id) == [(5, 45)]
     assert put_scenarios(store, sweep_id, [record])[0].known == ((5, 45),)
 
 
@@ -141,9 +141,9 @@ def test_each_part_of_a_trimmed_block_holds_its_own_numbers(store, sweep_id):
     put_block(store, sweep_id, ref.id, block(record, 1, 9))
     expected = block(record, 1, 9)
     with store.reading() as connection:
-        steps = connection.scalars(select(Probe.decode_step_p90_ms).order_by(Probe.batch_size)).all()
+        steps = connection.scalars(select(PROBE.c.decode_step_p90_ms).order_by(PROBE.c.batch_size)).all()
         samples = connection.execute(
-            select(Composition.batch_size, func.sum(Composition.samples)).group_by(Composition.batch_size)
+            select(COMPOSITION.c.batch_size, func.sum(COMPOSITION.c.samples)).group_by(COMPOSITION.c.batch_size)
         ).all()
     assert steps == expected.columns["decode_step_p90_ms"].tolist()
     assert sorted(tuple(row) for row in samples) == [(size, size) for size in range(1, 10)]
@@ -155,7 +155,7 @@ def test_a_distribution_keeps_its_bins_and_how_each_batch_is_composed(store, swe
     put_block(store, sweep_id, ref.id, block(record, 10, 10))
     with store.reading() as connection:
         rows = connection.execute(
-            select(Composition.bin_index, Composition.samples).order_by(Composition.bin_index)
+            select(COMPOSITION.c.bin_index, COMPOSITION.c.samples).order_by(COMPOSITION.c.bin_index)
         ).all()
     # 10 requests over weights 0.5, 0.3 and 0.2
     assert [tuple(row) for row in rows] == [(0, 5), (1, 3), (2, 2)]
@@ -187,8 +187,8 @@ def test_any_order_of_intervals_stores_their_union_once(tmp_path_factory, asked)
         (ref,) = put_scenarios(store, sweep_id, [record])
         added = sum(put_block(store, sweep_id, ref.id, block(record, first, last)) for first, last in asked)
         union = {size for first, last in asked for size in range(first, last + 1)}
-        assert added == len(union) == count(store, Probe)
-        assert tuple(intervals(store, SweepInterval, ref.id)) == merge_intervals(asked)
+        assert added == len(union) == count(store, PROBE)
+        assert tuple(intervals(store, SWEEP_INTERVAL, ref.id)) == merge_intervals(asked)
 
 
 def test_a_committed_block_never_changes(store, sweep_id):
@@ -209,7 +209,7 @@ def test_a_committed_block_never_changes(store, sweep_id):
         with pytest.raises(DBAPIError, match="never changes"), store.writing() as connection:
             connection.exec_driver_sql(statement)
     with store.reading() as connection:
-        stored = connection.scalars(select(Probe.ttft_ms).order_by(Probe.batch_size)).all()
+        stored = connection.scalars(select(PROBE.c.ttft_ms).order_by(PROBE.c.batch_size)).all()
     assert stored == other.columns["ttft_ms"].tolist()
 
 
@@ -221,7 +221,7 @@ def test_nothing_of_a_block_that_fails_half_way_is_seen(store, sweep_id):
     columns = {**given_block.columns, "activation_bytes": too_large}
     with pytest.raises(Exception, match=r"too large|out of range"):
         put_block(store, sweep_id, ref.id, replace(given_block, columns=columns))
-    assert count(store, Block) == count(store, Probe) == 0
+    assert count(store, BLOCK) == count(store, PROBE) == 0
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_failures_are_rows_and_a_later_success_replaces_them(store, sweep_id):
     failed = make(status="error", reason="out of memory while tracing")
     (ref,) = put_scenarios(store, sweep_id, [failed])
     assert (ref.status, ref.reason) == ("error", "out of memory while tracing")
-    assert intervals(store, SweepInterval, ref.id) == [(0, 0)]
+    assert intervals(store, SWEEP_INTERVAL, ref.id) == [(0, 0)]
     (again,) = put_scenarios(store, sweep_id, [replace(failed, status="unsupported", reason="no such operator")])
     assert (again.id, again.status, again.reason) == (ref.id, "unsupported", "no such operator")
     fine = replace(failed, status="ok", reason=None)

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import fcntl
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from store.errors import StoreError
 from store.location import StoreLocation
-from store.readers import read_transaction
+from store.reading import ReadTransaction, read_transaction
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 
+_RUNNING = "SELECT id, key FROM sweep WHERE status = 'running'"
 _STATUS = "SELECT status FROM sweep WHERE id = ?"
 _POSITIVE = 0x7FFFFFFF  # advisory locks are named by two signed 32-bit numbers
 _HELD = """
@@ -30,8 +30,8 @@ WHERE locktype = 'advisory' AND granted AND classid::bigint = ? AND objid::bigin
 
 
 @dataclass(slots=True, kw_only=True)
-class Presence:
-    """The sweeps that this process is writing into one store."""
+class RunningLock:
+    """The locks of the sweeps that this process is writing into one store."""
 
     location: StoreLocation
     store_id: str
@@ -72,28 +72,36 @@ class Presence:
 
 
 def is_abandoned(location: StoreLocation, sweep_id: int, key: str) -> bool:
-    """Whether a sweep is recorded as running and no process writes it; where that cannot be told, one is taken to.
+    """Whether a sweep is recorded as running and no process writes it; where nobody can tell, one counts as writing.
 
     The lock is looked at first and the record afterwards, because a writer lets go after it has recorded the end."""
     if location.path is not None and not _is_free(_lock_path(location.path, key)):
         return False
     if location.path is None:
         with read_transaction(location) as transaction:
-            (held,) = next(iter(transaction.rows(_HELD, _server_name(transaction.store_id, sweep_id))))
-        if int(str(held)) > 0:
-            return False
+            held = transaction.values(int, _HELD, _server_name(transaction.store_id, sweep_id))
+            if next(held):
+                return False
     with read_transaction(location) as transaction:
-        return any(status == "running" for (status,) in transaction.rows(_STATUS, (sweep_id,)))
+        return "running" in transaction.values(str, _STATUS, (sweep_id,))
 
 
-def told_apart(
-    location: StoreLocation, rows: Iterable[Sequence[object]], names: Sequence[str]
-) -> Iterator[Sequence[object]]:
-    """Rows of sweeps as they are, those recorded as running whose writer is gone as interrupted."""
-    id_at, key_at, status_at = (names.index(name) for name in ("id", "key", "status"))
-    for row in rows:
-        gone = row[status_at] == "running" and is_abandoned(location, int(str(row[id_at])), str(row[key_at]))
-        yield (*row[:status_at], "interrupted", *row[status_at + 1 :]) if gone else row
+class RunningSweep(NamedTuple):
+    """A sweep that is recorded as running."""
+
+    id: int
+    key: str
+
+
+def abandoned_sweeps(location: StoreLocation, transaction: ReadTransaction) -> list[RunningSweep]:
+    """Return the sweeps that a transaction sees as running and that no process writes."""
+    running = list(transaction.rows(RunningSweep, _RUNNING))
+    return [sweep for sweep in running if is_abandoned(location, sweep.id, sweep.key)]
+
+
+def status_now(location: StoreLocation, sweep_id: int, key: str, status: str) -> str:
+    """Return the status of a sweep: interrupted where it is recorded as running and its writer is gone."""
+    return "interrupted" if status == "running" and is_abandoned(location, sweep_id, key) else status
 
 
 def forget(location: StoreLocation, key: str) -> None:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sqlalchemy import ColumnElement, Connection, exists, func, insert, select, update
-from sqlalchemy.orm import InstrumentedAttribute, aliased
 
 from store.errors import InputError
 from store.opening import Store
-from store.schema import Scenario, Sweep, SweepInterval, Tombstone
-from store.statements import utc_now
+from store.schema.sql_tables import SCENARIO, SWEEP, SWEEP_INTERVAL, TOMBSTONE
+from store.writing.statements import utc_now
 
 _SHORTEST_REFERENCE = 4
 
@@ -34,20 +33,20 @@ def void(store: Store, reference: str, reason: str) -> VoidReport:
         raise InputError("Voiding needs a reason, which every later reader will see.", hint='Add --reason "..."')
     with store.writing() as connection:
         kind, id_, key = find_target(connection, reference)
-        if current := connection.execute(select(Tombstone).where(_active(kind, id_))).first():
+        if current := connection.execute(select(TOMBSTONE).where(_active(kind, id_))).first():
             raise InputError(f"The {kind} {key[:12]} is already voided: {current.reason}")
         row = {f"{kind}_id": id_, "reason": reason.strip(), "voided_at": utc_now()}
-        connection.execute(insert(Tombstone).values(row))
+        connection.execute(insert(TOMBSTONE).values(row))
         still = _asked_by_others(connection, id_) if kind == "sweep" else 0
     return VoidReport(kind=kind, key=key, reason=reason.strip(), still_asked=still)
 
 
 def _asked_by_others(connection: Connection, sweep_id: int) -> int:
-    others = aliased(SweepInterval)
-    voided = select(Tombstone.sweep_id).where(Tombstone.sweep_id.is_not(None), Tombstone.lifted_at.is_(None))
-    shared = exists().where(others.scenario_id == SweepInterval.scenario_id, others.sweep_id.not_in(voided))
-    count = select(func.count(func.distinct(SweepInterval.scenario_id))).where(
-        SweepInterval.sweep_id == sweep_id, shared
+    others = SWEEP_INTERVAL.alias()
+    voided = select(TOMBSTONE.c.sweep_id).where(TOMBSTONE.c.sweep_id.is_not(None), TOMBSTONE.c.lifted_at.is_(None))
+    shared = exists().where(others.c.scenario_id == SWEEP_INTERVAL.c.scenario_id, others.c.sweep_id.not_in(voided))
+    count = select(func.count(func.distinct(SWEEP_INTERVAL.c.scenario_id))).where(
+        SWEEP_INTERVAL.c.sweep_id == sweep_id, shared
     )
     return int(connection.execute(count).scalar_one())
 
@@ -56,10 +55,10 @@ def unvoid(store: Store, reference: str) -> VoidReport:
     """Show a voided sweep or scenario again; that it was voided, and why, stays on record."""
     with store.writing() as connection:
         kind, id_, key = find_target(connection, reference)
-        current = connection.execute(select(Tombstone).where(_active(kind, id_))).first()
+        current = connection.execute(select(TOMBSTONE).where(_active(kind, id_))).first()
         if current is None:
             raise InputError(f"The {kind} {key[:12]} is not voided.", hint="`sweepdb sweeps` shows what is.")
-        connection.execute(update(Tombstone).where(Tombstone.id == current.id).values(lifted_at=utc_now()))
+        connection.execute(update(TOMBSTONE).where(TOMBSTONE.c.id == current.id).values(lifted_at=utc_now()))
     return VoidReport(kind=kind, key=key, reason=current.reason)
 
 
@@ -71,9 +70,9 @@ def find_target(connection: Connection, reference: str) -> tuple[Literal["sweep"
             f"{reference!r} is no reference: it takes at least {_SHORTEST_REFERENCE} hexadecimal digits.",
             hint="Take one from `sweepdb sweeps`, or from the column `probe` of an answer.",
         )
-    sweeps = connection.execute(select(Sweep.id, Sweep.key).where(_starts_with(Sweep.key, start)).limit(2)).all()
+    sweeps = connection.execute(select(SWEEP.c.id, SWEEP.c.key).where(_starts_with(SWEEP.c.key, start)).limit(2)).all()
     scenarios = connection.execute(
-        select(Scenario.id, Scenario.key).where(_starts_with(Scenario.key, start)).limit(2)
+        select(SCENARIO.c.id, SCENARIO.c.key).where(_starts_with(SCENARIO.c.key, start)).limit(2)
     ).all()
     if len(sweeps) + len(scenarios) > 1:
         raise InputError(f"{reference!r} is the start of several keys.", hint="Give more digits.")
@@ -86,11 +85,11 @@ def find_target(connection: Connection, reference: str) -> tuple[Literal["sweep"
     )
 
 
-def _starts_with(column: InstrumentedAttribute[str], start: str) -> ColumnElement[bool]:
+def _starts_with(column: ColumnElement[str], start: str) -> ColumnElement[bool]:
     """Compare as a range, which an index answers; `g` follows every hexadecimal digit."""
     return (column >= start) & (column < f"{start}g")
 
 
 def _active(kind: Literal["sweep", "scenario"], id_: int) -> ColumnElement[bool]:
-    column = Tombstone.sweep_id if kind == "sweep" else Tombstone.scenario_id
-    return (column == id_) & Tombstone.lifted_at.is_(None)
+    column = TOMBSTONE.c.sweep_id if kind == "sweep" else TOMBSTONE.c.scenario_id
+    return (column == id_) & TOMBSTONE.c.lifted_at.is_(None)

@@ -11,8 +11,9 @@ from sqlalchemy import select
 from store.errors import InputError
 from store.opening import Store
 from store.records import PriceRecord
-from store.schema import Price
-from store.statements import insert_or_update
+from store.schema.sql_tables import PRICE
+from store.schema.tables import TABLES
+from store.writing.statements import insert_or_update
 
 
 def put_prices(store: Store, records: Sequence[PriceRecord]) -> None:
@@ -21,14 +22,14 @@ def put_prices(store: Store, records: Sequence[PriceRecord]) -> None:
         _check(record)
     with store.writing() as connection:
         for record in records:
-            row = {name: getattr(record, name) for name in PriceRecord.__slots__}
+            row = TABLES["price"].row_of(record)
             key = ("device_name", "effective_from")
-            insert_or_update(connection, Price, row, key=key, update=sorted(set(row) - set(key)))
+            insert_or_update(connection, PRICE, row, key=key, update=sorted(set(row) - set(key)))
 
 
 def get_prices(store: Store) -> list[PriceRecord]:
     """Return every price by device and date."""
-    query = select(Price.__table__).order_by(Price.device_name, Price.effective_from)
+    query = select(PRICE).order_by(PRICE.c.device_name, PRICE.c.effective_from)
     with store.reading() as connection:
         return [PriceRecord(**row) for row in connection.execute(query).mappings()]
 

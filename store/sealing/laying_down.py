@@ -1,6 +1,7 @@
 """Lays committed blocks down as Parquet parts, merges small parts, and rebuilds what does not match the store.
 
-The database stays the only truth: deleting every part changes no answer. Not here: reading parts (store.snapshots)."""
+The database stays the only truth: deleting every part changes no answer. Not here: reading parts
+(store.sealing.snapshots)."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from store.errors import StoreBusyError, StoreError
-from store.hot import HotBlock, blocks_within, hot_select, load_hot
 from store.location import StoreLocation
-from store.ranges import Ranges, complement, merged, ranges_of
-from store.readers import ReadTransaction, read_transaction
-from store.snapshots import (
+from store.reading import ReadTransaction, read_transaction
+from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
+from store.sealing.ranges import Ranges, complement, merged, ranges_of
+from store.sealing.snapshots import (
     FOOTER_KEY,
     Contents,
     Manifest,
@@ -36,7 +37,7 @@ from store.snapshots import (
     with_current_time,
     write_manifest,
 )
-from store.wide import SORT_ORDER, WIDE_COLUMNS
+from store.sealing.unsealed import UnsealedBlock, blocks_within, load_unsealed, unsealed_select
 
 if TYPE_CHECKING:
     import duckdb
@@ -147,7 +148,7 @@ class _Sealing:
         contents = describe_blocks(self._transaction, self._store_id, blocks)
         self._connection.execute("CREATE SCHEMA sealing")
         try:
-            load_hot(self._connection, self._transaction, step.blocks, schema="sealing")
+            load_unsealed(self._connection, self._transaction, step.blocks, schema="sealing")
             self._connection.execute(f"CREATE VIEW sealing.wide AS {_source(step.merged)}")
             return self._copy(contents)
         finally:
@@ -156,7 +157,7 @@ class _Sealing:
     def _copy(self, contents: Contents) -> Part:
         path = self._directory / f"part-{secrets.token_hex(6)}.parquet"
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        columns = ", ".join(column.name for column in WIDE_COLUMNS)
+        columns = ", ".join(column.name for column in PROBE_COLUMNS)
         footer = contents.as_json().replace("'", "''")
         try:
             self._connection.execute(
@@ -190,7 +191,7 @@ class _Sealing:
             )
 
     def _digest(self, relation: str) -> tuple[int, int | None]:
-        columns = ", ".join(column.name for column in WIDE_COLUMNS)
+        columns = ", ".join(column.name for column in PROBE_COLUMNS)
         row = self._connection.execute(
             f"SELECT COUNT(*), BIT_XOR(hash({columns})) FROM {relation}"  # noqa: S608 - our text
         ).fetchone()
@@ -220,7 +221,7 @@ class SealStep:
     merged: tuple[Part, ...] = ()
 
 
-def plan_steps(hot: Sequence[HotBlock], parts: Sequence[Part]) -> list[SealStep]:
+def plan_steps(hot: Sequence[UnsealedBlock], parts: Sequence[Part]) -> list[SealStep]:
     """Cut what is not laid down into parts of bounded size, and merge the last one with parts of its own size.
 
     A part is rewritten only into one at least half as large again, so a probe is rewritten a logarithmic number of
@@ -240,8 +241,8 @@ def plan_steps(hot: Sequence[HotBlock], parts: Sequence[Part]) -> list[SealStep]
     return steps
 
 
-def _groups(hot: Sequence[HotBlock]) -> Iterator[list[HotBlock]]:
-    group: list[HotBlock] = []
+def _groups(hot: Sequence[UnsealedBlock]) -> Iterator[list[UnsealedBlock]]:
+    group: list[UnsealedBlock] = []
     rows = 0
     for block in hot:
         if group and rows + block.probe_count > LARGEST_PART_ROWS:
@@ -259,10 +260,10 @@ def _may_be_merged(part: Part) -> bool:
 
 def _source(parts: Sequence[Part]) -> str:
     if not parts:
-        return hot_select("sealing")
-    columns = ", ".join(column.name for column in WIDE_COLUMNS)
+        return unsealed_select("sealing")
+    columns = ", ".join(column.name for column in PROBE_COLUMNS)
     files = ", ".join(quoted(part.path) for part in parts)
-    return f"{hot_select('sealing')} UNION ALL SELECT {columns} FROM read_parquet([{files}])"  # noqa: S608 - our text
+    return f"{unsealed_select('sealing')} UNION ALL SELECT {columns} FROM read_parquet([{files}])"  # noqa: S608 - our text
 
 
 def quoted(path: Path) -> str:

@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
-
-from store.schema import Base
 
 Item = TypeVar("Item")
 _PARAMETERS_A_STATEMENT = 500  # well below SQLite's oldest limit of 999 for one statement
@@ -35,19 +33,19 @@ def chunks(items: Iterable[Item], size: int = _PARAMETERS_A_STATEMENT) -> Iterat
         yield chunk
 
 
-def insert_missing(connection: Connection, model: type[Base], rows: Sequence[Mapping[str, Any]]) -> None:
+def insert_missing(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]]) -> None:
     """Insert rows, leaving those alone whose key is already there."""
     if not rows:
         return
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    connection.execute(dialect.insert(model).on_conflict_do_nothing(), list(rows))
+    connection.execute(dialect.insert(table).on_conflict_do_nothing(), list(rows))
 
 
 def insert_or_update(
-    connection: Connection, model: type[Base], row: Mapping[str, Any], *, key: Sequence[str], update: Sequence[str]
+    connection: Connection, table: Table, row: Mapping[str, Any], *, key: Sequence[str], update: Sequence[str]
 ) -> None:
     """Insert a row, or bring the named columns of the row with the same key up to date."""
     dialect = postgresql if connection.dialect.name == "postgresql" else sqlite
-    statement = dialect.insert(model).values(**row)
+    statement = dialect.insert(table).values(**row)
     replaced = {name: statement.excluded[name] for name in update}
     connection.execute(statement.on_conflict_do_update(index_elements=list(key), set_=replaced))

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
-from store.columns import PROBE_COLUMNS, ProbeColumn
 from store.errors import InputError, StoreError
 from store.records import BlockRecord
+from store.schema.declaring import LONG, Column
+from store.schema.measures import MEASURES
 
 
 def check_block(record: BlockRecord) -> tuple[int, int]:
@@ -27,17 +28,17 @@ def check_block(record: BlockRecord) -> tuple[int, int]:
         or not np.array_equal(np.diff(sizes), np.ones(len(sizes) - 1))
     ):
         raise InputError("A block needs at least one batch size, from 1 on, each the one before plus one.")
-    unknown = set(record.columns) - {column.name for column in PROBE_COLUMNS}
+    unknown = set(record.columns) - {column.name for column in MEASURES}
     if unknown:
         raise InputError(f"A block has columns that are not stored: {', '.join(sorted(unknown))}.")
-    for column in PROBE_COLUMNS:
+    for column in MEASURES:
         _check_column(column, record.columns.get(column.name), len(sizes))
     if record.composition is not None:
         _check_composition(sizes, *record.composition)
     return int(sizes[0]), int(sizes[-1])
 
 
-def _check_column(column: ProbeColumn, values: np.ndarray | None, length: int) -> None:
+def _check_column(column: Column, values: np.ndarray | None, length: int) -> None:
     if values is None:
         if not column.nullable:
             raise InputError(f"A block lacks the column {column.name}, which is never missing.")
@@ -69,7 +70,7 @@ def insert_block_arrays(
     sizes = np.asarray(record.batch_sizes)
     whole = (int(sizes[0]), int(sizes[-1])) == intervals[0]
     rows = slice(None) if whole else _within(sizes, intervals)
-    columns = [column for column in PROBE_COLUMNS if record.columns.get(column.name) is not None]
+    columns = [column for column in MEASURES if record.columns.get(column.name) is not None]
     names = ["scenario_id", "batch_size", *(column.name for column in columns)]
     values = [sizes[rows].tolist(), *(_values(column, record, rows) for column in columns)]
     _insert(connection, "probe", names, values, scenario_id)
@@ -88,7 +89,7 @@ def _within(sizes: np.ndarray, intervals: Sequence[tuple[int, int]]) -> np.ndarr
     return marks
 
 
-def _values(column: ProbeColumn, record: BlockRecord, rows: slice | np.ndarray) -> list[Any]:
+def _values(column: Column, record: BlockRecord, rows: slice | np.ndarray) -> list[Any]:
     """Return a column as Python values, None where it is missing."""
     values = record.columns[column.name]
     if values is None:  # the caller chose columns that are there
@@ -97,7 +98,7 @@ def _values(column: ProbeColumn, record: BlockRecord, rows: slice | np.ndarray) 
     listed: list[Any] = part.tolist()  # a masked array lists None for what is masked
     if part.dtype.kind != "f":
         return listed
-    if column.type == "integer":
+    if column.type is LONG:
         return [None if value is None or math.isnan(value) else round(value) for value in listed]
     if np.isnan(part).any():
         return [None if value is None or math.isnan(value) else value for value in listed]

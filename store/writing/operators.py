@@ -10,8 +10,9 @@ from sqlalchemy import select
 
 from store.opening import Store
 from store.records import OperatorSetRecord
-from store.schema import OperatorSet
-from store.statements import chunks, insert_missing, utc_now
+from store.schema.sql_tables import OPERATOR_SET
+from store.schema.tables import TABLES
+from store.writing.statements import chunks, insert_missing, utc_now
 
 
 def get_operators(store: Store, keys: Iterable[str]) -> dict[str, str]:
@@ -19,7 +20,7 @@ def get_operators(store: Store, keys: Iterable[str]) -> dict[str, str]:
     found: dict[str, str] = {}
     with store.reading() as connection:
         for chunk in chunks(dict.fromkeys(keys)):
-            query = select(OperatorSet.key, OperatorSet.payload).where(OperatorSet.key.in_(chunk))
+            query = select(OPERATOR_SET.c.key, OPERATOR_SET.c.payload).where(OPERATOR_SET.c.key.in_(chunk))
             found.update({row.key: row.payload for row in connection.execute(query)})
     return found
 
@@ -27,9 +28,9 @@ def get_operators(store: Store, keys: Iterable[str]) -> dict[str, str]:
 def put_operators(store: Store, records: Sequence[OperatorSetRecord]) -> None:
     """Store captured operators; those already stored are left as they are."""
     rows = [
-        {"key": record.key, "payload": record.payload, "torch_version": record.torch_version, "created_at": utc_now()}
+        TABLES["operator_set"].row_of(record, created_at=utc_now())
         for record in sorted(records, key=lambda record: record.key)
     ]
     if rows:
         with store.writing() as connection:
-            insert_missing(connection, OperatorSet, rows)
+            insert_missing(connection, OPERATOR_SET, rows)

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, RowMapping, func, select
 from store.errors import InputError
 from store.opening import Store
 from store.records import WorkloadBinRecord, WorkloadRecord
-from store.scenarios import Dimensions, put_workload_rows
-from store.schema import Subject, Workload, WorkloadBin, WorkloadName
+from store.schema.sql_tables import SUBJECT, WORKLOAD, WORKLOAD_BIN, WORKLOAD_NAME
+from store.writing.scenarios import Dimensions, put_workload_rows
 
 _COLUMNS = tuple(item.name for item in fields(WorkloadRecord) if item.name not in {"name", "bins"})
 _BIN_COLUMNS = tuple(item.name for item in fields(WorkloadBinRecord))
@@ -42,9 +42,9 @@ def put_workload(store: Store, record: WorkloadRecord) -> None:
 def get_workload(store: Store, name: str) -> WorkloadRecord:
     """Return the workload with a name."""
     query = (
-        select(Workload.__table__)
-        .join(WorkloadName, WorkloadName.workload_id == Workload.id)
-        .where(WorkloadName.name == name)
+        select(WORKLOAD)
+        .join(WORKLOAD_NAME, WORKLOAD_NAME.c.workload_id == WORKLOAD.c.id)
+        .where(WORKLOAD_NAME.c.name == name)
     )
     with store.reading() as connection:
         row = connection.execute(query).mappings().first()
@@ -58,28 +58,28 @@ def get_workload(store: Store, name: str) -> WorkloadRecord:
 
 def list_workloads(store: Store) -> list[NamedWorkload]:
     """Return every workload of the store, a line for each of its names, named ones first."""
-    bins = select(func.count()).where(WorkloadBin.workload_id == Workload.id).scalar_subquery()
-    subjects = select(func.count()).where(Subject.workload_id == Workload.id).scalar_subquery()
+    bins = select(func.count()).where(WORKLOAD_BIN.c.workload_id == WORKLOAD.c.id).scalar_subquery()
+    subjects = select(func.count()).where(SUBJECT.c.workload_id == WORKLOAD.c.id).scalar_subquery()
     query = (
         select(
-            WorkloadName.name,
-            Workload.key,
-            Workload.label,
-            Workload.input_length_mean,
-            Workload.output_length,
+            WORKLOAD_NAME.c.name,
+            WORKLOAD.c.key,
+            WORKLOAD.c.label,
+            WORKLOAD.c.input_length_mean,
+            WORKLOAD.c.output_length,
             bins.label("bins"),
             subjects.label("subjects"),
         )
-        .select_from(Workload)
-        .outerjoin(WorkloadName, WorkloadName.workload_id == Workload.id)
-        .order_by(WorkloadName.name.is_(None), WorkloadName.name, Workload.id)
+        .select_from(WORKLOAD)
+        .outerjoin(WORKLOAD_NAME, WORKLOAD_NAME.c.workload_id == WORKLOAD.c.id)
+        .order_by(WORKLOAD_NAME.c.name.is_(None), WORKLOAD_NAME.c.name, WORKLOAD.c.id)
     )
     with store.reading() as connection:
         return [NamedWorkload(**row) for row in connection.execute(query).mappings()]
 
 
 def _record(connection: Connection, row: RowMapping) -> WorkloadRecord:
-    query = select(WorkloadBin.__table__).where(WorkloadBin.workload_id == row["id"]).order_by(WorkloadBin.bin_index)
+    query = select(WORKLOAD_BIN).where(WORKLOAD_BIN.c.workload_id == row["id"]).order_by(WORKLOAD_BIN.c.bin_index)
     bins = tuple(
         WorkloadBinRecord(**{name: item[name] for name in _BIN_COLUMNS})
         for item in connection.execute(query).mappings()

@@ -8,19 +8,18 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, delete, select, update
+from sqlalchemy import Connection, RowMapping, Table, delete, select, update
 
 from store.errors import InputError
 from store.opening import Store
 from store.records import MeasurementRecord, SideRecord, ValidationRecord
-from store.schema import Measurement, Scenario, Validation
-from store.statements import as_utc, chunks, insert_missing, insert_or_update, utc_now
+from store.schema.sql_tables import MEASUREMENT, SCENARIO, VALIDATION
+from store.schema.tables import TABLES
+from store.writing.statements import as_utc, chunks, insert_missing, insert_or_update, utc_now
 
 _SIDES = ("prefill", "decode")
-_SAME_NAME = (
-    "key", "source", "source_format", "model", "device", "engine", "engine_version", "mode", "precision",
-    "kv_precision", "num_devices", "input_length", "output_length", "concurrency", "request_rate", "extra",
-)  # fmt: skip
+_MADE = {"prefill", "decode", "metrics", "definitions", "measured_at"}  # of other form in the record
+_SAME_NAME = tuple(name for name in MeasurementRecord.__slots__ if name not in _MADE)
 
 
 def put_measurements(store: Store, records: Sequence[MeasurementRecord]) -> int:
@@ -31,12 +30,12 @@ def put_measurements(store: Store, records: Sequence[MeasurementRecord]) -> int:
     with store.writing() as connection:
         known: dict[str, str] = {}
         for chunk in chunks(rows):
-            stored = select(Measurement.key, Measurement.extra).where(Measurement.key.in_(chunk))
+            stored = select(MEASUREMENT.c.key, MEASUREMENT.c.extra).where(MEASUREMENT.c.key.in_(chunk))
             known |= {row.key: row.extra for row in connection.execute(stored)}
         for part in chunks(sorted(rows.keys() - known.keys()), 50):
-            insert_missing(connection, Measurement, [rows[key] for key in part])
+            insert_missing(connection, MEASUREMENT, [rows[key] for key in part])
         for key in sorted(key for key, extra in known.items() if extra != rows[key]["extra"]):
-            connection.execute(update(Measurement).where(Measurement.key == key).values(extra=rows[key]["extra"]))
+            connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(extra=rows[key]["extra"]))
     return len(rows.keys() - known.keys())
 
 
@@ -44,11 +43,11 @@ def get_measurements(
     store: Store, *, model: str | None = None, device: str | None = None, source_format: str | None = None
 ) -> list[MeasurementRecord]:
     """Return measured points in the order of their import, those of a model, device or format when given."""
-    query = select(Measurement.__table__).order_by(Measurement.id)
+    query = select(MEASUREMENT).order_by(MEASUREMENT.c.id)
     for column, value in (
-        (Measurement.model, model),
-        (Measurement.device, device),
-        (Measurement.source_format, source_format),
+        (MEASUREMENT.c.model, model),
+        (MEASUREMENT.c.device, device),
+        (MEASUREMENT.c.source_format, source_format),
     ):
         if value is not None:
             query = query.where(column == value)
@@ -62,54 +61,51 @@ def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
     All have one time, so that the newest comparison of a point can be told as a whole."""
     now = utc_now()
     with store.writing() as connection:
-        measurements = _ids(connection, Measurement, {record.measurement_key for record in records})
-        scenarios = _ids(connection, Scenario, {record.scenario_key for record in records})
+        measurements = _ids(connection, MEASUREMENT, {record.measurement_key for record in records})
+        scenarios = _ids(connection, SCENARIO, {record.scenario_key for record in records})
         for record in records:
-            row = {
-                "measurement_id": measurements[record.measurement_key],
-                "metric": record.metric,
-                "scenario_id": scenarios[record.scenario_key],
-                "batch_size": record.batch_size,
-                "measured": record.measured,
-                "predicted": record.predicted,
-                "signed_error": record.signed_error,
-                "region": record.region,
-                "knowledge": record.knowledge,
-                "created_at": now,
-            }
+            row = TABLES["validation"].row_of(
+                record,
+                measurement_id=measurements[record.measurement_key],
+                scenario_id=scenarios[record.scenario_key],
+                created_at=now,
+            )
             key = ("measurement_id", "metric", "scenario_id")
-            insert_or_update(connection, Validation, row, key=key, update=sorted(set(row) - set(key)))
+            insert_or_update(connection, VALIDATION, row, key=key, update=sorted(set(row) - set(key)))
 
 
 def forget_validations(store: Store, measurement_keys: Collection[str]) -> None:
     """Remove the comparisons of measured points that are compared no longer, since a rule takes them out."""
     with store.writing() as connection:
         for chunk in chunks(sorted(measurement_keys)):
-            ids = select(Measurement.id).where(Measurement.key.in_(chunk))
-            connection.execute(delete(Validation).where(Validation.measurement_id.in_(ids)))
+            ids = select(MEASUREMENT.c.id).where(MEASUREMENT.c.key.in_(chunk))
+            connection.execute(delete(VALIDATION).where(VALIDATION.c.measurement_id.in_(ids)))
 
 
-def _ids(connection: Connection, model: type[Measurement | Scenario], keys: set[str]) -> dict[str, int]:
+def _ids(connection: Connection, table: Table, keys: set[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for chunk in chunks(sorted(keys)):
         found.update(
-            {row.key: row.id for row in connection.execute(select(model.key, model.id).where(model.key.in_(chunk)))}
+            {
+                row.key: row.id
+                for row in connection.execute(select(table.c.key, table.c.id).where(table.c.key.in_(chunk)))
+            }
         )
     if missing := keys - set(found):
-        raise InputError(f"There is no {model.__tablename__} {min(missing)[:12]} in this store.")
+        raise InputError(f"There is no {table.name} {min(missing)[:12]} in this store.")
     return found
 
 
 def _row(record: MeasurementRecord) -> dict[str, Any]:
-    row: dict[str, Any] = {name: getattr(record, name) for name in _SAME_NAME}
-    row["metrics"] = json.dumps(dict(record.metrics), sort_keys=True)
-    row["definitions"] = json.dumps(dict(record.definitions), sort_keys=True)
-    row["measured_at"] = None if record.measured_at is None else as_utc(record.measured_at)
-    row["imported_at"] = utc_now()
-    for side in _SIDES:
-        values = getattr(record, side)
-        row.update({f"{side}_{name}": getattr(values, name) for name in SideRecord.__slots__})
-    return row
+    sides = {f"{side}_{name}": getattr(getattr(record, side), name) for side in _SIDES for name in SideRecord.__slots__}
+    return TABLES["measurement"].row_of(
+        record,
+        metrics=json.dumps(dict(record.metrics), sort_keys=True),
+        definitions=json.dumps(dict(record.definitions), sort_keys=True),
+        measured_at=None if record.measured_at is None else as_utc(record.measured_at),
+        imported_at=utc_now(),
+        **sides,
+    )
 
 
 def _record(row: RowMapping) -> MeasurementRecord:

@@ -1,17 +1,17 @@
 """Brings blocks that no snapshot holds from the store into DuckDB, as the same wide rows a snapshot has.
 
-Not here: which blocks are covered (store.snapshots)."""
+Not here: which blocks are covered (store.sealing.snapshots)."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from store.handover import create_table, insert_rows
-from store.ranges import Ranges
-from store.readers import ReadTransaction
-from store.wide import BLOCK_TABLES, MEASURE_COLUMNS, NAMED_COLUMNS, WIDE_COLUMNS
+from store.reading import ReadTransaction
+from store.schema.joins import BLOCK_TABLES
+from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
+from store.sealing.into_duckdb import create_table, insert_rows
+from store.sealing.ranges import Ranges
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,8 +20,7 @@ _NAMED = [(column.name, column.type) for column in NAMED_COLUMNS]
 _MEASURES = [("block_id", "BIGINT"), *((column.name, column.type) for column in MEASURE_COLUMNS)]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HotBlock:
+class UnsealedBlock(NamedTuple):
     """A block by its id and size."""
 
     id: int
@@ -33,43 +32,40 @@ def as_parameter(ranges: Ranges, part: int = 0) -> str:
     return json.dumps([[part, low, high] for low, high in ranges])
 
 
-def blocks_within(transaction: ReadTransaction, ranges: Ranges) -> list[HotBlock]:
+def blocks_within(transaction: ReadTransaction, ranges: Ranges) -> list[UnsealedBlock]:
     """List the committed blocks whose ids lie within ranges, by id."""
     statement = (
         f"SELECT b.id, b.probe_count FROM {transaction.ranges} CROSS JOIN block b"  # noqa: S608 - our text
         " WHERE b.id BETWEEN r.lo AND r.hi ORDER BY b.id"
     )
-    return [
-        HotBlock(id=int(str(key)), probe_count=int(str(count)))
-        for key, count in transaction.rows(statement, (as_parameter(ranges),))
-    ]
+    return list(transaction.rows(UnsealedBlock, statement, (as_parameter(ranges),)))
 
 
-def load_hot(
+def load_unsealed(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, *, schema: str = "main"
 ) -> int:
-    """Create `hot_block` and `hot_probe` from the blocks within ranges; return the number of probes."""
+    """Create `unsealed_block` and `unsealed_probe` from the blocks within ranges; return the number of probes."""
     named = ", ".join(f"{column.source} AS {column.name}" for column in NAMED_COLUMNS)
     measures = ", ".join(column.source for column in MEASURE_COLUMNS)
     within = "b.id BETWEEN r.lo AND r.hi"
     parameter = (as_parameter(ranges),)
-    create_table(connection, f"{schema}.hot_block", _NAMED)
-    create_table(connection, f"{schema}.hot_probe", _MEASURES)
-    blocks = transaction.rows(
+    create_table(connection, f"{schema}.unsealed_block", _NAMED)
+    create_table(connection, f"{schema}.unsealed_probe", _MEASURES)
+    blocks = transaction.cells(
         f"SELECT {named} FROM {transaction.ranges} CROSS JOIN {BLOCK_TABLES} WHERE {within}",  # noqa: S608 - our text
         parameter,
     )
-    insert_rows(connection, f"{schema}.hot_block", _NAMED, blocks)
-    probes = transaction.rows(
+    insert_rows(connection, f"{schema}.unsealed_block", _NAMED, blocks)
+    probes = transaction.cells(
         f"SELECT b.id, {measures} FROM {transaction.ranges} CROSS JOIN block b CROSS JOIN probe pb WHERE {within}"  # noqa: S608 - our text
         " AND pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size",
         parameter,
     )
-    return insert_rows(connection, f"{schema}.hot_probe", _MEASURES, probes, arrays=True)
+    return insert_rows(connection, f"{schema}.unsealed_probe", _MEASURES, probes, arrays=True)
 
 
-def hot_select(schema: str = "main") -> str:
-    """Return the SELECT that joins `hot_block` and `hot_probe` to wide rows, with the columns of a snapshot."""
+def unsealed_select(schema: str = "main") -> str:
+    """Return the SELECT that joins `unsealed_block` and `unsealed_probe` to rows as a snapshot has them."""
     measures = {column.name for column in MEASURE_COLUMNS}
-    columns = ", ".join(f"{'p' if column.name in measures else 'b'}.{column.name}" for column in WIDE_COLUMNS)
-    return f"SELECT {columns} FROM {schema}.hot_probe p JOIN {schema}.hot_block b ON b.block_id = p.block_id"  # noqa: S608 - our names
+    columns = ", ".join(f"{'p' if column.name in measures else 'b'}.{column.name}" for column in PROBE_COLUMNS)
+    return f"SELECT {columns} FROM {schema}.unsealed_probe p JOIN {schema}.unsealed_block b ON b.block_id = p.block_id"  # noqa: S608 - our names

@@ -11,14 +11,14 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from store.hot import as_parameter
 from store.location import StoreLocation
-from store.ranges import Ranges, merged, overlap, ranges_of
-from store.readers import ReadTransaction
+from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
-from store.wide import layout_digest
+from store.schema.probe_columns import layout_digest
+from store.sealing.ranges import Ranges, merged, overlap, ranges_of
+from store.sealing.unsealed import as_parameter
 
 if TYPE_CHECKING:
     import duckdb
@@ -277,8 +277,7 @@ def _footer_fault(part: Part, footer: _Footer | None) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _BlockSums:
+class _BlockSums(NamedTuple):
     """What the store says about the blocks of one part."""
 
     block_count: int
@@ -311,6 +310,16 @@ class _StoreState:
         return None
 
 
+class _PartSums(NamedTuple):
+    """The sums of one part as a database gives them."""
+
+    part: int
+    block_count: int
+    rows: int
+    scenario_sum: int
+    newest: object
+
+
 def block_sums(transaction: ReadTransaction, ranges: str) -> dict[int, _BlockSums]:
     """Sum up the blocks of several lists of ranges in one pass over the store's blocks."""
     statement = (
@@ -318,8 +327,8 @@ def block_sums(transaction: ReadTransaction, ranges: str) -> dict[int, _BlockSum
         f" FROM {transaction.ranges} CROSS JOIN block b WHERE b.id BETWEEN r.lo AND r.hi GROUP BY r.part"
     )
     return {
-        int(str(part)): _BlockSums(int(str(count)), int(str(rows)), int(str(scenarios)), _moment(newest))
-        for part, count, rows, scenarios, newest in transaction.rows(statement, (ranges,))
+        row.part: _BlockSums(row.block_count, row.rows, row.scenario_sum, _moment(row.newest))
+        for row in transaction.rows(_PartSums, statement, (ranges,))
     }
 
 
@@ -328,6 +337,11 @@ def _moment(value: object) -> str:
     from datetime import datetime
 
     return str(round(value.timestamp() * 1e6)) if isinstance(value, datetime) else str(value)
+
+
+class _Named(NamedTuple):
+    id: int
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,11 +355,8 @@ class StoreNames:
     def read(cls, transaction: ReadTransaction) -> StoreNames:
         """Read every model's and workload's name."""
         return cls(
-            {int(str(key)): str(name) for key, name in transaction.rows("SELECT id, name FROM model ORDER BY id")},
-            {
-                int(str(key)): str(name)
-                for key, name in transaction.rows("SELECT id, COALESCE(name, label) FROM workload ORDER BY id")
-            },
+            dict(transaction.rows(_Named, "SELECT id, name FROM model ORDER BY id")),
+            dict(transaction.rows(_Named, "SELECT id, COALESCE(name, label) FROM workload ORDER BY id")),
         )
 
     def digest(self, models: Ranges, workloads: Ranges) -> str:

@@ -1,52 +1,43 @@
 """Writes sweeps and blocks: one transaction each, acknowledged only once it has committed, and never changed after.
 
-Not here: what scenarios are made of (store.scenarios), and voiding (store.voiding)."""
+Not here: what scenarios are made of (store.writing.scenarios), and voiding (store.writing.voiding)."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, join, select, update
 
-from store.arrays import check_block, insert_block_arrays
 from store.errors import InputError
 from store.opening import Store
-from store.presence import forget, is_abandoned
-from store.readers import read_transaction
-from store.records import BlockRecord, SweepRecord
-from store.scenarios import merge_intervals, missing_intervals, put_scenarios
-from store.schema import Block, Scenario, Sweep, SweepInterval
-from store.statements import as_utc, utc_now
-
-SweepStatus = Literal["finished", "interrupted", "failed"]
+from store.reading import read_transaction
+from store.records import BlockRecord, SweepOutcome, SweepRecord
+from store.running_lock import abandoned_sweeps, forget
+from store.schema.sql_tables import BLOCK, SCENARIO, SWEEP, SWEEP_INTERVAL
+from store.schema.tables import TABLES
+from store.writing.arrays import check_block, insert_block_arrays
+from store.writing.scenarios import merge_intervals, missing_intervals
+from store.writing.statements import as_utc, utc_now
 
 # Built once: building them for every block would cost as much as inserting its probes.
-_OUTCOME = select(Scenario.status, Scenario.reason).where(Scenario.id == bindparam("scenario_id")).with_for_update()
-_KNOWN_INTERVALS = select(Block.first_batch_size, Block.last_batch_size).where(
-    Block.scenario_id == bindparam("scenario_id")
+_OUTCOME = (
+    select(SCENARIO.c.status, SCENARIO.c.reason).where(SCENARIO.c.id == bindparam("scenario_id")).with_for_update()
 )
-_ASKED_INTERVALS = select(SweepInterval.first_batch_size, SweepInterval.last_batch_size).where(
-    SweepInterval.sweep_id == bindparam("sweep_id"),
-    SweepInterval.scenario_id == bindparam("scenario_id"),
-    SweepInterval.first_batch_size > 0,  # 0 marks a failure
+_KNOWN_INTERVALS = select(BLOCK.c.first_batch_size, BLOCK.c.last_batch_size).where(
+    BLOCK.c.scenario_id == bindparam("scenario_id")
 )
-_RUNNING = "SELECT id, key FROM sweep WHERE status = 'running'"
+_ASKED_INTERVALS = select(SWEEP_INTERVAL.c.first_batch_size, SWEEP_INTERVAL.c.last_batch_size).where(
+    SWEEP_INTERVAL.c.sweep_id == bindparam("sweep_id"),
+    SWEEP_INTERVAL.c.scenario_id == bindparam("scenario_id"),
+    SWEEP_INTERVAL.c.first_batch_size > 0,  # 0 marks a failure
+)
 _LAST_COMMIT = (
-    select(func.coalesce(func.max(Block.created_at), func.max(Sweep.started_at)))
-    .select_from(join(Sweep, Block, Block.sweep_id == Sweep.id, isouter=True))
-    .where(Sweep.id == bindparam("sweep_id"))
+    select(func.coalesce(func.max(BLOCK.c.created_at), func.max(SWEEP.c.started_at)))
+    .select_from(join(SWEEP, BLOCK, BLOCK.c.sweep_id == SWEEP.c.id, isouter=True))
+    .where(SWEEP.c.id == bindparam("sweep_id"))
 )
-_INSERT_BLOCK = insert(Block)
-_INSERT_INTERVAL = insert(SweepInterval)
-
-__all__ = [
-    "begin_sweep",
-    "finish_sweep",
-    "put_block",
-    "put_scenarios",
-    "record_interval",
-]
+_INSERT_BLOCK = insert(BLOCK)
+_INSERT_INTERVAL = insert(SWEEP_INTERVAL)
 
 
 def begin_sweep(store: Store, record: SweepRecord, *, held: bool = True) -> int:
@@ -55,45 +46,39 @@ def begin_sweep(store: Store, record: SweepRecord, *, held: bool = True) -> int:
     It counts as running while this process has the store open; not `held`, only what is stored of it is known."""
     if held:
         _settle(store)
-    row = {
-        "key": record.key,
-        "label": record.label,
-        "kind": record.kind,
-        "arguments": record.arguments,
-        "program_version": record.program_version,
-        "started_at": as_utc(record.started_at),
-        "status": "running",
-        "probes_stored": 0,
-        "probes_known": 0,
-        "scenarios_failed": 0,
-    }
+    row = TABLES["sweep"].row_of(
+        record,
+        started_at=as_utc(record.started_at),
+        status="running",
+        probes_stored=0,
+        probes_known=0,
+        scenarios_failed=0,
+    )
     with store.writing() as connection:
-        sweep_id = int(connection.execute(insert(Sweep).values(row).returning(Sweep.id)).scalar_one())
+        sweep_id = int(connection.execute(insert(SWEEP).values(row).returning(SWEEP.c.id)).scalar_one())
         if held:
-            store.presence.hold(store.engine, sweep_id, record.key)
+            store.running_lock.hold(store.engine, sweep_id, record.key)
         return sweep_id
 
 
 def _settle(store: Store) -> None:
     """Record sweeps as interrupted whose writers were killed, with what they had stored until then."""
     with read_transaction(store.location) as transaction:
-        running = [(int(str(row[0])), str(row[1])) for row in transaction.rows(_RUNNING)]
-    for sweep_id, key in running:
-        if not is_abandoned(store.location, sweep_id, key):
-            continue
+        abandoned = abandoned_sweeps(store.location, transaction)
+    for sweep in abandoned:
         with store.reading() as connection:
-            last = connection.execute(_LAST_COMMIT, {"sweep_id": sweep_id}).scalar_one()
-        finish_sweep(store, sweep_id, "interrupted", finished_at=last)
-        forget(store.location, key)
+            last = connection.execute(_LAST_COMMIT, {"sweep_id": sweep.id}).scalar_one()
+        finish_sweep(store, sweep.id, "interrupted", finished_at=last)
+        forget(store.location, sweep.key)
 
 
-def finish_sweep(store: Store, sweep_id: int, status: SweepStatus, *, finished_at: datetime | None = None) -> None:
+def finish_sweep(store: Store, sweep_id: int, status: SweepOutcome, *, finished_at: datetime | None = None) -> None:
     """Record how a request ended, with what it added, found and could not evaluate, all counted from the store."""
     with store.writing() as connection:
         stored, asked, failed = sweep_counts(connection, sweep_id)
         connection.execute(
-            update(Sweep)
-            .where(Sweep.id == sweep_id)
+            update(SWEEP)
+            .where(SWEEP.c.id == sweep_id)
             .values(
                 status=status,
                 finished_at=as_utc(finished_at or utc_now()),
@@ -102,7 +87,7 @@ def finish_sweep(store: Store, sweep_id: int, status: SweepStatus, *, finished_a
                 scenarios_failed=failed,
             )
         )
-    store.presence.release(sweep_id)
+    store.running_lock.release(sweep_id)
     checkpoint(store)
 
 
@@ -117,14 +102,14 @@ def checkpoint(store: Store) -> None:
 
 def sweep_counts(connection: Connection, sweep_id: int) -> tuple[int, int, int]:
     """Count the probes a sweep added, the probes it asked for, and its scenarios that are not ok."""
-    stored = select(func.coalesce(func.sum(Block.probe_count), 0)).where(Block.sweep_id == sweep_id)
-    width = SweepInterval.last_batch_size - SweepInterval.first_batch_size + 1
-    mine = SweepInterval.sweep_id == sweep_id
-    asked = select(func.coalesce(func.sum(width), 0)).where(mine, SweepInterval.first_batch_size > 0)
+    stored = select(func.coalesce(func.sum(BLOCK.c.probe_count), 0)).where(BLOCK.c.sweep_id == sweep_id)
+    width = SWEEP_INTERVAL.c.last_batch_size - SWEEP_INTERVAL.c.first_batch_size + 1
+    mine = SWEEP_INTERVAL.c.sweep_id == sweep_id
+    asked = select(func.coalesce(func.sum(width), 0)).where(mine, SWEEP_INTERVAL.c.first_batch_size > 0)
     failed = (
-        select(func.count(func.distinct(Scenario.id)))
-        .join(SweepInterval, SweepInterval.scenario_id == Scenario.id)
-        .where(mine, Scenario.status != "ok")
+        select(func.count(func.distinct(SCENARIO.c.id)))
+        .join(SWEEP_INTERVAL, SWEEP_INTERVAL.c.scenario_id == SCENARIO.c.id)
+        .where(mine, SCENARIO.c.status != "ok")
     )
     added, wanted, refused = (int(connection.execute(query).scalar_one()) for query in (stored, asked, failed))
     return added, wanted, refused
@@ -161,7 +146,7 @@ def _claim(connection: Connection, scenario_id: int) -> None:
     if outcome is None:
         raise InputError(f"There is no scenario {scenario_id} in this store.")
     if tuple(outcome) != ("ok", None):
-        cleared = update(Scenario).where(Scenario.id == scenario_id).values(status="ok", reason=None)
+        cleared = update(SCENARIO).where(SCENARIO.c.id == scenario_id).values(status="ok", reason=None)
         connection.execute(cleared)
 
 
@@ -187,8 +172,8 @@ def _record_interval(connection: Connection, sweep_id: int, scenario_id: int, fi
     rows = {(row[0], row[1]) for row in connection.execute(_ASKED_INTERVALS, of)}
     joined = set(merge_intervals([*rows, (first, last)]))
     for start, _ in rows - joined:
-        mine = (SweepInterval.sweep_id == sweep_id) & (SweepInterval.scenario_id == scenario_id)
-        connection.execute(delete(SweepInterval).where(mine, SweepInterval.first_batch_size == start))
+        mine = (SWEEP_INTERVAL.c.sweep_id == sweep_id) & (SWEEP_INTERVAL.c.scenario_id == scenario_id)
+        connection.execute(delete(SWEEP_INTERVAL).where(mine, SWEEP_INTERVAL.c.first_batch_size == start))
     for start, stop in joined - rows:
         row = {**of, "first_batch_size": start, "last_batch_size": stop}
         connection.execute(_INSERT_INTERVAL, row)

@@ -1,0 +1,81 @@
+"""The raw relations public views are built on: what each is called, its columns, and where the store has them.
+
+All follow from the declared tables. Not here: public names (queries/views)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.schema.declaring import FLAG, Column, Table
+from store.schema.joins import SCENARIO_TABLES
+from store.schema.probe_columns import NAMED_COLUMNS, ReadColumn, read_column
+from store.schema.tables import TABLES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawTable:
+    """A relation of schema `raw` that is copied from the store when a statement needs it."""
+
+    name: str
+    meaning: str
+    columns: tuple[ReadColumn, ...]
+    tables: str  # FROM clause over the store
+
+    @property
+    def statement(self) -> str:
+        """The SELECT over the store."""
+        return f"SELECT {', '.join(column.source for column in self.columns)} FROM {self.tables}"  # noqa: S608 - our text
+
+    @property
+    def typed_names(self) -> list[tuple[str, str]]:
+        """Name and DuckDB type of each column."""
+        return [(column.name, column.type) for column in self.columns]
+
+
+_OF_BLOCKS = {"block_id", "first_sweep", "stored_at"}
+_OF_OUTCOMES = ("status", "reason", "assumptions", "created_at")
+_SCENARIO = TABLES["scenario"]
+
+
+def _voided(meaning: str, source: str) -> ReadColumn:
+    return read_column(Column("voided", FLAG, "none", meaning), source)
+
+
+SCENARIO = RawTable(
+    name="scenario",
+    meaning="subject + device profile + formula version, names joined, with status and reason",
+    columns=(
+        *(column for column in NAMED_COLUMNS if column.name not in _OF_BLOCKS),
+        *(read_column(_SCENARIO.column(name), f"sc.{name}") for name in _OF_OUTCOMES),
+        _voided("it, or every sweep that asked for it, is voided", "sc.id IN (SELECT scenario_id FROM joining.voided)"),
+    ),
+    tables=SCENARIO_TABLES,
+)
+
+# Parts of the joined relations `scenario` and `stored_probe`, and what only the program itself needs.
+_NOT_AS_THEY_ARE = {"scenario", "subject", "precision", "plan", "block", "probe", "store_identity", "operator_set"}
+_ADDED = {
+    "sweep": (
+        _voided(
+            "it is voided",
+            "CASE WHEN id IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)"
+            " THEN 1 ELSE 0 END",
+        ),
+    )
+}
+
+
+def as_it_is(table: Table) -> RawTable:
+    """Return the relation that copies a table, without its binary columns."""
+    copied = (read_column(column, column.name) for column in table.columns if column.type.kind != "bytes")
+    columns = (*copied, *_ADDED.get(table.name, ()))
+    return RawTable(name=table.name, meaning=table.meaning, columns=columns, tables=table.name)
+
+
+RAW_TABLES: tuple[RawTable, ...] = (
+    SCENARIO,
+    *(as_it_is(table) for table in TABLES.values() if table.name not in _NOT_AS_THEY_ARE),
+)
+
+STORED_PROBE = "stored_probe"
+RAW_NAMES = frozenset({STORED_PROBE, *(table.name for table in RAW_TABLES)})

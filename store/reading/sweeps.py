@@ -1,0 +1,130 @@
+"""Lists sweeps, newest first, and shows one: plain SQL through the driver, so that it starts fast.
+
+Not here: writing (store.writing) and voiding (store.writing.voiding)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from store.errors import InputError
+from store.location import StoreLocation
+from store.reading.transactions import ReadTransaction, read_transaction
+from store.running_lock import status_now
+from store.schema.joins import with_scenarios
+
+# The counts of a finished sweep are stored with it; those of a running one are taken from its blocks.
+_SUMMARY = """
+SELECT s.id, s.key, s.label, s.program_version, s.started_at, s.finished_at, s.status,
+       CASE WHEN s.status = 'running'
+            THEN (SELECT COALESCE(SUM(b.probe_count), 0) FROM block b WHERE b.sweep_id = s.id)
+            ELSE s.probes_stored END,
+       s.probes_known, s.scenarios_failed,
+       (SELECT MAX(t.reason) FROM tombstone t WHERE t.sweep_id = s.id AND t.lifted_at IS NULL),
+       s.arguments, s.kind
+FROM sweep s
+"""
+_NEWEST_FIRST = " ORDER BY s.started_at DESC, s.id DESC LIMIT ? OFFSET ?"
+_OUTCOMES = """
+SELECT sc.status, sc.reason, COUNT(DISTINCT sc.id)
+FROM sweep_interval i JOIN scenario sc ON sc.id = i.scenario_id
+WHERE i.sweep_id = ?
+GROUP BY sc.status, sc.reason
+ORDER BY COUNT(DISTINCT sc.id) DESC, sc.status, sc.reason
+"""
+_CONTENTS = f"""
+SELECT m.name, sj.device_name, COALESCE(w.name, w.label), sj.phase,
+       COUNT(DISTINCT sc.id),
+       SUM(CASE WHEN i.first_batch_size > 0 THEN i.last_batch_size - i.first_batch_size + 1 ELSE 0 END)
+FROM {with_scenarios("sweep_interval i", "i.scenario_id", "m", "w")}
+WHERE i.sweep_id = ?
+GROUP BY m.name, sj.device_name, COALESCE(w.name, w.label), w.id, sj.phase
+ORDER BY m.name, sj.device_name, COALESCE(w.name, w.label), w.id, sj.phase
+"""  # noqa: S608 - our names
+
+
+class SweepSummary(NamedTuple):
+    """One line of the list of sweeps. `voided` is the reason, None when it counts."""
+
+    id: int
+    key: str
+    label: str | None
+    program_version: str
+    started_at: datetime
+    finished_at: datetime | None
+    status: str
+    probes_stored: int
+    probes_known: int
+    scenarios_failed: int
+    voided: str | None
+    arguments: str
+    kind: str  # request, validation or import
+
+
+class OutcomeCount(NamedTuple):
+    """How many scenarios of a sweep ended the same way."""
+
+    status: str
+    reason: str | None
+    scenarios: int
+
+
+class SweepContent(NamedTuple):
+    """What a sweep asked for of one model, device, workload and phase."""
+
+    model: str
+    device: str
+    workload: str
+    phase: str
+    scenarios: int
+    probes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepDetail:
+    """A sweep with how its scenarios ended and what it asked for."""
+
+    summary: SweepSummary
+    outcomes: tuple[OutcomeCount, ...]
+    contents: tuple[SweepContent, ...]
+
+
+def list_sweeps(location: StoreLocation, *, limit: int = 20, offset: int = 0) -> list[SweepSummary]:
+    """Return sweeps, the newest first."""
+    with read_transaction(location) as transaction:
+        rows = transaction.rows(SweepSummary, _SUMMARY + _NEWEST_FIRST, (limit, offset))
+        return [_of_now(location, row) for row in rows]
+
+
+def show_sweep(location: StoreLocation, reference: str) -> SweepDetail:
+    """Return the one sweep whose key starts with the reference, or the newest that carries it as its label."""
+    with read_transaction(location) as transaction:
+        found = _find(transaction, reference.strip())
+        return SweepDetail(
+            summary=_of_now(location, found),
+            outcomes=tuple(transaction.rows(OutcomeCount, _OUTCOMES, (found.id,))),
+            contents=tuple(transaction.rows(SweepContent, _CONTENTS, (found.id,))),
+        )
+
+
+def _of_now(location: StoreLocation, sweep: SweepSummary) -> SweepSummary:
+    return sweep._replace(status=status_now(location, sweep.id, sweep.key, sweep.status))
+
+
+def _find(transaction: ReadTransaction, reference: str) -> SweepSummary:
+    labelled = list(transaction.rows(SweepSummary, f"{_SUMMARY} WHERE s.label = ?{_NEWEST_FIRST}", (reference, 1, 0)))
+    if labelled:
+        return labelled[0]
+    start = reference.lower()
+    found: list[SweepSummary] = []
+    if start and set(start) <= set("0123456789abcdef"):  # `g` follows every hexadecimal digit
+        within = f"{_SUMMARY} WHERE s.key >= ? AND s.key < ?{_NEWEST_FIRST}"
+        found = list(transaction.rows(SweepSummary, within, (start, f"{start}g", 2, 0)))
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"Several sweeps start with {reference!r}.", hint="Give more digits.")
+    raise InputError(
+        f"No sweep of this store has the reference or the label {reference!r}.", hint="`sweepdb sweeps` lists them."
+    )

@@ -1,0 +1,122 @@
+"""One read-only transaction over a store through its plain driver: everything read in it is of one moment.
+
+Not here: checking that it is a store (store.reading.connecting), and what is read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+from store.faults import store_faults
+from store.location import StoreLocation
+from store.reading.connecting import connect_postgresql, connect_sqlite
+from store.reading.typed_rows import Cells, OtherT, RowT, ValueT, typed_pairs, typed_rows, typed_values
+
+_FETCHED_AT_ONCE = 10_000
+_IDENTITY = "SELECT store_id FROM store_identity"
+
+
+class _Key(NamedTuple):
+    id: int
+    key: str
+
+
+class ReadTransaction(ABC):
+    """What reading needs of a driver. Statements mark parameters with `?`; a whole result is never in memory."""
+
+    store_id: str
+    """Identity of the store, read before the transaction: a list of parts read in between holds no later block."""
+    ranges: str
+    """A table `r (part, lo, hi)` made of one parameter, a JSON list of [part, lo, hi]."""
+
+    def rows(self, row_type: type[RowT], statement: str, parameters: Sequence[object] = ()) -> Iterator[RowT]:
+        """Yield the rows of a statement as NamedTuples, each column of the type that its field declares."""
+        return typed_rows(row_type, self._chunks(statement, parameters))
+
+    def pairs(
+        self, left: type[RowT], right: type[OtherT], statement: str, parameters: Sequence[object] = ()
+    ) -> Iterator[tuple[RowT, OtherT]]:
+        """Yield the rows of a statement as two NamedTuples each: one of the first columns, one of the others."""
+        return typed_pairs(left, right, self._chunks(statement, parameters))
+
+    def values(self, type_: type[ValueT], statement: str, parameters: Sequence[object] = ()) -> Iterator[ValueT]:
+        """Yield the values of a statement with a single column."""
+        return typed_values(type_, self._chunks(statement, parameters))
+
+    def keys(self, table: Literal["scenario", "workload"]) -> dict[int, str]:
+        """Return the content key of every row of a table by its integer key."""
+        return dict(self.rows(_Key, f"SELECT id, key FROM {table}"))  # noqa: S608 - our names
+
+    def cells(self, statement: str, parameters: Sequence[object] = ()) -> Iterator[Cells]:
+        """Yield rows as the driver gives them, for handing them on whole."""
+        for chunk in self._chunks(statement, parameters):
+            yield from chunk
+
+    @abstractmethod
+    def _chunks(self, statement: str, parameters: Sequence[object]) -> Iterator[Sequence[Cells]]:
+        """Yield rows, many at once."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the transaction."""
+
+
+class _Sqlite(ReadTransaction):
+    ranges = (
+        "(SELECT json_extract(value, '$[0]') AS part, json_extract(value, '$[1]') AS lo,"
+        " json_extract(value, '$[2]') AS hi FROM json_each(?)) r"
+    )
+
+    def __init__(self, location: StoreLocation) -> None:
+        self._connection = connect_sqlite(location)
+        self.store_id = str(self._connection.execute(_IDENTITY).fetchone()[0])
+        self._connection.execute("BEGIN")  # deferred: its moment is that of the first rows read
+
+    def _chunks(self, statement: str, parameters: Sequence[object]) -> Iterator[Sequence[Cells]]:
+        cursor = self._connection.execute(statement, tuple(parameters))
+        while chunk := cursor.fetchmany(_FETCHED_AT_ONCE):
+            yield chunk
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+class _Postgresql(ReadTransaction):
+    ranges = (
+        "(SELECT (value->>0)::bigint AS part, (value->>1)::bigint AS lo, (value->>2)::bigint AS hi"
+        " FROM jsonb_array_elements(?::jsonb)) r"
+    )
+
+    def __init__(self, location: StoreLocation) -> None:
+        from psycopg import IsolationLevel
+
+        self._connection = connect_postgresql(location)
+        identity = self._connection.execute(_IDENTITY).fetchone()
+        self.store_id = str(identity[0]) if identity else ""
+        self._connection.rollback()
+        self._connection.isolation_level = IsolationLevel.REPEATABLE_READ
+        self._cursors = 0
+
+    def _chunks(self, statement: str, parameters: Sequence[object]) -> Iterator[Sequence[Cells]]:
+        self._cursors += 1
+        text = statement.replace("%", "%%").replace("?", "%s")
+        with self._connection.cursor(name=f"sweepdb_{self._cursors}") as cursor:
+            cursor.execute(text.encode(), tuple(parameters))
+            while chunk := cursor.fetchmany(_FETCHED_AT_ONCE):
+                yield chunk
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@contextmanager
+def read_transaction(location: StoreLocation) -> Iterator[ReadTransaction]:
+    """Read a store inside one consistent transaction; driver errors become store errors."""
+    with store_faults(location):
+        transaction: ReadTransaction = _Sqlite(location) if location.kind == "sqlite" else _Postgresql(location)
+        try:
+            yield transaction
+        finally:
+            transaction.close()

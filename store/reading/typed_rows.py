@@ -1,0 +1,76 @@
+"""Turns what a driver gives into rows with names and types: NamedTuples, converted a column at a time.
+
+SQLite has no booleans and no times of its own, PostgreSQL sums integers to decimals. Not here: reading
+(store.reading.transactions)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+RowT = TypeVar("RowT", bound=tuple[Any, ...])
+OtherT = TypeVar("OtherT", bound=tuple[Any, ...])
+ValueT = TypeVar("ValueT", int, str)
+Cells = Sequence[Any]  # as a driver gives them
+_Convert = Callable[[Any], object]
+
+
+def typed_rows(row_type: type[RowT], chunks: Iterable[Sequence[Cells]]) -> Iterator[RowT]:
+    """Yield rows of a NamedTuple; most columns are right as they come, so a column is converted only where it must."""
+    for chunk in chunks:
+        yield from _made(row_type, list(zip(*chunk, strict=True)))
+
+
+def typed_pairs(
+    left: type[RowT], right: type[OtherT], chunks: Iterable[Sequence[Cells]]
+) -> Iterator[tuple[RowT, OtherT]]:
+    """Yield each row as two NamedTuples: one of the first columns, one of the others."""
+    width = len(_kinds(left))
+    for chunk in chunks:
+        columns = list(zip(*chunk, strict=True))
+        yield from zip(_made(left, columns[:width]), _made(right, columns[width:]), strict=True)
+
+
+def _made(row_type: type[RowT], columns: Sequence[Cells]) -> Iterator[RowT]:
+    typed = (_column(cells, *kind) for cells, kind in zip(columns, _kinds(row_type), strict=True))
+    return map(row_type._make, zip(*typed, strict=True))  # type: ignore[attr-defined]  # of NamedTuples
+
+
+def typed_values(type_: type[ValueT], chunks: Iterable[Sequence[Cells]]) -> Iterator[ValueT]:
+    """Yield the values of a single column."""
+    for chunk in chunks:
+        (cells,) = zip(*chunk, strict=True)
+        yield from map(type_, cells)
+
+
+def _column(cells: Cells, type_: type, convert: _Convert, may_miss: bool) -> Cells:
+    found = set(map(type, cells))
+    if NoneType in found and not may_miss and type_ is not object:
+        raise TypeError(f"a column of {type_.__name__} has no value in some row")
+    if type_ is object:  # as the driver gives it
+        return cells
+    if type_ is not datetime and found <= {type_, NoneType}:
+        return cells
+    return [None if cell is None else convert(cell) for cell in cells]
+
+
+@cache
+def _kinds(row_type: type[tuple[Any, ...]]) -> tuple[tuple[type, _Convert, bool], ...]:
+    """Return the type of each field, what converts into it, and whether it may be missing."""
+    return tuple(map(_kind, get_type_hints(row_type).values()))
+
+
+def _kind(hint: Any) -> tuple[type, _Convert, bool]:  # noqa: ANN401 - an annotation
+    options = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    (wanted,) = (option for option in options if option is not NoneType)
+    type_ = type(get_args(wanted)[0]) if get_origin(wanted) is Literal else wanted
+    return type_, _moment if type_ is datetime else type_, NoneType in options
+
+
+def _moment(value: object) -> datetime:
+    """Read a stored moment: SQLite gives text without a zone, PostgreSQL a moment in the session's zone."""
+    moment = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)

@@ -1,0 +1,136 @@
+"""What a table and a column are declared with: plain records that any reader can follow, no SQLAlchemy.
+
+Not here: which tables there are (store.schema.tables)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from store.errors import InputError
+
+Kind = Literal["key", "integer", "long", "short", "double", "flag", "text", "moment", "bytes"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnType:
+    """How a database keeps a column, the longest text it takes, and the type that DuckDB and snapshots read it as."""
+
+    kind: Kind
+    read_as: str
+    length: int | None = None
+
+
+KEY = ColumnType("key", "BIGINT")  # integer keys, which count up, and references to them
+INTEGER = ColumnType("integer", "INTEGER")
+LONG = ColumnType("long", "BIGINT")
+SHORT = ColumnType("short", "INTEGER")
+DOUBLE = ColumnType("double", "DOUBLE")
+SINGLE = ColumnType("double", "FLOAT")  # a snapshot keeps half of the digits
+FLAG = ColumnType("flag", "BOOLEAN")
+TEXT = ColumnType("text", "VARCHAR")
+MOMENT = ColumnType("moment", "TIMESTAMP")
+BYTES = ColumnType("bytes", "BLOB")
+
+
+def text(length: int) -> ColumnType:
+    """Return the type of texts of bounded length."""
+    return ColumnType("text", "VARCHAR", length)
+
+
+NAME = text(200)
+DIGEST = text(64)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column. `refers_to` names a table and column, `one_of` lists what it may hold, `default` is for older rows.
+
+    `told` is the meaning to readers of a probe, who do not see the table that the column stands in."""
+
+    name: str
+    type: ColumnType
+    unit: str
+    meaning: str
+    nullable: bool = False
+    primary: bool = False
+    unique: bool = False
+    index: bool = False
+    refers_to: str | None = None
+    one_of: tuple[str, ...] = ()
+    default: str | None = None
+    told: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table. `unique` lists columns that together are unique, `checks` conditions and `indexes` columns by name.
+
+    `by_key` keeps rows in the order of the primary key, without row ids of SQLite's own."""
+
+    name: str
+    meaning: str
+    columns: tuple[Column, ...]
+    unique: tuple[str, ...] = ()
+    checks: tuple[tuple[str, str], ...] = ()
+    indexes: tuple[tuple[str, str], ...] = ()
+    by_key: bool = False
+
+    def column(self, name: str) -> Column:
+        """Return a column by name."""
+        return next(column for column in self.columns if column.name == name)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns, in their order."""
+        return tuple(column.name for column in self.columns)
+
+    def row_of(self, record: object, **more: object) -> dict[str, Any]:
+        """Return the columns that a record has under the same names, and more; raise where a value is none of them."""
+        row = {name: getattr(record, name) for name in self.names if name not in more and hasattr(record, name)} | more
+        for column in self.columns:
+            if column.name in row:
+                self._check(column, row[column.name])
+        return row
+
+    def _check(self, column: Column, value: object) -> None:
+        if value is None and not column.nullable:
+            raise InputError(f"The column {column.name} of {self.name} is never missing.")
+        if value is not None and column.one_of and value not in column.one_of:
+            raise InputError(
+                f"The column {column.name} of {self.name} is {value!r}, none of {', '.join(column.one_of)}."
+            )
+
+
+def identifier(meaning: str = "integer key") -> Column:
+    """Declare the integer key of a table."""
+    return Column("id", KEY, "none", meaning, primary=True)
+
+
+def content_key(meaning: str = "content key") -> Column:
+    """Declare the key that tells equal content."""
+    return Column("key", DIGEST, "sha256", meaning, unique=True)
+
+
+def optional(
+    name: str, type_: ColumnType, unit: str, meaning: str, *, index: bool = False, told: str | None = None
+) -> Column:
+    """Declare a column that may be missing."""
+    return Column(name, type_, unit, meaning, nullable=True, index=index, told=told)
+
+
+def reference(
+    name: str, target: str, meaning: str, *, index: bool = True, primary: bool = False, nullable: bool = False
+) -> Column:
+    """Declare a reference to the integer key of another table."""
+    return Column(name, KEY, "none", meaning, nullable=nullable, primary=primary, index=index, refers_to=f"{target}.id")
+
+
+def moment(name: str, meaning: str, *, nullable: bool = False, index: bool = False) -> Column:
+    """Declare a point in time."""
+    return Column(name, MOMENT, "UTC", meaning, nullable=nullable, index=index)
+
+
+def document(name: str, meaning: str) -> Column:
+    """Declare a JSON text."""
+    return Column(name, TEXT, "JSON", meaning)

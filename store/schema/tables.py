@@ -1,0 +1,436 @@
+"""Every table of the store, once: databases, raw relations, stored rows and the reference page follow from here.
+
+A migration repeats what it adds, as it was at its revision; a test compares the two. Meanings end up as comments of the
+database. Not here: the measures of a probe (store.schema.measures)."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from store.records import Status, SweepKind, SweepOutcome
+from store.schema.declaring import (
+    BYTES,
+    DIGEST,
+    DOUBLE,
+    FLAG,
+    INTEGER,
+    LONG,
+    NAME,
+    SHORT,
+    TEXT,
+    Column,
+    Table,
+    content_key,
+    document,
+    identifier,
+    moment,
+    optional,
+    reference,
+    text,
+)
+from store.schema.measures import MEASURES
+
+_STORE = (
+    Table(
+        "store_identity",
+        "one row: which store this is",  # so that snapshots of another store are recognised
+        (
+            Column("id", INTEGER, "none", "always 1", primary=True),
+            Column("store_id", text(32), "hex", "random identity of this store"),
+            moment("created_at", "when the store was created"),
+        ),
+        checks=(("single_row", "id = 1"),),
+    ),
+)
+
+_DIMENSIONS = (  # what a scenario is made of
+    Table(
+        "model",
+        "models, by normalised hyper-parameters",
+        (
+            identifier(),
+            content_key("content key of the hyper-parameters"),
+            Column("name", NAME, "none", "the name it was first asked by", index=True),
+            Column("architecture", NAME, "none", "model_type of its config.json"),
+            Column("parameters", LONG, "parameters", "all weights"),
+            Column("active_parameters", LONG, "parameters", "weights a token visits"),
+            document("spec", "canonical hyper-parameters"),
+        ),
+    ),
+    Table(
+        "model_alias",
+        "names a model was asked by",
+        (
+            Column("alias", text(500), "none", "id or path", primary=True),
+            reference("model_id", "model", "the model", primary=True, index=False),
+        ),
+    ),
+    Table(
+        "device",
+        "device profile snapshots",
+        (
+            identifier(),
+            content_key("content key of the profile, calibration included"),
+            Column("name", NAME, "none", "profile name", index=True),
+            Column("vendor", NAME, "none", "who makes it"),
+            Column("family", text(16), "none", "theoretical, calibrated or empirical"),
+            Column("matrix_flops_per_s", DOUBLE, "FLOP/s", "effective bf16 matrix rate"),
+            Column("vector_flops_per_s", DOUBLE, "FLOP/s", "effective bf16 vector rate"),
+            Column("memory_bytes", LONG, "bytes", "device memory"),
+            Column("memory_bandwidth_bytes_per_s", DOUBLE, "bytes/s", "effective bandwidth"),
+            Column("grid", NAME, "devices", "interconnect grid, outermost first"),
+            Column("link_bandwidths", NAME, "bytes/s", "effective bandwidth of each grid level"),
+            optional("calibration_key", DIGEST, "sha256", "calibration used"),
+            document("spec", "canonical profile"),
+        ),
+    ),
+    Table(
+        "precision",
+        "number formats",
+        (
+            identifier(),
+            content_key(),
+            Column("linear_quantization", text(32), "none", "format of linears"),
+            Column("experts_quantization", text(32), "none", "format of experts"),
+            Column("attention_quantization", text(32), "none", "format of the KV cache"),
+            Column("mxfp4_group_size", INTEGER, "weights", "weights sharing one MXFP4 scale"),
+            document("spec", "canonical form"),
+        ),
+    ),
+    Table(
+        "plan",
+        "parallel splits of one instance",
+        (
+            identifier(),
+            Column("tp", INTEGER, "devices", "tensor parallel size"),
+            Column("pp", INTEGER, "devices", "pipeline stages"),
+            Column("dp", INTEGER, "replicas", "data parallel replicas"),
+            Column("ep", INTEGER, "devices", "expert parallel size"),
+            Column("moe_tp", INTEGER, "devices", "tensor parallel size inside experts"),
+            Column("moe_dp", INTEGER, "replicas", "replicas of the expert group"),
+            Column("num_devices", INTEGER, "devices", "devices of one instance: tp x pp x dp"),
+        ),
+        unique=("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"),
+    ),
+    Table(
+        "workload",
+        "lengths, prefix cache, token budget and MTP",
+        (
+            identifier(),
+            content_key(),
+            Column("label", NAME, "tokens", "derived short form, such as 3500/1500"),
+            optional("name", NAME, "none", "the name it was first stored by", index=True),
+            optional("input_length", INTEGER, "tokens", "prompt length; NULL for distributions"),
+            Column("input_length_mean", DOUBLE, "tokens", "mean prompt length"),
+            Column("output_length", DOUBLE, "tokens", "generated length, the mean for distributions"),
+            Column("prefix_cache_hit_rate", DOUBLE, "ratio", "share of a prompt found in cache"),
+            Column("max_batched_tokens", LONG, "tokens", "token budget of one step"),
+            Column("mtp_tokens", SHORT, "tokens", "tokens drafted a step"),
+            document("mtp_acceptance", "acceptance rate of each drafted token"),
+            document("spec", "canonical form"),
+        ),
+    ),
+    Table(
+        "workload_bin",
+        "bins of length distributions",
+        (
+            reference("workload_id", "workload", "its workload", primary=True, index=False),
+            Column("bin_index", INTEGER, "none", "position, from 0", primary=True),
+            Column("min_input_length", INTEGER, "tokens", "shortest prompt of the bin"),
+            Column("max_input_length", INTEGER, "tokens", "longest prompt of the bin"),
+            Column("input_length", DOUBLE, "tokens", "representative prompt length"),
+            Column("output_length", DOUBLE, "tokens", "representative generated length"),
+            Column("weight", DOUBLE, "ratio", "probability, summing to 1"),
+            Column("prefix_cache_hit_rate", DOUBLE, "ratio", "share of the prompt found in cache"),
+        ),
+    ),
+    Table(
+        "workload_name",
+        "names given to workloads",  # a name stays with its workload
+        (
+            Column("name", NAME, "none", "the user's name", primary=True),
+            reference("workload_id", "workload", "the workload"),
+            moment("created_at", "when it was named"),
+        ),
+    ),
+)
+
+_EVALUATED = (  # what an evaluation leaves
+    Table(
+        "subject",
+        "what rows are about; sweeps are compared by subject",
+        (
+            identifier(),
+            content_key(),
+            reference("model_id", "model", "the model"),
+            Column("device_name", NAME, "none", "device by name", index=True),
+            reference("precision_id", "precision", "number formats", index=False),
+            reference("plan_id", "plan", "parallel split", index=False),
+            reference("workload_id", "workload", "what is served"),
+            Column("phase", text(16), "none", "prefill, decode or aggregated"),
+            Column("convention", text(16), "none", "physical or upstream"),
+            Column("compile", FLAG, "none", "compiled graph, not eager", told="compiled graph rather than eager"),
+            Column("serving_model", text(64), "none", "how step times become latencies"),
+            Column("serving_cost_ms", DOUBLE, "ms", "fixed cost of delivery"),
+            # Of client, launch and routing: NULL where the serving model does not read them, and in rows of formula
+            # version 1.
+            optional(
+                "shortest_length",
+                DOUBLE,
+                "ratio",
+                "shortest request of the client, of its nominal length; NULL: not read",
+                told="shortest request of the client, as a share of the nominal length; NULL where the serving model"
+                " reads none",
+            ),
+            optional("prompts_per_user", INTEGER, "requests", "requests each user sends; NULL: not read"),
+            optional("poll_steps", INTEGER, "steps", "steps between looks for new requests; NULL: not read"),
+            optional("seats", INTEGER, "requests", "requests a replica decodes at once; NULL: no bound or not read"),
+            optional("wait_steps", INTEGER, "steps", "steps that prompts wait for each other; NULL: not read"),
+            optional(
+                "routing",
+                text(32),
+                "none",
+                "how experts are loaded; NULL: not read",
+                told="how experts are loaded: balanced or power_law_1.2; NULL: not read",
+            ),
+            optional(
+                "unusual_service",
+                text(100),
+                "none",
+                "which of client, launch and routing were said, by column; NULL: not known",
+            ),
+        ),
+    ),
+    Table(
+        "scenario",  # failures are rows
+        "subject + device profile + formula version, with status and reason",
+        (
+            identifier(),
+            content_key(),
+            reference("subject_id", "subject", "what it is about"),
+            reference("device_id", "device", "profile snapshot used"),
+            Column("formula_version", INTEGER, "none", "raised when stored numbers change"),
+            Column("status", text(16), "none", "ok, illegal, unsupported or error", one_of=get_args(Status)),
+            optional("reason", TEXT, "none", "why it is not ok"),
+            optional("assumptions", TEXT, "none", "what was assumed, one sentence a line"),
+            optional(
+                "launchable_by",
+                NAME,
+                "none",
+                "engines that launch the plan as one server; NULL: not known",
+                told="engines that can launch the plan as one server, separated by commas; empty: none, NULL: not"
+                " known",
+            ),
+            moment("created_at", "when it was first stored"),
+        ),
+        checks=(("failure_has_reason", "status = 'ok' OR reason IS NOT NULL"),),
+    ),
+    Table(
+        "sweep",
+        "requests: arguments, program version, time, outcome",
+        (
+            identifier("integer key, ascending in time"),
+            Column("key", text(32), "hex", "random public reference", unique=True),
+            optional("label", NAME, "none", "the user's label", index=True),
+            document("arguments", "what was asked, every default written out"),
+            Column("program_version", DIGEST, "none", "version of sweepdb that ran"),
+            moment("started_at", "start", index=True),
+            moment("finished_at", "end", nullable=True),
+            Column(
+                "status",
+                text(16),
+                "none",
+                "running, finished, interrupted or failed",
+                one_of=("running", *get_args(SweepOutcome)),
+            ),
+            Column("probes_stored", LONG, "probes", "probes this sweep added"),
+            Column("probes_known", LONG, "probes", "probes asked for and already stored"),
+            Column("scenarios_failed", INTEGER, "scenarios", "scenarios that are not ok"),
+            Column(
+                "kind",
+                text(16),
+                "none",
+                "request, validation or import",
+                one_of=get_args(SweepKind),
+                default="request",
+            ),
+        ),
+    ),
+    Table(
+        "block",  # the unit that is committed together and never changes
+        "probes of one scenario over one batch interval, committed together",
+        (
+            identifier("integer key, ascending in time of commit"),
+            reference("scenario_id", "scenario", "whose probes", index=False),
+            Column("first_batch_size", INTEGER, "requests", "smallest batch size"),
+            Column("last_batch_size", INTEGER, "requests", "largest batch size"),
+            Column("probe_count", INTEGER, "probes", "probes of the block"),
+            reference("sweep_id", "sweep", "the sweep that added it"),
+            moment("created_at", "when it was committed"),
+        ),
+        unique=("scenario_id", "first_batch_size"),
+        checks=(("interval", "last_batch_size >= first_batch_size"),),
+    ),
+    Table(
+        "sweep_interval",  # new or already there
+        "which sweep asked for which batch interval of which scenario",
+        (
+            reference("sweep_id", "sweep", "asker", primary=True, index=False),
+            reference("scenario_id", "scenario", "asked for", primary=True),
+            Column("first_batch_size", INTEGER, "requests", "from; 0 for failures", primary=True),
+            Column("last_batch_size", INTEGER, "requests", "to; 0 for failures"),
+        ),
+    ),
+    Table(
+        "probe",
+        "one scenario at one batch size",
+        (
+            reference("scenario_id", "scenario", "its scenario", primary=True, index=False),
+            Column(
+                "batch_size",
+                INTEGER,
+                "requests",
+                "per data parallel replica and stage",
+                primary=True,
+                told="requests of one data parallel replica and pipeline stage",
+            ),
+            *MEASURES,
+        ),
+        checks=(("batch_size", "batch_size >= 1"),),
+        by_key=True,
+    ),
+    Table(
+        "composition",  # only bins with samples
+        "requests of each length bin in a probe's batch",
+        (
+            reference("scenario_id", "scenario", "its scenario", primary=True, index=False),
+            Column("batch_size", INTEGER, "requests", "batch size of the probe", primary=True),
+            Column("bin_index", INTEGER, "none", "bin of the workload", primary=True),
+            Column("samples", INTEGER, "requests", "requests of the bin in one replica"),
+        ),
+        by_key=True,
+    ),
+    Table(
+        "operator_set",
+        "captured operators, so that torch is needed once",
+        (
+            Column("key", DIGEST, "sha256", "content key of what was captured", primary=True),
+            document("payload", "operators as closed forms"),
+            Column("torch_version", DIGEST, "none", "torch that captured them"),
+            moment("created_at", "when they were captured"),
+        ),
+    ),
+)
+
+_SIDE = (  # of a measured deployment
+    Column("instances", INTEGER, "instances", "instances of this side"),
+    Column("tp", INTEGER, "devices", "tensor parallel size"),
+    Column("pp", INTEGER, "devices", "pipeline stages"),
+    Column("dp", INTEGER, "replicas", "data parallel replicas"),
+    Column("ep", INTEGER, "devices", "expert parallel size"),
+    Column("moe_tp", INTEGER, "devices", "tensor parallel size inside experts"),
+    Column("moe_dp", INTEGER, "replicas", "replicas of the expert group"),
+    Column("batch_size", DOUBLE, "requests", "batch size"),
+)
+
+
+def _of_side(side: str, column: Column) -> Column:
+    shared = "" if column.name == "batch_size" else " (aggregated: the same on both)"
+    meaning = f"{side} side{shared}: {column.meaning}"
+    return optional(f"{side}_{column.name}", column.type, column.unit, meaning)
+
+
+_COMPARED = (  # what is compared with evaluations or said about them
+    Table(
+        "calibration",
+        "fitted device coefficients",
+        (
+            identifier(),
+            content_key("content key of the coefficients"),
+            Column("device_name", NAME, "none", "device it describes"),
+            Column("version", INTEGER, "none", "counts up for a device"),
+            document("spec", "coefficients with units in their names"),
+            document("errors", "held-out error per kind, in percent"),
+            optional("kernels", BYTES, "Parquet", "measured kernel table"),
+            Column("source", TEXT, "none", "where the measurements come from"),
+            moment("created_at", "when it was stored"),
+        ),
+        unique=("device_name", "version"),
+    ),
+    Table(
+        "measurement",  # two sides for disaggregated deployments
+        "measured serving points with their configuration",
+        (
+            identifier(),
+            content_key(),
+            Column("source", TEXT, "none", "file and line or id it came from"),
+            Column("source_format", DIGEST, "none", "reader that understood it"),
+            optional("model", text(500), "none", "model as the source names it", index=True),
+            optional("device", NAME, "none", "device, our name where known", index=True),
+            optional("engine", DIGEST, "none", "serving engine"),
+            optional("engine_version", DIGEST, "none", "its version"),
+            optional("mode", text(32), "none", "aggregated, disaggregated, prefill, decode"),
+            optional("precision", DIGEST, "none", "weights, as the source names them"),
+            optional("kv_precision", DIGEST, "none", "KV cache, as the source names it"),
+            optional("num_devices", INTEGER, "devices", "devices of everything that served it"),
+            optional("input_length", DOUBLE, "tokens", "prompt length"),
+            optional("output_length", DOUBLE, "tokens", "generated length"),
+            optional("concurrency", DOUBLE, "requests", "requests in flight"),
+            optional("request_rate", DOUBLE, "requests/s", "offered rate"),
+            document("metrics", "measured values by our names with units"),
+            document("definitions", "how the source defines each metric"),
+            document("extra", "fields of the source we do not interpret"),
+            moment("measured_at", "when measured", nullable=True),
+            moment("imported_at", "when imported"),
+            *(_of_side(side, column) for side in ("prefill", "decode") for column in _SIDE),
+        ),
+    ),
+    Table(
+        "validation",
+        "predicted against measured",
+        (
+            reference("measurement_id", "measurement", "measured point", primary=True, index=False),
+            Column("metric", DIGEST, "none", "which metric", primary=True),
+            reference("scenario_id", "scenario", "what predicted it", primary=True, index=False),
+            Column("batch_size", INTEGER, "requests", "batch size of the prediction"),
+            Column("measured", DOUBLE, "metric", "measured value, in the metric's unit"),
+            Column("predicted", DOUBLE, "metric", "predicted value, in the metric's unit"),
+            Column("signed_error", DOUBLE, "ratio", "(predicted - measured) / measured"),
+            Column("region", NAME, "none", "device, model kind, engine, batch, length", index=True),
+            moment("created_at", "when it was matched"),
+            optional(
+                "knowledge",
+                text(8),
+                "none",
+                "evaluated as asked, as known, or both where they are one; NULL: not known",
+            ),
+        ),
+    ),
+    Table(
+        "price",
+        "dated device prices and power; joined when asked, never stored in a probe",
+        (
+            Column("device_name", NAME, "none", "device by name", primary=True),
+            Column("effective_from", text(10), "ISO date", "valid from", primary=True),
+            optional("usd_per_device_hour", DOUBLE, "USD/h", "price"),
+            optional("watts_per_device", DOUBLE, "W", "power draw"),
+            Column("source", TEXT, "none", "where the figures come from"),
+        ),
+    ),
+    Table(
+        "tombstone",
+        "voided sweeps and scenarios: reason, when, lifted when",
+        (
+            identifier(),
+            reference("sweep_id", "sweep", "voided sweep", nullable=True),
+            reference("scenario_id", "scenario", "voided scenario", nullable=True),
+            Column("reason", TEXT, "none", "why"),
+            moment("voided_at", "when voided"),
+            moment("lifted_at", "when unvoided; NULL: still void", nullable=True),
+        ),
+        checks=(("one_target", "(sweep_id IS NULL) <> (scenario_id IS NULL)"),),
+        indexes=(("active", "lifted_at"),),
+    ),
+)
+
+TABLES: dict[str, Table] = {table.name: table for table in (*_STORE, *_DIMENSIONS, *_EVALUATED, *_COMPARED)}

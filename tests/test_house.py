@@ -1,0 +1,81 @@
+"""Rules that keep the house in order: sizes of folders, names, circles, closed sets, typed rows."""
+
+import ast
+from collections import Counter, defaultdict
+from typing import get_args
+
+import pytest
+from test_import_direction import MAY_IMPORT, ROOT, imported
+
+from store import records
+
+MOST_MODULES = 15
+LARGER = {"evaluator": 36, "evaluator/serving": 19, "queries": 31, "cli/flows": 20}  # to shrink, never to grow
+OWNED = {  # closed sets that the store owns, by name
+    name: get_args(getattr(records, name))
+    for name in ("Phase", "Convention", "Status", "SweepKind", "SweepOutcome", "Family")
+}
+
+
+def modules(package):
+    """Every module of a package but the faces of folders."""
+    return sorted(path for path in (ROOT / package).rglob("*.py") if path.name != "__init__.py")
+
+
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_a_folder_is_taken_in_at_a_glance(package):
+    sizes = Counter(str(path.parent.relative_to(ROOT)) for path in modules(package) if path.parent.name != "versions")
+    for folder, size in sizes.items():
+        assert size <= LARGER.get(folder, MOST_MODULES), f"{folder} has {size} modules"
+
+
+def test_no_module_name_stands_twice_in_the_store():
+    names = Counter(path.stem for path in modules("store"))
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+def module_names(path):
+    """The modules of the store that a module imports, wherever the import stands, but not for types alone."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    return {name for name in imported(path, ast.walk(tree)) if name.startswith("store.")}
+
+
+def test_the_modules_of_the_store_import_each_other_in_one_direction():
+    files = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in (ROOT / "store").rglob("*.py")
+    }
+    left = {name: module_names(path) & files.keys() - {name} for name, path in files.items()}
+    while free := [name for name, needed in left.items() if not needed & left.keys()]:
+        for name in free:
+            del left[name]
+    assert not left, f"circles among {sorted(left)}"
+
+
+def constants(node):
+    """The texts of a literal type or a display of texts, in their order: another order is a preference, not the set."""
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal":
+        node = node.slice
+    if not isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return None
+    return tuple(getattr(item, "value", None) for item in node.elts)
+
+
+def test_a_closed_set_of_the_store_is_defined_once():
+    found = defaultdict(set)
+    for package in ("store", "queries", "cli"):
+        for path in modules(package):
+            for node in ast.walk(ast.parse(path.read_text())):
+                for name, values in OWNED.items():
+                    if constants(node) == values:
+                        found[name].add(str(path.relative_to(ROOT)))
+    assert found == {name: {"store/records.py"} for name in OWNED}
+
+
+@pytest.mark.parametrize("package", ["store", "queries"])
+def test_rows_of_transactions_are_typed(package):
+    for path in modules(package):
+        assert "int(str(" not in path.read_text(), path
