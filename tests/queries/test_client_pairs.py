@@ -107,7 +107,7 @@ def test_sql_the_closed_form_and_a_comparison_say_one_pair(url, client):
 
 def test_pairs_of_two_clients_are_two_groups_and_each_states_its_own(url):
     with read_transaction(parse_url(url)) as transaction:
-        stated = set(transaction.rows("SELECT phase, shortest_length, prompts_per_user, unusual_service FROM subject"))
+        stated = set(transaction.cells("SELECT phase, shortest_length, prompts_per_user, unusual_service FROM subject"))
     said = "shortest_length,prompts_per_user"
     assert {(row[1], row[2], row[3]) for row in map(tuple, stated) if row[0] == "prefill"} == {
         (client.shortest, client.prompts_per_user, said) for client in CLIENTS

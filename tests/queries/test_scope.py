@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shlex
 
 import pytest
 from generator import MODELS, PLANS
@@ -18,7 +17,6 @@ from store.errors import InputError
 
 DENSE, MOE, OTHER = MODELS[0], MODELS[4], MODELS[7]
 CLIENT = {"shortest_length": 1.0, "prompts_per_user": 10, "poll_steps": 1, "wait_steps": 0}
-OPTIONS = {"--model": "model", "--device": "device", "--workload": "workload", "--serving-model": "serving_model"}
 
 
 def address(tmp_path, name="store"):
@@ -61,9 +59,9 @@ def test_a_question_without_filters_is_about_the_newest_request_and_names_what_i
     notebook = queries.open(url)
     answer = notebook.best()
     assert models_of(answer) == {MOE[0]}
-    said, _, filters = answer.left_out.partition(": --all, or ")
+    said, _, filters = answer.left_out.partition(": `all`, or ")
     assert said == "2 other subjects in this store"
-    assert set(filters.split(", ")) == {f"--model {DENSE[0]}", f"--model {OTHER[0]}"}
+    assert set(filters.split(", ")) == {f"`model={DENSE[0]}`", f"`model={OTHER[0]}`"}
     assert answer.left_out in "".join(header_lines(answer))
     every = notebook.best(all=True)
     assert models_of(every) == {DENSE[0], MOE[0], OTHER[0]}
@@ -81,11 +79,11 @@ def test_each_filter_that_is_named_selects_what_was_left_out(tmp_path, fields):
     write_sweep(url, records(DENSE), key="2")
     notebook = queries.open(url)
     answer = notebook.best()
-    first = answer.left_out.partition("--all, or ")[2]
-    assert answer.left_out.startswith("1 other subject in this store: --all, or ")
+    first = answer.left_out.partition("`all`, or ")[2]
+    assert answer.left_out.startswith("1 other subject in this store: `all`, or ")
     asked = {
-        "--eager": {"eager": True}, "--serving-cost 5": {"serving_cost": 5.0}, "--serving-model vllm":
-        {"serving_model": "vllm"}, "--convention upstream": {"convention": "upstream"},
+        "`compile=False`": {"eager": True}, "`serving_cost=5`": {"serving_cost": 5.0}, "`serving_model=vllm`":
+        {"serving_model": "vllm"}, "`convention=upstream`": {"convention": "upstream"},
     }[first]  # fmt: skip
     chosen, (name, value) = notebook.best(**asked), next(iter(fields.items()))
     assert chosen.rows
@@ -100,8 +98,8 @@ def test_a_device_that_only_an_import_brought_is_left_out_and_named(tmp_path):
     write_sweep(url, both[1], key="2", kind="import")
     notebook = queries.open(url)
     answer = notebook.best()
-    option, value = shlex.split(answer.left_out.partition("--all, or ")[2])
-    assert option == "--device"
+    option, _, value = answer.left_out.partition("`all`, or ")[2].strip("`").partition("=")
+    assert option == "device"
     assert {row["device"] for row in answer.dicts()} == {both[0][0].subject.device_name}
     assert {row["device"] for row in notebook.best(device=value).dicts()} == {value}
 
@@ -115,7 +113,7 @@ def test_a_store_of_imports_answers_about_the_newest_and_one_of_comparisons_says
     write_sweep(compared, records(DENSE), key="1", kind="validation")
     with pytest.raises(InputError, match="only comparisons") as caught:
         queries.open(compared).best()
-    assert "--all" in str(caught.value.hint)
+    assert "`all`" in str(caught.value.hint)
     assert models_of(queries.open(compared).best(all=True)) == {DENSE[0]}
 
 
