@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest_cli import sweepdb
-from store.reading import read_transaction
 
 from evaluator.launch import Client
 from evaluator.measured.deployments import Deployment
@@ -20,6 +19,7 @@ from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
 from store.location import parse_url
+from store.reading import read_transaction
 
 INPUT, OUTPUT = 2000, 200
 EVALUATE = (
