@@ -9,13 +9,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from queries.library import report
 from queries.question import FORMULAS
 from store.errors import InputError
 
 if TYPE_CHECKING:
-    import duckdb
-
     from queries.expected_error import ExpectedError
     from queries.question import Answer, Question
 
@@ -28,17 +25,13 @@ def by_engine(serving_models: Collection[str]) -> bool:
     return any(model not in FORMULAS for model in serving_models)
 
 
-def pairs_by_device(question: Question, devices: Sequence[str], ask: Callable[[Question], Answer]) -> Answer:
+def pairs_by_device(
+    question: Question, of_device: Question, devices: Sequence[str], ask: Callable[[Question], Answer]
+) -> Answer:
     """The best pair of each device, both sides on it, ranked as pairs are."""
+    best = replace(of_device, options=replace(question.options, mode=None, top=1))
     answers = [
-        ask(
-            replace(
-                question,
-                report="pd-ratio",
-                options=replace(question.options, mode=None, top=1),
-                pairs=replace(question.pairs, prefill_device=device, decode_device=device),
-            )
-        )
+        ask(replace(best, pairs=replace(question.pairs, prefill_device=device, decode_device=device)))
         for device in devices
     ]
     columns = answers[0].columns
@@ -56,42 +49,23 @@ def pairs_by_device(question: Question, devices: Sequence[str], ask: Callable[[Q
     return replace(
         answers[0],
         question=question,
-        report="devices",
+        report=question.report,
         rows=ranked,
         nearest=nearest,
         nearest_columns=next((answer.nearest_columns for answer in answers if answer.nearest), ()),
     )
 
 
-def pair_counts(question: Question, pair: Answer, connection: duckdb.DuckDBPyConnection) -> Answer:
-    """What every number of instances of the best pair carries."""
-    if not pair.rows:
-        return replace(pair, question=question)
-    if len(pair.rows) > 1:
+def values_of_best(report: str, best: Answer) -> dict[str, object]:
+    """The best row's columns as variables of a report about it."""
+    if len(best.rows) > 1:
         raise InputError(
-            f"pd-counts is about one model and workload; this scope holds {len(pair.rows)}",
+            f"{report} is about one model and workload; this scope holds {len(best.rows)}",
             hint="narrow it with `model` and `workload`",
         )
-    best = pair.dicts()[0]
-    asked = report("pd-counts" if best["users"] is None else "pd-counts-served")
-    values: Mapping[str, object] = {
-        **pair.parameters,
-        **best,
-        "prefill_size": best["prefill_num_devices"],
-        "decode_size": best["decode_num_devices"],
-        "num_devices": question.pairs.num_devices,
-    }
-    parameters = {name: values[name] for name in asked.parameter_names}
-    cursor = connection.execute(asked.sql, parameters)
-    return replace(
-        pair,
-        question=question,
-        report="pd-counts",
-        columns=tuple(str(item[0]) for item in cursor.description or ()),
-        rows=tuple(cursor.fetchall()),
-        sql=asked.sql,
-        parameters=parameters,
-    )
+    row = best.dicts()[0]
+    sizes = {f"{side}_size": row[f"{side}_num_devices"] for side in ("prefill", "decode")}
+    return {**row, **sizes, "served": row["users"] is not None}
 
 
 def verdicts(answer: Answer, surely: Answer | None = None) -> Iterator[str]:

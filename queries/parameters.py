@@ -4,51 +4,15 @@ Not here: running it (queries.session)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection
 
 from queries.declaring import declared
-from queries.library import Report
+from queries.library import question_report, report
 from queries.options import option_table
 from queries.question import Question
 from store.errors import InputError
 
-ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
-    """What a report is about: `needs` are sets of phases of which one must be stored whole."""
-
-    needs: tuple[tuple[str, ...], ...] = ()
-    scope: ScopeKind = "question"
-    has_mode: bool = False
-    pairs: bool = False
-
-
 _PAIR = ("prefill", "decode")
-SHAPES: Mapping[str, Shape] = {
-    "best": Shape(needs=(("aggregated",),)),
-    "prefill": Shape(needs=(("prefill",),)),
-    "decode": Shape(needs=(("decode",),)),
-    "pd-ratio": Shape(needs=(_PAIR,), pairs=True),
-    "pd-counts": Shape(needs=(_PAIR,), pairs=True),
-    "capacity": Shape(needs=(_PAIR, ("aggregated",))),
-    "compare": Shape(needs=(("aggregated", *_PAIR),)),
-    "pareto": Shape(needs=(_PAIR, ("aggregated",))),
-    "curve": Shape(has_mode=True),
-    "devices": Shape(has_mode=True),
-    "nearest": Shape(has_mode=True),
-    "sensitivity": Shape(has_mode=True),
-    "cost": Shape(has_mode=True),
-    "by-length": Shape(needs=(("aggregated",), ("prefill",), ("decode",)), scope="workloads"),
-    "mix": Shape(has_mode=True, scope="blend"),
-    "device-profiles": Shape(),
-    "coverage": Shape(scope="whole"),
-    "why": Shape(scope="probes"),
-    "diff": Shape(scope="sweeps"),
-}
 OBJECTIVES = {
     "throughput": "rate",
     "qps": "qps",
@@ -73,33 +37,23 @@ _LIMITED_PHASES = {
     "e2e_limits": ("aggregated",),
     "min_tokens_per_s_per_user": ("decode", "aggregated"),
 }
-_INSTEAD = {
-    ("best", "mode"): "ask sweepdb query prefill, decode or pd-ratio",
-    **{
-        ("coverage", keyword): "coverage lists what is stored, whatever its numbers; ask best"
-        for keyword in _LIMITED_PHASES
-    },
-}
-_ALLOCATE = ("capacity", "compare", "mix")  # instances of several kinds within a budget, like pairs
 _EVERY_PAIR = 2**40
 _ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
 _TIME_VARIABLES = frozenset(str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES)
-# Ask pairs of an engine for their times.
-_PAIRING = ("pd-ratio", "pd-counts", "compare", "capacity", "devices", "cost", "pareto", "by-length")
 
 
 def phases_of(question: Question, stored: Collection[str], *, served: bool = False) -> tuple[str, ...]:
     """The phases a report looks at; an error when they are not stored, or a limit has no metric in any of them.
 
     `served` says that an engine is among the serving models: its pairs have an end-to-end time."""
-    shape = SHAPES[question.report]
-    if shape.scope not in {"question", "workloads", "blend"} or question.report == "device-profiles":
+    asked = report(question.report)
+    if not asked.modes and not asked.needs:
         return tuple(sorted(stored))
-    if shape.has_mode:
+    if asked.modes:
         phases = _PAIR if question.options.mode == "pd" else (mode_of(question, stored),)
         needs: tuple[tuple[str, ...], ...] = (phases,)
     else:
-        needs = shape.needs
+        needs = asked.needs
     met = [phases for phases in needs if set(phases) <= set(stored)]
     if not met:
         missing = next(phase for phase in needs[0] if phase not in stored)
@@ -115,10 +69,10 @@ def phases_of(question: Question, stored: Collection[str], *, served: bool = Fal
 
 def phases_wanted(question: Question, stored: Collection[str]) -> frozenset[str]:
     """The phases a report looks at where it can: every set of them that is stored whole, or all that are stored."""
-    shape = SHAPES[question.report]
-    if shape.has_mode:
+    asked = report(question.report)
+    if asked.modes:
         return frozenset(_PAIR if question.options.mode == "pd" else (mode_of(question, stored),))
-    met = [phases for phases in shape.needs if set(phases) <= set(stored)]
+    met = [phases for phases in asked.needs if set(phases) <= set(stored)]
     return frozenset(phase for phases in met for phase in phases) or frozenset(stored)
 
 
@@ -130,7 +84,7 @@ def mode_of(question: Question, stored: Collection[str]) -> str:
 
 
 def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) -> None:
-    timed = served and question.report in _PAIRING and set(_PAIR) <= set(phases)
+    timed = served and report(question.report).timed and set(_PAIR) <= set(phases)
     for keyword, having in _LIMITED_PHASES.items():
         if keyword == "e2e_limits" and timed:
             continue
@@ -148,37 +102,67 @@ def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) 
 
 def instance_budget(question: Question) -> int | None:
     """The most devices of one instance, where a device budget is for copies of an instance, not for a deployment."""
-    allocates = SHAPES[question.report].pairs or question.report in _ALLOCATE or question.options.mode == "pd"
+    allocates = report(question.report).allocates is not None or question.options.mode == "pd"
     return None if allocates else question.pairs.num_devices
+
+
+def check_options(question: Question) -> None:
+    """Refuse a question that lacks what its report needs, or names what the report says it does not take."""
+    asked, given = question_report(question.report), given_options(question)
+    if asked.names is not None and len(getattr(question.options, asked.names.option)) != 2:
+        raise InputError(asked.names.message, hint=asked.names.hint)
+    for told in asked.refuses:
+        if told.option in given:
+            raise InputError(told.message, hint=told.hint)
+    for told in asked.requires:
+        if told.option not in given or (told.option == "mix" and len(question.options.mix) < 2):
+            raise InputError(told.message, hint=told.hint)
+    mode = question.options.mode
+    if asked.modes and mode is not None and mode not in asked.modes:
+        raise InputError(
+            f"report {question.report} does not look at {mode} rows", hint=f"`mode={asked.modes[0]}`"
+            + "".join(f", {name}" for name in asked.modes[1:-1]) + f" or {asked.modes[-1]}",
+        )  # fmt: skip
+
+
+def given_options(question: Question) -> frozenset[str]:
+    """Keywords of limits and options that a question gives a value of their own."""
+    return frozenset(
+        item.keyword
+        for part in (question.limits, question.pairs, question.options)
+        for item in declared(type(part))
+        if getattr(part, item.field) != item.default
+    )
 
 
 def check_used(question: Question, named: Collection[str]) -> None:
     """Refuse what is given and would be ignored; `named` are the variables of the SQL that answers."""
-    used = set(named)
-    if SHAPES[question.report].has_mode:
-        used.add("mode")
-    if question.report == "curve":  # by definition without limits on time, and drawn beside answers that have them
-        used |= {option_table()[keyword].option.variable or "" for keyword in _LIMITED_PHASES}
+    asked = report(question.report)
+    used = {*named, *_ALWAYS_USED, *(("mode",) if asked.modes else ())}
     unused = [
         item.keyword
         for part in (question.limits, question.pairs, question.options)
         for item in declared(type(part))
-        if item.option.variable not in {*used, None, *_ALWAYS_USED} and getattr(part, item.field) != item.default
+        if item.option.variable is not None
+        and item.option.variable not in used
+        and item.keyword not in asked.ignores
+        and getattr(part, item.field) != item.default
     ]
     if question.limits.confidence is not None and not _TIME_VARIABLES & set(named):
         unused.append("confidence")
     if unused:
         listed = ", ".join(f"`{keyword}`" for keyword in unused)
+        hints = {one.option: one.hint for one in asked.instead}
         raise InputError(
             f"report {question.report} makes no use of {listed}",
-            hint=_INSTEAD.get((question.report, unused[0]), f"leave {'it' if len(unused) == 1 else 'them'} out"),
+            hint=hints.get(unused[0], f"leave {'it' if len(unused) == 1 else 'them'} out"),
         )
 
 
 def objective_of(question: Question, phases: Collection[str], *, served: bool = False) -> str:
     """What candidates are compared by."""
     asked = question.options.rank_by
-    if SHAPES[question.report].pairs or question.options.mode == "pd":
+    if report(question.report).allocates == "pairs" or question.options.mode == "pd":
         return _pair_objective(question, served=served)
     if asked is None:
         return "rate"
@@ -213,14 +197,12 @@ def _never_falls(question: Question, objective: str) -> bool:
     return objective in {"balanced-qps", "qps-per-device-bound"}
 
 
-def parameters_of(
-    question: Question, asked: Report, phases: Collection[str], *, served: bool = False
-) -> dict[str, object]:
-    """The values of exactly the parameters a report names."""
+def parameters_of(question: Question, phases: Collection[str], *, served: bool = False) -> dict[str, object]:
+    """The value of every variable that a report may name."""
     pairs, options = question.pairs, question.options
     objective = objective_of(question, phases, served=served)
     pruned = _never_falls(question, objective.replace("_", "-"))
-    values: dict[str, object] = {
+    return {
         **_declared_values(question),
         "objective": objective,
         "objective_asked": options.rank_by is not None,
@@ -232,8 +214,8 @@ def parameters_of(
         "vary_second": options.vary[1] if len(options.vary) > 1 else None,
         "mix_workloads": [key for key, _ in options.mix],
         "mix_weights": [weight for _, weight in options.mix],
+        "served": served,
     }
-    return {name: values[name] for name in sorted(asked.parameter_names)}
 
 
 def _declared_values(question: Question) -> dict[str, object]:

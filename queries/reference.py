@@ -7,7 +7,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from queries.library import Report, reports
+from queries.headers import Report
+from queries.library import reports
 
 _INTRODUCTION = """# Reports
 

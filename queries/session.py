@@ -11,12 +11,13 @@ from typing import Self
 
 from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
+from queries.headers import Report
 from queries.judging import read_with_confidence, unknown_note, with_expected_errors
-from queries.library import Report, report, shared_sql
+from queries.library import report, shared_sql
 from queries.names import device_name
 from queries.options import Scope
-from queries.pairs import SURELY, by_engine, pair_counts, pairs_by_device, verdicts
-from queries.parameters import SHAPES, check_used, instance_budget, parameters_of, phases_of, phases_wanted
+from queries.pairs import SURELY, by_engine, pairs_by_device, values_of_best, verdicts
+from queries.parameters import check_options, check_used, instance_budget, parameters_of, phases_of, phases_wanted
 from queries.pinned import resolve_pinned
 from queries.question import Answer, Question
 from queries.scope import (
@@ -35,9 +36,9 @@ from store.sealing.into_duckdb import insert_rows
 
 Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
 _WORTH_KEEPING = 300_000  # probes of a scope that a second question finds in memory
-_NOTHING_PREDICTED = ("coverage", "device-profiles")  # what is stored, and profiles as they are
 _COUNT_ALL = "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))"
 _COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT probe)")  # a row of several groups is looked at once
+_OF_A_RUN = ("columns", "rows", "sql", "parameters")
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 
 
@@ -74,13 +75,13 @@ class Session:
     def ask(self, question: Question, *, pinned: Pinned | None = None) -> Answer:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
         answer = self._answered(question, pinned)
-        if question.report in _NOTHING_PREDICTED:
+        if not report(question.report).predicts:
             return answer
         scope = self._scope.rows if self._scope is not None else ()
         with read_transaction(self.location) as transaction:
             ids = [row.scenario_id for row in scope]
             answer = with_expected_errors(answer, transaction, self._connection.duckdb, ids)
-        if question.report != "compare":
+        if not report(question.report).verdict:
             return answer
         return replace(answer, verdict=tuple(verdicts(answer, self._surely(question, pinned))))
 
@@ -98,27 +99,36 @@ class Session:
 
     def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
         asked = report(question.report)
-        _check_options(question)
-        check_used(question, _parameters_named(question, asked))
+        check_options(question)
+        check_used(question, _parameters_named(asked))
         question = self._with_blend_keys(self._with_device_names(question))
         scope = self._prepare(question, pinned)
         served = by_engine(scope.serving_models)
         phases = phases_of(question, scope.phases, served=served)
-        if question.report == "devices" and question.options.mode == "pd":
-            return pairs_by_device(question, self._devices(), lambda asked: self._answered(asked, pinned))
-        if question.report == "pd-counts":
-            pair = self._answered(
-                replace(question, report="pd-ratio", options=replace(question.options, top=1)), pinned
+        if question.options.mode == "pd" and not served and "split" in asked.parameter_names:
+            raise InputError(
+                f"report {asked.name} takes pairs that an engine serves", hint="`mode=aggregated` or decode"
             )
-            return pair_counts(question, pair, self._connection.duckdb)
-        if question.report == "cost" and question.options.mode == "pd" and not served:
-            raise InputError("cost prices pairs that an engine serves", hint="`mode=aggregated` or decode")
-        if question.report == "compare":
+        if asked.verdict:
             _check_serving_models(scope)
-        if question.report == "sensitivity" and len(question.options.vary) == 2:
-            asked = report("sensitivity-grid")
+        values = parameters_of(question, phases, served=served)
+        if asked.each_device is not None and values[asked.each_device.when]:
+            of_device = replace(question, report=asked.each_device.report)
+            return pairs_by_device(question, of_device, self._devices(), lambda one: self._answered(one, pinned))
+        best: Answer | None = None
+        if asked.best_of is not None:
+            only = replace(question.options, top=1)
+            best = self._answered(replace(question, report=asked.best_of, options=only), pinned)
+            if not best.rows:
+                return replace(best, question=question)
+            of_best = values_of_best(asked.name, best)
+            values = {**of_best, **values, "served": of_best["served"]}
+        asked = next((report(one.report) for one in asked.variants if values[one.when] not in {None, False}), asked)
         self._connection.provide(asked.public_names)
-        answer = self._run(question, asked, parameters_of(question, asked, phases, served=served), scope, phases)
+        answer = self._run(question, asked, values, scope, phases)
+        if best is not None:
+            of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
+            return replace(best, question=question, report=question.report, **of_run)
         return answer if answer.rows or not _has_nearest(question) else self._with_nearest(answer, phases)
 
     def pinned(self) -> list[tuple[str, int, int, int]]:
@@ -136,10 +146,11 @@ class Session:
         self,
         question: Question,
         asked: Report,
-        parameters: Mapping[str, object],
+        values: Mapping[str, object],
         scope: ResolvedScope,
         phases: tuple[str, ...],
     ) -> Answer:
+        parameters = {name: values[name] for name in sorted(asked.parameter_names)}
         cursor = self._connection.duckdb.execute(asked.sql, parameters)
         columns = tuple(str(item[0]) for item in cursor.description or ())
         rows = tuple(cursor.fetchall())
@@ -164,7 +175,7 @@ class Session:
         )
 
     def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
-        kind = SHAPES[question.report].scope
+        kind = report(question.report).scope
         options = question.options
         # Limits are part of what a scope is about only where they are read with a confidence.
         confident = None if question.limits.confidence is None else (question.limits, question.definitions.tpot)
@@ -232,8 +243,8 @@ class Session:
         rows: list[tuple[object, ...]] = []
         for phase in phases:
             served = by_engine(self._scope.serving_models if self._scope is not None else ())
-            values = parameters_of(answer.question, nearest, phases, served=served)
-            parameters = {**values, "wanted_phase": phase}
+            values = {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase}
+            parameters = {name: values[name] for name in nearest.parameter_names}
             cursor = self._connection.duckdb.execute(nearest.sql, parameters)
             columns = tuple(str(item[0]) for item in cursor.description or ())
             rows += cursor.fetchall()
@@ -252,7 +263,7 @@ class Session:
         return replace(question, pairs=named)
 
     def _with_blend_keys(self, question: Question) -> Question:
-        if question.report != "mix":
+        if not question.options.mix:
             return question
         with read_transaction(self.location) as transaction:
             blend = keyed_blend(transaction, question.options.mix)
@@ -267,7 +278,7 @@ class Session:
 def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
     if pinned is not None:
         return resolve_pinned(transaction, pinned)
-    kind, most = SHAPES[question.report].scope, instance_budget(question)
+    kind, most = report(question.report).scope, instance_budget(question)
 
     def looks_at(stored: Collection[str]) -> Collection[str]:
         return phases_wanted(question, stored)
@@ -285,35 +296,11 @@ def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned |
     return resolve_scope(transaction, question.scope, grouped, most_devices=most)
 
 
-def _check_options(question: Question) -> None:
-    name, options, pairs = question.report, question.options, question.pairs
-    if name not in SHAPES:
-        whole = "pd-counts" if name.startswith("pd-counts") else "sensitivity with two limits"
-        raise InputError(f"report {name} is part of another one", hint=f"ask {whole}")
-    if name == "why" and len(options.probes) != 2:
-        raise InputError("why compares two probes", hint="sweepdb query why a1b2c3d4:175 e5f6a7b8:64")
-    if name == "diff" and len(options.sweeps) != 2:
-        raise InputError("diff compares two sweeps", hint="sweepdb sweeps lists them")
-    if name == "by-length" and question.options.rank_by is not None:
-        raise InputError("by-length ranks by tokens/s/device and requests/s/device", hint="leave `rank_by` out")
-    if name == "mix" and len(options.mix) < 2:
-        raise InputError("mix blends two workloads or more", hint="add `mix=chat=0.6` `mix=retrieval=0.4`")
-    if name in {"compare", "pd-counts", "mix"} and pairs.num_devices is None:
-        raise InputError(f"report {name} needs a device budget", hint="add `num_devices=N`")
-    if name == "sensitivity" and not options.vary:
-        raise InputError("sensitivity varies a limit", hint="add `vary=ttft`, tpot, e2e or memory, or two of them")
-    if name in {"curve", "nearest", "sensitivity", "mix"} and options.mode == "pd":
-        raise InputError(f"report {name} looks at one phase", hint="`mode=aggregated`, prefill or decode")
-    if name == "cost" and options.mode == "prefill":
-        raise InputError("cost counts generated tokens; prefill instances generate none", hint="`mode=decode`")
-
-
-def _parameters_named(question: Question, asked: Report) -> frozenset[str]:
-    """Parameters of the SQL that answers: some reports ask another one on the way."""
-    names = asked.parameter_names
-    if question.report == "pd-counts" or (question.report == "devices" and question.options.mode == "pd"):
-        names |= report("pd-ratio").parameter_names
-    return names | report("sensitivity-grid").parameter_names if question.report == "sensitivity" else names
+def _parameters_named(asked: Report) -> frozenset[str]:
+    """Parameters of the SQL that answers, and of reports that are asked on the way or in its place."""
+    others = [one.report for one in asked.variants]
+    others += [name for name in (asked.best_of, asked.each_device and asked.each_device.report) if name]
+    return asked.parameter_names.union(*(report(name).parameter_names for name in others))
 
 
 def _check_serving_models(scope: ResolvedScope) -> None:
@@ -325,10 +312,8 @@ def _check_serving_models(scope: ResolvedScope) -> None:
 
 
 def _has_nearest(question: Question) -> bool:
-    return SHAPES[question.report].scope in {"question", "blend"} and question.report not in {
-        "nearest",
-        "device-profiles",
-    }
+    asked = report(question.report)
+    return asked.nearest and asked.scope in {"question", "blend"}
 
 
 def _assumptions(scope: ResolvedScope, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:

@@ -54,8 +54,6 @@ def query(
     """Answer a question from the stored rows, evaluating nothing."""
     if report == "reports":
         return _list_reports(format_, output)
-    if names and report not in {"why", "diff"}:
-        raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     check_format(format_, output, known=FORMATS)
     from queries.session import open_session
 
@@ -77,6 +75,7 @@ def query(
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
     """What the command line writes otherwise than Python: lengths by a file, shares of a blend, names without a key."""
     from cli.flows.length_scope import length_scope
+    from queries.library import question_report
     from queries.question import question_of
 
     given = dict(options)
@@ -88,9 +87,12 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
         "workload": given["workload"] or lengths.workload,
         "workload_keys": lengths.workload_keys or None,
         "mix": tuple(map(_weighted, given["mix"] or ())) or None,
-        "probes": tuple(names) if report == "why" else None,
-        "sweeps": tuple(names) if report == "diff" else None,
     }
+    named = question_report(report).names
+    if named is not None:
+        given[named.option] = tuple(names)
+    elif names:
+        raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     return question_of(report, given)
 
 
@@ -108,9 +110,9 @@ def _as_typed(answer: Answer) -> Answer:
 
 def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
     """Reports without a rank of their own end where --top says, and in a table where a person stops reading."""
-    from cli.render.answers import LONG, SHOWN_OF_LONG, shortened
+    from cli.render.answers import SHOWN_OF_LONG, is_long, shortened
 
-    if "top" in answer.parameters or (top is None and (format_ != "table" or answer.report not in LONG)):
+    if "top" in answer.parameters or (top is None and (format_ != "table" or not is_long(answer))):
         return answer
     return shortened(answer, SHOWN_OF_LONG if top is None else top)
 

@@ -11,14 +11,14 @@ from cli.render.bias import bias_note
 from cli.render.expected_error import expected_error_lines
 from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
-from cli.render.shown import NEAREST, TURNED, shown_columns, with_holds, with_limited
+from cli.render.shown import nearest_columns, shown_columns
 from queries.composition import RealisedMean
+from queries.library import report
 from queries.options import Limits
 from queries.parameters import instance_budget
 from queries.question import Answer
 
-LONG = ("curve", "sensitivity", "pareto", "diff")  # a row a stored batch size, where no --top ends them
-SHOWN_OF_LONG = 40
+SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30
 _NOTE_WIDTH = 120
 _LEFT_OUT = ": --top N shows more of them"
@@ -33,9 +33,7 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
     elif answer.nearest:
         yield "\nNothing satisfies the limits. The nearest misses:\n"
         nearest = with_relaxed(answer.nearest_columns, answer.nearest, answer)
-        yield from _groups(
-            answer.nearest_columns, nearest, answer, None if wide else with_holds(with_limited(NEAREST, answer), answer)
-        )
+        yield from _groups(answer.nearest_columns, nearest, answer, None if wide else nearest_columns(answer))
     else:
         yield "\n(no rows)\n"
     notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer), *price_notes(answer), *memory_notes(answer))))
@@ -73,6 +71,11 @@ def memory_notes(answer: Answer) -> Iterator[str]:
             "note: none of these fits even with no memory reserved: evaluate more devices an instance (--num-devices),"
             " a larger device, or a smaller format (--quantize-linear-action FP8)"
         )
+
+
+def is_long(answer: Answer) -> bool:
+    """Whether a report has a row for every stored batch size or step."""
+    return report(answer.report).layout == "long"
 
 
 def shortened(answer: Answer, rows_a_group: int) -> Answer:
@@ -188,7 +191,11 @@ def _groups(
         yield f"\n{answer.scope[int(str(group))]}\n"
         mine = [row for row in rows if row[position] == group]
         yield from _table(
-            columns, mine, shown, _called(answer), turned=answer.report in TURNED and columns == answer.columns
+            columns,
+            mine,
+            shown,
+            _called(answer),
+            turned=report(answer.report).layout == "turned" and columns == answer.columns,
         )
 
 

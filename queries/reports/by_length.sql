@@ -1,5 +1,12 @@
 -- name: by-length
 -- summary: how the best aggregated plan and the best P:D ratio change with input length: one line a stored workload
+-- needs: aggregated
+-- needs: prefill
+-- needs: decode
+-- scope: workloads
+-- timed: pairs
+-- refuses: rank_by | by-length ranks by tokens/s/device and requests/s/device | leave `rank_by` out
+-- shows: workload, input_length_mean, output_length, device, plan, batch_size, rate_per_device, plan_changes, prefill_plan, decode_plan, pd_ratio, qps_per_device_bound, pair_changes
 -- parameters: rules
 -- parameters: limits
 -- parameter: prefill_device | VARCHAR | none | prefill instances on any stored device

@@ -1,5 +1,10 @@
 -- name: capacity
 -- summary: the most requests/s each number of devices carries, aggregated or split, and the fewest that carry a target
+-- needs: prefill, decode
+-- needs: aggregated
+-- allocates: instances
+-- timed: pairs
+-- shows: devices, system_qps, qps_per_device, carries_target, mode, instances, plan, probe, prefill_instances, prefill_plan, decode_instances, decode_plan, prefill_probe, decode_probe
 -- parameters: rules
 -- parameters: limits
 -- parameter: target_qps | DOUBLE | requests/s | no target: only the frontier

@@ -1,5 +1,11 @@
 -- name: compare
 -- summary: the best aggregated deployment against the best split one on the same devices and limits, with the gain
+-- needs: aggregated, prefill, decode
+-- allocates: instances
+-- timed: pairs
+-- requires: num_devices | report compare needs a device budget | add `num_devices=N`
+-- verdict: deployments
+-- layout: turned
 -- parameters: rules
 -- parameters: limits
 -- parameter: num_devices | BIGINT | devices | never NULL: devices of each deployment

@@ -1,5 +1,8 @@
 -- name: cost
 -- summary: the cheapest configuration of each device by the prices entered: tokens per $ and per kWh, and break-even price
+-- modes: aggregated, decode, pd
+-- timed: pairs
+-- shows: rank, device, plan, rate, tokens_per_usd, usd_per_million_tokens, tokens_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from, probe
 -- parameters: rules
 -- parameters: limits
 -- parameter: wanted_phase | VARCHAR | none | never NULL: aggregated or decode

@@ -1,5 +1,8 @@
 -- name: curve
 -- summary: throughput against concurrency and latency for every plan: no latency limits, without rows that do not fit
+-- modes: aggregated, prefill, decode
+-- layout: long
+-- ignores: ttft_limits, tpot_limits, e2e_limits, min_tokens_per_s_per_user
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
 -- parameter: reserved_gib | DOUBLE | GiB | never NULL
 -- parameter: kv_charge | VARCHAR | none | never NULL: full or mean

@@ -1,5 +1,9 @@
 -- name: devices
 -- summary: the best configuration of each device in one phase, ranked
+-- modes: aggregated, prefill, decode, pd
+-- timed: pairs
+-- each device: pd-ratio | split
+-- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limits, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- parameters: rules
 -- parameters: limits
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated

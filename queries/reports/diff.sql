@@ -1,5 +1,9 @@
 -- name: diff
 -- summary: what changed between two sweeps of the same subjects, a row a subject and batch size, changed winners first
+-- scope: sweeps
+-- names: sweeps | diff compares two sweeps | sweepdb sweeps lists them
+-- layout: long
+-- shows: model, device, workload, phase, plan, batch_size, rate_change, ttft_change, tpot_change, won_before, wins_after, first_probe, second_probe
 -- parameters: rules
 -- parameters: limits
 -- parameter: top | BIGINT | rows | never NULL

@@ -1,5 +1,11 @@
 -- name: mix
 -- summary: a weighted blend of workloads on a device budget: one configuration for all, or the devices split between them
+-- modes: aggregated, prefill, decode
+-- scope: blend
+-- allocates: instances
+-- requires: mix | mix blends two workloads or more | add `mix=chat=0.6` `mix=retrieval=0.4`
+-- requires: num_devices | report mix needs a device budget | add `num_devices=N`
+-- shows: choice, workload, weight, device, plan, batch_size, qps, time_share, instances, devices_used, system_qps, against_other, reason, probe
 -- parameters: rules
 -- parameters: limits
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated

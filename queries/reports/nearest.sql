@@ -1,5 +1,8 @@
 -- name: nearest
 -- summary: the closest configurations when nothing satisfies the limits: which limit binds, and how far to relax it
+-- modes: aggregated, prefill, decode
+-- nearest: none
+-- shows: rank, phase, device, plan, batch_size, binding_limit, miss, relax_to, admitted_then, ttft_ms, tpot_ms, memory_free_gib, e2e_ms if e2e_limits, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
 -- parameter: reserved_gib | DOUBLE | GiB | never NULL
 -- parameter: kv_charge | VARCHAR | none | never NULL: full or mean

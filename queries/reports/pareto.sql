@@ -1,5 +1,10 @@
 -- name: pareto
 -- summary: configurations that no other beats in both tokens/s/device and tokens/s/user, aggregated and split
+-- needs: prefill, decode
+-- needs: aggregated
+-- timed: pairs
+-- layout: long
+-- shows: mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms, device, plan, concurrency, probe, prefill_plan, pd_ratio, prefill_probe
 -- parameters: rules
 -- parameters: limits
 -- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt; formulas move nothing

@@ -1,5 +1,11 @@
 -- name: pd-counts
 -- summary: every number of prefill and decode instances within the budget, for the best pair of plans, and what each carries
+-- needs: prefill, decode
+-- allocates: pairs
+-- timed: pairs
+-- requires: num_devices | report pd-counts needs a device budget | add `num_devices=N`
+-- best of: pd-ratio
+-- variant: pd-counts-served | served
 -- parameter: prefill_qps | DOUBLE | requests/s | never NULL: of one prefill instance
 -- parameter: decode_qps | DOUBLE | requests/s | never NULL: of one decode instance
 -- parameter: prefill_size | BIGINT | devices | never NULL: of one prefill instance

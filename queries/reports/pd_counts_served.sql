@@ -1,5 +1,6 @@
 -- name: pd-counts-served
 -- summary: every number of prefill and decode instances within the budget, for the best pair of an engine's plans
+-- part of: pd-counts
 -- parameters: rules
 -- parameters: limits
 -- parameter: num_devices | BIGINT | devices | never NULL: the budget

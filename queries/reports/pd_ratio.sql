@@ -1,5 +1,11 @@
 -- name: pd-ratio
 -- summary: prefill and decode instances paired, each plan at its best batch size under its limits, with instance counts
+-- needs: prefill, decode
+-- allocates: pairs
+-- timed: pairs
+-- shows: rank, prefill_device if prefill_device or decode_device or by_device, decode_device if prefill_device or decode_device, prefill_plan, ttft_ms, prefill_qps, decode_plan, tpot_ms, decode_qps, pd_ratio, balanced_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows with num_devices: rank, prefill_device if prefill_device or decode_device or by_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, ttft_ms, decode_instances, decode_plan, tpot_ms, devices_idle, system_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
+-- shows with served: rank, prefill_device if prefill_device or decode_device or by_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, prefill_utilisation, ttft_ms, decode_instances, decode_plan, decode_utilisation, tpot_ms, system_qps, qps_per_device, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
 -- parameter: reserved_gib | DOUBLE | GiB | never NULL
 -- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
 -- parameter: tpot_rule | VARCHAR | none | each serving model's own: exclusive under engines, else inclusive

@@ -1,5 +1,7 @@
 -- name: prefill
 -- summary: the best batch size of each prefill plan under the limits, ranked by prompt tokens/s, per device where sizes differ
+-- needs: prefill
+-- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device if sized, instances if num_devices, system_rate if num_devices, qps, ttft_ms, num_devices, memory_free_gib, launchable, probe
 -- parameters: rules
 -- parameters: limits
 -- parameter: objective | VARCHAR | none | never NULL: rate, qps, rate_per_device, ttft, tpot, e2e, batch_size, concurrency, tokens_per_s_per_user

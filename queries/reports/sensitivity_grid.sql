@@ -1,5 +1,6 @@
 -- name: sensitivity-grid
 -- summary: the best throughput for a grid of two limits, ranked as best ranks, their values spread over what is stored
+-- part of: sensitivity
 -- parameters: rules
 -- parameters: limits
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated

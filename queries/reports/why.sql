@@ -1,5 +1,7 @@
 -- name: why
 -- summary: two probes side by side: margins, knobs that differ, slack to each limit here and at the next batch size, step splits
+-- scope: probes
+-- names: probes | why compares two probes | sweepdb query why a1b2c3d4:175 e5f6a7b8:64
 -- parameters: rules
 -- parameters: limits
 -- column: section | none | result, limit, next batch size, knob, split or memory

@@ -11,9 +11,8 @@ from queries_stores import best_of_plans, changed, mission_records, read_rows, r
 import queries
 from cli.render.answers import header_lines
 from cli.render.shown import shown_columns
-from queries.library import report
+from queries.library import report, reports
 from queries.options import PRESETS, Definitions
-from queries.parameters import SHAPES
 from queries.question import FORMULAS, own_tpot
 from store.errors import InputError
 from store.opening import open_store
@@ -105,7 +104,9 @@ ASKED = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(set(SHAPES) - {"why", "diff", "mix"}))
+@pytest.mark.parametrize(
+    "name", sorted({name for name, item in reports().items() if item.part_of is None} - {"why", "diff", "mix"})
+)
 def test_no_report_refuses_a_device_budget_and_none_goes_beyond_it(notebook, name):
     answer = notebook.report(name, num_devices=8, **ASKED.get(name, {}))
     assert answer.rows
