@@ -83,7 +83,10 @@ def identified(name, values, seconds):
 
 @pytest.mark.parametrize(
     "device",
-    [device if device == "a100_sxm" else pytest.param(device, marks=pytest.mark.long) for device in FITTED],
+    [
+        pytest.param(device, marks=pytest.mark.survival if device == "a100_sxm" else pytest.mark.long)
+        for device in FITTED
+    ],
 )
 def test_the_command_yields_the_shipped_coefficients(device):
     fitted = fit_folder(shared_data("kernels", device), load_device(device, family="theoretical"))
@@ -95,7 +98,9 @@ def test_the_command_yields_the_shipped_coefficients(device):
     assert "accuracy" in as_yaml(fitted)
 
 
-@pytest.mark.parametrize(("device", "pattern"), DELICATE)
+@pytest.mark.parametrize(
+    ("device", "pattern"), [DELICATE[0], *(pytest.param(*each, marks=pytest.mark.survival) for each in DELICATE[1:])]
+)
 @pytest.mark.parametrize("arithmetic", others(quick=True))
 def test_delicate_fits_are_the_same_on_every_processor_and_in_any_order_of_rows(device, pattern, arithmetic):
     shared_data("kernels", device)
