@@ -277,8 +277,7 @@ timed AS (
         p.qps AS prefill_qps, p.kv_bytes_per_request, d.scenario_id AS decode_scenario_id,
         d.scenario AS decode_scenario, d.probe AS decode_probe, d.plan AS decode_plan, d.device AS decode_device,
         d.size AS decode_size, d.memory_free_bytes AS decode_memory_free_bytes, d.batch_size AS decode_batch_size,
-        d.qps AS decode_qps, d.most_qps, d.concurrency AS decode_concurrency, d.tpot_ms, d.tpot_exclusive_ms, d.answer_ms,
-        d.slot_wait_ms, d.answer_tokens,
+        d.qps AS decode_qps, d.most_qps, d.tpot_ms, d.answer_ms, d.slot_wait_ms, d.answer_tokens,
         pair_wait_ms(
             c.system_qps / 1000.0, p.lone_ms + d.slot_wait_ms, d.answer_ms, p.service_ms, c.x * p.servers_each
         ) AS wait_ms,
@@ -298,3 +297,93 @@ SELECT
     least(prefill_qps, decode_qps) AS balanced_qps, decode_qps / prefill_qps AS pd_ratio,
     1 / (prefill_size / prefill_qps + decode_size / decode_qps) AS qps_per_device_bound
 FROM timed;
+
+-- The best prefill plan and counts, up to 8 a side, of each decode row that may lie on the frontier of a user's tokens/s
+-- and tokens/s per device. What the likeliest partner of each row reaches is a floor under every row that is no faster
+-- for its users; a pair whose rates, were nothing to wait, stay below the floor is not looked at.
+CREATE OR REPLACE TEMP MACRO engine_frontier(
+    reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
+    tpot_limit_ms, e2e_limit_ms, min_user_rate, bytes_per_s
+) AS TABLE
+WITH prefills AS MATERIALIZED (
+    SELECT *, row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank
+    FROM engine_prefills(
+        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms, NULL,
+        NULL, 1.0, bytes_per_s
+    )
+),
+decodes AS MATERIALIZED (
+    SELECT *, row_number() OVER (ORDER BY scenario, batch_size) AS decode_number
+    FROM engine_decodes(
+        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
+        min_user_rate, NULL, NULL, 1.0
+    )
+),
+pairs AS MATERIALIZED (
+    SELECT
+        p.question_group, prefill_rank, decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps, service_ms,
+        servers_each, first_share, lone_ms + slot_wait_ms AS unqueued_ms, answer_ms, answer_tokens, tpot_exclusive_ms,
+        ttft_limit_ms / ttft_ratio AS ttft_within_ms,
+        pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio) AS e2e_within_ms,
+        answer_tokens / (p.size / p.qps + d.size / d.qps) AS most
+    FROM prefills AS p
+    JOIN decodes AS d ON p.question_group = d.question_group AND p.workload_key = d.workload_key
+),
+likely_counts AS (
+    SELECT *, unnest(range(1, 9)) AS y
+    FROM pairs
+    QUALIFY row_number() OVER (PARTITION BY question_group, decode_number ORDER BY most DESC, prefill_rank) = 1
+),
+likely_tried AS (
+    SELECT *, unnest(range(greatest(floor(y * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1), 9)) AS x
+    FROM likely_counts
+),
+likely_reached AS (
+    SELECT question_group, tpot_exclusive_ms, max(y * qps * answer_tokens / (x * prefill_size + y * decode_size)) AS reached
+    FROM likely_tried
+    WHERE pair_holds(
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share, ttft_within_ms, e2e_within_ms
+    )
+    GROUP BY question_group, tpot_exclusive_ms
+),
+floors AS (
+    SELECT
+        d.question_group, d.tpot_exclusive_ms,
+        max(reached) OVER (PARTITION BY d.question_group ORDER BY d.tpot_exclusive_ms) AS least_reached
+    FROM (SELECT DISTINCT question_group, tpot_exclusive_ms FROM decodes) AS d
+    LEFT JOIN likely_reached AS r
+        ON r.question_group = d.question_group AND r.tpot_exclusive_ms = d.tpot_exclusive_ms
+),
+counts AS (
+    SELECT pairs.*, unnest(range(1, 9)) AS y
+    FROM pairs
+    JOIN floors AS f ON f.question_group = pairs.question_group AND f.tpot_exclusive_ms = pairs.tpot_exclusive_ms
+    WHERE least_reached IS NULL OR most * (1 + 1e-9) >= least_reached
+),
+tried AS (
+    SELECT *, unnest(range(greatest(floor(y * qps / 1000.0 * service_ms / servers_each)::BIGINT, 1), 9)) AS x
+    FROM counts
+),
+chosen AS (
+    SELECT
+        *, y * qps / (x * prefill_size + y * decode_size) AS qps_per_device,
+        pair_ttft_ms(
+            y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share
+        ) AS pair_ttft
+    FROM tried
+    WHERE pair_holds(
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share, ttft_within_ms, e2e_within_ms
+    )
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, decode_number
+        ORDER BY qps_per_device DESC, x * prefill_size + y * decode_size, x, prefill_rank
+    ) = 1
+)
+SELECT
+    c.question_group, qps_per_device, c.qps_per_device * c.answer_tokens AS tokens_per_s_per_device,
+    c.pair_ttft AS ttft_ms, c.tpot_exclusive_ms, x AS prefill_instances, y AS decode_instances,
+    c.qps / p.qps AS pd_ratio, d.concurrency AS decode_concurrency, d.probe AS decode_probe, d.device AS decode_device,
+    d.plan AS decode_plan, p.probe AS prefill_probe, p.device AS prefill_device, p.plan AS prefill_plan
+FROM chosen AS c
+JOIN prefills AS p ON p.question_group = c.question_group AND p.prefill_rank = c.prefill_rank
+JOIN decodes AS d ON d.question_group = c.question_group AND d.decode_number = c.decode_number;

@@ -64,17 +64,13 @@ split AS (
 -- Under an engine each decode row fixes a rate, and the best partner is the one whose waits it leaves within the limits.
 served AS (
     SELECT
-        question_group, 'pd', 1000.0 / tpot_exclusive_ms, qps_per_device * answer_tokens, NULL::BIGINT, ttft_ms,
+        question_group, 'pd', 1000.0 / tpot_exclusive_ms, tokens_per_s_per_device, NULL::BIGINT, ttft_ms,
         tpot_exclusive_ms, decode_concurrency, decode_probe, decode_device, decode_plan, prefill_probe, prefill_device,
         prefill_plan, pd_ratio, prefill_instances, decode_instances
-    FROM engine_pairs(
+    FROM engine_frontier(
         $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
-        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'budget', NULL, NULL, NULL, NULL, NULL, 1.0, 1.0,
-        $kv_transfer_bytes_per_s, TRUE, FALSE, 1000, 'qps_per_device'
+        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $kv_transfer_bytes_per_s
     )
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, decode_rank ORDER BY qps_per_device DESC, ttft_ms, prefill_rank
-    ) = 1
 ),
 points AS (
     SELECT * FROM whole

@@ -31,6 +31,7 @@ from evaluator.plans import PlanSearch, plan_choices
 from evaluator.precision import Precision
 from evaluator.profiles.load import load_device
 from evaluator.scenario import Scenario
+from evaluator.serving.engines import engine_profile, list_engines
 from evaluator.workload import LengthBin, Workload
 from evaluator.workloads import workload_of
 
@@ -288,3 +289,20 @@ def test_kinds_of_records_with_equal_fields_are_told_apart():
     other = replace(dense, layers=(replace(group, attention=DEEPSEEK_V3.layers[0].attention),))
     keys = {RecordBuilder().scenario("n", case(model, Plan(), "decode")).key for model in (dense, other)}
     assert len(keys) == 2
+
+
+@pytest.mark.parametrize("engine", list_engines())
+@pytest.mark.parametrize("phase", ["prefill", "decode", "aggregated"])
+def test_a_subject_names_what_was_said_of_its_service_and_nothing_of_the_usual(engine, phase):
+    usual = engine_profile(engine).client
+    scenario = case(QWEN3_32B, Plan(tp=8), phase, serving_model=engine)
+
+    def said(**changes):
+        return RecordBuilder().scenario("n", replace(scenario, **changes)).subject.unusual_service
+
+    assert said() == said(client=usual) == ""
+    lengths = said(client=replace(usual, shortest=0.8))
+    assert lengths == "shortest_length"
+    prompts = said(client=replace(usual, prompts_per_user=3))
+    assert prompts == ("" if phase == "decode" else "prompts_per_user")
+    assert said(launch=Launch(seats=8)) == ("seats" if phase == "aggregated" else "")
