@@ -44,7 +44,7 @@ def exp(values: npt.ArrayLike) -> Array:
 
 def power(base: npt.ArrayLike, exponent: float) -> Array:
     """Numbers from zero on, raised to any power; zero stays zero."""
-    return _by_blocks(lambda block: np.where(block > 0, _exp(exponent * _log(block)), 0.0), base)
+    return _by_blocks(lambda block: _power(block, exponent), base)
 
 
 def log2(values: npt.ArrayLike) -> Array:
@@ -87,35 +87,80 @@ def solve(matrix: Array, right: Array) -> Array:
 def _by_blocks(function: Callable[[Array], Array], values: npt.ArrayLike) -> Array:
     """A function of each number, over as many at a time as a processor's cache holds: three times faster."""
     given = np.asarray(values, dtype=np.float64)
+    if given.size <= _BLOCK:
+        return function(given.ravel()).reshape(given.shape)
     flat, found = given.ravel(), np.empty(given.size)
     for start in range(0, flat.size, _BLOCK):
         found[start : start + _BLOCK] = function(flat[start : start + _BLOCK])
     return found.reshape(given.shape)
 
 
+def _power(base: Array, exponent: float) -> Array:
+    logarithms = _log(base)
+    logarithms *= exponent
+    raised = _exp(logarithms)
+    if base.size and base.min() <= 0:
+        raised = np.where(base > 0, raised, 0.0)
+    return raised
+
+
 def _log(given: Array) -> Array:
-    """A number is 2^e (c + d), c of nine digits: ln = e ln 2 + ln c + 2 (s + s^3/3 + s^5/5), s = d / (2 c + d)."""
-    bits = given.view(np.int64)
-    exponent = (bits - _ROOT_HALF) >> _EXPONENT_BITS
-    bits = bits - (exponent << _EXPONENT_BITS)
-    place = (bits + (1 << (_DROPPED - 1))) >> _DROPPED
+    """A number is 2^e (c + d), c of nine digits: ln = e ln 2 + ln c + 2 (s + s^3/3 + s^5/5), s = d / (2 c + d).
+
+    Results are kept in the arrays of what they are made of, where nothing needs these any more."""
+    whole = np.ascontiguousarray(given).view(np.int64)
+    shifts = whole - _ROOT_HALF
+    shifts >>= _EXPONENT_BITS
+    exponent = shifts.astype(np.float64)
+    shifts <<= _EXPONENT_BITS
+    bits = np.subtract(whole, shifts, out=shifts)
+    place = bits + (1 << (_DROPPED - 1))
+    place >>= _DROPPED
     fraction, coarse = bits.view(np.float64), (place << _DROPPED).view(np.float64)
-    small = (fraction - coarse) / (fraction + coarse)
+    small = fraction - coarse
+    coarse += fraction
+    small /= coarse
     square = small * small
-    series = 2.0 * small * (1.0 + square * (1.0 / 3.0 + square * 0.2))
-    return np.asarray(exponent * _LN2_HIGH + (_LOGARITHMS[place - _FIRST] + (series + exponent * _LN2_LOW)))
+    series = square * 0.2
+    series += 1.0 / 3.0
+    series *= square
+    series += 1.0
+    small *= 2.0
+    series *= small
+    np.multiply(exponent, _LN2_LOW, out=square)
+    series += square
+    place -= _FIRST
+    series += _LOGARITHMS[place]
+    exponent *= _LN2_HIGH
+    exponent += series
+    return exponent
 
 
 def _exp(given: Array) -> Array:
-    """A number is (k + j/256) ln 2 + r: e^x = 2^k 2^(j/256) (1 + r + r^2/2 + r^3/6 + r^4/24)."""
-    bounded = np.minimum(np.maximum(given, -_LARGEST_POWER), _LARGEST_POWER)
-    whole = np.rint(bounded * (_PER_OCTAVE * _LOG2_E))
-    rest = (bounded - whole * (_LN2_HIGH / _PER_OCTAVE)) - whole * (_LN2_LOW / _PER_OCTAVE)
-    place = whole.astype(np.int64)
-    scale = (((place >> _TABLE_BITS) + _BIAS) << _EXPONENT_BITS).view(np.float64)
-    coarse = _POWERS[place & (_PER_OCTAVE - 1)]
-    series = rest * (1.0 + rest * (0.5 + rest * (1.0 / 6.0 + rest * (1.0 / 24.0))))
-    return np.asarray((coarse + coarse * series) * scale)
+    """A number is (k + j/256) ln 2 + r: e^x = 2^k 2^(j/256) (1 + r + r^2/2 + r^3/6 + r^4/24), kept as in `_log`."""
+    rest = np.minimum(given, _LARGEST_POWER)
+    np.maximum(rest, -_LARGEST_POWER, out=rest)
+    whole = rest * (_PER_OCTAVE * _LOG2_E)
+    np.rint(whole, out=whole)
+    scale = whole.astype(np.int64)
+    coarse = _POWERS[scale & (_PER_OCTAVE - 1)]
+    rest -= whole * (_LN2_HIGH / _PER_OCTAVE)
+    whole *= _LN2_LOW / _PER_OCTAVE
+    rest -= whole
+    series = rest * (1.0 / 24.0)
+    series += 1.0 / 6.0
+    series *= rest
+    series += 0.5
+    series *= rest
+    series += 1.0
+    series *= rest
+    series *= coarse
+    series += coarse
+    scale >>= _TABLE_BITS
+    scale += _BIAS
+    scale <<= _EXPONENT_BITS
+    series *= scale.view(np.float64)
+    return series
 
 
 def _logarithms() -> Array:

@@ -24,8 +24,11 @@ def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
     middle = values["middle_us"] * 1e-6 + values["step_us"] * steps, sent / (link * values["middle_efficiency"])
     high = values["high_us"] * 1e-6 + values["step_us"] * steps, bulk / (link * values["high_efficiency"])
     sharp = values["sharpness"]
-    weights = [power(np.maximum(latency + moving, 1e-12), -sharp) for latency, moving in (low, middle, high)]
-    total = sum(weights[1:], start=weights[0])
+    times = np.stack(
+        np.broadcast_arrays(*(np.maximum(latency + moving, 1e-12) for latency, moving in (low, middle, high)))
+    )
+    weights = power(times, -sharp)
+    total = weights[0] + weights[1] + weights[2]
     body = power(total, -1 / sharp)  # a smooth minimum of the three
     latency = sum(
         weight * np.minimum(pair[0] / np.maximum(pair[0] + pair[1], 1e-12), 1.0)
