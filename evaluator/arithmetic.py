@@ -130,7 +130,7 @@ def _log(given: Array) -> Array:
     np.multiply(exponent, _LN2_LOW, out=square)
     series += square
     place -= _FIRST
-    series += _LOGARITHMS[place]
+    series += _LOGARITHMS.take(place)
     exponent *= _LN2_HIGH
     exponent += series
     return exponent
@@ -143,7 +143,7 @@ def _exp(given: Array) -> Array:
     whole = rest * (_PER_OCTAVE * _LOG2_E)
     np.rint(whole, out=whole)
     scale = whole.astype(np.int64)
-    coarse = _POWERS[scale & (_PER_OCTAVE - 1)]
+    coarse = _POWERS.take(scale & (_PER_OCTAVE - 1))
     rest -= whole * (_LN2_HIGH / _PER_OCTAVE)
     whole *= _LN2_LOW / _PER_OCTAVE
     rest -= whole

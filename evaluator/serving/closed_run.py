@@ -280,9 +280,10 @@ class _Curve:
         return sorted({*ladder, *finer})
 
     def _bend(self, before: int, size: int, after: int) -> float:
-        place = log(size / before) / log(after / before)
-        line = (1.0 - place) * log(self.ttft(before)) + place * log(self.ttft(after))
-        return float(abs(log(self.ttft(size)) - line))
+        ttfts = self.ttft(before), self.ttft(size), self.ttft(after)
+        here, whole, first, middle, last = log((size / before, after / before, *ttfts)).tolist()
+        place = here / whole
+        return abs(middle - ((1.0 - place) * first + place * last))
 
     def _played(self, users: int) -> LoopTimes:
         if users not in self.known:
