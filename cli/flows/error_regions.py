@@ -25,7 +25,7 @@ from cli.flows.error_statements import (
     width_of,
 )
 from queries.error_figures import QUANTILE_DIGITS
-from queries.expected_error import ANY, ENGINE, LEAST_POINTS, Region
+from queries.expected_error import ANY, ENGINE, LEAST_POINTS, PAIRED, Region
 
 UNSTATED = "unstated"
 SMALLEST = -0.999  # a prediction of nothing has no logarithm
@@ -160,9 +160,10 @@ def widths_of(fields: Fields, donor_of: Mapping[str, str]) -> dict[tuple[str, ..
 
 
 def width_key(field: Field, place: Place) -> tuple[str, ...]:
-    """Regions that share a width: those of one engine, metric and way to predict, and their roll-ups apart."""
-    rolled_up = ANY if place.kind == ANY else ""
-    return (*_key_of(replace(field, phase="")), place.reach, rolled_up, place.engine)
+    """Regions that share a width: those of one engine, metric and way to predict, and their roll-ups apart. TTFT of
+    two sides together has one of its own: they wait for more than those of one instance."""
+    rolled_up, phase = ANY if place.kind == ANY else "", PAIRED if field.phase == PAIRED else ""
+    return (*_key_of(replace(field, phase=phase)), place.reach, rolled_up, place.engine)
 
 
 def regions_of(errors: Iterable[PointError], donor_of: Mapping[str, str]) -> list[Region]:

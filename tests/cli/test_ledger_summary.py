@@ -18,6 +18,7 @@ from cli.flows.ledger_summary import (
     asked_under,
     errors_of,
     measured_values,
+    pair_errors_of,
     points_of,
     shipped_devices,
     shown_values,
@@ -190,7 +191,7 @@ def test_the_errors_that_ship_are_what_the_command_finds(tmp_path):
     errors = [
         told(error)
         for variant, knowledge in ((WAVES, "asked"), (BY_ENGINE, "asked"), (BY_ENGINE, "known"))
-        for error in errors_of(points, variant, knowledge)
+        for error in (*errors_of(points, variant, knowledge), *pair_errors_of(points, variant, knowledge))
     ]
     write_points(tmp_path / POINTS.name, errors)
     found = (tmp_path / POINTS.name).read_text().splitlines()
