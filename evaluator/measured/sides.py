@@ -15,7 +15,15 @@ from evaluator.occupancy import kv_cache_bits
 from evaluator.plan import Plan
 from evaluator.scenario import Scenario
 from evaluator.serving.models import serving_model_of
-from evaluator.serving.pairs import DecodeSide, PairLoad, PairTimes, PrefillSide, pair_of_users, transfer_ms
+from evaluator.serving.pairs import (
+    DecodeSide,
+    PairLoad,
+    PairTimes,
+    PrefillSide,
+    pair_of_users,
+    receiving_ms,
+    transfer_ms,
+)
 
 MS = 1000.0
 Values = dict[str, float]
@@ -65,11 +73,12 @@ def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) ->
     replicas = deployment.instances * deployment.plan.dp
     # A prompt of a ranged client is shorter than nominal in the mean.
     mean = (1.0 + engine.client.shortest) / 2
+    receiving = receiving_ms(engine.request_ms)
     side = PrefillSide(
-        alone_ms=mean * (prompts.value("ttft_ms", 1) - engine.request_ms) + engine.request_ms,
+        alone_ms=mean * (prompts.value("ttft_ms", 1) - receiving) + receiving,
         service_ms=mean * prompts.value("prompt_service_ms", 1),
         servers=deployment.prefill_instances * sides.prefill_plan.dp,
-        request_ms=engine.request_ms,
+        request_ms=receiving,
     )
     steps = [
         DecodeSide(decoding=float(size * replicas), tpot_ms=tokens.value("tpot_exclusive_ms", size))
