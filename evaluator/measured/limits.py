@@ -18,12 +18,9 @@ from evaluator.precision import Precision
 if TYPE_CHECKING:
     from evaluator.measured.deployments import Deployment
 
-# Of the peak, by the operations of a model's weights alone, until a served prompt's first token. Batches of prompts by
-# themselves reach 0.5 to 0.7 on five stacks of A100 and H100: for those the peak itself is the limit.
-MOST_OF_PEAK_SERVED = 0.5
 TOO_MANY_BYTES = "faster than the data sheet's memory reads the weights and keys of a step"
 TOO_MANY_OPERATIONS = "more operations than the data sheet's peak"
-TOO_FAST_PROMPTS = "prompts faster than half of the data sheet's peak, or alone than all of it"
+TOO_FAST_PROMPTS = "prompts faster than the data sheet's peak"
 
 
 def impossible(deployment: Deployment, metrics: Mapping[str, float]) -> str | None:
@@ -33,8 +30,7 @@ def impossible(deployment: Deployment, metrics: Mapping[str, float]) -> str | No
         return TOO_MANY_BYTES
     if _requests_per_s(deployment, metrics) * _operations(deployment, _tokens(deployment)) > _peak(deployment):
         return TOO_MANY_OPERATIONS
-    share = 1.0 if deployment.mode == "prefill" or deployment.batched else MOST_OF_PEAK_SERVED
-    if _prompt_operations_per_s(deployment, metrics) > share * _peak(deployment):
+    if _prompt_operations_per_s(deployment, metrics) > _peak(deployment):
         return TOO_FAST_PROMPTS
     return None
 
