@@ -21,8 +21,9 @@ from pathlib import Path
 from cli.flows.error_regions import Field, PointError, regions_of, write_points
 from evaluator.identity import device_record
 from evaluator.measured.deployments import Deployment, deployment_of
+from evaluator.measured.metrics import central_metrics
 from evaluator.measured.models import Unmatched
-from evaluator.measured.predicting import Asked, asked_of, central_metrics, evaluated, predicted, values_of
+from evaluator.measured.predicting import Asked, asked_of, evaluated, predicted, values_of
 from evaluator.measured.scenarios import PHASES, Knowledge, lengths_of, scenario_of
 from evaluator.measured.scoring import usable
 from evaluator.measured.sides import Probe, Values

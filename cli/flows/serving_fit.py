@@ -10,7 +10,7 @@ from pathlib import Path
 from cli.flows.ledger import read_files
 from cli.flows.recording import remembered
 from evaluator.measured.fit_points import LATENCIES
-from evaluator.measured.predicting import central_metrics
+from evaluator.measured.metrics import central_metrics
 from evaluator.measured.user_points import OwnFit, fit_own, served_points
 from evaluator.measurements.building import Problem
 from evaluator.serving.engines import (

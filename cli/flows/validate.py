@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from evaluator.evaluate import unsupported
 from evaluator.measured.deployments import Deployment, deployment_of
+from evaluator.measured.metrics import central_metrics
 from evaluator.measured.models import Unmatched
 from evaluator.measured.predicting import (
     Asked,
@@ -19,7 +20,6 @@ from evaluator.measured.predicting import (
     LookUp,
     asked_of,
     batch_size_of,
-    central_metrics,
     evaluated,
     predicted,
 )

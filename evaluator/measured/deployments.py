@@ -14,6 +14,8 @@ from math import isqrt
 from evaluator.device import DeviceProfile
 from evaluator.launch import Client
 from evaluator.measured.batch import saturated_users
+from evaluator.measured.limits import impossible
+from evaluator.measured.metrics import central_metrics
 from evaluator.measured.models import Unmatched, measured_model, measured_precision
 from evaluator.measured.recipes import Served, flags_of, has_recipe
 from evaluator.measurements.circumstances import circumstances_of
@@ -33,6 +35,7 @@ ONE_MODEL: Mapping[str, str] = {
 ENGINE_NAMES = ("sglang", "vllm", "trtllm")
 LAST_YEAR_WITHOUT_GRAPHS = 2023
 LAST_YEAR_OF_OLD_ENGINES = 2024
+FIRST_DRIFTING_SGLANG = (0, 5, 6)  # the release from which its users do not stay in step
 FIRST_VLLM_V1 = (0, 8)  # the release from which vLLM schedules in a process of its own
 FIRST_TRTLLM_V1 = (1, 0)  # and TensorRT-LLM serves with PyTorch, its host working ahead
 
@@ -56,7 +59,6 @@ class Deployment:
     wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
     decode_seats: int | None = None  # a launch flag of instances that decode alone: requests of a replica at once
     saturated: bool = False  # users are as many as the memory is estimated to hold
-    requests: int | None = None  # all there are, asked at once; those that do not fit wait
     batched: bool = False  # all requests are there at the start, none follows
     repairs: tuple[str, ...] = ()
     instances: int = 1  # that decode
@@ -88,9 +90,19 @@ class Deployment:
 
 
 def deployment_of(record: MeasurementRecord) -> Deployment:
-    """The deployment of a point. Raises Unmatched."""
+    """The deployment of a point. Raises Unmatched, also where no server can have measured the values."""
+    deployment = _deployment(record)
+    rule = impossible(deployment, central_metrics(record.metrics))
+    if rule is not None:
+        raise Unmatched(rule)
+    return deployment
+
+
+def _deployment(record: MeasurementRecord) -> Deployment:
     model_name, model = measured_model(record.model)
     device, said = _device(record.device), circumstances_of(record)
+    if said.all_at_once:
+        raise Unmatched("a backlog timed to its last answer: probes are of a server that stays full")
     input_length, output_length = _lengths(record)
     apart = record.mode == "disaggregated"
     decode, repairs = repaired(record.decode) if has_recipe(said.point_id) and not apart else (record.decode, ())
@@ -101,7 +113,8 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
     engine = engine_of(record.engine, None if apart else record.engine_version, said.measured_year)
     precision = (record.precision or "").lower()
     served = Served(point_id=said.point_id, engine=engine, model=model_name, device=device.name, precision=precision,
-                    users=users, input_length=input_length, output_length=output_length, tp=plan.tp)  # fmt: skip
+                    users=users, input_length=input_length, output_length=output_length, tp=plan.tp,
+                    instances=instances)  # fmt: skip
     flags = flags_of(served)
     narrow = flags.narrow_keys or said.narrow_keys
     formats = measured_precision(
@@ -111,10 +124,8 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         linear=said.linear_format,
         experts=said.experts_format,
     )
-    requests = round(users) if said.all_at_once else None
-    if said.saturated or requests is not None:
-        fitting = _saturated(model, device, formats, plan, input_length + output_length)
-        users = min(users, fitting) if requests is not None else fitting
+    if said.saturated:
+        users = _saturated(model, device, formats, plan, input_length + output_length)
     return Deployment(
         model_name=model_name,
         model=model,
@@ -131,7 +142,6 @@ def deployment_of(record: MeasurementRecord) -> Deployment:
         wait_steps=0 if apart else flags.wait_steps,
         decode_seats=flags.decode_seats if apart else None,
         saturated=said.saturated,
-        requests=requests,
         batched=said.static_batch,
         transferred=said.ttft_holds_transfer,
         transfer_bytes_per_s=said.line_rate_bytes_per_s,
@@ -184,7 +194,8 @@ def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]
 def engine_of(name: str | None, version: str | None = None, year: int | None = None) -> str | None:
     """Our name of a serving engine, from what a source calls it; `year` is when it was measured, where that is known.
 
-    vLLM before 0.8 is another engine than after, and so is whatever served before engines replayed graphs."""
+    vLLM before 0.8 is another engine than after, SGLang before 0.5.6 likewise, and so is whatever served before engines
+    replayed graphs."""
     folded = re.sub(r"[^a-z]", "", (name or "").lower())
     if "tensorrt" in folded or "trtllm" in folded:
         return "trtllm_v0" if _before(FIRST_TRTLLM_V1, f"{name} {version or ''}", year) else "trtllm"
@@ -193,14 +204,16 @@ def engine_of(name: str | None, version: str | None = None, year: int | None = N
         return "eager" if year is not None and year <= LAST_YEAR_WITHOUT_GRAPHS else None
     if known == "vllm" and _before(FIRST_VLLM_V1, f"{name} {version or ''}", year):
         return "vllm_v0"
+    if known == "sglang" and _before(FIRST_DRIFTING_SGLANG, f"{name} {version or ''}", year):
+        return "sglang_locked"
     return known
 
 
-def _before(first: tuple[int, int], text: str, year: int | None) -> bool:
+def _before(first: tuple[int, ...], text: str, year: int | None) -> bool:
     """Whether an engine is older than its rewrite, by its stated version, else by when it was measured."""
-    stated = re.search(r"\bv?(\d+)\.(\d+)\b", text)
+    stated = re.search(r"\bv?(\d+(?:\.\d+)+)", text)
     if stated:
-        return (int(stated[1]), int(stated[2])) < first
+        return tuple(int(part) for part in stated[1].split(".")) < first
     dated = re.search(r"\b(20\d\d)-\d\d", text)
     measured = int(dated[1]) if dated else year
     return measured is not None and measured <= LAST_YEAR_OF_OLD_ENGINES

@@ -15,7 +15,7 @@ from evaluator.measured.deployments import Deployment
 from evaluator.measured.predicting import LookUp, asked_of, operators_of, values_of
 from evaluator.scenario import Phase, Run, Scenario
 from evaluator.serving.closed_loop import decode_steps_s
-from evaluator.serving.closed_run import Served, prompt_batches, served
+from evaluator.serving.closed_run import Served, prompts_alone, served
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.models import serving_model_of
 
@@ -35,7 +35,7 @@ class PlayedProbe:
         return 1000.0 * play(batch_size)[column]
 
     def _prompts(self, size: int) -> Mapping[str, float]:
-        alone = prompt_batches(self.replica.table, self.replica.engine, np.asarray([size]))
+        alone = prompts_alone(self.replica, np.asarray([size]))
         return {"ttft_ms": float(alone.mean[0]), "makespan_ms": float(alone.makespan[0])}
 
     def _tokens(self, size: int) -> Mapping[str, float]:

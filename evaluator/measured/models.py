@@ -51,6 +51,7 @@ FORMATS: Mapping[str, str] = {
     "mxfp4": "MXFP4",
     "w8a8": "W8A8_DYNAMIC",
     "w4a16": "W4A16",
+    "int4_wo": "W4A16",
     "w8a16": "W8A16_STATIC",
 }
 

@@ -22,7 +22,6 @@ from evaluator.scenario import Scenario
 from evaluator.serving.engines import EngineProfile
 
 MS = 1000.0
-CENTRAL = ("mean", "", "p50")  # statistics of a measured metric that a prediction is compared with, best first
 LookUp = Callable[[CaptureRequest], OperatorSet]
 
 
@@ -165,26 +164,9 @@ def _of_tokens(deployment: Deployment, lengths: Sequence[int], probe: Probe, siz
 def _of_requests(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:
     """A closed loop: every user gets its output once an end-to-end time."""
     whole = probe.value("e2e_ms", size)
-    rates = {
+    latencies = {name: probe.value(name, size) for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms")}
+    return latencies | {
+        "tpot_inclusive_ms": whole / lengths[1],
         "output_tokens_per_s": MS * deployment.users * lengths[1] / whole,
         "requests_per_s": MS * deployment.users / whole,
-    }
-    if deployment.requests is not None:  # latencies hold the wait for a place
-        return rates
-    latencies = {name: probe.value(name, size) for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms")}
-    return rates | latencies | {"tpot_inclusive_ms": whole / lengths[1]}
-
-
-def central_metrics(metrics: Mapping[str, float]) -> Values:
-    """Measured metrics by their names in `predicted`, each once: its mean where there are mean and median."""
-    statistics: dict[str, Values] = {}
-    for name, value in metrics.items():
-        head, _, tail = name.rpartition("_")
-        known = tail in {"mean", "std"} or (tail[:1] == "p" and tail[1:].replace(".", "").isdigit())
-        bare, statistic = (head, tail) if known else (name, "")
-        statistics.setdefault(bare, {})[statistic] = value
-    return {
-        bare: next(found[one] for one in CENTRAL if one in found)
-        for bare, found in statistics.items()
-        if not found.keys().isdisjoint(CENTRAL)
     }

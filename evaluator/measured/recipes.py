@@ -30,6 +30,7 @@ class Served:
     input_length: float
     output_length: float
     tp: int
+    instances: int = 1  # that decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,7 @@ def _applies(rule: Mapping[str, Any], served: Served) -> bool:
         "precision": lambda part: part in served.precision,
         "devices": lambda starts: served.device.startswith(tuple(starts)),
         "tp": lambda size: served.tp == size,
+        "instances": lambda number: served.instances == number,
         "tp_below": lambda size: served.tp < size,
         "users_from": lambda users: served.users >= users,
         "users_among": lambda numbers: served.users in numbers,

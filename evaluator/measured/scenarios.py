@@ -86,8 +86,6 @@ def _scenario(  # noqa: PLR0917  one of each
 def _client(deployment: Deployment, engine: EngineProfile) -> Client | None:
     """Who asked, as far as the source says so; None for whom the engine usually serves."""
     client = deployment.client
-    if deployment.batched:
-        return replace(client or engine.client, prompts_per_user=1)
-    if deployment.requests is not None:
-        return replace(client or engine.client, prompts_per_user=-(-deployment.requests // deployment.users))
+    if deployment.batched:  # nobody comes back, so nobody drifts
+        return replace(client or engine.client, shortest=client.shortest if client else 1.0, prompts_per_user=1)
     return client

@@ -6,6 +6,7 @@ Exclusions are rules with names and counts. None of them looks at a prediction. 
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import numpy as np
 
 from evaluator.measured.deployments import Deployment
 from evaluator.measured.scenarios import Knowledge
+from evaluator.measurements.circumstances import circumstances_of
 from evaluator.plan import Plan
 from store.records import MeasurementRecord
 
@@ -22,6 +24,8 @@ SPECULATIVE_BUILDS = {("trtllm", "deepseek-ai/DeepSeek-R1", "1.2.0rc6.post3")}
 NO_SPECULATION = {"", "none", "not recorded (assumed none)"}
 LARGEST_TTFT_SHARE = 0.5
 TWIN_RATIO = 1.25
+SAME_VALUE = 1e-9  # relative: tables write a value in more or fewer digits
+Seen = dict[tuple[object, ...], list[tuple[float, ...]]]  # values of earlier records by their settings
 BATCH_REGIONS = ((8, "batch 1-8"), (32, "batch 9-32"), (128, "batch 33-128"))
 LENGTH_REGIONS = ((2047, "input < 2k"), (6143, "input 2k-6k"))
 
@@ -120,7 +124,7 @@ def usable(records: Iterable[MeasurementRecord]) -> Usable:
     """Apply the rules in order; a record is counted at the first rule that takes it out."""
     kept: list[MeasurementRecord] = []
     counts: Counter[str] = Counter()
-    seen: set[tuple[object, ...]] = set()
+    seen: Seen = defaultdict(list)
     for record in records:
         rule = _rule_against(record, seen)
         if rule is None:
@@ -132,8 +136,8 @@ def usable(records: Iterable[MeasurementRecord]) -> Usable:
     return Usable(records=tuple(kept), excluded=excluded, noisy_twins=noisy, twins=twins)
 
 
-def _rule_against(record: MeasurementRecord, seen: set[tuple[object, ...]]) -> str | None:
-    extra, same = json.loads(record.extra), _content(record)
+def _rule_against(record: MeasurementRecord, seen: Seen) -> str | None:
+    extra = json.loads(record.extra)
     build = (record.engine, record.model, record.engine_version)
     rules = {
         "predicted by another program, not measured": any(
@@ -142,18 +146,28 @@ def _rule_against(record: MeasurementRecord, seen: set[tuple[object, ...]]) -> s
         "published figure of priority 3: not fully specified": str(extra.get("priority", "")) == "3",
         "speculative decoding, or not known whether": str(extra.get("spec_decode", "")) not in NO_SPECULATION,
         "speculative decoding suspected: TensorRT-LLM 1.2.0rc6.post3 with DeepSeek-R1": build in SPECULATIVE_BUILDS,
-        "duplicate: same device, lengths, concurrency and values": same in seen,
+        "fixed prompts replayed against a prefix cache, whose hits are not stated": circumstances_of(record).replayed,
+        "duplicate: same device, lengths, concurrency and values": _seen_before(record, seen),
         "time to first token above half of the end-to-end time": _ttft_share(record) > LARGEST_TTFT_SHARE,
     }
-    seen.add(same)
     return next((rule for rule, applies in rules.items() if applies), None)
 
 
-def _content(record: MeasurementRecord) -> tuple[object, ...]:
-    values = tuple(sorted(record.metrics.items()))
-    what = (record.device, record.mode, record.input_length, record.output_length, record.concurrency)
+def _seen_before(record: MeasurementRecord, seen: Seen) -> bool:
+    """Whether an earlier record has the same settings and values; tables state them in more or fewer digits."""
+    names, values = zip(*sorted(record.metrics.items()), strict=True)
+    lengths = (record.input_length, record.output_length)
+    what: tuple[object, ...] = (record.device, record.mode, *lengths, record.concurrency, names)
     # A table with one metric a line names each point once; only full rows repeat under two ids.
-    return (*what, values) if len(values) > 1 else (*what, record.key)
+    if len(values) == 1:
+        what = (*what, record.key)
+    found = any(
+        all(math.isclose(one, other, rel_tol=SAME_VALUE) for one, other in zip(values, earlier, strict=True))
+        for earlier in seen[what]
+    )
+    if not found:
+        seen[what].append(values)
+    return found
 
 
 def _ttft_share(record: MeasurementRecord) -> float:

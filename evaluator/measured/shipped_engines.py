@@ -17,8 +17,9 @@ from pathlib import Path
 from evaluator.measured.deployments import Deployment, deployment_of
 from evaluator.measured.fit_points import LATENCIES, FitPoint, fit_points
 from evaluator.measured.fitting import fit_engine
+from evaluator.measured.metrics import central_metrics
 from evaluator.measured.models import Unmatched
-from evaluator.measured.predicting import central_metrics, metrics_of
+from evaluator.measured.predicting import metrics_of
 from evaluator.measured.scoring import usable
 from evaluator.measurements import read_measurements
 from evaluator.serving.engines import FOLDER, STARTS, EngineProfile, FittedEngine, as_yaml
@@ -32,12 +33,15 @@ LEAST_POINTS = 8
 # and client, from 10 ms to 130. A user's own points of one server identify them all.
 SHIPPED_NUMBERS: Mapping[str, tuple[str, ...]] = {
     "sglang": ("request_ms",),
+    "sglang_locked": ("request_ms",),
     "vllm": ("request_ms",),
     "trtllm": ("step_ms",),
     "trtllm_v0": ("step_ms",),
     "vllm_v0": ("step_ms", "step_per_decode_ms"),
     "eager": ("layer_ms", "prefill_factor"),
 }
+# Versions of an engine that differ in how far users drift apart, and in nothing else: they share their points.
+SAME_HOST: Mapping[str, str] = {"sglang_locked": "sglang"}
 HEAD = "# Written by python -m evaluator.measured.shipped_engines; do not edit.\n"
 
 
@@ -52,9 +56,11 @@ class EnginePoint:
 def points_of(records: Iterable[MeasurementRecord], engine: str) -> list[EnginePoint]:
     """Points of one engine, at most POINTS_A_PAIR of each pair, evenly over users and lengths.
 
-    Those with both latencies of a closed loop where there are any, else every figure we can predict."""
+    Those with both latencies of a closed loop where there are any, else every figure we can predict. Each is played
+    with the usual client of its own version."""
     # What an estimate of the memory decides says little of the host.
-    matched = [one for one in _matched(records) if one[1].engine == engine and not one[1].saturated]
+    host = _host(engine)
+    matched = [one for one in _matched(records) if _host(one[1].engine) == host and not one[1].saturated]
     means = {f"{name}_mean" for name in LATENCIES}
     both = [one for one in matched if one[1].mode == "aggregated" and means <= set(one[0].metrics)]
     by_pair: dict[tuple[str, str], list[tuple[MeasurementRecord, Deployment]]] = defaultdict(list)
@@ -66,7 +72,16 @@ def points_of(records: Iterable[MeasurementRecord], engine: str) -> list[EngineP
         for record, deployment in chosen
         for measured in (_latencies if both else _figures)(record, deployment)
     ]
-    return [EnginePoint(point.deployment.pair, point) for point in fit_points(wanted, STARTS[engine])]
+    versions = sorted({str(deployment.engine) for deployment, _ in wanted})
+    return [
+        EnginePoint(point.deployment.pair, point)
+        for version in versions
+        for point in fit_points([one for one in wanted if one[0].engine == version], STARTS[version])
+    ]
+
+
+def _host(engine: str | None) -> str | None:
+    return None if engine is None else SAME_HOST.get(engine, engine)
 
 
 def _latencies(record: MeasurementRecord, deployment: Deployment) -> Iterable[Mapping[str, float]]:  # noqa: ARG001

@@ -17,7 +17,15 @@ from evaluator.plan import Plan
 from evaluator.scenario import Scenario
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.models import serving_model_of
-from evaluator.serving.pairs import DecodeSide, PairLoad, PairTimes, PrefillSide, pair_of_users, transfer_ms
+from evaluator.serving.pairs import (
+    DecodeSide,
+    PairLoad,
+    PairTimes,
+    PrefillSide,
+    pair_of_users,
+    receiving_ms,
+    transfer_ms,
+)
 
 MS = 1000.0
 Values = dict[str, float]
@@ -66,11 +74,12 @@ def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) ->
     engine = _engine(sides)
     replicas = deployment.instances * deployment.plan.dp
     mean = mean_length(engine.client)
+    receiving = receiving_ms(engine.request_ms)
     side = PrefillSide(
-        alone_ms=mean * (prompts.value("ttft_ms", 1) - engine.request_ms) + engine.request_ms,
+        alone_ms=mean * (prompts.value("ttft_ms", 1) - receiving) + receiving,
         service_ms=mean * prompts.value("prompt_service_ms", 1),
         servers=deployment.prefill_instances * sides.prefill_plan.dp,
-        request_ms=engine.request_ms,
+        request_ms=receiving,
     )
     steps = [
         DecodeSide(decoding=float(size * replicas), tpot_ms=tokens.value("tpot_exclusive_ms", size))

@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluator.launch import Client
 from evaluator.measured.deployments import Deployment, deployment_of
 from evaluator.measured.fit_points import LATENCIES, FitPoint, fit_points
 from evaluator.measured.fitting import FITTED, fit_engine, log_errors
+from evaluator.measured.metrics import central_metrics
 from evaluator.measured.models import Unmatched
-from evaluator.measured.predicting import LookUp, central_metrics
+from evaluator.measured.predicting import LookUp
 from evaluator.measured.scoring import Exclusion, Figures, figures, usable
-from evaluator.serving.engines import NUMBERS, EngineProfile, list_engines, with_numbers
+from evaluator.serving.engines import NUMBERS, STARTS, EngineProfile, list_engines, with_numbers
 from evaluator.sums import FloatArray
 from store.errors import InputError
 from store.records import MeasurementRecord
@@ -132,16 +132,13 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
 
 
 def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | None) -> list[FitPoint]:
-    wanted = []
+    # What a profile of the user's says of the client is believed before what its points look like.
+    wanted, usual = [], start.client == STARTS[points.engine].client
     for record, deployment in zip(points.records, points.deployments, strict=True):
         known = central_metrics(record.metrics)
-        wanted.append((_with_client(deployment, start.client), {metric: known[metric] for metric in LATENCIES}))
+        asked = deployment if usual else replace(deployment, client=start.client)
+        wanted.append((asked, {metric: known[metric] for metric in LATENCIES}))
     return fit_points(wanted, start, captured, weight=WEIGHT)
-
-
-def _with_client(deployment: Deployment, client: Client) -> Deployment:
-    """What a profile says of the client is believed before what its points look like."""
-    return deployment if client == Client() else replace(deployment, client=client)
 
 
 def _fitted_numbers(points: ServedPoints, start: EngineProfile) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ class Circumstances:
     saturated: bool = False  # everything is asked for at once, and the memory decides how many are served together
     all_at_once: bool = False  # the number beside the point counts requests, all there from the start, not users
     static_batch: bool = False  # all requests of a batch are there at the start, none follows
+    replayed: bool = False  # a few fixed prompts over and over, against a prefix cache whose hits nobody states
     attention_replicas: bool = False  # attention data parallelism over all devices, experts split by expert
     narrow_keys: bool = False  # keys and values in eight bits
     ttft_holds_transfer: bool = False  # a prompt's first token counts when its keys have reached the decode instance

@@ -16,6 +16,7 @@ from evaluator.serving.closed_loop import ClosedLoop, LoopTimes, decode_steps_s,
 from evaluator.serving.engines import EngineProfile
 from evaluator.serving.formulas import PrefillCompletion, RequestTimes, request_times, tokens_per_step
 from evaluator.serving.mixed import MixedLengths
+from evaluator.serving.pairs import receiving_ms
 from evaluator.serving.request_kinds import RequestKind, even_order, weights_of
 from evaluator.serving.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.sums import FloatArray
@@ -139,8 +140,10 @@ def closed_loop_times(run: Run, engine: EngineProfile) -> tuple[PrefillCompletio
 
 
 def prompts_alone(replica: Served, batch_sizes: Integers) -> PrefillCompletion:
-    """A prefill instance: prompts of each batch that are all there at the start."""
-    return prompt_batches(replica.table, replica.engine, batch_sizes)
+    """A prefill instance, which others generate beside: prompts of each batch that are all there at the start."""
+    batches = prompt_batches(replica.table, replica.engine, batch_sizes)
+    request_ms = replica.engine.request_ms
+    return replace(batches, mean=batches.mean + 1e-3 * (receiving_ms(request_ms) - request_ms))
 
 
 def prompt_service_s(replica: Served) -> float:
@@ -283,7 +286,7 @@ class _Curve:
         ttfts = self.ttft(before), self.ttft(size), self.ttft(after)
         here, whole, first, middle, last = log((size / before, after / before, *ttfts)).tolist()
         place = here / whole
-        return abs(middle - ((1.0 - place) * first + place * last))
+        return float(abs(middle - ((1.0 - place) * first + place * last)))
 
     def _played(self, users: int) -> LoopTimes:
         if users not in self.known:

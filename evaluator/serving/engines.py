@@ -72,17 +72,25 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 }
 _WHOLE = {"token_budget", "prompts_per_user", "poll_steps"}
 # Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
-DRIFTING, HARDLY_DRIFTING = Client(shortest=0.99), Client(shortest=0.995)
+# How far is a number of an engine and its version, in the client of its profile: 0.5-1 % of a request's length.
+DRIFTING, HARDLY_DRIFTING, LOCKED = Client(shortest=0.99), Client(shortest=0.995), Client()
 # What fits start from, and fall back to where points say little: engineering guesses, not fitted to any point.
 STARTS: Mapping[str, EngineProfile] = {
-    "sglang": EngineProfile(name="sglang", admission="prefill_first"),
+    "sglang": EngineProfile(name="sglang", admission="prefill_first", client=DRIFTING),
+    # SGLang before 0.5.6: users of equal lengths stay in step there, as measured.
+    "sglang_locked": EngineProfile(name="sglang_locked", admission="prefill_first", client=LOCKED),
     "vllm": EngineProfile(name="vllm", admission="mixed", token_budget=4096, client=DRIFTING),
     "trtllm": EngineProfile(name="trtllm", admission="mixed", replica_wait_steps=20.0, client=HARDLY_DRIFTING),
     # TensorRT-LLM before 1.0, on engines built ahead: the host prepares a step while nothing runs.
-    "trtllm_v0": EngineProfile(name="trtllm_v0", admission="mixed", prompt_step_ms=0.0),
+    "trtllm_v0": EngineProfile(name="trtllm_v0", admission="mixed", prompt_step_ms=0.0, client=DRIFTING),
     # vLLM before 0.8: scheduler and sampler in the process that launches, so that every step waits for both.
     "vllm_v0": EngineProfile(
-        name="vllm_v0", admission="prefill_first", step_ms=2.0, step_per_decode_ms=0.05, prompt_step_ms=0.0
+        name="vllm_v0",
+        admission="prefill_first",
+        step_ms=2.0,
+        step_per_decode_ms=0.05,
+        prompt_step_ms=0.0,
+        client=DRIFTING,
     ),
     # Stacks of 2023: PyTorch launches every kernel, no graph replays them; half a millisecond for some forty launches.
     "eager": EngineProfile(
@@ -95,6 +103,7 @@ STARTS: Mapping[str, EngineProfile] = {
         prompt_step_ms=0.0,
         request_ms=0.0,
         layer_ms=0.5,
+        client=DRIFTING,
     ),
 }
 
@@ -176,7 +185,7 @@ def from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
         base = EngineProfile(
             name=_name(content["name"]),
             admission=_admission(content["admission"]),
-            client=Client(**_checked(content.get("client") or {}, [item.name for item in fields(Client)])),
+            client=replace(DRIFTING, **_checked(content.get("client") or {}, [item.name for item in fields(Client)])),
             **_checked(content["profile"], NUMBERS),
         )
         held_out = {
@@ -206,7 +215,7 @@ def as_yaml(engine: FittedEngine) -> str:
         "admission": engine.profile.admission,
         "source": engine.source,
         "profile": _plain(engine.profile),
-        **({} if engine.profile.client == Client() else {"client": asdict(engine.profile.client)}),
+        "client": asdict(engine.profile.client),
         "held_out": [
             {"device": device, "model": model, "profile": _plain(profile)}
             for (device, model), profile in sorted(engine.held_out.items())

@@ -38,7 +38,7 @@ def written(path, truth: EngineProfile, *, grid=GRID, more: str = ""):
     """Points that a server with the numbers of `truth` would measure, in our own format."""
     rows = [["Qwen/Qwen3-0.6B", "h100_sxm", "vllm", "bf16", 1, *lengths, users] for lengths, users in grid]
     with path.open("w", newline="") as file:
-        csv.writer(file).writerows([[*HEAD, "ttft_ms"], *([*row, 1] for row in rows)])
+        csv.writer(file).writerows([[*HEAD, "ttft_ms"], *([*row, 1000] for row in rows)])
     deployments = [deployment_of(one) for one in read_measurements(path).records]
     # The log errors of a point measured at 1 ms are the logarithms of what is predicted.
     played = fit_points([(one, dict.fromkeys(LATENCIES, 1.0)) for one in deployments], truth)

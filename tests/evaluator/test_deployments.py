@@ -240,12 +240,9 @@ def test_everything_asked_for_at_once_is_as_many_as_fit():
     assert rule_of(pipeline) == "saturated pipeline: stages that work on different requests are not played"
 
 
-def test_a_number_of_requests_is_no_number_of_users():
-    said = Circumstances(all_at_once=True)
-    found = deployment_of(record(concurrency=500.0, input_length=3996.0, output_length=200.0, said=said))
-    assert found.requests == 500
-    assert 20 < found.users < 60  # 32 GB of weights and 262,144 B a token leave room for some forty
-    assert deployment_of(record()).requests is None
+def test_a_backlog_timed_to_its_last_answer_is_no_full_server():
+    found = record(concurrency=500.0, said=Circumstances(all_at_once=True))
+    assert rule_of(found) == "a backlog timed to its last answer: probes are of a server that stays full"
 
 
 def test_attention_data_parallelism_that_a_source_states():
@@ -262,9 +259,17 @@ def test_lengths():
 
 
 def test_devices_by_capacity():
-    names = {stated: deployment_of(record(device=stated)).device.name for stated in ("A100-40GB", "A100-SXM4-80GB")}
+    names = {
+        stated: deployment_of(record(device=stated, metrics={"ttft_ms_mean": 900.0})).device.name
+        for stated in ("A100-40GB", "A100-SXM4-80GB")
+    }
     assert names == {"A100-40GB": "a100_sxm_40gb", "A100-SXM4-80GB": "a100_sxm"}
-    assert deployment_of(record(device="H20-3e-141GB")).device.memory_bandwidth_bytes_per_s == 4.8e12
+    assert (
+        deployment_of(
+            record(device="H20-3e-141GB", metrics={"ttft_ms_mean": 900.0})
+        ).device.memory_bandwidth_bytes_per_s
+        == 4.8e12
+    )
     assert rule_of(record(device="RTX4090-24GB")) == "device not covered"
     assert rule_of(record(device=None)) == "device not stated"
 

@@ -40,6 +40,15 @@ def test_every_engine_has_a_profile_that_names_its_source(name: str) -> None:
     assert 0.5 <= profile.prefill_factor <= 2.5
 
 
+def test_users_drift_apart_under_every_engine_but_old_sglang() -> None:
+    drifts = {name: 1.0 - engine_profile(name).client.shortest for name in list_engines()}
+    assert drifts.pop("sglang_locked") == 0.0
+    assert all(0.005 <= drift <= 0.01 + 1e-9 for drift in drifts.values())
+    assert from_mapping(PROFILE, "mine").profile.client == Client(shortest=0.99)
+    today, old = engine_profile("sglang"), engine_profile("sglang_locked")
+    assert replace(old, name=today.name, client=today.client) == today
+
+
 milliseconds = st.floats(0.0, 1000.0).map(lambda value: round(value, 6))
 profiles = st.builds(
     EngineProfile,

@@ -12,7 +12,7 @@ from shared_data import shared_data
 
 from evaluator.measured.deployments import Deployment, deployment_of, engine_of
 from evaluator.measured.fit_points import FitPoint, PlayedProbe, fit_points
-from evaluator.measured.predicting import central_metrics
+from evaluator.measured.metrics import central_metrics
 from evaluator.measured.shipped_engines import EnginePoint, fit_with_pairs_held_out
 from evaluator.measurements import read_measurements
 from evaluator.models import load_model
@@ -50,6 +50,11 @@ TABLE = StepTable(
         ("TensorRT-LLM", None, 2024, "trtllm_v0"),
         ("NIM 1.8.0 (TensorRT-LLM)", None, None, "trtllm"),
         ("SGLang main", None, None, "sglang"),
+        ("sglang", "0.5.6", None, "sglang"),
+        ("sglang", "0.5.10.post1", None, "sglang"),
+        ("sglang", "0.5.1.post1", None, "sglang_locked"),
+        ("SGLang 0.4.6.post1", None, None, "sglang_locked"),
+        ("SGLang", None, 2024, "sglang_locked"),
         ("a stack of ours", None, 2023, "eager"),
         ("a stack of ours", None, None, None),
         (None, None, None, None),

@@ -13,6 +13,7 @@ from shared_data import shared_data
 
 from evaluator.measured.scoring import Comparison, figures, kendall_tau, ranking_agreement, usable
 from evaluator.measurements import read_measurements
+from evaluator.measurements.circumstances import Circumstances, kept
 from store.records import MeasurementRecord, SideRecord
 
 
@@ -62,6 +63,16 @@ def test_the_same_measurement_under_two_ids_counts_once():
     found = usable([first, again])
     assert found.records == (first,)
     assert counts(first, again) == {"duplicate: same device, lengths, concurrency and values": 1}
+
+
+def test_tables_that_round_differently_repeat_a_measurement():
+    assert len(usable([record("a", ttft=100.0), record("b", ttft=100.0 + 5e-8)]).records) == 1
+    assert len(usable([record("a", ttft=100.0), record("b", ttft=100.0 + 5e-7)]).records) == 2
+
+
+def test_prompts_that_are_replayed_against_a_prefix_cache_do_not_count():
+    rule = "fixed prompts replayed against a prefix cache, whose hits are not stated"
+    assert counts(record("a", extra=kept(Circumstances(replayed=True)))) == {rule: 1}
 
 
 def test_rows_with_one_metric_may_coincide():
@@ -128,9 +139,9 @@ def test_counts_on_the_serving_table():
     assert sum(share > 0.5 for share in shares) == 19
     # In the program's order a row counts at the first rule that takes it out, and disaggregated rows are in.
     assert {one.rule: one.rows for one in usable(records).excluded} == {
-        "duplicate: same device, lengths, concurrency and values": 632,
+        "duplicate: same device, lengths, concurrency and values": 720,
         "speculative decoding suspected: TensorRT-LLM 1.2.0rc6.post3 with DeepSeek-R1": 88,
-        "time to first token above half of the end-to-end time": 37,
+        "time to first token above half of the end-to-end time": 36,
     }
 
 

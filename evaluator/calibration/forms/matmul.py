@@ -18,9 +18,9 @@ SPLITS = (1, 2, 4, 8, 16, 32)  # of the inner dimension
 def element_seconds(tile: tuple[int, int], *, values: Values, unit_rate: Array) -> Array:
     """Seconds in which a unit works on one inner element of a tile.
 
-    FLOPs at the unit's rate, raised by the traffic of the tile's edges (proportional to 1/rows + 1/columns, normalised to
-    the largest tile). No tile passes over an inner element faster than its pipeline's latency allows. A tile of 128 x 256
-    at 1e13 FLOP/s a unit: 2 x 128 x 256 / 1e13 = 6.6 ns."""
+    FLOPs at the unit's rate, raised by the traffic of the tile's edges (proportional to 1/rows + 1/columns, normalised
+    to the largest tile). No tile passes over an inner element faster than its pipeline's latency allows. A tile of
+    128 x 256 at 1e13 FLOP/s a unit: 2 x 128 x 256 / 1e13 = 6.6 ns."""
     tile_rows, tile_columns = tile
     traffic = values["tile_traffic"]
     edge = (1 + traffic * (128 / tile_rows + 128 / tile_columns)) / (1 + 1.5 * traffic)

@@ -1,0 +1,72 @@
+"""Rows that no server can produce, by data sheets alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from evaluator.launch import Client
+from evaluator.measured.deployments import Deployment
+from evaluator.measured.limits import (
+    TOO_FAST_PROMPTS,
+    TOO_MANY_BYTES,
+    TOO_MANY_OPERATIONS,
+    impossible,
+    least_step_s,
+)
+from evaluator.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
+from evaluator.plan import Plan
+from evaluator.precision import Precision
+from evaluator.profiles.load import load_device
+
+# One layer of 1024: attention 4 x 1024^2, feed-forward 3 x 1024 x 4096, a vocabulary of 1,000.
+MODEL = ModelSpec(
+    architecture="made up",
+    hidden_size=1024,
+    vocab_size=1000,
+    layers=(
+        LayerGroup(
+            count=1,
+            attention=GroupedQueryAttention(query_heads=8, kv_heads=8, head_dim=128),
+            mlp=DenseMlp(intermediate_size=4096),
+        ),
+    ),
+)
+WEIGHTS = 4 * 1024**2 + 3 * 1024 * 4096  # 16,777,216
+NORMS = 3 * 1024
+
+
+def deployment(**changes: object) -> Deployment:
+    point = Deployment(
+        model_name="m", model=MODEL, device=load_device("h100_sxm", family="theoretical"), precision=Precision(),
+        plan=Plan(), engine="vllm", mode="aggregated", input_length=1000, output_length=200, users=4,
+    )  # fmt: skip
+    return replace(point, **changes)
+
+
+def test_a_step_reads_weights_and_keys_once():
+    # 16,777,216 weights and 4 users x 1,100 tokens x 2 x 1,024 keys and values, 2 bytes each, at 3.35 TB/s
+    least = (2 * WEIGHTS + 4 * 1100 * 2 * 1024 * 2) / 3.35e12
+    assert least_step_s(deployment()) == pytest.approx(least)
+    halved = deployment(plan=Plan(tp=2))
+    assert least_step_s(halved) == pytest.approx(least / 2)
+    assert least_step_s(deployment(client=Client(shortest=0.5))) < least
+    assert impossible(deployment(), {"tpot_exclusive_ms": 0.999e3 * least}) == TOO_MANY_BYTES
+    assert impossible(deployment(), {"tpot_exclusive_ms": 1.001e3 * least}) is None
+
+
+def test_prompts_stay_below_the_peak():
+    # 2 x 1,000 tokens x 16.78 M weights over 989 TFLOP/s are 34 us
+    alone = 1e3 * 2 * 1000 * (WEIGHTS + NORMS) / 989e12
+    assert impossible(deployment(), {"ttft_ms": 0.99 * alone}) == TOO_FAST_PROMPTS
+    assert impossible(deployment(), {"ttft_ms": 1.01 * alone}) is None
+    batch = deployment(mode="prefill")
+    assert impossible(batch, {"prefill_latency_ms": 0.99 * 4 * alone}) == TOO_FAST_PROMPTS
+    assert impossible(batch, {"prefill_latency_ms": 1.01 * 4 * alone}) is None
+
+
+def test_rates_stay_below_the_peak():
+    one = 2 * 1200 * (WEIGHTS + NORMS)
+    assert impossible(deployment(), {"requests_per_s": 1.01 * 989e12 / one}) == TOO_MANY_OPERATIONS
+    assert impossible(deployment(), {"output_tokens_per_s": 0.99 * 989e12 / one * 200}) is None
