@@ -503,6 +503,7 @@ def test_the_page_is_whole_by_itself(validated, tmp_path):
     assert "not covered" not in text
 
 
+@pytest.mark.survival
 def test_the_shared_table_and_its_errors_in_sql(tmp_path, sqlite_url):
     source = shared_data("e2e", "serving.csv")
     lines = source.read_text().splitlines()

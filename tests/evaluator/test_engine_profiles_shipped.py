@@ -30,7 +30,14 @@ def fitted(points: tuple[MeasurementRecord, ...], name: str) -> FittedEngine:
     return fit_with_pairs_held_out(points_of(points, name), STARTS[name], fitted_engine(name).source)
 
 
-@pytest.mark.parametrize("name", sorted(STARTS))
+# Fits of few points run with every change, those of many with the survival tests.
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in {"eager", "sglang"} else pytest.param(name, marks=pytest.mark.survival)
+        for name in sorted(STARTS)
+    ],
+)
 def test_a_shipped_profile_is_what_its_command_yields(name):
     assert as_yaml(fitted(records(), name)) == as_yaml(fitted_engine(name))
 
@@ -54,7 +61,9 @@ def poisoned(record: MeasurementRecord) -> MeasurementRecord:
     return replace(record, metrics={name: 3.0 * value for name, value in record.metrics.items()})
 
 
-@pytest.mark.parametrize("name", ["sglang", "trtllm", "vllm"])
+@pytest.mark.parametrize(
+    "name", ["sglang", *(pytest.param(name, marks=pytest.mark.survival) for name in ("trtllm", "vllm"))]
+)
 def test_points_of_a_pair_do_not_reach_the_fit_that_scores_it(name):
     assert any({"ttft_ms_mean", "tpot_exclusive_ms_mean"} <= set(record.metrics) for record in records())
     right, wrong = fitted_engine(name), fitted(tuple(poisoned(record) for record in records()), name)
