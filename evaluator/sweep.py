@@ -323,7 +323,7 @@ def _unsupported(planned: PlannedScenario) -> str | None:
     if planned.scenario.drafting and planned.scenario.model.mtp_layers == 0:
         return f"{planned.model_name} has no MTP module to draft tokens with"
     error = unsupported(planned.scenario)
-    return None if error is None else f"{error.message} ({error.hint})"
+    return None if error is None else f"{error.message} ({error.hint})".replace("`", "")
 
 
 def _evaluated(task: tuple[_Ready, ScenarioRef, tuple[int, int]]) -> ProbeBlock | Exception:

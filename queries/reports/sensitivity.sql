@@ -4,6 +4,7 @@
 -- requires: vary | sensitivity varies a limit | add `vary=ttft`, tpot, e2e or memory, or two of them
 -- variant: sensitivity-grid | vary_second
 -- layout: long
+-- shows: vary, limit_from, limit_to, ranked_rate if sized or num_devices, rate, gain, gain_per_unit, winner_changes, device, plan, batch_size, concurrency, probe
 -- parameters: rules
 -- parameters: limits
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated

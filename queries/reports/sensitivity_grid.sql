@@ -1,6 +1,7 @@
 -- name: sensitivity-grid
 -- summary: the best throughput for a grid of two limits, ranked as best ranks, their values spread over what is stored
 -- part of: sensitivity
+-- shows: first_limit, second_limit, ranked_rate if sized or num_devices, rate, device, plan, batch_size, concurrency, probe
 -- parameters: rules
 -- parameters: limits
 -- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated

@@ -108,7 +108,7 @@ def test_plans_an_engine_lacks_are_rows_with_a_reason(tmp_path):
         url,
     )
     assert outcome.code == 0, outcome.err
-    assert "unsupported: vllm has no pipeline stages: pp must be 1, not 2 (--serving-model waves)" in outcome.err
+    assert "unsupported: vllm has no pipeline stages: pp must be 1, not 2 (serving_model=waves)" in outcome.err
     (row,) = [
         row
         for row in json.loads(sweepdb("sql --format json", url, stdin="SELECT status, pp FROM scenario").out)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from restated import length_file, rows
 
+from cli.derived import as_typed
 from cli.inference import throughput_optimizer
 from cli.inference.options import parse
 from store.errors import InputError
@@ -132,15 +133,16 @@ def test_curves_have_the_axes_of_their_mode_and_one_device_only(optimizer, monke
         ("--prefix-cache-hit-rate 1", "--prefix-cache-hit-rate must lie in [0, 1)"),
         ("--num-mtp-tokens 10", "--num-mtp-tokens"),
         ("--batch-range 1 2 3", "--batch-range takes one or two numbers"),
-        ("--tpot-limits -5", "--tpot-limits must be a number above 0, not -5"),
-        ("--ttft-limits nan", "--ttft-limits must be a number above 0, not nan"),
+        ("--tpot-limits -5", "--tpot-limits must be a number of at least 0, not -5"),
+        ("--ttft-limits nan", "--ttft-limits must be a number of at least 0, not nan"),
         ("--reserved-memory-gb -1", "--reserved-memory-gb must be a number of at least 0, not -1"),
         ("--tp-sizes 3", "no plan could be evaluated on TEST_DEVICE: tp 3"),
     ],
 )
 def test_what_the_seeds_refuse_is_refused_by_name(optimizer, options, complaint):
-    with pytest.raises(InputError, match=re.escape(complaint)):
+    with pytest.raises(InputError) as caught:
         optimizer(f"Qwen/Qwen3-32B --num-devices 8 --input-length 100 --output-length 10 --batch-range 2 {options}")
+    assert complaint in as_typed(caught.value.message)
 
 
 def numbers(line):
