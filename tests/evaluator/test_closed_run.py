@@ -213,7 +213,7 @@ def test_a_budget_that_no_server_has_is_refused_before_it_is_played(phase):
     assert block(tiny, [1]).ttft_ms[0] > 0
     with pytest.raises(InputError, match="steps of 8 tokens") as refused:
         block(tiny, [2000])
-    assert "--max-batched-tokens" in (refused.value.hint or "")
+    assert "`max_batched_tokens`" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -227,4 +227,4 @@ def test_what_an_engine_lacks_is_an_error_with_a_way_out(changes, said):
     one = scenario()
     with pytest.raises(InputError, match=said) as refused:
         evaluate_scenario(replace(one, **changes), np.asarray([1]), both_traces(one.model, one.plan, linear=W8A8))
-    assert "--serving-model waves" in (refused.value.hint or "")
+    assert "`serving_model=waves`" in (refused.value.hint or "")

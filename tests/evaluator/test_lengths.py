@@ -97,7 +97,7 @@ def test_no_output_length_anywhere_says_where_to_give_it(tmp_path):
     path = write(tmp_path, "bins: [{min_tokens: 0, max_tokens: 5, weight: 1}]")
     with pytest.raises(InputError, match="no output length") as caught:
         load_distribution(path, output_length=None)
-    assert "--output-length" in caught.value.hint
+    assert "`output_length`" in caught.value.hint
 
 
 def test_the_example_distribution_loads(tmp_path):

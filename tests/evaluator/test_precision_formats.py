@@ -77,7 +77,7 @@ def test_checked_names_are_canonical():
         (Precision(linear="W8A9"), "unknown linear quantisation 'W8A9'", "W8A8_DYNAMIC"),
         (Precision(experts="NVFP8"), "unknown linear quantisation 'NVFP8'", "NVFP4"),
         (Precision(attention="FP4"), "unknown attention quantisation 'FP4'", "FP8"),
-        (Precision(linear="MXFP4", mxfp4_group_size=0), "--mxfp4-group-size must lie between 1 and 8192, not 0", None),
+        (Precision(linear="MXFP4", mxfp4_group_size=0), "`mxfp4_group_size` must lie between 1 and 8192, not 0", None),
     ],
 )
 def test_an_unknown_format_lists_the_nearest(precision, complaint, hint):

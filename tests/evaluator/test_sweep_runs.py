@@ -173,13 +173,13 @@ def test_products_of_everything_are_planned(path):
 @pytest.mark.parametrize(
     "options, complaint",
     [
-        ({"batch_range": (0, 5)}, "--batch-range"),
-        ({"batch_range": (6, 5)}, "--batch-range"),
+        ({"batch_range": (0, 5)}, "`batch_range`"),
+        ({"batch_range": (6, 5)}, "`batch_range`"),
         ({"serving_cost_ms": -1.0}, "`serving_cost` must be at least 0 ms"),
         ({"serving_cost_ms": float("nan")}, "`serving_cost` must be at least 0 ms"),
         ({"num_devices": 0}, "at least 1 device"),
         ({"num_devices": 4096}, "4096 devices are more than TEST_DEVICE's grid holds"),
-        ({"num_devices": None}, "the prefill phase needs --num-devices"),
+        ({"num_devices": None}, "the prefill phase needs `num_devices`"),
     ],
 )
 def test_a_request_no_scenario_could_be_made_of_is_refused_and_stores_nothing(path, options, complaint):

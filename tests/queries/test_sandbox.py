@@ -208,9 +208,9 @@ def test_the_configuration_itself_refuses_what_the_parser_would_let_through(stor
 
 def test_a_refusal_says_what_the_statement_is_and_what_to_do(store_location):
     assert "COPY" in refused(store_location, "COPY (SELECT 1) TO 'x'")
-    assert "--output" in refused(store_location, "COPY (SELECT 1) TO 'x'")
+    assert "`output=FILE`" in refused(store_location, "COPY (SELECT 1) TO 'x'")
     assert "2" in refused(store_location, "SELECT 1; SELECT 2")
-    assert "sweepdb sql --schema" in refused(store_location, "SELECT no_such_column FROM raw.sweep")
+    assert "sweepdb sql `schema`" in refused(store_location, "SELECT no_such_column FROM raw.sweep")
     assert "IN (" in refused(store_location, "PIVOT raw.sweep ON status USING count(*)")
 
 
@@ -229,7 +229,7 @@ MEMORY_HOGS = [
 def test_a_statement_that_needs_too_much_memory_is_stopped(store_location, sql):
     message = refused(store_location, sql, memory_bytes=256 * MEBIBYTE, threads=2, timeout_s=60)
     assert "0.25 GiB" in message
-    assert "--memory-limit" in message
+    assert "`memory_limit=GIB`" in message
 
 
 def test_memory_stays_bounded_in_a_process_of_its_own(store_location):
@@ -276,7 +276,7 @@ def test_a_statement_that_takes_too_long_is_stopped(store_location, sql):
     message = refused(store_location, sql, timeout_s=0.3, threads=2)
     assert time.monotonic() - started < 20
     assert "0.3 s" in message
-    assert "--timeout" in message
+    assert "`timeout=SECONDS`" in message
 
 
 def test_the_deadline_covers_fetching_rows(store_location):

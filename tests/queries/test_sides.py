@@ -36,4 +36,4 @@ def test_compare_refuses_sides_of_two_serving_models(tmp_path):
     write_sweep(url, records, key="c", sizes=3)
     with pytest.raises(InputError, match="one serving model; stored here: steady, waves") as refused:
         queries.open(url).compare(num_devices=8)
-    assert "--serving-model" in refused.value.hint
+    assert "`serving_model`" in refused.value.hint
