@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 import duckdb
 
 from queries.connect import StoreConnection
-from queries.names import find_sweep
+from queries.scoping.names import find_sweep
 from store.errors import InputError
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction

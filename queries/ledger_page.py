@@ -1,7 +1,7 @@
 """Writes the reference page of expected errors from the shipped summary; a test compares the two.
 
 `python -m queries.ledger_page docs/reference/expected-errors.md`. Not here: making the summary
-(cli.flows.ledger_summary), and finding the region of an answer (queries.expected_error)."""
+(cli.flows.ledger_summary), and finding the region of an answer (queries.errors.expected)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from queries.expected_error import ANY, ENGINE, METRICS, shipped_regions
+from queries.errors.expected import ANY, ENGINE, METRICS, shipped_regions
 
 _INTRODUCTION = """# Expected errors by region
 

@@ -11,7 +11,9 @@ from queries.headers import Report, read_header
 from store.errors import InputError
 
 FOLDER = Path(__file__).parent / "reports"
-CONFIDENT = Path(__file__).parent / "confident.sql"  # its first view again, where limits are read with a confidence
+CONFIDENT = (
+    Path(__file__).parent / "errors" / "confident.sql"
+)  # its first view again, where limits are read with a confidence
 SHARED = tuple(Path(__file__).parent / name for name in ("scoped.sql", "paired.sql", "deployed.sql"))
 
 

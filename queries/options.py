@@ -25,7 +25,7 @@ from queries.declaring import (
     share,
     within,
 )
-from queries.error_figures import LEVELS
+from queries.errors.figures import LEVELS
 from store.errors import InputError
 
 TpotRule = Literal["inclusive", "exclusive"]

@@ -13,7 +13,7 @@ from queries.question import FORMULAS
 from store.errors import InputError
 
 if TYPE_CHECKING:
-    from queries.expected_error import ExpectedError
+    from queries.errors.expected import ExpectedError
     from queries.question import Answer, Question
 
 # What stands for the rate of each side: its throughput, and of a decode instance the time per token.

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from queries.expected_error import ExpectedError
+from queries.errors.expected import ExpectedError
 from queries.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
 
 FORMULAS = ("waves", "seed002")  # serving models that are no engine

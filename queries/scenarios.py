@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from queries.raw_relations import SCENARIO
-from queries.voided import read_hidden
+from queries.scoping.voided import read_hidden
 from store.reading import ReadTransaction
 from store.schema.joins import ALIASES, SCENARIO_REFERENCES, scenario_tables
 from store.sealing.into_duckdb import create_table, insert_rows

@@ -9,18 +9,18 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from queries.blend import keyed_blend, resolve_blend
 from queries.connect import StoreConnection
+from queries.errors.judging import read_with_confidence, unknown_note, with_expected_errors
 from queries.headers import Report
-from queries.judging import read_with_confidence, unknown_note, with_expected_errors
 from queries.library import report, shared_sql
-from queries.names import device_name
 from queries.options import Scope
 from queries.pairs import SURELY, by_engine, pairs_by_device, values_of_best, verdicts
 from queries.parameters import check_options, check_used, instance_budget, parameters_of, phases_of, phases_wanted
-from queries.pinned import resolve_pinned
 from queries.question import Answer, Question
-from queries.scope import (
+from queries.scoping.blend import keyed_blend, resolve_blend
+from queries.scoping.names import device_name
+from queries.scoping.pinned import resolve_pinned
+from queries.scoping.scope import (
     Grouped,
     ResolvedScope,
     ScopeRow,

@@ -10,7 +10,7 @@ from test_import_direction import MAY_IMPORT, ROOT, imported
 from store import records
 
 MOST_MODULES = 15
-LARGER = {"evaluator": 36, "evaluator/serving": 19, "queries": 31, "cli/flows": 20}  # to shrink, never to grow
+LARGER = {"evaluator": 36, "evaluator/serving": 19, "queries": 23, "cli/flows": 20}  # to shrink, never to grow
 OWNED = {  # closed sets that the store owns, by name
     name: get_args(getattr(records, name))
     for name in ("Phase", "Convention", "Status", "SweepKind", "SweepOutcome", "Family")

@@ -24,8 +24,8 @@ from cli.flows.error_statements import (
     stated,
     width_of,
 )
-from queries.error_figures import QUANTILE_DIGITS
-from queries.expected_error import ANY, ENGINE, LEAST_POINTS, PAIRED, Region
+from queries.errors.expected import ANY, ENGINE, LEAST_POINTS, PAIRED, Region
+from queries.errors.figures import QUANTILE_DIGITS
 
 UNSTATED = "unstated"
 SMALLEST = -0.999  # a prediction of nothing has no logarithm

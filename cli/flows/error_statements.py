@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from queries.error_figures import LEVELS
+from queries.errors.figures import LEVELS
 
 FloatArray = NDArray[np.float64]
 PRIOR_PAIRS = 4.0  # pairs that the wider circle counts for; chosen by left-out coverage (docs/explanation)

@@ -5,7 +5,7 @@ would, under each cost model family, convention and serving model there is, and 
 queries/ledger/*.csv; the measured values stay where they are. An engine fitted to measured points is asked as fitted
 without the point's (device, model) pair. Nothing is random.
 
-Not here: regions (cli.flows.error_regions), and finding that of an answer (queries.expected_error)."""
+Not here: regions (cli.flows.error_regions), and finding that of an answer (queries.errors.expected)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,18 @@ from evaluator.measured.sides import Probe, Values
 from evaluator.measurements import read_measurements
 from evaluator.profiles.load import Family, list_shipped, load_device
 from evaluator.scenario import Convention, Phase
-from queries.expected_error import ASKED, DEVICES, ENGINE, FOLDER, KNOWN, PAIRED, POINTS, SUMMARY, Region, ShippedDevice
+from queries.errors.expected import (
+    ASKED,
+    DEVICES,
+    ENGINE,
+    FOLDER,
+    KNOWN,
+    PAIRED,
+    POINTS,
+    SUMMARY,
+    Region,
+    ShippedDevice,
+)
 from store.errors import SweepdbError
 from store.records import MeasurementRecord
 

@@ -24,7 +24,7 @@ from evaluator.serving.engines import (
     list_engines,
 )
 from evaluator.serving.stored_engines import keep_engine
-from queries.error_figures import figures_of
+from queries.errors.figures import figures_of
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing

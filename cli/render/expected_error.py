@@ -1,10 +1,10 @@
-"""Expected errors as lines for a person: one a region. Not here: which region is nearest (queries.expected_error)."""
+"""Expected errors as lines for a person: one a region. Not here: which region is nearest (queries.errors.expected)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from queries.expected_error import NONE, ExpectedError
+from queries.errors.expected import NONE, ExpectedError
 
 SHOWN_REGIONS = 3
 NOTED_BIAS_PERCENT = 10.0

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from queries.confidence import HELD
+from queries.errors.confidence import HELD
 from queries.headers import shown_names
 from queries.library import report
 from queries.parameters import given_options

@@ -40,8 +40,8 @@ from cli.flows.error_statements import (
     width_of,
 )
 from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
-from queries.error_figures import LEVELS
-from queries.expected_error import ANY, ASKED, DEVICES, ENGINE, LEAST_POINTS, POINTS, SUMMARY, Region
+from queries.errors.expected import ANY, ASKED, DEVICES, ENGINE, LEAST_POINTS, POINTS, SUMMARY, Region
+from queries.errors.figures import LEVELS
 
 LEAST_JUDGED = 20  # points of an engine and metric from which shares of them mean something
 RIGHT_SIGN = 0.75  # share of left-out pairs whose sign a bias that is said has

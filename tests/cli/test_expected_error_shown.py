@@ -8,7 +8,7 @@ import pytest
 from conftest_cli import sweepdb
 
 from cli.render.expected_error import expected_error_lines
-from queries.expected_error import ExpectedError
+from queries.errors.expected import ExpectedError
 
 HEAD = "expected error: "
 
@@ -98,7 +98,7 @@ def measured_store(tmp_path_factory):
 
 @pytest.mark.parametrize(("serving_model", "region"), [("waves", "waves"), ("vllm", "vllm")])
 def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_store, serving_model, region):
-    from queries.expected_error import SUMMARY
+    from queries.errors.expected import SUMMARY
 
     asked = f"query best --serving-model {serving_model} --tpot-definition exclusive"
     full = json.loads(sweepdb(f"{asked} --format json-full", measured_store).out)

@@ -28,7 +28,7 @@ from evaluator.capture import capture
 from evaluator.evaluate import capture_requests, evaluate_scenario
 from evaluator.measured.scenarios import scenario_of
 from evaluator.measurements import read_measurements
-from queries.expected_error import DEVICES, ENGINE, POINTS, SUMMARY, Region, ShippedDevice
+from queries.errors.expected import DEVICES, ENGINE, POINTS, SUMMARY, Region, ShippedDevice
 from store.records import MeasurementRecord, SideRecord
 
 WAVES, BY_ENGINE = Variant("calibrated", "physical", "waves"), Variant("calibrated", "physical", ENGINE)

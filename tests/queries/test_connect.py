@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from queries import vocabulary as vocabulary_module
 from queries.connect import connect
 from queries.raw_relations import RAW_TABLES
-from queries.voided import _difference, read_hidden
+from queries.scoping.voided import _difference, read_hidden
 from store.errors import NotAStoreError, RevisionError, StoreError
 from store.location import parse_url
 from store.reading import read_transaction

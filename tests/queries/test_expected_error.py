@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries_stores import read_rows, reference, write_sweep
 
-from queries import expected_error as module
-from queries import subjects as subjects_module
-from queries.error_figures import LEVELS, figures_of, percentile
-from queries.expected_error import (
+from queries.errors import expected as module
+from queries.errors import subjects as subjects_module
+from queries.errors.expected import (
     ANY,
     ASKED,
     ENGINE,
@@ -33,12 +32,13 @@ from queries.expected_error import (
     Subject,
     expected_errors,
 )
+from queries.errors.figures import LEVELS, figures_of, percentile
+from queries.errors.subjects import own_errors
 from queries.ledger_page import ledger_page
 from queries.library import reports
 from queries.options import Definitions, Limits, PairOptions, ReportOptions, Scope
 from queries.question import Question
 from queries.session import Session
-from queries.subjects import own_errors
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction

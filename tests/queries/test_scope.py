@@ -12,7 +12,7 @@ from queries_stores import changed, mission_records, read_rows, write_sweep
 
 import queries
 from cli.render.answers import header_lines
-from queries.groups import SERVICE, joined
+from queries.scoping.groups import SERVICE, joined
 from store.errors import InputError
 
 DENSE, MOE, OTHER = MODELS[0], MODELS[4], MODELS[7]

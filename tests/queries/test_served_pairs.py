@@ -11,7 +11,7 @@ from queries_stores import read_rows, reference
 
 import queries
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
-from queries import confidence
+from queries.errors import confidence
 from queries.pairs import SURELY, verdicts
 from store.errors import InputError
 from store.opening import open_store

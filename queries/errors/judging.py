@@ -1,6 +1,6 @@
 """Brings expected errors to an answer: the figures beside it, whether limits hold, and limits read with a confidence.
 
-Not here: running reports (queries.session), and the arithmetic (queries.confidence)."""
+Not here: running reports (queries.session), and the arithmetic (queries.errors.confidence)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from queries.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
-from queries.expected_error import expected_errors, in_pairs
+from queries.errors.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
+from queries.errors.expected import expected_errors, in_pairs
+from queries.errors.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
 from queries.library import CONFIDENT
 from queries.options import MODES
 from queries.parameters import phases_wanted
 from queries.question import Answer, Question
-from queries.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
 from store.errors import InputError
 from store.sealing.into_duckdb import insert_rows
 

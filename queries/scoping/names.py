@@ -1,6 +1,6 @@
 """Names that a user writes into what the store knows: models, devices, workloads, sweeps and formats.
 
-An unknown name is an error that lists the nearest. Not here: filters made of them (queries.scope)."""
+An unknown name is an error that lists the nearest. Not here: filters made of them (queries.scoping.scope)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """How surely limits hold: what a measured value stays within, given the errors that are expected of a prediction.
 
-Not here: where limits are applied (queries/scoped.sql, queries/confident.sql), and which errors these are
-(queries.expected_error)."""
+Not here: where limits are applied (queries/scoped.sql, queries/errors/confident.sql), and which errors these are
+(queries.errors.expected)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from queries.error_figures import LEVELS
-from queries.expected_error import ExpectedError, Stored, Subject, in_pairs, nearest_error
+from queries.errors.expected import ExpectedError, Stored, Subject, in_pairs, nearest_error
+from queries.errors.figures import LEVELS
 
 if TYPE_CHECKING:
     from queries.options import Limits

@@ -8,8 +8,8 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, get_args
 
-from queries.groups import COLUMNS, SERVICE, Found, Grouping, base_of
-from queries.voided import read_hidden
+from queries.scoping.groups import COLUMNS, SERVICE, Found, Grouping, base_of
+from queries.scoping.voided import read_hidden
 from store.errors import InputError
 from store.reading import ReadTransaction
 from store.records import Phase

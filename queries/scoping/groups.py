@@ -1,6 +1,6 @@
 """Which scenarios may stand in one ranking, or in one pair: those that agree on all that makes rows incomparable.
 
-Each group has a title that names what is not as usual. Not here: what a question is about (queries.scope)."""
+Each group has a title that names what is not as usual. Not here: what a question is about (queries.scoping.scope)."""
 
 from __future__ import annotations
 

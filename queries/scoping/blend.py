@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from queries.names import workload_ids
 from queries.options import Blend, Scope
-from queries.scope import Grouped, LooksAt, ResolvedScope, resolve_scope
+from queries.scoping.names import workload_ids
+from queries.scoping.scope import Grouped, LooksAt, ResolvedScope, resolve_scope
 from store.errors import InputError
 from store.reading import ReadTransaction
 

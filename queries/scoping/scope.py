@@ -1,7 +1,7 @@
 """Turns a question's scope into scenarios: names resolved, newest formula version of each subject, failures apart.
 
 Reads the small dimension tables of the store itself; probes are never touched here. Not here: names
-(queries.names), what rows may stand together (queries.groups), and the newest request (queries.newest)."""
+(queries.scoping.names), what rows may stand together (queries.scoping.groups), and the newest request (queries.scoping.newest)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from queries.groups import COLUMNS, SERVICE, Found, Grouping
-from queries.names import device_name, find_model, find_sweep, find_value, workload_ids
-from queries.newest import PHASES, check_filled, left_out, like_newest, newest_request
 from queries.options import Scope
-from queries.voided import read_hidden
+from queries.scoping.groups import COLUMNS, SERVICE, Found, Grouping
+from queries.scoping.names import device_name, find_model, find_sweep, find_value, workload_ids
+from queries.scoping.newest import PHASES, check_filled, left_out, like_newest, newest_request
+from queries.scoping.voided import read_hidden
 from store.errors import InputError
 from store.reading import ReadTransaction
 from store.schema.joins import SCENARIO_TABLES, scenario_tables

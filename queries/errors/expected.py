@@ -1,7 +1,7 @@
 """How far off the numbers of an answer are expected to be: figures of the nearest region of the ledger, or none.
 
 First come held-out points of a user's own fit, then a store's own validations, then the shipped summary. Not here:
-predicting, comparing and stating (cli.flows), limits (queries.confidence), how it looks (cli.render)."""
+predicting, comparing and stating (cli.flows), limits (queries.errors.confidence), how it looks (cli.render)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from queries.error_figures import ErrorFigures, figures_of
+from queries.errors.figures import ErrorFigures, figures_of
 
-FOLDER = Path(__file__).parent / "ledger"
+FOLDER = Path(__file__).parents[1] / "ledger"
 SUMMARY = FOLDER / "summary.csv"
 DEVICES = FOLDER / "devices.csv"
 POINTS = FOLDER / "errors.csv"  # behind the summary; read by tests and by whoever wants to state it anew

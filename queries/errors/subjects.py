@@ -1,6 +1,6 @@
 """What the rows of an answer are about, and the errors that the store itself holds of it.
 
-Not here: looking up expected errors (queries.expected_error)."""
+Not here: looking up expected errors (queries.errors.expected)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from queries.error_figures import LEVELS, ErrorFigures
-from queries.expected_error import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
+from queries.errors.expected import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
+from queries.errors.figures import LEVELS, ErrorFigures
 from queries.question import own_tpot
 from store.reading import ReadTransaction
 from store.schema.joins import SCENARIO_TABLES, with_scenarios

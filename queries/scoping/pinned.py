@@ -1,13 +1,13 @@
 """The scope of a proof: scenarios by content key, so that a question can be asked again of any copy of a store.
 
-Not here: scopes by name and filter (queries.scope), writing and checking proofs (queries.proof)."""
+Not here: scopes by name and filter (queries.scoping.scope), writing and checking proofs (queries.proof)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from queries.scope import ResolvedScope, ScopeRow
+from queries.scoping.scope import ResolvedScope, ScopeRow
 from store.errors import InputError
 from store.reading import ReadTransaction
 from store.schema.joins import scenario_tables
