@@ -34,7 +34,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "aggregated": ("tpot_exclusive_ms", "ttft_ms", "output_tokens_per_s"),
     PAIRED: ("ttft_ms",),
 }
-_PAST = re.compile(r"_v0$|^eager$")  # engines that nobody deploys any more
+_PAST = re.compile(r"_v0$|_locked$|^eager$")  # engines that nobody deploys any more
 _FORMULAS = ("waves", "seed002")  # serving models that are no engine; seed002 differs for mixed lengths alone
 
 

@@ -1,7 +1,7 @@
 """Turns a question's scope into scenarios: names resolved, newest formula version of each subject, failures apart.
 
-Reads the small dimension tables of the store itself; probes are never touched here. Not here: names
-(queries.scoping.names), what rows may stand together (queries.scoping.groups), and the newest request (queries.scoping.newest)."""
+Reads the small dimension tables of the store itself; probes are never touched here. Not here: names,
+what rows may stand together (groups) and the newest request (newest), beside this module."""
 
 from __future__ import annotations
 

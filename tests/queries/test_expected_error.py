@@ -461,7 +461,7 @@ def test_formulas_name_the_engines_that_miss_by_less_than_half():
     (sentence,) = [part for part in (formulas.note or "").split("; ") if part.startswith("nearer: ")]
     error = float(sentence.rpartition("+-")[2].rstrip(" %"))
     assert error < formulas.median_ape_percent / 2
-    assert sentence == f"nearer: `serving_model=sglang, trtllm, vllm`, TPOT +-{error:.0f} %"
+    assert sentence == f"nearer: `serving_model=trtllm, vllm`, TPOT +-{error:.0f} %"
     # An engine needs no such advice, and engines that nobody deploys any more are none.
     assert all("nearer" not in (one.note or "") for one in expected_errors([SUBJECT]))
     decode = expected_errors([replace(SUBJECT, serving_model="waves", phase="decode")])
