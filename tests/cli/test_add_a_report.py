@@ -1,0 +1,102 @@
+"""A report is one file, and an option one line: the command line, Python and the reference page follow.
+
+Each test adds one to a copy of the program, and touches nothing else."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+REPORT = """-- name: crowded
+-- summary: the fullest stored batch of each plan that fits memory
+-- modes: aggregated, decode
+-- shows: rank, plan, batch_size, concurrency, probe
+-- column: rank | none | 1 is the largest batch
+SELECT question_group, row_number() OVER (PARTITION BY question_group ORDER BY max(batch_size) DESC, plan) AS rank,
+    plan, max(batch_size) AS batch_size, max(concurrency) AS concurrency, arg_max(probe, batch_size) AS probe
+FROM scoped
+WHERE phase = $wanted_phase
+GROUP BY question_group, plan
+QUALIFY rank <= $top
+ORDER BY question_group, rank;
+"""
+HEADER = """-- parameter: wanted_phase | VARCHAR | none | never NULL: aggregated or decode
+-- parameter: top | BIGINT | rows | never NULL: rows a group
+"""
+OPTION = """    most_batch: int | None = option(
+        None, "most requests of a batch", variable="most_batch", unit="requests", without="no limit",
+        check=positive_whole,
+    )
+    confidence: float"""
+
+
+@pytest.fixture
+def copy(tmp_path):
+    """A copy of the program."""
+    shutil.copytree(
+        ROOT, tmp_path / "copy", ignore=lambda _, names: [name for name in names if name.startswith(".") or name in
+                                                          {"build", "docs", "tests", "sweepdb.egg-info"}],
+    )  # fmt: skip
+    return tmp_path / "copy"
+
+
+def run(copy, *arguments):
+    """Run the copy's command line; returns (exit code, stdout, stderr)."""
+    done = subprocess.run([sys.executable, "-m", "cli.main", *arguments], cwd=copy, capture_output=True, text=True)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def with_report(copy):
+    """A copy with one more report."""
+    head, _, body = REPORT.partition("-- column")
+    (copy / "queries/reports/crowded.sql").write_text(f"{head}{HEADER}-- column{body}")
+    return copy
+
+
+def test_a_report_is_one_file(with_report, example_store):
+    assert "crowded" in run(with_report, "query", "reports")[1]
+    _, text, _ = run(with_report, "query", "crowded", "--mode", "decode", "--top", "2", "--format", "json",
+                     "--store", example_store)  # fmt: skip
+    rows = [json.loads(line) for line in text.splitlines()] if text.startswith("{") else json.loads(text)
+    assert [row["rank"] for row in rows] == [1, 2]
+    assert rows[0]["batch_size"] >= rows[1]["batch_size"]
+    table = run(with_report, "query", "crowded", "--store", example_store)[1]
+    assert next(line for line in table.splitlines() if "batch_size" in line).split() == [
+        "rank", "plan", "batch_size", "concurrency", "probe",
+    ]  # fmt: skip
+    code, _, said = run(with_report, "query", "crowded", "--mode", "pd", "--store", example_store)
+    assert (code, said.splitlines()[1]) == (2, "hint: --mode aggregated or decode")
+    program = f"import queries; print(queries.open({example_store!r}).report('crowded', top=1).rows[0][1])"
+    asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
+    assert asked.stdout.strip() == "1"
+    page = subprocess.run([sys.executable, "-m", "queries.reference", "page.md"], cwd=with_report, check=True)
+    assert page.returncode == 0
+    assert "## crowded" in (with_report / "page.md").read_text()
+
+
+def test_a_limit_is_its_declaration_and_the_sql_that_reads_it(with_report, example_store):
+    options, report = with_report / "queries/options.py", with_report / "queries/reports/crowded.sql"
+    options.write_text(options.read_text().replace("    confidence: float", OPTION, 1))
+    report.write_text(
+        report.read_text()
+        .replace("-- column", "-- parameter: most_batch | BIGINT | requests | no limit\n-- column", 1)
+        .replace("= $wanted_phase", "= $wanted_phase AND ($most_batch IS NULL OR batch_size <= $most_batch)")
+    )
+    assert "most requests of a batch" in run(with_report, "query", "--help")[1]
+    limited = run(with_report, "query", "crowded", "--most-batch", "3", "--store", example_store)
+    assert limited[0] == 0, limited[2]
+    assert " 3 " in limited[1].splitlines()[-1]
+    for value, said in (("0", "--most-batch must be a positive whole number, not 0"), ("x", "--most-batch")):
+        code, _, error = run(with_report, "query", "crowded", "--most-batch", value, "--store", example_store)
+        assert code == 2
+        assert said in error
+    code, _, error = run(with_report, "query", "best", "--most-batch", "3", "--store", example_store)
+    assert (code, error.splitlines()[0]) == (2, "error: report best makes no use of --most-batch")
+    program = f"import queries; print(queries.open({example_store!r}).report('crowded', most_batch=3).rows[0][3])"
+    asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
+    assert asked.stdout.strip() == "3"
