@@ -120,8 +120,8 @@ def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_sto
 
 def test_limits_of_pairs_are_read_with_a_confidence_too(measured_store):
     asked = "query pd-ratio --serving-model vllm --num-devices 8 --reserved-memory-gb 0 --tpot-limits 60 --format json"
-    plain = json.loads(sweepdb(f"{asked} --ttft-limits 1500", measured_store).out)
-    sure = json.loads(sweepdb(f"{asked} --ttft-limits 1500 --confidence 0.9", measured_store).out)
+    plain = json.loads(sweepdb(f"{asked} --ttft-limits 4000", measured_store).out)
+    sure = json.loads(sweepdb(f"{asked} --ttft-limits 4000 --confidence 0.9", measured_store).out)
     assert plain
     assert sure
     assert {row["prefill_holds"] for row in sure} == {"yes"}
