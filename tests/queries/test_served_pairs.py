@@ -259,7 +259,7 @@ def test_cost_of_pairs_needs_an_engine(tmp_path):
         for phase in ("prefill", "decode")
     ]
     write_sweep(url, records, key="f", sizes=3)
-    with pytest.raises(InputError, match="cost prices pairs that an engine serves"):
+    with pytest.raises(InputError, match="report cost takes pairs that an engine serves"):
         queries.open(url).cost(mode="pd")
 
 
