@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from datetime import date
+from numbers import Integral, Real
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -125,7 +126,7 @@ def check_declared(part: object) -> None:
 
 def _check_type(item: Declared, value: object) -> None:
     kinds = [kind for kind in plain_types(item.type) if kind is not type(None)]
-    known = {float: (float, int), int: (int,), str: (str,), bool: (bool,), tuple: (tuple,)}
+    known = {float: Real, int: Integral, str: str, bool: bool, tuple: tuple}
     fits = any(isinstance(value, known[kind]) and (kind is bool or not isinstance(value, bool)) for kind in kinds)
     if not fits or (item.takes_several and not all(isinstance(one, str) for one in value)):  # type: ignore[attr-defined]
         raise InputError(f"`{item.keyword}` is {_NAMES[kinds[0]]}, not {value!r}")

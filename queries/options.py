@@ -21,6 +21,7 @@ from queries.declaring import (
     not_negative,
     one_of,
     option,
+    plain_types,
     positive_whole,
     share,
     within,
@@ -268,6 +269,8 @@ class ReportOptions:
         for name in self.vary:
             if (wrong := one_of(*VARIED_LIMITS)(name)) is not None:
                 raise InputError(f"`vary` {wrong}")
+        if not all(isinstance(share_, tuple) and len(share_) == 2 for share_ in self.mix):
+            raise InputError(f"`mix` is pairs of a workload and its weight, not {self.mix!r}")
         for name, weight in self.mix:
             if not (math.isfinite(weight) and weight > 0):
                 raise InputError(f"`mix={name}={weight:g}`: a weight is a number above 0")
@@ -295,12 +298,19 @@ def _homes() -> Mapping[str, str]:
     return {**homes, "workload_keys": "scope", "probes": "options", "sweeps": "options"}
 
 
-_OTHER_KEYWORDS = {"ttft_limit": "ttft_limits", "tpot_limit": "tpot_limits", "e2e_limit": "e2e_limits"}
+@cache
+def _other_keywords() -> Mapping[str, str]:
+    """Keywords by their other spellings."""
+    return {
+        other.removeprefix("--").replace("-", "_"): item.keyword
+        for item in option_table().values()
+        for other in item.option.also
+    }
 
 
 def parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
     """Keywords as the parts of a question; what is None was not given. An unknown keyword lists the nearest."""
-    values = {_OTHER_KEYWORDS.get(name, name): value for name, value in given.items() if value is not None}
+    values = {_other_keywords().get(name, name): value for name, value in given.items() if value is not None}
     if "eager" in values:
         values["compile"] = not values.pop("eager")
     base = preset_named(_text("preset", values.pop("preset", "sweepdb")))
@@ -310,7 +320,7 @@ def parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
         if keyword not in _homes():
             raise _unknown(keyword, report)
         item = option_table().get(keyword)
-        several = item is None or item.takes_several
+        several = item is None or tuple in plain_types(item.type)
         held[_homes()[keyword]][keyword if item is None else item.field] = _several(value) if several else value
     return {part: kind(**held[part]) for part, kind in PARTS.items()}
 

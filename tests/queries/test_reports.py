@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 import duckdb
+import numpy as np
 import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from queries_stores import (
@@ -450,6 +451,8 @@ def test_the_scope_without_filters_is_the_newest_sweeps_subject(stored, tmp_path
         ({"top": "7"}, "`top` is a whole number, not '7'"),
         ({"tpot_limits": "fast"}, "`tpot_limits` is a number, not 'fast'"),
         ({"num_devices": [4, 8]}, "`num_devices` is a whole number, not"),
+        ({"tpot_limit": 0}, "`tpot_limits` must be a number above 0"),
+        ({"mix": ["chat"]}, "`mix` is pairs of a workload and its weight"),
         ({"num_devices": True}, "`num_devices` is a whole number, not True"),
         ({"colour": "red"}, "colour"),
         ({"preset": "seed007"}, "`preset` seed007 is not one of"),
@@ -549,6 +552,13 @@ def test_a_header_lists_the_parameters_and_columns_duckdb_sees(name, notebook, s
     explained = {column.name for column in asked.columns}
     assert len(columns) == len(set(columns))
     assert explained <= set(columns)
+
+
+def test_numbers_of_a_table_are_numbers(notebook):
+    budget, limit = np.array([8])[0], np.array([30.0], dtype=np.float32)[0]
+    assert (
+        notebook.best(num_devices=budget, tpot_limits=limit).rows == notebook.best(num_devices=8, tpot_limits=30).rows
+    )
 
 
 def test_a_misspelt_keyword_names_the_nearest(notebook):
