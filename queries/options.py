@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
+from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
 from queries.declaring import (
@@ -321,8 +322,15 @@ def parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
             raise _unknown(keyword, report)
         item = option_table().get(keyword)
         several = item is None or tuple in plain_types(item.type)
-        held[_homes()[keyword]][keyword if item is None else item.field] = _several(value) if several else value
+        held[_homes()[keyword]][keyword if item is None else item.field] = _several(value) if several else _plain(value)
     return {part: kind(**held[part]) for part, kind in PARTS.items()}
+
+
+def _plain(value: object) -> object:
+    """Numbers of a table as Python's own, which databases know."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def _several(value: object) -> object:
