@@ -31,8 +31,8 @@ bench: $(INSTALLED)
 
 docs: $(INSTALLED)
 	$(BIN)/python -m queries.dictionary docs/reference/schema.md
-	$(BIN)/python -m queries.reference docs/reference/queries.md
-	$(BIN)/python -m queries.ledger_page docs/reference/expected-errors.md
+	$(BIN)/python -m tools.report_reference docs/reference/queries.md
+	$(BIN)/python -m tools.ledger_page docs/reference/expected-errors.md
 	$(BIN)/python tests/readme_screen.py README.md
 
 $(INSTALLED): pyproject.toml constraints.txt

@@ -1,6 +1,6 @@
 """Options of a command from their declaration: parameters that Typer reads, and names in errors as the user typed them.
 
-Not here: what options mean (queries.options)."""
+Not here: what options mean (queries.asking.options)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from queries.declaring import Declared, plain_types
+from queries.asking.declaring import Declared, plain_types
 
 _NAMED = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]*))?`")
 _FLAGS = {"compile=True": "--compile", "compile=False": "--eager"}

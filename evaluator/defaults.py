@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evaluator.device import DeviceProfile
-from evaluator.launchable import rule_of
-from evaluator.model import ModelSpec
-from evaluator.plans import SearchRule
-from evaluator.precision import Precision
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.launchable import rule_of
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.plan_search import SearchRule
+from evaluator.inputs.precision import Precision
 from evaluator.scenario import Convention
 
 FORMULAS = "waves"

@@ -12,22 +12,22 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.capture.request import CaptureRequest
-from evaluator.cost import CostModel
-from evaluator.cost.theoretical import TheoreticalCost
-from evaluator.device import DeviceProfile
-from evaluator.formats import linear_format, slow_formats
-from evaluator.launch import Routing
-from evaluator.memory import transfer_bytes
+from evaluator.graph.capture.capture_request import CaptureRequest
+from evaluator.graph.operators import OperatorSet
+from evaluator.graph.sums import FloatArray
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.formats import linear_format, slow_formats
+from evaluator.inputs.launch import Routing
 from evaluator.occupancy import kv_cache_bits, memory_bytes, seats_of
-from evaluator.operators import OperatorSet
+from evaluator.pricing.cost_model import CostModel
+from evaluator.pricing.memory import transfer_bytes
+from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.probe_block import ProbeBlock, joined
 from evaluator.scenario import Convention, Integers, Phase, Run, Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.interface import ServingModel
-from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.models import serving_model_of
-from evaluator.sums import FloatArray
+from evaluator.serving.waves.mixed import MixedLengths
 from store.errors import InputError
 from store.schema.measures import MEASURES
 
@@ -82,7 +82,7 @@ def cost_model(device: DeviceProfile, convention: Convention, routing: Routing =
     """The family of cost model that a device profile says it has; a calibration is read once, not once a scenario."""
     if device.family == "theoretical":
         return TheoreticalCost(device=device, convention=convention)
-    from evaluator.cost.calibrated import calibrated_cost
+    from evaluator.pricing.calibrated import calibrated_cost
 
     return calibrated_cost(device, routing=routing)
 

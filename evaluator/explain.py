@@ -9,16 +9,16 @@ from typing import Literal
 
 import numpy as np
 
-from evaluator.cost import KINDS, CostModel
 from evaluator.evaluate import batch_source, cost_of, traces_of
-from evaluator.operators import COLLECTIVE_KINDS, Operator, OperatorSet
-from evaluator.routing import expert_loads, touched_experts
+from evaluator.graph.operators import COLLECTIVE_KINDS, Operator, OperatorSet
+from evaluator.graph.sums import BatchSums
+from evaluator.pricing.cost_model import KINDS, CostModel
+from evaluator.pricing.routing import expert_loads, touched_experts
+from evaluator.pricing.step import operator_seconds
 from evaluator.scenario import Run, Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import MS
 from evaluator.serving.phases import decode_period
-from evaluator.step import operator_seconds
-from evaluator.sums import BatchSums
 from store.errors import InputError
 
 Step = Literal["prefill", "decode"]

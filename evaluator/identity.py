@@ -10,20 +10,20 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from evaluator.canonical import canonical, content_key
-from evaluator.device import DeviceProfile
-from evaluator.launch import Launch
-from evaluator.launchable import launchable_by
-from evaluator.model import ModelSpec
-from evaluator.parameters import parameter_count
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.profiles.load import effective_rate
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.launch import Launch
+from evaluator.inputs.launchable import launchable_by
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.parameters import parameter_count
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import effective_rate
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.inputs.workloads.workload_labels import label_of
 from evaluator.scenario import Scenario, default_routing
-from evaluator.serving.engines import key_of_engine
+from evaluator.serving.engine.engines import key_of_engine
 from evaluator.serving.models import serving_model_of
 from evaluator.version import FORMULA_VERSION
-from evaluator.workload import Workload
-from evaluator.workloads import label_of
 from store.records import (
     DeviceRecord,
     Family,
@@ -38,7 +38,7 @@ from store.records import (
 )
 
 if TYPE_CHECKING:
-    from evaluator.traces import TraceSummary
+    from evaluator.inputs.workloads.traces import TraceSummary
 
 _Source = TypeVar("_Source", bound=Hashable)
 _Record = TypeVar("_Record")

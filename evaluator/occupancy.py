@@ -1,6 +1,6 @@
 """Memory of a scenario by batch size: weights, KV cache of what is in flight, peak activations of its steps.
 
-Not here: how many bytes one token or one operator takes (evaluator.memory), and whether it fits."""
+Not here: how many bytes one token or one operator takes (evaluator.pricing.memory), and whether it fits."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Literal
 
 import numpy as np
 
-from evaluator.memory import activation_bytes, kv_bytes, weight_bytes
-from evaluator.precision import Precision
+from evaluator.graph.sums import FloatArray
+from evaluator.inputs.precision import Precision
+from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
 from evaluator.scenario import Run, Scenario
 from evaluator.serving.models import serving_model_of
-from evaluator.sums import FloatArray
 
 Charge = Literal["full", "mean"]
 

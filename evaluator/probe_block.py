@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.sums import FloatArray
+from evaluator.graph.sums import FloatArray
 
 Integers = NDArray[np.int64]
 

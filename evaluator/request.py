@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from evaluator.device import DeviceProfile
-from evaluator.launch import Client, Launch, Routing
-from evaluator.model import ModelSpec
-from evaluator.plans import PlanSearch, choices_of_sizes
-from evaluator.precision import Precision
-from evaluator.profiles.load import check_device_count
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.launch import Client, Launch, Routing
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import check_device_count
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Convention, Phase, Scenario, default_routing
-from evaluator.serving.engines import EngineProfile
-from evaluator.workload import Workload
+from evaluator.serving.engine.engines import EngineProfile
 from store.errors import InputError
 
 Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at

@@ -6,12 +6,12 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from evaluator.device import DeviceProfile, Link
-from evaluator.launch import Client
-from evaluator.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
-from evaluator.precision import Precision
-from evaluator.serving.engines import EngineProfile
-from evaluator.workload import LengthBin, Workload
+from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.launch import Client
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.serving.engine.engines import EngineProfile
 from store.errors import StoreError
 
 _KNOWN = {

@@ -11,16 +11,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.cost import CostModel
-from evaluator.device import DeviceProfile
-from evaluator.launch import Client, Launch, Routing
-from evaluator.model import ModelSpec
-from evaluator.operators import OperatorSet
-from evaluator.plan import Plan
-from evaluator.precision import Precision
+from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.launch import Client, Launch, Routing
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.pricing.cost_model import CostModel
 from evaluator.serving.batches import BatchSource
-from evaluator.serving.engines import EngineProfile, list_engines
-from evaluator.workload import Workload
+from evaluator.serving.engine.engines import EngineProfile, list_engines
 
 Integers = NDArray[np.int64]
 Phase = Literal["prefill", "decode", "aggregated"]

@@ -16,7 +16,6 @@ from itertools import islice
 import numpy as np
 
 from evaluator.canonical import canonical
-from evaluator.capture import CaptureRequest
 from evaluator.evaluate import (
     assumptions_of,
     batch_range,
@@ -25,8 +24,9 @@ from evaluator.evaluate import (
     evaluate_scenario,
     unsupported,
 )
+from evaluator.graph.capture import CaptureRequest
+from evaluator.graph.operators import OperatorSet, from_json, to_json
 from evaluator.identity import RecordBuilder
-from evaluator.operators import OperatorSet, from_json, to_json
 from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
 from store.errors import InputError, SweepdbError
@@ -173,7 +173,7 @@ def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
 
 
 def _capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
-    from evaluator.capture import capture
+    from evaluator.graph.capture import capture
 
     operators[request.key] = capture(request)
     return operators[request.key]

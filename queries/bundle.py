@@ -1,6 +1,6 @@
 """Writes a store, or one sweep of it, as a bundle of plain files with a data dictionary, and reads such a bundle.
 
-Not here: writing what was read into another store (cli.flows.bundle)."""
+Not here: writing what was read into another store (sweepdb.bundles)."""
 
 from __future__ import annotations
 

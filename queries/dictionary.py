@@ -12,10 +12,10 @@ from typing import Literal
 
 import duckdb
 
+from queries.asking.headers import HeaderColumn, read_header
+from queries.asking.vocabulary import VocabularyFile, files_for, vocabulary
 from queries.connect import create_shape
-from queries.headers import HeaderColumn, read_header
 from queries.raw_relations import RAW_TABLES, STORED_PROBE
-from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.schema.probe_columns import PROBE_COLUMNS, ReadColumn
 
 _REPEATED = "probe"

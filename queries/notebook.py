@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from queries.library import reports
-from queries.question import Answer, Question, question_of
+from queries.asking.library import reports
+from queries.asking.question import Answer, Question, question_of
 from queries.session import Session
 from store.location import parse_url
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from queries.question import FORMULAS
+from queries.asking.question import FORMULAS
 from store.errors import InputError
 
 if TYPE_CHECKING:
+    from queries.asking.question import Answer, Question
     from queries.errors.expected import ExpectedError
-    from queries.question import Answer, Question
 
 # What stands for the rate of each side: its throughput, and of a decode instance the time per token.
 _ERRORS = {"aggregated": "output_tokens_per_s", "decode": "tpot_exclusive_ms"}

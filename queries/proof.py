@@ -12,8 +12,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from queries.options import Definitions, Limits, PairOptions, ReportOptions, Scope
-from queries.question import Answer, Question
+from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope
+from queries.asking.question import Answer, Question
 from queries.session import Pinned, Session
 from store.errors import InputError, StoreError
 from store.location import StoreLocation
@@ -24,7 +24,7 @@ SIGNIFICANT_DIGITS = 12
 
 def write_proof(answer: Answer, path: Path, location: StoreLocation, pinned: Pinned) -> None:
     """Write what is needed to repeat an answer and to notice when it differs."""
-    from queries.library import shared_sql
+    from queries.asking.library import shared_sql
 
     document = {
         "format": FORMAT,

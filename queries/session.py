@@ -1,6 +1,6 @@
 """Asks questions of one store: scope resolved, report run, nearest misses looked up. The only door to the reports.
 
-Not here: SQL (queries/reports), what a report needs (queries.parameters), rendering (cli)."""
+Not here: SQL (queries/reports), what a report needs (queries.asking.parameters), rendering (cli)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,21 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
+from queries.asking.headers import Report
+from queries.asking.library import report, shared_sql
+from queries.asking.options import Scope
+from queries.asking.parameters import (
+    check_options,
+    check_used,
+    instance_budget,
+    parameters_of,
+    phases_of,
+    phases_wanted,
+)
+from queries.asking.question import Answer, Question
 from queries.connect import StoreConnection
 from queries.errors.judging import read_with_confidence, unknown_note, with_expected_errors
-from queries.headers import Report
-from queries.library import report, shared_sql
-from queries.options import Scope
 from queries.pairs import SURELY, by_engine, pairs_by_device, values_of_best, verdicts
-from queries.parameters import check_options, check_used, instance_budget, parameters_of, phases_of, phases_wanted
-from queries.question import Answer, Question
 from queries.scoping.blend import keyed_blend, resolve_blend
 from queries.scoping.names import device_name
 from queries.scoping.pinned import resolve_pinned

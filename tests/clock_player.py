@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from evaluator.serving.closed_loop import ClosedLoop
-from evaluator.serving.engines import EngineProfile
-from evaluator.serving.request_kinds import requests_of
-from evaluator.serving.schedule import LEAST_PLAYED
-from evaluator.serving.step_tables import StepTable
+from evaluator.serving.engine.closed_loop import ClosedLoop
+from evaluator.serving.engine.engines import EngineProfile
+from evaluator.serving.engine.request_kinds import requests_of
+from evaluator.serving.engine.schedule import LEAST_PLAYED
+from evaluator.serving.engine.step_tables import StepTable
 
 Own = Callable[[Sequence[float]], float]  # attention and head of sequences that hold as many keys, in seconds
 

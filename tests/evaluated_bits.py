@@ -11,12 +11,12 @@ import numpy as np
 from evaluator_cases import DEEPSEEK_V3, GPT_OSS_20B, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, captured
 
 from evaluator.evaluate import evaluate_scenario
-from evaluator.formats import linear_format
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.profiles.load import load_device
+from evaluator.inputs.formats import linear_format
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
-from evaluator.workload import LengthBin, Workload
 
 SIZES = np.asarray([1, 3, 17, 64, 300])
 FIXED = Workload(input_length=3500, output_length=1500.0, max_batched_tokens=14000)

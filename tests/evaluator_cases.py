@@ -7,11 +7,11 @@ import functools
 
 from restated import rows
 
-from evaluator.capture import CaptureRequest, capture
-from evaluator.device import DeviceProfile, Link
-from evaluator.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
-from evaluator.plan import Plan
-from evaluator.precision import Format
+from evaluator.graph.capture import CaptureRequest, capture
+from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Format
 
 BF16 = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 W8A8 = Format(name="W8A8_DYNAMIC", compute="int8", weight_bits=8, activation_bits=8, dynamic=True)

@@ -12,11 +12,11 @@ from dataclasses import replace
 import numpy as np
 from shared_data import shared_data
 
+from evaluator.calibration.device_fit import fit_kernel
 from evaluator.calibration.figures import figures_of
-from evaluator.calibration.fit import fit_kernel
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.tables import KernelTable, read_tables
-from evaluator.profiles.load import load_device
+from evaluator.inputs.profiles.load import load_device
 
 
 def rows_of(device: str, pattern: str = ".*", *, shuffled: bool = False) -> dict[str, KernelSet]:

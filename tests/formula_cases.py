@@ -25,17 +25,17 @@ from evaluator_cases import (
 
 from evaluator.calibration.record import Calibration, to_json
 from evaluator.evaluate import batch_source, evaluate_scenario
-from evaluator.launch import Client, Launch
-from evaluator.measured.deployments import deployment_of
-from evaluator.measured.user_points import fit_own, served_points
-from evaluator.measurements.circumstances import Circumstances, kept
-from evaluator.plan import Plan
-from evaluator.precision import Precision
+from evaluator.inputs.launch import Client, Launch
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.ledger.deployments import deployment_of
+from evaluator.ledger.fitting.user_points import fit_own, served_points
+from evaluator.ledger.readers.circumstances import Circumstances, kept
 from evaluator.scenario import Scenario
-from evaluator.serving.engines import STARTS, EngineProfile, with_numbers
+from evaluator.serving.engine.engines import STARTS, EngineProfile, with_numbers
 from evaluator.serving.models import list_serving_models
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_of_users
-from evaluator.workload import LengthBin, Workload
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 

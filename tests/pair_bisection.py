@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evaluator.serving.closed_loop import PROMPTS_A_USER, decode_steps_s, marginal_prompt_s
-from evaluator.serving.engines import EngineProfile
+from evaluator.serving.engine.closed_loop import PROMPTS_A_USER, decode_steps_s, marginal_prompt_s
+from evaluator.serving.engine.engines import EngineProfile
+from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.pairs import queueing_ms
-from evaluator.serving.step_tables import StepTable
 
 HALVINGS = 80
 SHORTEST_DECODE = 1e-6  # steps, of answers of one token

@@ -1,4 +1,4 @@
-"""Imports go one way: store <- evaluator, queries, migrations <- cli; and heavy packages stay where they belong."""
+"""Imports go one way: store <- evaluator, queries, migrations <- sweepdb <- cli; heavy packages stay where they belong."""
 
 import ast
 from pathlib import Path
@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "queries": {"queries", "store"},
     "cli": {"cli", "evaluator", "migrations", "queries", "store"},
 }
-TRACES = ("evaluator/capture/", "evaluator/calibration/")
+TRACES = ("evaluator/graph/capture/", "evaluator/calibration/")
 
 
 def modules():

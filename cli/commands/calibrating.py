@@ -1,6 +1,6 @@
 """calibrate: fit a device profile to measured kernels, or an engine's to measured serving points.
 
-Not here: fitting and timing (evaluator.calibration, evaluator.measured.user_points)."""
+Not here: fitting and timing (evaluator.calibration, evaluator.ledger.fitting.user_points)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.options import FormatOption, StoreOption
 from cli.output import check_format, say, write_rows
+from cli.shared_options import FormatOption, StoreOption
 from store.errors import InputError
 from store.location import parse_url
 
@@ -86,7 +86,7 @@ def _device(
     output = profile or Path(f"{Path(device).stem}-calibrated.yaml")
     if output.exists():
         raise InputError(f"{output} is there already", hint="name another file: --profile FILE.yaml")
-    from cli.flows import calibrating as flow
+    from sweepdb.measuring import kernel_fitting as flow
 
     if kernels is not None:
         done = flow.from_kernels(device, kernels)
@@ -111,7 +111,7 @@ def _serving(
     format_: str,
     store: str | None,
 ) -> int:
-    from cli.flows.serving_fit import COLUMNS, fit_serving
+    from sweepdb.measuring.engine_fitting import COLUMNS, fit_serving
 
     kept = fit_serving(engine, measurements, profile, store, only=only)
     write_rows(COLUMNS, kept.rows(), format_)

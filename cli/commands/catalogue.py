@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import FormatOption, OutputOption, StoreOption, parse_rates
 from cli.output import check_format, say, write_rows
+from cli.shared_options import FormatOption, OutputOption, StoreOption, parse_rates
 from store.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ def models(
 ) -> int:
     """List the model catalogue, or show one model."""
     check_format(format_, output)
-    from evaluator.models import list_models, load_model
-    from evaluator.parameters import parameter_count
+    from evaluator.inputs.models import list_models, load_model
+    from evaluator.inputs.parameters import parameter_count
 
     if name is not None:
         found, spec = load_model(name)
@@ -59,7 +59,7 @@ def devices(
 ) -> int:
     """List device profiles, show one, or add one of your own (devices add FILE.yaml)."""
     check_format(format_, output)
-    from evaluator.profiles.load import add_device, effective_rate, list_devices, load_device
+    from evaluator.inputs.profiles.load import add_device, effective_rate, list_devices, load_device
 
     if name == "add":
         if file is None:
@@ -90,7 +90,7 @@ def devices(
 def _show_one(counted: dict[str, object], record: DataclassInstance, format_: str, output: Path | None) -> None:
     """One record: in a table a line a part, for machines as it is."""
     if format_ == "table":
-        from cli.render.catalogue import record_rows
+        from cli.render.catalogue_tables import record_rows
 
         write_rows(("field", "value"), [*counted.items(), *record_rows(record)], "table", output)
         return
@@ -117,7 +117,7 @@ def workloads(  # noqa: PLR0917  one parameter an option
 ) -> int:
     """Named workloads of the store: list, show, add."""
     check_format(format_, output)
-    from cli.flows import workloads as flow
+    from sweepdb.evaluating import workloads as flow
 
     if action == "list":
         columns, rows = flow.listed(store)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from cli.options import FormatOption, OutputOption, StoreOption
 from cli.output import check_format, say, write_rows
+from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import StoreError
 
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import (
+from cli.output import check_format, say, write_rows, write_text
+from cli.shared_options import (
     FormatOption,
     OutputOption,
     StoreOption,
@@ -20,7 +21,6 @@ from cli.options import (
     parse_rates,
     parse_sizes,
 )
-from cli.output import check_format, say, write_rows, write_text
 from store.errors import EvaluationError, InputError
 from store.location import parse_url
 
@@ -128,8 +128,8 @@ def evaluate(  # noqa: PLR0917  one parameter an option
     check_format(format_, None, known=("table", "json"))
     if jobs < 1:
         raise InputError(f"--jobs must be at least 1, not {jobs}")
-    from cli.flows.requests import build_request
-    from cli.flows.sweep_options import SweepOptions
+    from sweepdb.evaluating.requests import build_request
+    from sweepdb.evaluating.sweep_options import SweepOptions
 
     options = SweepOptions(
         models=parse_names(model),
@@ -175,11 +175,11 @@ def evaluate(  # noqa: PLR0917  one parameter an option
         say(note)
     if dry_run:
         return _dry_run(built.parts, format_)
-    from cli.flows.evaluating import evaluate_requests
     from cli.render.progress import ProgressBar
+    from sweepdb.evaluating.storing import evaluate_requests
 
     if serving_model is not None and serving_model.endswith((".yaml", ".yml")):
-        from cli.flows.serving_fit import keep_given_profile
+        from sweepdb.measuring.engine_fitting import keep_given_profile
 
         keep_given_profile(Path(serving_model), store)
     with ProgressBar(sys.stderr) as bar:
@@ -198,7 +198,7 @@ def _next_question(phases: AbstractSet[str]) -> str:
 
 
 def _dry_run(parts: Sequence[SweepRequest], format_: str) -> int:
-    from cli.flows.evaluating import count_request
+    from sweepdb.evaluating.storing import count_request
 
     counts = count_request(parts)
     if format_ == "json":
@@ -254,8 +254,8 @@ def explain(  # noqa: PLR0917  one parameter an option
     check_format(format_, output)
     if len(probe) > 2:
         raise InputError(f"explain takes one or two probes, not {len(probe)}")
-    from cli.flows.explaining import explain_probes
     from cli.render.rows import table_lines
+    from sweepdb.explaining import explain_probes
 
     explained = explain_probes(probe, store, step=step)
     columns, rows = explained.side_by_side(top) if len(probe) == 2 else explained.rows(top)

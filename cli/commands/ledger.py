@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import FormatOption, OutputOption, StoreOption
 from cli.output import check_format, say, write_rows, write_text
+from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import EvaluationError, InputError
 
 if TYPE_CHECKING:
-    from cli.flows.ledger import ReadFiles
-    from cli.flows.recording import Kept
-    from cli.flows.validate import Validation
-    from evaluator.serving.engines import EngineProfile
+    from evaluator.serving.engine.engines import EngineProfile
+    from sweepdb.measuring.measurement_files import ReadFiles
+    from sweepdb.measuring.recording import Kept
+    from sweepdb.measuring.validating import Validation
 
 PEERS = ("aic",)
 FORMATS = ("table", "json", "html", "csv")
@@ -45,8 +45,8 @@ def measurements(  # noqa: PLR0917  one parameter an option
 ) -> int:
     """Import measured serving points from results of benchmark clients or our own CSV, or list them."""
     check_format(format_, output)
-    from cli.flows import ledger as flow
-    from evaluator.measurements.stated import parse_stated
+    from evaluator.ledger.readers.stated import parse_stated
+    from sweepdb.measuring import measurement_files as flow
 
     filters = {"--model": model, "--device": device, "--source": source}
     if action == "list" and not files:
@@ -109,9 +109,9 @@ def validate(  # noqa: PLR0917  one parameter an option
     check_format(format_, output, known=FORMATS)
     if against is not None and against not in PEERS:
         raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
-    from cli.flows.ledger import read_files
-    from cli.flows.recording import validate as compare_and_keep
     from cli.render.progress import ProgressLine
+    from sweepdb.measuring.measurement_files import read_files
+    from sweepdb.measuring.recording import validate as compare_and_keep
 
     chosen = None if engine is None else _engine(engine, store)
     paths = [Path(part) for part in (measurements or "").split(",") if part]
@@ -136,12 +136,12 @@ def validate(  # noqa: PLR0917  one parameter an option
 def _engine(name: str, store: str | None) -> EngineProfile:
     """By name, as a profile's file, or by the label under which this store holds it."""
     if "@" in name and not Path(name).suffix:
-        from evaluator.serving.stored_engines import stored_engine
+        from evaluator.serving.engine.stored_engines import stored_engine
         from store.opening import open_store
 
         with open_store(store, read_only=True) as opened:
             return stored_engine(opened, name)
-    from evaluator.serving.engines import engine_profile
+    from evaluator.serving.engine.engines import engine_profile
 
     return engine_profile(name)
 
@@ -150,7 +150,7 @@ def _write(done: Validation, unreadable: int, against: str | None, format_: str,
     from dataclasses import replace
 
     from cli.render.validation import as_document, flat_rows, table_text
-    from evaluator.measured.scoring import Exclusion
+    from evaluator.ledger.scoring import Exclusion
 
     if unreadable:
         left_out = Exclusion(rule="line could not be read", rows=unreadable)

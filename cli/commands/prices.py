@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cli.options import FormatOption, OutputOption, StoreOption
 from cli.output import check_format, say, write_rows
+from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError
 
 
@@ -30,7 +30,7 @@ def prices(  # noqa: PLR0917  one parameter an option
 ) -> int:
     """Dated prices and power of devices: list, set, import; `query cost` joins them."""
     check_format(format_, output)
-    from cli.flows import prices as flow
+    from sweepdb import prices as flow
 
     if action == "list" and name is None:
         write_rows(flow.COLUMNS, flow.listed(store), format_, output)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.derived import as_typed, derived_parameters, with_parameters
-from cli.options import OutputOption, StoreOption
 from cli.output import check_format, say, write_rows, write_text
-from queries.options import option_table
+from cli.shared_options import OutputOption, StoreOption
+from queries.asking.options import option_table
 from store.errors import InputError, NothingFits
 
 if TYPE_CHECKING:
-    from queries.question import Answer, Question
+    from queries.asking.question import Answer, Question
     from store.location import StoreLocation
 
 FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full")
@@ -49,7 +49,7 @@ def query(
     format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl, parquet or json-full")] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
-    **options: Any,  # noqa: ANN401  those that queries.options declares
+    **options: Any,  # noqa: ANN401  those that queries.asking.options declares
 ) -> int:
     """Answer a question from the stored rows, evaluating nothing."""
     if report == "reports":
@@ -74,9 +74,9 @@ def query(
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
     """What the command line writes otherwise than Python: lengths by a file, shares of a blend, names without a key."""
-    from cli.flows.length_scope import length_scope
-    from queries.library import question_report
-    from queries.question import question_of
+    from queries.asking.library import question_report
+    from queries.asking.question import question_of
+    from sweepdb.length_scope import length_scope
 
     given = dict(options)
     lengths = length_scope(given["input_length"], given["output_length"], store)
@@ -120,7 +120,7 @@ def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
 def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
     """Note batches too small for their length bins, where the report's own columns do not tell."""
     from cli.render.bias import bias_summary
-    from queries.composition import realised_means
+    from queries.asking.composition import realised_means
     from queries.proof import probes_of
 
     if any(name.endswith("realised_input_length_mean") for name in answer.columns):
@@ -130,7 +130,7 @@ def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
 
 def _composition(answer: Answer, location: StoreLocation, format_: str) -> list[list[object]] | None:
     """The batches of an answer and their length bins, in the forms that have room for a second table."""
-    from queries.composition import composition_table
+    from queries.asking.composition import composition_table
     from queries.proof import probes_of
 
     if format_ not in {"table", "json-full"}:
@@ -153,7 +153,7 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def _list_reports(format_: str, output: Path | None) -> int:
-    from queries.library import reports
+    from queries.asking.library import reports
 
     write_rows(["report", "summary"], [[name, item.summary] for name, item in reports().items()], format_, output)
     return 0
@@ -170,7 +170,7 @@ def _show(
     composition: list[list[object]] | None,
 ) -> int:
     if show_sql:
-        from queries.library import shared_sql
+        from queries.asking.library import shared_sql
 
         parameters = json.dumps(dict(answer.parameters), indent=2, default=str)
         text = f"{shared_sql()}\n{answer.sql}\n-- parameters:\n"
@@ -182,7 +182,7 @@ def _show(
     elif format_ == "table":
         from cli.render.answers import answer_lines
         from cli.render.rows import table_lines
-        from queries.composition import COLUMNS
+        from queries.asking.composition import COLUMNS
 
         below = ("\n", *table_lines(COLUMNS, composition)) if composition else ()
         write_text((*answer_lines(answer, wide=wide), *below), output)
@@ -205,7 +205,7 @@ def _say_expected_error(answer: Answer) -> None:
 
 def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
     from cli.render.rows import plain
-    from queries.composition import COLUMNS
+    from queries.asking.composition import COLUMNS
 
     return {} if rows is None else {"composition": [plain(dict(zip(COLUMNS, row, strict=True))) for row in rows]}
 

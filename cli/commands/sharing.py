@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from cli.options import StoreOption
 from cli.output import counted, say
+from cli.shared_options import StoreOption
 from store.errors import InputError
 
 
@@ -40,11 +40,11 @@ def import_(
     folder: Annotated[Path, typer.Argument(help="a bundle written by export")], store: StoreOption = None
 ) -> int:
     """Bring a bundle into this store; what is there already is not added again."""
-    from cli.flows.bundle import import_bundle
     from queries.bundle import Bundle
     from store.location import parse_url
     from store.migrating import create_if_missing
     from store.opening import open_store
+    from sweepdb.bundles import import_bundle
 
     Bundle(folder)  # checked before a store is made for it
     create_if_missing(parse_url(store))

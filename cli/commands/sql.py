@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import FormatOption, OutputOption, StoreOption
 from cli.output import check_format, say, write_rows, write_text
+from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.options import FormatOption, OutputOption, StoreOption
 from cli.output import check_format, counted, say, write_rows, write_text
 from cli.render.rows import table_lines
+from cli.shared_options import FormatOption, OutputOption, StoreOption
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from cli.flows.optimizing import DeviceRun, Table
 from cli.inference.layout import WIDTH
-from cli.inference.options import OptimizerOptions
+from sweepdb.optimizer_options import OptimizerOptions
+from sweepdb.optimizing import DeviceRun, Table
 
 _LATENCY = {"aggregated": ("tpot_ms", "TPOT"), "prefill": ("ttft_ms", "TTFT"), "decode": ("tpot_ms", "TPOT"),
             "pd-ratio": ("tpot_ms", "TPOT")}  # fmt: skip

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cli.flows.optimizing import DeviceRun, Table
-from cli.inference.options import OptimizerOptions
 from cli.render.relaxing import relaxed_to
-from evaluator.device import DeviceProfile
-from evaluator.profiles.load import effective_rate
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.profiles.load import effective_rate
+from sweepdb.optimizer_options import OptimizerOptions
+from sweepdb.optimizing import DeviceRun, Table
 
 WIDTH = 80
 GIB = 2**30

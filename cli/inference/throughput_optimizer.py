@@ -11,13 +11,13 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 
-from cli.flows.optimizing import Table, run_device
 from cli.inference.curves import draw
 from cli.inference.layout import cross_lines, device_lines, profile_lines
-from cli.inference.options import parse
+from cli.inference.parser import parse
 from cli.main import INTERRUPTED, say_error
 from cli.render.answers import bias_notes
 from store.errors import SweepdbError
+from sweepdb.optimizing import Table, run_device
 
 LOG = logging.getLogger("sweepdb")
 

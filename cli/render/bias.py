@@ -1,10 +1,10 @@
-"""What is said of batches too small to hold every length bin. Not here: what they hold (queries.composition)."""
+"""What is said of batches too small to hold every length bin. Not here: what they hold (queries.asking.composition)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from queries.composition import RealisedMean
+from queries.asking.composition import RealisedMean
 
 NOTED_BIAS = 0.05
 _SAID_ONE_BY_ONE = 4

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import escape
 
-from cli.flows.validate import Validation
 from cli.render.rows import cell
 from cli.render.validation import COLUMNS, SHOWN_GROUPS, flat_rows
-from evaluator.measured.scoring import Comparison
+from evaluator.ledger.scoring import Comparison
+from sweepdb.measuring.validating import Validation
 
 UNITS = {"ttft": "ms", "tpot": "ms"}
 # Okabe and Ito's colours, told apart by people who see colours differently.

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from queries.asking.headers import shown_names
+from queries.asking.library import report
+from queries.asking.parameters import given_options
+from queries.asking.question import Answer
 from queries.errors.confidence import HELD
-from queries.headers import shown_names
-from queries.library import report
-from queries.parameters import given_options
-from queries.question import Answer
 
 
 def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:

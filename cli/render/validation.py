@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from cli.flows.validate import PEER_FIELDS, Group, Validation
 from cli.render.rows import table_lines
-from evaluator.measured.scenarios import Knowledge
-from evaluator.measured.scoring import Figures
+from evaluator.ledger.scenarios import Knowledge
+from evaluator.ledger.scoring import Figures
+from sweepdb.measuring.validating import PEER_FIELDS, Group, Validation
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
 COLUMNS = ("by", "group", "metric", *FIGURES)

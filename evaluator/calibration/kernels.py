@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.calibration.figures import Figures
-from evaluator.calibration.formats import FORMATS, format_name
 from evaluator.calibration.forms import Array
+from evaluator.calibration.kernel_formats import FORMATS, format_name
 from evaluator.calibration.tables import KernelTable
 
 NARROW_GROUP, WIDE_GROUP = 16, 32  # query heads per KV head; beyond the second, decode kernels share nothing

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from evaluator.calibration.figures import Figures
-from evaluator.calibration.formats import FORMATS, KernelFormat
+from evaluator.calibration.kernel_formats import FORMATS, KernelFormat
 from evaluator.calibration.record import Calibration
 from store.errors import InputError
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from evaluator.calibration.fit import SEED, fit_device
+from evaluator.calibration.device_fit import SEED, fit_device
 from evaluator.calibration.record import Calibration, to_json
 from evaluator.calibration.tables import KernelTable
-from evaluator.device import DeviceProfile, Link
+from evaluator.inputs.device import DeviceProfile, Link
 from store.errors import InputError
 
 if TYPE_CHECKING:

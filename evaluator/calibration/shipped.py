@@ -5,7 +5,7 @@ the store.
 
 fits every device that has a sub-folder of kernel tables in FOLDER (a100_sxm, h100_sxm, ...) and writes its
 coefficients to
-evaluator/profiles/calibration/<device>.yaml. The same tables give the same files: the seed is fixed."""
+evaluator/inputs/profiles/calibration/<device>.yaml. The same tables give the same files: the seed is fixed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 
 import yaml
 
-from evaluator.calibration.fit import fit_device
+from evaluator.calibration.device_fit import fit_device
 from evaluator.calibration.record import Calibration, carried_to, from_mapping, to_mapping
 from evaluator.calibration.tables import read_tables
-from evaluator.device import DeviceProfile
+from evaluator.inputs.device import DeviceProfile
 
-FOLDER = "profiles/calibration"
+FOLDER = "inputs/profiles/calibration"
 FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
 # Devices without measured kernels take the dimensionless parameters of the nearest generation of tensor cores.
 CARRIED: Mapping[str, str] = {
@@ -76,7 +76,7 @@ def as_yaml(calibration: Calibration) -> str:
 
 def main(folder: Path) -> None:
     """Fit and write every shipped device that `folder` holds tables of."""
-    from evaluator.profiles.load import load_device
+    from evaluator.inputs.profiles.load import load_device
 
     target = Path(str(resources.files("evaluator").joinpath(FOLDER)))
     target.mkdir(parents=True, exist_ok=True)

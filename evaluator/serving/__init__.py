@@ -1,1 +1,3 @@
-"""Serving formulas: from step times to TTFT, TPOT, makespan. Not here: step times (evaluator.step), workload files."""
+"""Serving formulas: from step times to TTFT, TPOT, makespan.
+
+Not here: step times (evaluator.pricing.step), workload files."""

@@ -2,7 +2,7 @@
 
 `BatchSource` is the seam between workloads and the serving formulas; `FixedLengths` is the source for one length.
 Length
-distributions are another source (evaluator.composition). Nothing here knows what a batch costs."""
+distributions are another source (evaluator.serving.waves.composition). Nothing here knows what a batch costs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.sums import BatchSums, FloatArray, repeated, request_sums
+from evaluator.graph.sums import BatchSums, FloatArray, repeated, request_sums
 
 Integers = NDArray[np.int64]
 Convention = Literal["physical", "upstream"]

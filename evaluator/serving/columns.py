@@ -8,14 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from evaluator.cost import KINDS
+from evaluator.pricing.cost_model import KINDS
+from evaluator.pricing.step import StepTimes
 from evaluator.scenario import Run
-from evaluator.serving.formulas import PrefillCompletion, tokens_per_step
 from evaluator.serving.interface import Columns
-from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.phases import decode_period, prefilled, wave_times
-from evaluator.serving.shared_mixed import mixed_prefilled
-from evaluator.step import StepTimes
+from evaluator.serving.waves.chunked_mixed import mixed_prefilled
+from evaluator.serving.waves.mixed import MixedLengths
+from evaluator.serving.waves.wave_latencies import PrefillCompletion, tokens_per_step
 
 MS = 1000.0
 # Standard normal quantiles: the keys a step reads are a sum over many requests.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from evaluator.scenario import Run, Scenario
 from evaluator.serving.batches import BatchSource
-from evaluator.serving.engines import EngineProfile
+from evaluator.serving.engine.engines import EngineProfile
 from store.errors import InputError
 
 Columns = Mapping[str, NDArray[Any]]  # of a probe block, by name; what a phase has not is left out

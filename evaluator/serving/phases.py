@@ -8,11 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluator.cost import KINDS
+from evaluator.graph.sums import BatchSums, FloatArray, repeated
+from evaluator.pricing.cost_model import KINDS
+from evaluator.pricing.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
 from evaluator.scenario import Integers, Run
 from evaluator.serving.batches import FixedLengths
-from evaluator.serving.chunked import ChunkedWorkload, chunked_times
-from evaluator.serving.formulas import (
+from evaluator.serving.waves.chunked import ChunkedWorkload, chunked_times
+from evaluator.serving.waves.wave_latencies import (
     PrefillCompletion,
     RequestTimes,
     WaveTimes,
@@ -20,8 +22,6 @@ from evaluator.serving.formulas import (
     prefill_completion,
     request_times,
 )
-from evaluator.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
-from evaluator.sums import BatchSums, FloatArray, repeated
 
 
 def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:

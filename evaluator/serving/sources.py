@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Convention, Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
-from evaluator.serving.mixed import MixedLengths, PrefillRule
-from evaluator.workload import Workload
+from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
 
 
 def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:

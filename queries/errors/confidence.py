@@ -15,8 +15,8 @@ from queries.errors.expected import ExpectedError, Stored, Subject, in_pairs, ne
 from queries.errors.figures import LEVELS
 
 if TYPE_CHECKING:
-    from queries.options import Limits
-    from queries.question import Answer
+    from queries.asking.options import Limits
+    from queries.asking.question import Answer
 
 SURE, EVEN = 0.9, 0.5  # probabilities from which a row holds: yes, and likely
 HELD = {"probe": "holds", "prefill_probe": "prefill_holds", "decode_probe": "decode_holds"}

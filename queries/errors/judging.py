@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from queries.asking.library import CONFIDENT
+from queries.asking.options import MODES
+from queries.asking.parameters import phases_wanted
+from queries.asking.question import Answer, Question
 from queries.errors.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
 from queries.errors.expected import expected_errors, in_pairs
 from queries.errors.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
-from queries.library import CONFIDENT
-from queries.options import MODES
-from queries.parameters import phases_wanted
-from queries.question import Answer, Question
 from store.errors import InputError
 from store.sealing.into_duckdb import insert_rows
 

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from queries.asking.question import own_tpot
 from queries.errors.expected import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
 from queries.errors.figures import LEVELS, ErrorFigures
-from queries.question import own_tpot
 from store.reading import ReadTransaction
 from store.schema.joins import SCENARIO_TABLES, with_scenarios
 
 if TYPE_CHECKING:
-    from queries.question import Answer
+    from queries.asking.question import Answer
 
 _T = TypeVar("_T")
 _AT_ONCE = 200  # conditions of one statement

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from queries.options import Blend, Scope
+from queries.asking.options import Blend, Scope
 from queries.scoping.names import workload_ids
 from queries.scoping.scope import Grouped, LooksAt, ResolvedScope, resolve_scope
 from store.errors import InputError

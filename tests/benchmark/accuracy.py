@@ -14,11 +14,11 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
-from cli.flows.validate import Validation, compare
-from evaluator.measured.scenarios import KNOWLEDGE
-from evaluator.measured.scoring import Comparison, Figures, figures
-from evaluator.measurements import read_measurements
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.scenarios import KNOWLEDGE
+from evaluator.ledger.scoring import Comparison, Figures, figures
 from store.records import MeasurementRecord
+from sweepdb.measuring.validating import Validation, compare
 
 UNEXPLAINED = 30.0  # percent of bias from which a pair is listed
 

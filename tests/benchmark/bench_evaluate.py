@@ -19,17 +19,17 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import yaml
 from bench_write import machine
 
-from evaluator.formats import check_precision
-from evaluator.lengths import load_distribution, mean_input_length
-from evaluator.models import load_model
-from evaluator.operators import OperatorSet
-from evaluator.precision import Precision
-from evaluator.profiles.load import Family, load_device
+from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.formats import check_precision
+from evaluator.inputs.models import load_model
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import Family, load_device
+from evaluator.inputs.workloads.lengths import load_distribution, mean_input_length
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import PHASES, NamedModel, SweepRequest
 from evaluator.serving.sources import mixed_lengths
 from evaluator.sweep import evaluate_all
-from evaluator.workload import Workload
-from evaluator.workloads import workload_of
 
 ROOT = Path(__file__).parents[2]
 MIB_OF_KIB = 1024

@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 from generator import DEVICES, MODELS, PHASES, PLANS
 from queries_stores import mission_records, write_sweep
 
-from queries.library import report, shared_sql
+from queries.asking.library import report, shared_sql
 
 MACHINE = {"machine": platform.machine(), "cores": os.cpu_count(), "duckdb": duckdb.__version__}
 

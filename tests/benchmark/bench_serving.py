@@ -21,17 +21,17 @@ import numpy as np
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
 
 from evaluator.evaluate import batch_source, cost_model
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.profiles.load import load_device
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Run, Scenario
-from evaluator.serving.closed_loop import ClosedLoop, simulate
-from evaluator.serving.closed_run import closed_loop_times
-from evaluator.serving.engines import EngineProfile, engine_profile
-from evaluator.serving.request_kinds import RequestKind
-from evaluator.serving.schedule import schedule_of
-from evaluator.serving.step_tables import TableExtents, step_table
-from evaluator.workload import Workload
+from evaluator.serving.engine.closed_loop import ClosedLoop, simulate
+from evaluator.serving.engine.closed_run import closed_loop_times
+from evaluator.serving.engine.engines import EngineProfile, engine_profile
+from evaluator.serving.engine.request_kinds import RequestKind
+from evaluator.serving.engine.schedule import schedule_of
+from evaluator.serving.engine.step_tables import TableExtents, step_table
 
 ENGINES = ("vllm", "sglang", "trtllm")
 LENGTHS = ((1000, 1000), (3500, 1500), (8000, 1000), (1024, 128))

@@ -19,18 +19,18 @@ sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / 
 
 import toy_decoder
 
+from evaluator.calibration.device_fit import accuracy_of
 from evaluator.calibration.figures import figures_of
-from evaluator.calibration.fit import accuracy_of
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.measure import measure, measured_profile
 from evaluator.calibration.record import from_json
 from evaluator.calibration.shipped import as_yaml
 from evaluator.calibration.tables import write_tables
-from evaluator.cost.calibrated import calibrated_cost
-from evaluator.profiles.load import load_device
-from evaluator.step import step_seconds
-from evaluator.sums import repeated, request_sums
+from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.profiles.load import load_device
+from evaluator.pricing.calibrated import calibrated_cost
+from evaluator.pricing.step import step_seconds
 
 
 def say(name, **values):

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from shared_data import shared_data
 
-from cli.flows.validate import Validation, compare
-from evaluator.measured.scenarios import Knowledge
-from evaluator.measured.scoring import Figures, figures
-from evaluator.measurements import read_measurements
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.scenarios import Knowledge
+from evaluator.ledger.scoring import Figures, figures
+from sweepdb.measuring.validating import Validation, compare
 
 pytestmark = pytest.mark.survival  # predicts 3,500 figures: most of a minute
 PAGE = Path(__file__).parents[2] / "docs/explanation/accuracy.md"

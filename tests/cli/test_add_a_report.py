@@ -74,13 +74,13 @@ def test_a_report_is_one_file(with_report, example_store):
     program = f"import queries; print(queries.open({example_store!r}).report('crowded', top=1).rows[0][1])"
     asked = subprocess.run([sys.executable, "-c", program], cwd=with_report, capture_output=True, text=True, check=True)
     assert asked.stdout.strip() == "1"
-    page = subprocess.run([sys.executable, "-m", "queries.reference", "page.md"], cwd=with_report, check=True)
+    page = subprocess.run([sys.executable, "-m", "tools.report_reference", "page.md"], cwd=with_report, check=True)
     assert page.returncode == 0
     assert "## crowded" in (with_report / "page.md").read_text()
 
 
 def test_a_limit_is_its_declaration_and_the_sql_that_reads_it(with_report, example_store):
-    options, report = with_report / "queries/options.py", with_report / "queries/reports/crowded.sql"
+    options, report = with_report / "queries/asking/options.py", with_report / "queries/reports/crowded.sql"
     options.write_text(options.read_text().replace("    confidence: float", OPTION, 1))
     report.write_text(
         report.read_text()

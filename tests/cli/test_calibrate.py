@@ -11,11 +11,11 @@ import pytest
 from conftest_cli import sweepdb
 from sqlalchemy import select
 
-from cli.flows.calibrating import profile_yaml
-from evaluator.profiles.load import list_shipped, load_device, profile_from_text
+from evaluator.inputs.profiles.load import list_shipped, load_device, profile_from_text
 from store.opening import open_store
 from store.schema.sql_tables import CALIBRATION
 from store.writing.calibrations import list_calibrations
+from sweepdb.measuring.kernel_fitting import profile_yaml
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 from conftest_cli import sweepdb
 
-from cli.flows.serving_fit import expected_of
-from evaluator.measured.deployments import deployment_of
-from evaluator.measured.fit_points import LATENCIES, fit_points
-from evaluator.measured.user_points import OwnFit, ServedPoints
-from evaluator.measurements import read_measurements
-from evaluator.serving.engines import STARTS, EngineProfile, engine_from_file, with_numbers
-from evaluator.serving.stored_engines import OWNER
+from evaluator.ledger.deployments import deployment_of
+from evaluator.ledger.fitting.fit_points import LATENCIES, fit_points
+from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints
+from evaluator.ledger.readers import read_measurements
+from evaluator.serving.engine.engines import STARTS, EngineProfile, engine_from_file, with_numbers
+from evaluator.serving.engine.stored_engines import OWNER
 from store.errors import InputError
 from store.opening import open_store
 from store.writing.calibrations import list_calibrations
+from sweepdb.measuring.engine_fitting import expected_of
 
 # A server unlike the shipped profile: a slow host in front of slow prompts.
 TRUTH = with_numbers(

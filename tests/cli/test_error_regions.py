@@ -11,7 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.flows.error_regions import (
+from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
+from queries.errors.expected import ANY, ASKED, DEVICES, ENGINE, LEAST_POINTS, POINTS, SUMMARY, Region
+from queries.errors.figures import LEVELS
+from sweepdb.measuring.error_regions import (
     Field,
     Place,
     PointError,
@@ -25,7 +28,7 @@ from cli.flows.error_regions import (
     widths_of,
     write_points,
 )
-from cli.flows.error_statements import (
+from sweepdb.measuring.error_statements import (
     PROMISED,
     LeftOut,
     PairErrors,
@@ -39,9 +42,6 @@ from cli.flows.error_statements import (
     weighted_quantiles,
     width_of,
 )
-from cli.render.expected_error import LEAST_AGREEING, NOTED_BIAS_PERCENT
-from queries.errors.expected import ANY, ASKED, DEVICES, ENGINE, LEAST_POINTS, POINTS, SUMMARY, Region
-from queries.errors.figures import LEVELS
 
 LEAST_JUDGED = 20  # points of an engine and metric from which shares of them mean something
 RIGHT_SIGN = 0.75  # share of left-out pairs whose sign a bias that is said has

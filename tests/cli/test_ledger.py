@@ -14,10 +14,10 @@ import pytest
 from conftest_cli import sweepdb
 from shared_data import shared_data
 
-from cli.flows.validate import compare
 from cli.render.progress import ProgressLine
-from evaluator.measurements import read_measurements
-from evaluator.serving.engines import as_yaml, fitted_engine, label_of_engine
+from evaluator.ledger.readers import read_measurements
+from evaluator.serving.engine.engines import as_yaml, fitted_engine, label_of_engine
+from sweepdb.measuring.validating import compare
 
 COLUMNS = ("model", "device", "engine", "precision", "input_length", "output_length", "concurrency", "tp", "pp",
            "ttft_ms", "tpot_exclusive_ms", "aic_ttft_ms", "aic_tpot_ms")  # fmt: skip

@@ -7,11 +7,17 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from tools import ledger_summary as module
 from shared_data import shared_data
 
-from cli.flows import ledger_summary as module
-from cli.flows.error_regions import Field, PointError, read_points, write_points
-from cli.flows.ledger_summary import (
+from evaluator.evaluate import capture_requests, evaluate_scenario
+from evaluator.graph.capture import capture
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.scenarios import scenario_of
+from queries.errors.expected import DEVICES, ENGINE, POINTS, SUMMARY, Region, ShippedDevice
+from store.records import MeasurementRecord, SideRecord
+from sweepdb.measuring.error_regions import Field, PointError, read_points, write_points
+from tools.ledger_summary import (
     VARIANTS,
     Error,
     Variant,
@@ -24,12 +30,6 @@ from cli.flows.ledger_summary import (
     shown_values,
     told,
 )
-from evaluator.capture import capture
-from evaluator.evaluate import capture_requests, evaluate_scenario
-from evaluator.measured.scenarios import scenario_of
-from evaluator.measurements import read_measurements
-from queries.errors.expected import DEVICES, ENGINE, POINTS, SUMMARY, Region, ShippedDevice
-from store.records import MeasurementRecord, SideRecord
 
 WAVES, BY_ENGINE = Variant("calibrated", "physical", "waves"), Variant("calibrated", "physical", ENGINE)
 

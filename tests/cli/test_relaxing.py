@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cli.render.relaxing import relaxed_to
-from queries.options import Limits
+from queries.asking.options import Limits
 
 
 @pytest.mark.parametrize(

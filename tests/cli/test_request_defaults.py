@@ -10,15 +10,15 @@ from conftest_cli import sweepdb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cli.flows.requests import build_request
-from cli.flows.sweep_options import SweepOptions
-from evaluator.launch import Launch
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.profiles.load import list_shipped, load_device
+from evaluator.inputs.launch import Launch
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import list_shipped, load_device
 from evaluator.request import planned_scenarios
-from evaluator.serving.engines import engine_profile
+from evaluator.serving.engine.engines import engine_profile
 from store.errors import InputError
+from sweepdb.evaluating.requests import build_request
+from sweepdb.evaluating.sweep_options import SweepOptions
 
 DENSE, MOE, FP8 = "Qwen/Qwen3-32B", "Qwen/Qwen3-30B-A3B", "Qwen/Qwen3-32B-FP8"
 GPT_OSS = "openai/gpt-oss-120b"

@@ -14,7 +14,7 @@ from restated import length_file, rows
 
 from cli.derived import as_typed
 from cli.inference import throughput_optimizer
-from cli.inference.options import parse
+from cli.inference.parser import parse
 from store.errors import InputError
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -10,11 +10,7 @@ from evaluator.calibration.forms import FORMS
 from evaluator.calibration.lookup import attention_kernel, kernel_format, product_kernel
 from evaluator.calibration.record import Calibration, carried_to, to_json
 from evaluator.calibration.shipped import CARRIED, FITTED, shipped_calibration
-from evaluator.cost import CostModel
-from evaluator.cost.calibrated import CalibratedCost, calibrated_cost
-from evaluator.cost.links import reach
-from evaluator.device import DeviceProfile, Link
-from evaluator.operators import (
+from evaluator.graph.operators import (
     Affine,
     AttentionExtents,
     CollectiveExtents,
@@ -22,7 +18,11 @@ from evaluator.operators import (
     GemmExtents,
     Operator,
 )
-from evaluator.sums import BatchSums
+from evaluator.graph.sums import BatchSums
+from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.pricing.calibrated import CalibratedCost, calibrated_cost
+from evaluator.pricing.cost_model import CostModel
+from evaluator.pricing.links import reach
 from store.errors import InputError
 
 VALUES = {
@@ -258,7 +258,7 @@ def test_shipped_coefficients_lie_inside_their_bounds(device):
 
 @pytest.mark.parametrize("device", [*FITTED, *CARRIED])
 def test_every_shipped_device_prices_every_kind(device):
-    from evaluator.profiles.load import load_device
+    from evaluator.inputs.profiles.load import load_device
 
     model = calibrated_cost(load_device(device, family="calibrated"))
     assert isinstance(model, CalibratedCost)
@@ -292,7 +292,7 @@ def test_every_shipped_device_prices_every_kind(device):
 
 
 def test_every_number_format_there_is_has_a_kernel_format():
-    from evaluator.formats import LINEAR_NAMES
+    from evaluator.inputs.formats import LINEAR_NAMES
 
     for name in LINEAR_NAMES:
         wanted = kernel_format(name, FIGURES)

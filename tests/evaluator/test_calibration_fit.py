@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluator.calibration.device_fit import accuracy_of, chosen, fit_device, fit_kernel, left_out, training_half
 from evaluator.calibration.figures import Figures, figures_of
-from evaluator.calibration.fit import accuracy_of, chosen, fit_device, fit_kernel, left_out, training_half
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.forms.attention import padded_pairs
 from evaluator.calibration.forms.base import p_norm, root, whole_power
@@ -16,7 +16,7 @@ from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.least_squares import Box, Solution, fit_log
 from evaluator.calibration.record import carried_to, from_json, from_mapping, to_json, to_mapping
 from evaluator.calibration.tables import KernelTable
-from evaluator.device import DeviceProfile, Link
+from evaluator.inputs.device import DeviceProfile, Link
 from store.errors import InputError
 
 FIGURES = Figures(

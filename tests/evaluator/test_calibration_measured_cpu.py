@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.cost.calibrated import calibrated_cost
-from evaluator.step import step_seconds
-from evaluator.sums import repeated, request_sums
+from evaluator.graph.sums import repeated, request_sums
+from evaluator.pricing.calibrated import calibrated_cost
+from evaluator.pricing.step import step_seconds
 
 torch = pytest.importorskip("torch")
 sys.path.insert(0, str(Path(__file__).parent))

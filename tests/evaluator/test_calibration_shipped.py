@@ -11,9 +11,9 @@ from shared_data import shared_data
 
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS
-from evaluator.calibration.report import figures
+from evaluator.calibration.kernel_report import figures
 from evaluator.calibration.shipped import FITTED, as_yaml, fit_folder, shipped_calibration
-from evaluator.profiles.load import load_device
+from evaluator.inputs.profiles.load import load_device
 
 # Held-out median and mean absolute error, in percent, that docs promise of H100 and H200; A100 within twice these.
 PROMISED = {

@@ -25,16 +25,16 @@ from evaluator_cases import (
     captured,
 )
 
-from evaluator.capture import CaptureRequest
-from evaluator.capture.blocks import pointwise
-from evaluator.capture.fit import NotAffineError, fitted, trace_points
-from evaluator.capture.recorder import Recorder, meta_tensor
-from evaluator.capture.request import layers_of_stages
-from evaluator.model import DenseMlp
-from evaluator.operators import Affine, from_json, to_json
-from evaluator.plan import Plan
-from evaluator.precision import Format
-from evaluator.sums import BatchSums
+from evaluator.graph.capture import CaptureRequest
+from evaluator.graph.capture.affine_fit import NotAffineError, fitted, trace_points
+from evaluator.graph.capture.blocks import pointwise
+from evaluator.graph.capture.capture_request import layers_of_stages
+from evaluator.graph.capture.recorder import Recorder, meta_tensor
+from evaluator.graph.operators import Affine, from_json, to_json
+from evaluator.graph.sums import BatchSums
+from evaluator.inputs.model import DenseMlp
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Format
 
 PLANS = {
     "Qwen3-32B": [Plan(tp=8), Plan(tp=2, pp=4), Plan(dp=8), Plan(tp=16)],
@@ -296,8 +296,8 @@ def test_known_operators_need_no_torch(tmp_path):
     code = (
         "import sys, pathlib, numpy as np\n"
         "from evaluator.evaluate import capture_requests, evaluate_scenario\n"
-        "from evaluator.operators import from_json\n"
-        "import evaluator.capture, evaluator.explain\n"
+        "from evaluator.graph.operators import from_json\n"
+        "import evaluator.graph.capture, evaluator.explain\n"
         f"operators = from_json(pathlib.Path({str(path)!r}).read_text())\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
         "print(len(operators.operators))\n"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from evaluator_cases import BF16, captured
 
-from evaluator.capture.request import CaptureRequest
-from evaluator.memory import weight_bytes
-from evaluator.models import list_models, load_model
-from evaluator.operators import ATTENTION_KINDS
-from evaluator.parameters import parameter_count
-from evaluator.plan import Plan
+from evaluator.graph.capture.capture_request import CaptureRequest
+from evaluator.graph.operators import ATTENTION_KINDS
+from evaluator.inputs.models import list_models, load_model
+from evaluator.inputs.parameters import parameter_count
+from evaluator.inputs.plan import Plan
+from evaluator.pricing.memory import weight_bytes
 
 
 @pytest.mark.parametrize("name", list_models())

@@ -12,9 +12,9 @@ from evaluator_cases import MODELS, captured
 from restated import config_of
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from evaluator.operators import ATTENTION_KINDS
-from evaluator.plan import Plan
-from evaluator.sums import repeated, request_sums
+from evaluator.graph.operators import ATTENTION_KINDS
+from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.plan import Plan
 
 TOKENS = 64
 CONFIGS = {

@@ -11,11 +11,11 @@ from clock_player import played
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
-from evaluator.serving.engines import STARTS, EngineProfile, with_numbers
-from evaluator.serving.request_kinds import requests_of
-from evaluator.serving.schedule import LEAST_PLAYED, Rules, schedule_of
-from evaluator.serving.step_tables import StepTable
+from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
+from evaluator.serving.engine.engines import STARTS, EngineProfile, with_numbers
+from evaluator.serving.engine.request_kinds import requests_of
+from evaluator.serving.engine.schedule import LEAST_PLAYED, Rules, schedule_of
+from evaluator.serving.engine.step_tables import StepTable
 
 # A kernel world that is linear: 1 us a new token, 2 us a token of prompt attention, 5 ms + 10 us a decode.
 TABLE = StepTable(

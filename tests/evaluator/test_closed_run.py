@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from evaluator.evaluate import assumptions_of, batch_source, cost_model, evaluate_scenario
 from evaluator.identity import RecordBuilder
-from evaluator.plan import Plan
-from evaluator.precision import Precision
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.probe_block import ProbeBlock
-from evaluator.profiles.load import load_device
 from evaluator.scenario import Run, Scenario
-from evaluator.serving.closed_loop import ClosedLoop, simulate
-from evaluator.serving.closed_run import closed_loop_times, prompt_batches
-from evaluator.serving.engines import NUMBERS, STARTS, Client, EngineProfile, list_engines, with_numbers
-from evaluator.serving.request_kinds import RequestKind
-from evaluator.serving.step_tables import StepTable, TableExtents, step_table
-from evaluator.workload import Workload
+from evaluator.serving.engine.closed_loop import ClosedLoop, simulate
+from evaluator.serving.engine.closed_run import closed_loop_times, prompt_batches
+from evaluator.serving.engine.engines import NUMBERS, STARTS, Client, EngineProfile, list_engines, with_numbers
+from evaluator.serving.engine.request_kinds import RequestKind
+from evaluator.serving.engine.step_tables import StepTable, TableExtents, step_table
 from store.errors import InputError
 
 ENGINE = replace(

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from evaluator_cases import TEST_DEVICE
 
-from evaluator.cost.collectives import link_of_group, transfer_seconds
-from evaluator.cost.theoretical import TheoreticalCost
-from evaluator.device import Link
-from evaluator.operators import Affine, CollectiveExtents, ExpertExtents, GemmExtents, Operator
-from evaluator.sums import BatchSums
+from evaluator.graph.operators import Affine, CollectiveExtents, ExpertExtents, GemmExtents, Operator
+from evaluator.graph.sums import BatchSums
+from evaluator.inputs.device import Link
+from evaluator.pricing.collectives import link_of_group, transfer_seconds
+from evaluator.pricing.theoretical import TheoreticalCost
 
 BANDWIDTH = 0.96 * 2**40  # effective bytes/s
 COST = TheoreticalCost(device=TEST_DEVICE)

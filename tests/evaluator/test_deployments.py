@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 from shared_data import shared_data
 
-from evaluator.launch import Client
-from evaluator.measured.deployments import TWICE, deployment_of, repaired
-from evaluator.measured.models import Unmatched, measured_model, measured_precision
-from evaluator.measured.recipes import Flags, Served, flags_of, has_recipe
-from evaluator.measurements import read_measurements
-from evaluator.measurements.circumstances import Circumstances, circumstances_of, kept
-from evaluator.plan import Plan
+from evaluator.inputs.launch import Client
+from evaluator.inputs.plan import Plan
+from evaluator.ledger.deployments import TWICE, deployment_of, repaired
+from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.readers.circumstances import Circumstances, circumstances_of, kept
+from evaluator.ledger.recipes import Flags, Served, flags_of, has_recipe
 from store.records import MeasurementRecord, SideRecord
 
 RECIPE = "2026_04_06_deepseek_r1_b200_sxm_trtllm_fp8_agg_1024x1024_c64_tp8_ep8_945"

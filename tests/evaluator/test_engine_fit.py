@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from evaluator.measured.fitting import FITTED, fit_engine, log_errors
-from evaluator.serving.closed_loop import ClosedLoop, decode_steps_s, simulate
-from evaluator.serving.engines import STARTS, EngineProfile, with_numbers
-from evaluator.serving.step_tables import StepTable
+from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine, log_errors
+from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, simulate
+from evaluator.serving.engine.engines import STARTS, EngineProfile, with_numbers
+from evaluator.serving.engine.step_tables import StepTable
 
 START = STARTS["sglang"]
 TRUTH = with_numbers(

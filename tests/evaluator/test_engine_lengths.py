@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.evaluate import assumptions_of, batch_range, composition_of, evaluate_scenario, unsupported
-from evaluator.launch import Client, Launch
-from evaluator.plan import Plan
-from evaluator.precision import Precision
+from evaluator.inputs.launch import Client, Launch
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario
-from evaluator.serving.closed_loop import ClosedLoop, marginal_prompt_s, simulate
-from evaluator.serving.closed_run import prompt_batches
-from evaluator.serving.engines import NUMBERS, STARTS, EngineProfile, with_numbers
-from evaluator.serving.request_kinds import RequestKind, even_order, merged, weights_of
-from evaluator.serving.step_tables import StepTable, TableExtents
-from evaluator.workload import LengthBin, Workload
-from evaluator.workloads import workload_of
+from evaluator.serving.engine.closed_loop import ClosedLoop, marginal_prompt_s, simulate
+from evaluator.serving.engine.closed_run import prompt_batches
+from evaluator.serving.engine.engines import NUMBERS, STARTS, EngineProfile, with_numbers
+from evaluator.serving.engine.request_kinds import RequestKind, even_order, merged, weights_of
+from evaluator.serving.engine.step_tables import StepTable, TableExtents
 
 TP8 = Plan(tp=8)
 LOOPED = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "e2e_ms", "makespan_ms")

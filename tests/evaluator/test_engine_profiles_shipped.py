@@ -9,11 +9,11 @@ import pytest
 import yaml
 from shared_data import shared_data
 
-from evaluator.measured.deployments import deployment_of
-from evaluator.measured.models import Unmatched
-from evaluator.measured.shipped_engines import POINTS_A_PAIR, fit_with_pairs_held_out, points_of
-from evaluator.measurements import read_measurements
-from evaluator.serving.engines import STARTS, FittedEngine, as_yaml, fitted_engine, from_mapping
+from evaluator.ledger.deployments import deployment_of
+from evaluator.ledger.fitting.shipped_engines import POINTS_A_PAIR, fit_with_pairs_held_out, points_of
+from evaluator.ledger.matching import Unmatched
+from evaluator.ledger.readers import read_measurements
+from evaluator.serving.engine.engines import STARTS, FittedEngine, as_yaml, fitted_engine, from_mapping
 from store.records import MeasurementRecord
 
 PAIR = ("h100_sxm", "Qwen/Qwen3-32B")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from evaluator.canonical import canonical
 from evaluator.restore import restored
-from evaluator.serving.engines import (
+from evaluator.serving.engine.engines import (
     NUMBERS,
     STARTS,
     Client,

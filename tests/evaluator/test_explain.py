@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from evaluator_cases import DEEPSEEK_V3, GPT_OSS_20B, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
 
-from evaluator.cost import KINDS
 from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import explain_step
-from evaluator.plan import Plan
-from evaluator.precision import Precision
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.pricing.cost_model import KINDS
 from evaluator.scenario import Scenario
-from evaluator.workload import LengthBin, Workload
 from store.errors import InputError
 
 CASES = {

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.launchable import RULES, launchable_by, rule_of, smaller_servers
-from evaluator.models import load_model
-from evaluator.plan import Plan
-from evaluator.plans import PlanSearch, choices_of_sizes, plan_choices
+from evaluator.inputs.launchable import RULES, launchable_by, rule_of, smaller_servers
+from evaluator.inputs.models import load_model
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes, plan_choices
 
 DENSE = load_model("Qwen/Qwen3-32B")[1]
 MOE = load_model("Qwen/Qwen3-30B-A3B")[1]

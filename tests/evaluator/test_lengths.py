@@ -7,7 +7,7 @@ import math
 import pytest
 from restated import length_file
 
-from evaluator.lengths import load_distribution, mean_input_length, mean_output_length
+from evaluator.inputs.workloads.lengths import load_distribution, mean_input_length, mean_output_length
 from store.errors import InputError
 
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.measured.batch import LARGEST_BATCH, saturated_users
-from evaluator.measured.models import measured_model
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.profiles.load import load_device
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.ledger.matching import measured_model
+from evaluator.ledger.saturation import LARGEST_BATCH, saturated_users
 
 LLAMA = measured_model("Llama-2 7B")[1]
 A100 = load_device("a100_sxm")

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from evaluator.launch import Client
-from evaluator.measured.deployments import Deployment
-from evaluator.measured.limits import (
+from evaluator.inputs.launch import Client
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.ledger.deployments import Deployment
+from evaluator.ledger.limits import (
     TOO_FAST_PROMPTS,
     TOO_MANY_BYTES,
     TOO_MANY_OPERATIONS,
     impossible,
     least_step_s,
 )
-from evaluator.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.profiles.load import load_device
 
 # One layer of 1024: attention 4 x 1024^2, feed-forward 3 x 1024 x 4096, a vocabulary of 1,000.
 MODEL = ModelSpec(

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from evaluator.measurements import read_measurements
-from evaluator.measurements.guidellm import layout_of
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.readers.guidellm import layout_of
 from store.errors import InputError
 
 # What `vllm bench serve --save-result` writes, with --metadata device=h100_sxm tensor_parallel_size=2.

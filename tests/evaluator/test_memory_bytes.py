@@ -22,14 +22,14 @@ from evaluator_cases import (
 )
 
 from evaluator.evaluate import batch_range, evaluate_scenario
-from evaluator.memory import activation_bytes, kv_bytes, transfer_bytes, weight_bytes
-from evaluator.model import DenseMlp
+from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.model import DenseMlp
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.occupancy import memory_bytes
-from evaluator.plan import Plan
-from evaluator.precision import Precision
+from evaluator.pricing.memory import activation_bytes, kv_bytes, transfer_bytes, weight_bytes
 from evaluator.scenario import Scenario
-from evaluator.sums import repeated, request_sums
-from evaluator.workload import Workload
 
 
 def scenario(model=QWEN3_32B, plan=Plan(tp=8), phase="decode", **changes):  # noqa: B008  frozen

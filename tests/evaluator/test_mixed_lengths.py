@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from restated import length_file, rows
 
 from evaluator.evaluate import batch_source, composition_of, cost_model, evaluate_scenario
-from evaluator.lengths import load_distribution
-from evaluator.plan import Plan
-from evaluator.precision import Precision
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.lengths import load_distribution
+from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.inputs.workloads.workload_labels import workload_of
+from evaluator.pricing.step import mixed_step_seconds, step_seconds
 from evaluator.scenario import Run, Scenario
-from evaluator.serving.mixed import MixedLengths
 from evaluator.serving.phases import decode_step_times
-from evaluator.step import mixed_step_seconds, step_seconds
-from evaluator.workload import LengthBin, Workload
-from evaluator.workloads import workload_of
+from evaluator.serving.waves.mixed import MixedLengths
 
 
 def scenario(workload: Workload, phase: str, plan: Plan = Plan(tp=8), **options) -> Scenario:  # noqa: B008

@@ -9,8 +9,8 @@ import pytest
 from restated import config_of, model_names
 
 from evaluator.canonical import canonical
-from evaluator.models import list_models, load_model
-from evaluator.parameters import parameter_count
+from evaluator.inputs.models import list_models, load_model
+from evaluator.inputs.parameters import parameter_count
 from store.errors import InputError
 
 # (total, active) in billions, as the publishers print them in model cards and papers.

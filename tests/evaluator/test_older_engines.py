@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from shared_data import shared_data
 
-from evaluator.measured.deployments import Deployment, deployment_of, engine_of
-from evaluator.measured.fit_points import FitPoint, PlayedProbe, fit_points
-from evaluator.measured.metrics import central_metrics
-from evaluator.measured.shipped_engines import EnginePoint, fit_with_pairs_held_out
-from evaluator.measurements import read_measurements
-from evaluator.models import load_model
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.profiles.load import load_device
-from evaluator.serving.closed_loop import ClosedLoop
-from evaluator.serving.closed_run import Served
-from evaluator.serving.engines import STARTS, engine_profile, with_numbers
-from evaluator.serving.step_tables import StepTable, launched
+from evaluator.inputs.models import load_model
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.ledger.deployments import Deployment, deployment_of, engine_of
+from evaluator.ledger.fitting.fit_points import FitPoint, PlayedProbe, fit_points
+from evaluator.ledger.fitting.shipped_engines import EnginePoint, fit_with_pairs_held_out
+from evaluator.ledger.metrics import central_metrics
+from evaluator.ledger.readers import read_measurements
+from evaluator.serving.engine.closed_loop import ClosedLoop
+from evaluator.serving.engine.closed_run import Served
+from evaluator.serving.engine.engines import STARTS, engine_profile, with_numbers
+from evaluator.serving.engine.step_tables import StepTable, launched
 
 TABLE = StepTable(
     spacing=100,

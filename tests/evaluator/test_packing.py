@@ -6,10 +6,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.composition import largest_remainder
-from evaluator.serving.mixed import MixedLengths
-from evaluator.serving.packing import PromptKind, pack
-from evaluator.workload import LengthBin
+from evaluator.inputs.workloads.workload import LengthBin
+from evaluator.serving.waves.composition import largest_remainder
+from evaluator.serving.waves.mixed import MixedLengths
+from evaluator.serving.waves.packing import PromptKind, pack
 
 
 def one_by_one(samples, kinds, budget, window, *, square):

@@ -13,8 +13,9 @@ from pair_bisection import ClosedPair
 from pair_bisection import pair_times as bisected
 from pair_player import Setting, play
 
-from evaluator.serving.closed_loop import decode_steps_s, marginal_prompt_s
-from evaluator.serving.engines import EngineProfile
+from evaluator.serving.engine.closed_loop import decode_steps_s, marginal_prompt_s
+from evaluator.serving.engine.engines import EngineProfile
+from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.pairs import (
     DecodeSide,
     PairLoad,
@@ -24,7 +25,6 @@ from evaluator.serving.pairs import (
     queueing_ms,
     transfer_ms,
 )
-from evaluator.serving.step_tables import StepTable
 
 PREFILL = PrefillSide(alone_ms=120.0, service_ms=100.0, servers=2)
 DECODE = DecodeSide(decoding=8.0, tpot_ms=10.0)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.models import load_model
-from evaluator.plan import Plan
-from evaluator.plans import PlanSearch, illegality, plan_choices
+from evaluator.inputs.models import load_model
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.plan_search import PlanSearch, illegality, plan_choices
 from store.errors import InputError
 
 DENSE = load_model("Qwen/Qwen3-32B")[1]

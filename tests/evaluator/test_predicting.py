@@ -8,12 +8,15 @@ import numpy as np
 import pytest
 
 from evaluator.evaluate import evaluate_scenario
-from evaluator.launch import Client, Launch
-from evaluator.measured.deployments import Deployment
-from evaluator.measured.fit_points import PlayedProbe, fit_points
-from evaluator.measured.metrics import central_metrics
-from evaluator.measured.models import measured_model
-from evaluator.measured.predicting import (
+from evaluator.inputs.launch import Client, Launch
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.ledger.deployments import Deployment
+from evaluator.ledger.fitting.fit_points import PlayedProbe, fit_points
+from evaluator.ledger.matching import measured_model
+from evaluator.ledger.metrics import central_metrics
+from evaluator.ledger.predicting import (
     asked_of,
     evaluated,
     metrics_of,
@@ -21,11 +24,8 @@ from evaluator.measured.predicting import (
     predicted,
     values_of,
 )
-from evaluator.measured.scenarios import KNOWLEDGE, UNSTATED, lengths_of, prompts_scenario_of, scenario_of
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.profiles.load import load_device
-from evaluator.serving.engines import STARTS, fitted_engine, label_of_engine
+from evaluator.ledger.scenarios import KNOWLEDGE, UNSTATED, lengths_of, prompts_scenario_of, scenario_of
+from evaluator.serving.engine.engines import STARTS, fitted_engine, label_of_engine
 
 
 def deployment(**changes: object) -> Deployment:

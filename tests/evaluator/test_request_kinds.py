@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.serving.request_kinds import (
+from evaluator.serving.engine.request_kinds import (
     SHUFFLED_TOGETHER,
     RequestKind,
     even_order,

@@ -21,19 +21,19 @@ from evaluator_cases import (
     one_group,
 )
 
-from evaluator.capture import capture
 from evaluator.evaluate import batch_range, capture_requests, evaluate_scenario, unsupported
+from evaluator.graph.capture import capture
 from evaluator.identity import RecordBuilder
-from evaluator.launch import Client, Launch
-from evaluator.models import load_model
-from evaluator.plan import Plan
-from evaluator.plans import PlanSearch, plan_choices
-from evaluator.precision import Precision
-from evaluator.profiles.load import load_device
+from evaluator.inputs.launch import Client, Launch
+from evaluator.inputs.models import load_model
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.plan_search import PlanSearch, plan_choices
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario
-from evaluator.serving.engines import engine_profile, list_engines
-from evaluator.workload import LengthBin, Workload
-from evaluator.workloads import workload_of
+from evaluator.serving.engine.engines import engine_profile, list_engines
 
 SIZES = np.asarray([1, 3, 40])
 W8A8 = Precision(linear="W8A8_DYNAMIC")

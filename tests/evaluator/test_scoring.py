@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import shared_data
 
-from evaluator.measured.scoring import Comparison, figures, kendall_tau, ranking_agreement, usable
-from evaluator.measurements import read_measurements
-from evaluator.measurements.circumstances import Circumstances, kept
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.readers.circumstances import Circumstances, kept
+from evaluator.ledger.scoring import Comparison, figures, kendall_tau, ranking_agreement, usable
 from store.records import MeasurementRecord, SideRecord
 
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.pricing.step import StepTimes
 from evaluator.serving.batches import FixedLengths, WaveStage, chunk_lengths, new_prompt_tokens
-from evaluator.serving.chunked import ChunkedWorkload, chunked_times, schedule
-from evaluator.serving.formulas import (
+from evaluator.serving.waves.chunked import ChunkedWorkload, chunked_times, schedule
+from evaluator.serving.waves.wave_latencies import (
     WaveTimes,
     aggregated_times,
     pipeline_period,
     prefill_completion,
     tokens_per_step,
 )
-from evaluator.step import StepTimes
 
 
 def lengths(input_length, budget=8192, **options):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from evaluator.operators import Affine, CollectiveExtents, ExpertExtents, Operator
-from evaluator.serving.step_tables import gathered_once
+from evaluator.graph.operators import Affine, CollectiveExtents, ExpertExtents, Operator
+from evaluator.serving.engine.step_tables import gathered_once
 
 
 def test_tokens_are_gathered_once_around_experts():

@@ -22,17 +22,17 @@ from evaluator_cases import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.cost import KINDS
-from evaluator.cost.theoretical import TheoreticalCost
 from evaluator.evaluate import evaluate_scenario
-from evaluator.operators import ATTENTION_KINDS, COLLECTIVE_KINDS
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.routing import exchanged_share, expert_loads, touched_experts
+from evaluator.graph.operators import ATTENTION_KINDS, COLLECTIVE_KINDS
+from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.pricing.cost_model import KINDS
+from evaluator.pricing.routing import exchanged_share, expert_loads, touched_experts
+from evaluator.pricing.step import mixed_step_seconds, operator_seconds, step_seconds
+from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.scenario import Scenario
-from evaluator.step import mixed_step_seconds, operator_seconds, step_seconds
-from evaluator.sums import BatchSums, composed, repeated, request_sums
-from evaluator.workload import Workload
 
 COST = TheoreticalCost(device=TEST_DEVICE)
 CASES = {

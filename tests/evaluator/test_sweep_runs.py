@@ -14,11 +14,11 @@ import pytest
 from evaluator_cases import DEEPSEEK_V3, OPT_125M, QWEN3_30B_A3B, TEST_DEVICE
 
 import evaluator.sweep
-from evaluator.plans import PlanSearch
-from evaluator.precision import Precision
+from evaluator.inputs.plan_search import PlanSearch
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest, planned_scenarios
 from evaluator.sweep import count_probes, evaluate_all, run_sweep
-from evaluator.workloads import workload_of
 from store.errors import InputError
 from store.opening import open_store
 

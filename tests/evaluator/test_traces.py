@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from shared_data import shared_data
 
-from evaluator.composition import largest_remainder, realised_mean
-from evaluator.lengths import mean_input_length, mean_output_length
-from evaluator.traces import read_trace
+from evaluator.inputs.workloads.lengths import mean_input_length, mean_output_length
+from evaluator.inputs.workloads.traces import read_trace
+from evaluator.serving.waves.composition import largest_remainder, realised_mean
 from store.errors import InputError
 
 

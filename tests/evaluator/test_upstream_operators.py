@@ -9,12 +9,12 @@ import pytest
 from evaluator_cases import QWEN3_30B_A3B, QWEN3_32B, W8A8, captured, upstream_device
 from restated import rows
 
-from evaluator.cost.theoretical import TheoreticalCost
-from evaluator.operators import ATTENTION_KINDS
-from evaluator.plan import Plan
-from evaluator.routing import expert_loads
-from evaluator.step import operator_seconds
-from evaluator.sums import repeated, request_sums
+from evaluator.graph.operators import ATTENTION_KINDS
+from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.plan import Plan
+from evaluator.pricing.routing import expert_loads
+from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.theoretical import TheoreticalCost
 
 SPECS = {"Qwen/Qwen3-32B": QWEN3_32B, "Qwen/Qwen3-30B-A3B": QWEN3_30B_A3B}
 STEP = ("model", "tp", "ep", "graph", "phase", "batch")

@@ -9,14 +9,14 @@ import pytest
 from evaluator_cases import QWEN3_30B_A3B, QWEN3_32B, W8A8, both_traces, upstream_device
 from restated import rows as restated_rows
 
-from evaluator.cost.theoretical import TheoreticalCost
 from evaluator.evaluate import evaluate_scenario
-from evaluator.plan import Plan
-from evaluator.precision import Precision
+from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.pricing.step import step_seconds
+from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.scenario import Scenario
-from evaluator.step import step_seconds
-from evaluator.sums import repeated, request_sums
-from evaluator.workload import Workload
 
 SPECS = {"Qwen/Qwen3-32B": QWEN3_32B, "Qwen/Qwen3-30B-A3B": QWEN3_30B_A3B}
 PHASES = ("aggregated", "decode", "prefill")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.lengths import load_distribution
-from evaluator.yaml_file import parse_yaml, read_text
+from evaluator.inputs.workloads.lengths import load_distribution
+from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
 

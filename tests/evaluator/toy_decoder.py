@@ -6,10 +6,10 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from evaluator.capture import CaptureRequest, capture
-from evaluator.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
-from evaluator.plan import Plan
-from evaluator.precision import Format
+from evaluator.graph.capture import CaptureRequest, capture
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Format
 
 HALF = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 

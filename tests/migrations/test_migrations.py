@@ -15,8 +15,8 @@ from stored import STORES, load_postgresql, load_sqlite
 import store.migrating
 import store.reading
 import store.revision
-from queries.options import Limits, PairOptions, ReportOptions, Scope
-from queries.question import Question
+from queries.asking.options import Limits, PairOptions, ReportOptions, Scope
+from queries.asking.question import Question
 from queries.session import Session
 from store.checking import check_store
 from store.engines import make_engine

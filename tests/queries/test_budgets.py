@@ -11,9 +11,9 @@ from queries_stores import best_of_plans, changed, mission_records, read_rows, r
 import queries
 from cli.render.answers import header_lines
 from cli.render.shown import shown_columns
-from queries.library import report, reports
-from queries.options import PRESETS, Definitions
-from queries.question import FORMULAS, own_tpot
+from queries.asking.library import report, reports
+from queries.asking.options import PRESETS, Definitions
+from queries.asking.question import FORMULAS, own_tpot
 from store.errors import InputError
 from store.opening import open_store
 from store.records import BlockRecord

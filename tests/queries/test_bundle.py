@@ -11,11 +11,11 @@ from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from queries_stores import changed, mission_records, read_rows, write_sweep
 
 import queries
-from cli.flows.bundle import import_bundle
 from queries.bundle import export_bundle
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
+from sweepdb.bundles import import_bundle
 
 
 @pytest.mark.parametrize("format_", ["parquet", "csv"])

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from conftest_cli import sweepdb
 
-from evaluator.launch import Client
-from evaluator.measured.deployments import Deployment
-from evaluator.measured.predicting import asked_of, evaluated, predicted
-from evaluator.models import load_model
-from evaluator.plan import Plan
-from evaluator.precision import Precision
-from evaluator.profiles.load import load_device
+from evaluator.inputs.launch import Client
+from evaluator.inputs.models import load_model
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.ledger.deployments import Deployment
+from evaluator.ledger.predicting import asked_of, evaluated, predicted
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
 from store.location import parse_url
 from store.reading import read_transaction

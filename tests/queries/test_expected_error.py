@@ -14,6 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from queries_stores import read_rows, reference, write_sweep
 
+from queries.asking.library import reports
+from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope
+from queries.asking.question import Question
 from queries.errors import expected as module
 from queries.errors import subjects as subjects_module
 from queries.errors.expected import (
@@ -34,16 +37,13 @@ from queries.errors.expected import (
 )
 from queries.errors.figures import LEVELS, figures_of, percentile
 from queries.errors.subjects import own_errors
-from queries.ledger_page import ledger_page
-from queries.library import reports
-from queries.options import Definitions, Limits, PairOptions, ReportOptions, Scope
-from queries.question import Question
 from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
 from store.records import MeasurementRecord, ValidationRecord
 from store.writing.measurements import put_measurements, put_validations
+from tools.ledger_page import ledger_page
 
 DENSE, MOE = MODELS[4], MODELS[7]
 # A device of the shipped summary, as theoretical as the generator's, and one that is in no ledger.
@@ -313,7 +313,7 @@ def test_a_cell_of_the_reference_page_is_a_row_of_the_summary(monkeypatch):
         region(reach="donor", kind=ANY),
     ]
     shipped = [{name: str(getattr(row, name)) for name in Region.__slots__} for row in rows]
-    monkeypatch.setattr("queries.ledger_page.shipped_regions", lambda: shipped)
+    monkeypatch.setattr("tools.ledger_page.shipped_regions", lambda: shipped)
     *_, rule, cells = ledger_page().splitlines()
     assert set(rule) == {"|", "-"}
     assert cells == "| h100_sxm | dense | aggregated | vllm | 7 | 3 |  |  | 27 / 62, -12 | 8 / 9, +3 |"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from queries_stores import admits, best_of_plans, judged, read_rows, reference, write_sweep
 
 import queries
-from queries.library import report
-from queries.options import PairOptions, ReportOptions
+from queries.asking.library import report
+from queries.asking.options import PairOptions, ReportOptions
+from queries.asking.question import Question
 from queries.proof import verify_proof, write_proof
-from queries.question import Question
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url

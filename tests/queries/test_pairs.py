@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.serving.pairs import DecodeSide, PairLoad, PairTimes, PrefillSide, pair_times, transfer_ms
-from queries.library import shared_sql
+from queries.asking.library import shared_sql
 
 GIB = 2**30
 OUTPUT = 101

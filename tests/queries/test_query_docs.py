@@ -10,10 +10,10 @@ from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from queries_stores import mission_records, write_sweep
 
 from queries.connect import connect
-from queries.reference import reference_page
 from store.opening import open_store
 from store.records import PriceRecord
 from store.writing.prices import put_prices
+from tools.report_reference import reference_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 EXAMPLES = re.findall(r"```sql\n(.*?)```", (DOCS / "howto" / "ask-over-time.md").read_text(), re.DOTALL)

@@ -24,10 +24,10 @@ from queries_stores import (
 )
 
 import queries
-from queries.library import report, reports
-from queries.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
+from queries.asking.library import report, reports
+from queries.asking.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
+from queries.asking.question import Question
 from queries.proof import verify_proof, write_proof
-from queries.question import Question
 from queries.session import Session
 from store.errors import InputError, StoreError
 from store.location import parse_url
@@ -65,7 +65,7 @@ def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
 
 def probe_view(**values):
     """One row of the view `probe` over one stored row given by hand."""
-    from queries.vocabulary import VIEWS
+    from queries.asking.vocabulary import VIEWS
     from store.schema.probe_columns import PROBE_COLUMNS
 
     defaults = {"scenario": "a" * 64, "batch_size": 1, "tp": 1, "pp": 1, "dp": 1, "num_devices": 1, **values}

@@ -1,7 +1,7 @@
 """Serving by an engine's scheduler: a closed loop of users, or one phase alone, over tables of step times.
 
 Every shipped engine is a serving model of its name; a profile of the user's own is served the same way. Not here: the
-loop (evaluator.serving.closed_run), and what engines are like (evaluator.serving.engines)."""
+loop (evaluator.serving.engine.closed_run), and what engines are like (evaluator.serving.engine.engines)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,6 @@ import numpy as np
 from evaluator.occupancy import seated
 from evaluator.scenario import Run, Scenario
 from evaluator.serving.batches import BatchSource
-from evaluator.serving.closed_run import (
-    closed_loop_times,
-    decodes_alone,
-    prompt_service_s,
-    prompts_alone,
-    refusal,
-    replica_of,
-)
 from evaluator.serving.columns import (
     MS,
     completion_columns,
@@ -29,17 +21,25 @@ from evaluator.serving.columns import (
     gained_tokens,
     prefill_columns,
 )
-from evaluator.serving.engines import (
+from evaluator.serving.engine.closed_run import (
+    closed_loop_times,
+    decodes_alone,
+    prompt_service_s,
+    prompts_alone,
+    refusal,
+    replica_of,
+)
+from evaluator.serving.engine.engines import (
     EngineProfile,
     described,
     engine_profile,
     label_of_engine,
     list_engines,
 )
-from evaluator.serving.formulas import PrefillCompletion
 from evaluator.serving.interface import Columns, ServingModel
 from evaluator.serving.models import OWN_ENGINE
 from evaluator.serving.sources import batches_of
+from evaluator.serving.waves.wave_latencies import PrefillCompletion
 from store.errors import InputError
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evaluator.pricing.step import StepTimes
 from evaluator.scenario import Run, Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.columns import (
@@ -17,13 +18,12 @@ from evaluator.serving.columns import (
     prefill_columns,
     prompts_in_waves,
 )
-from evaluator.serving.formulas import PrefillCompletion, RequestTimes, aggregated_times
 from evaluator.serving.interface import Columns, ServingModel
-from evaluator.serving.mixed import MixedLengths, PrefillRule
 from evaluator.serving.phases import shared_steps
-from evaluator.serving.shared_mixed import shared_mixed_steps
 from evaluator.serving.sources import batches_of
-from evaluator.step import StepTimes
+from evaluator.serving.waves.chunked_mixed import shared_mixed_steps
+from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
+from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, aggregated_times
 from store.errors import InputError
 
 

@@ -1,0 +1,134 @@
+"""Held-out figures of the shipped calibrations, by group of kernels.
+
+    python -m evaluator.calibration.kernel_report FOLDER
+
+prints a table from the kernel tables in FOLDER; every row of a kernel's held-out half counts, none is left out."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from evaluator.calibration.device_fit import accuracy_of, left_out, training_half
+from evaluator.calibration.figures import figures_of
+from evaluator.calibration.forms import FORMS, Array
+from evaluator.calibration.kernels import KernelSet, kernel_sets
+from evaluator.calibration.record import Accuracy, Calibration, carried_to, from_json
+from evaluator.calibration.tables import read_tables
+from evaluator.inputs.device import DeviceProfile
+
+# Group -> kernels it pools. The first ones are what the product promises figures for; "whole domain" leaves nothing
+# out.
+GROUPS: dict[str, str] = {
+    "GEMM bf16": r"gemm\.bf16",
+    "GEMM fp8": r"gemm\.fp8",
+    "GEMM fp8 block": r"gemm\.fp8_block",
+    "GEMM other formats": r"gemm\.(nvfp4|int8|w8a16|w4a16)",
+    "prefill attention, head size 128": r"prefill_attention\..*\.d128",
+    "prefill attention, whole domain": r"prefill_attention\..*",
+    "decode attention, head size 128, at most 16 query heads a KV head": r"decode_attention\.(mha|gqa)\..*\.d128",
+    "decode attention, whole domain": r"decode_attention\..*",
+    "MoE balanced": r"moe\..*\.balanced",
+    "MoE, whole domain": r"moe\..*",
+    "all-reduce": r"collective\.all_reduce.*",
+    "collectives, whole domain": r"collective\..*",
+    "MLA prefill": r"mla_prefill\..*",
+    "MLA decode": r"mla_decode\..*",
+    "MLA batched products": r"mla_bmm\..*",
+    "expert exchange": r"expert_exchange\..*",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupFigure:
+    """Error of one group of kernels on one device, each kernel by the half of its rows it was not fitted to."""
+
+    device: str
+    mode: str
+    group: str
+    accuracy: Accuracy
+
+
+def figures(folder: Path, profile: DeviceProfile) -> Iterator[GroupFigure]:
+    """Every group of one calibrated device."""
+    if profile.calibration is None:
+        return
+    calibration = from_json(profile.calibration)
+    sets = [rows for rows in kernel_sets(read_tables(folder), figures_of(profile)) if rows.name in calibration.kernels]
+    held = {rows.name: _held_out(rows, calibration, profile) for rows in sets}
+    for group, pattern in GROUPS.items():
+        if (accuracy := _pooled(pattern, held)) is not None:
+            yield GroupFigure(device=profile.name, mode="calibrated", group=group, accuracy=accuracy)
+
+
+def carried_figures(folder: Path, profile: DeviceProfile, donor: Calibration) -> Iterator[GroupFigure]:
+    """Every group of one device priced with another's dimensionless parameters: how far to trust that."""
+    calibration = carried_to(donor, profile.name)
+    sets = [rows for rows in kernel_sets(read_tables(folder), figures_of(profile)) if rows.name in calibration.kernels]
+    pairs = {
+        rows.name: (
+            FORMS[rows.form].seconds(calibration.values(rows.name), rows.inputs, figures_of(profile)),
+            rows.latency_s,
+        )
+        for rows in sets
+    }
+    for group, pattern in GROUPS.items():
+        if (accuracy := _pooled(pattern, pairs)) is not None:
+            mode = f"carried from {donor.device}"
+            yield GroupFigure(device=profile.name, mode=mode, group=group, accuracy=accuracy)
+
+
+def _held_out(rows: KernelSet, calibration: Calibration, profile: DeviceProfile) -> tuple[Array, Array]:
+    held = ~training_half(rows.latency_s.size, calibration.seed)
+    predicted = FORMS[rows.form].seconds(calibration.values(rows.name), rows.inputs, figures_of(profile))
+    return predicted[held], rows.latency_s[held]
+
+
+def _pooled(pattern: str, pairs: dict[str, tuple[Array, Array]]) -> Accuracy | None:
+    chosen = [pair for name, pair in pairs.items() if re.fullmatch(pattern, name)]
+    if not chosen:
+        return None
+    return accuracy_of(np.concatenate([pair[0] for pair in chosen]), np.concatenate([pair[1] for pair in chosen]))
+
+
+def as_table(found: Iterable[GroupFigure]) -> str:
+    """A Markdown table of group figures."""
+    lines = [
+        "| device | mode | kernels | held-out rows | median APE % | mean | P90 | bias |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for figure in found:
+        error = figure.accuracy
+        lines.append(
+            f"| {figure.device} | {figure.mode} | {figure.group} | {error.rows} | {error.median_ape:.1f} |"
+            f" {error.mean_ape:.1f} | {error.p90_ape:.1f} | {error.bias:+.1f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main(folder: Path) -> None:
+    """Print the figures of every shipped device that `folder` holds tables of."""
+    from evaluator.calibration.shipped import FITTED, shipped_calibration
+    from evaluator.inputs.profiles.load import load_device
+
+    devices = [device for device in FITTED if (folder / device).is_dir()]
+    found = [figure for device in devices for figure in figures(folder / device, load_device(device))]
+    donor = shipped_calibration("h100_sxm")
+    for device in devices:
+        if donor is not None and device != donor.device:
+            found += carried_figures(folder / device, load_device(device), donor)
+    sys.stdout.write(as_table(found))
+    for device in devices:
+        rules = left_out(read_tables(folder / device), figures_of(load_device(device)))
+        sys.stdout.write(
+            f"{device}, rows left out: " + "; ".join(f"{rule}: {rows}" for rule, rows in rules.items()) + "\n"
+        )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,261 @@
+"""The dense part of a decoder in our own torch blocks: linears, norms, grouped-query attention, MLP, with sharded
+extents.
+
+Compiled graphs use fused operators; eager graphs run every small operator by itself, as eager PyTorch does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from evaluator.graph.capture.affine_fit import Point
+from evaluator.graph.capture.capture_request import CaptureRequest
+from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.recorder import Recorder, meta_tensor
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, ModelSpec
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Format
+
+HALF = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Everything a block needs to trace itself at one point."""
+
+    request: CaptureRequest
+    recorder: Recorder
+    point: Point
+
+    @property
+    def model(self) -> ModelSpec:
+        """The model traced."""
+        return self.request.model
+
+    @property
+    def plan(self) -> Plan:
+        """Its split."""
+        return self.request.plan
+
+    @property
+    def fused(self) -> bool:
+        """Compiled graphs."""
+        return self.request.compile
+
+
+def divided(extent: int, parts: int) -> int:
+    """The largest share of an extent split over `parts` devices."""
+    return -(-extent // parts)
+
+
+def all_reduced(step: Step, x: Tensor) -> Tensor:
+    """Sum over the tensor-parallel group (adjacent ranks)."""
+    tp = step.plan.tp
+    return operators.all_reduce(x, tp, 1) if tp > 1 else x
+
+
+def linear(
+    step: Step, label: str, x: Tensor, columns: int, form: Format, *, bias: bool = False, shared: bool = False
+) -> Tensor:
+    """One (quantised) linear with this device's columns; quantises its input unless a fused operator already has.
+
+    `shared` weights are another operator's, and counted there."""
+    with step.recorder.within(label):
+        if form.activation_bits < 16 and x.dtype is not torch.int8:
+            x = operators.quantise(x, form.activation_bits)
+        return operators.linear(
+            x, parameter(columns, x.shape[1]), parameter(columns) if bias else None, form.name, shared
+        )
+
+
+def normed(step: Step, label: str, x: Tensor, quantised: Format | None = None) -> Tensor:
+    """RMS or layer norm; in compiled graphs fused with the quantisation of what follows."""
+    bits = quantised.activation_bits if quantised is not None else 16
+    with step.recorder.within(label):
+        weight = norm_weight(step, x.shape[-1])
+        if not step.fused:
+            return eager_norm(x, weight)
+        return operators.norm_quantise(x, weight, bits) if bits < 16 else operators.norm(x, weight)
+
+
+def norm_weight(step: Step, width: int) -> Tensor:
+    """Scale, and a shift where the model uses layer norms."""
+    return parameter(width) if step.model.norm == "rms" else parameter(2, width)
+
+
+def eager_norm(x: Tensor, weight: Tensor) -> Tensor:
+    """Eight launches: widen, square, mean, add epsilon, inverse root, multiply, narrow, scale."""
+    wide = operators.cast(x, meta_tensor(1, dtype=torch.float32))
+    mean = operators.reduce(pointwise("square", wide), wide.dim() - 1, True, "mean")
+    scale = pointwise("inverse_root", pointwise("add", mean))
+    narrow = operators.cast(pointwise("multiply", wide, scale), x)
+    return operators.scale(narrow, weight)
+
+
+def pointwise(name: str, *inputs: Tensor) -> Tensor:
+    """One launch over every element of the first input; the others broadcast."""
+    return operators.pointwise(list(inputs), name)
+
+
+def add_normed(
+    step: Step, label: str, x: Tensor, residual: Tensor, quantised: Format | None = None
+) -> tuple[Tensor, Tensor]:
+    """Add to the residual stream and normalise: one launch when compiled."""
+    bits = quantised.activation_bits if quantised is not None else 16
+    with step.recorder.within(label):
+        weight = norm_weight(step, x.shape[-1])
+        if not step.fused:
+            total = pointwise("add", residual, x)
+            return eager_norm(total, weight), total
+        if bits < 16:
+            out, total = operators.add_norm_quantise(x, residual, weight, bits)
+        else:
+            out, total = operators.add_norm(x, residual, weight)
+        return out, total
+
+
+def rotated(step: Step, query: Tensor, key: Tensor, tables: tuple[Tensor, Tensor]) -> None:
+    """Rotary embedding of queries and keys [tokens, heads, rotated width], in place as far as shapes go."""
+    with step.recorder.within("rope"):
+        if step.fused:
+            operators.rope(query, key, *tables)
+            return
+        eager_rope(query, tables)
+        eager_rope(key, tables)
+
+
+def rope_tables(step: Step, width: int) -> tuple[Tensor, Tensor]:
+    """Cosines and sines of the new tokens: gathered once a step. Upstream's compiled graph reads the whole table."""
+    positions = meta_tensor(step.point.tokens, dtype=torch.int64)
+    table = parameter(step.model.max_positions or 4096, width)
+    whole = step.fused and step.request.convention == "upstream"
+    gather = operators.read_rope_table if whole else operators.gather_rows
+    with step.recorder.within("rope_table"):
+        return gather(table, positions), gather(table, positions)
+
+
+def eager_rope(x: Tensor, tables: tuple[Tensor, Tensor]) -> Tensor:
+    """x cos + rotate_half(x) sin: five launches."""
+    cosine, sine = (table.unsqueeze(1) for table in tables)
+    half = x.shape[-1] // 2
+    turned = operators.join([pointwise("negate", x[..., half:]), x[..., :half]], x.dim() - 1)
+    return pointwise("add", pointwise("multiply", x, cosine), pointwise("multiply", turned, sine))
+
+
+def attended(
+    step: Step,
+    query: Tensor,
+    *,
+    kv_heads: int,
+    head_dim: int,
+    value_head_dim: int,
+    kind: str,
+    window: int | None = None,
+    kv_bits: int | None = None,
+    sinks: bool = False,
+) -> Tensor:
+    """The attention core over the traced pairs and keys: [tokens, heads, value_head_dim]."""
+    bits = step.request.kv_bits if kv_bits is None else kv_bits
+    alibi = step.model.position == "alibi"
+    return operators.attention(
+        query,
+        step.point.pairs,
+        step.point.keys,
+        kv_heads,
+        head_dim,
+        value_head_dim,
+        window or 0,
+        bits,
+        sinks,
+        alibi,
+        kind,
+    )
+
+
+def grouped_query_attention(
+    step: Step, x: Tensor, attention: GroupedQueryAttention, window: int | None, tables: tuple[Tensor, Tensor] | None
+) -> Tensor:
+    """GQA or MHA on this device's heads; KV heads replicate when there are fewer than devices."""
+    form, tokens, dim = step.request.linear, x.shape[0], attention.head_dim
+    heads, kv_heads = divided(attention.query_heads, step.plan.tp), divided(attention.kv_heads, step.plan.tp)
+    query, key, value = _query_key_value(step, x, heads * dim, kv_heads * dim, attention)
+    query, key = query.view(tokens, heads, dim), key.view(tokens, kv_heads, dim)
+    if attention.qk_norm == "per_head":
+        query, key = normed(step, "query_norm", query), normed(step, "key_norm", key)
+    elif attention.qk_norm == "per_layer":
+        query = normed(step, "query_norm", query.view(tokens, heads * dim)).view(tokens, heads, dim)
+        key = normed(step, "key_norm", key.view(tokens, kv_heads * dim)).view(tokens, kv_heads, dim)
+    if tables is not None:
+        rotated(step, query[..., : tables[0].shape[1]], key[..., : tables[0].shape[1]], tables)
+    with step.recorder.within("kv_write"):
+        operators.write_cache([key, value], step.request.kv_bits)
+    with step.recorder.within("attention", per_phase=True):
+        out = attended(
+            step,
+            query,
+            kv_heads=kv_heads,
+            head_dim=dim,
+            value_head_dim=dim,
+            window=window,
+            kind=f"attention_{step.request.trace}",
+            sinks=attention.sinks,
+        )
+    del query, key, value
+    return linear(
+        step, "output_proj", out.view(tokens, heads * dim), step.model.hidden_size, form, bias=attention.output_bias
+    )
+
+
+def _query_key_value(
+    step: Step, x: Tensor, query_width: int, kv_width: int, attention: GroupedQueryAttention
+) -> tuple[Tensor, Tensor, Tensor]:
+    form, bias = step.request.linear, attention.qkv_bias
+    if step.fused:
+        packed = linear(step, "qkv_proj", x, query_width + 2 * kv_width, form, bias=bias)
+        query, key, value = packed.split([query_width, kv_width, kv_width], dim=1)
+        return query, key, value
+    return (
+        linear(step, "query_proj", x, query_width, form, bias=bias),
+        linear(step, "key_proj", x, kv_width, form, bias=bias),
+        linear(step, "value_proj", x, kv_width, form, bias=bias),
+    )
+
+
+def dense_mlp(step: Step, x: Tensor, mlp: DenseMlp, form: Format, width: int | None = None) -> Tensor:
+    """Two or three linears with this device's share of the intermediate width (summed by the caller)."""
+    share = divided(mlp.intermediate_size, step.plan.tp) if width is None else width
+    if not mlp.gated:
+        hidden = linear(step, "up_proj", x, share, form, bias=mlp.bias)
+        with step.recorder.within("activation"):
+            hidden = pointwise("gelu", hidden)
+    elif step.fused:
+        packed = linear(step, "gate_up_proj", x, 2 * share, form, bias=mlp.bias)
+        with step.recorder.within("activation"):
+            hidden = operators.gated_activation(packed)
+        del packed
+    else:
+        gate = linear(step, "gate_proj", x, share, form, bias=mlp.bias)
+        up = linear(step, "up_proj", x, share, form, bias=mlp.bias)
+        with step.recorder.within("activation"):
+            hidden = pointwise("multiply", pointwise("silu", gate), up)
+    return linear(step, "down_proj", hidden, step.model.hidden_size, form, bias=mlp.bias)
+
+
+__all__ = [
+    "HALF",
+    "Step",
+    "add_normed",
+    "all_reduced",
+    "attended",
+    "dense_mlp",
+    "divided",
+    "eager_rope",
+    "grouped_query_attention",
+    "linear",
+    "meta_tensor",
+    "normed",
+    "rope_tables",
+    "rotated",
+]

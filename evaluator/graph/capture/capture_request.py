@@ -1,0 +1,67 @@
+"""What a capture depends on, and its content key: computed without torch, so that known operators need none."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
+
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Format
+
+CAPTURE_VERSION = 1  # raised by hand when the blocks or the formulas of operators change
+Trace = Literal["prefill", "decode"]
+Convention = Literal["physical", "upstream"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureRequest:
+    """One set of operators: what a traced step of this model on one device of this plan consists of.
+
+    Traces differ in MLA (expanded, absorbed) and in the rows of logits; `kv_bits` are those of the KV cache."""
+
+    model: ModelSpec
+    plan: Plan
+    linear: Format
+    experts: Format
+    kv_bits: int
+    trace: Trace
+    compile: bool
+    convention: Convention = "physical"
+
+    @property
+    def key(self) -> str:
+        """sha256 of the canonical form of everything that decides the operators."""
+        return _key(self)
+
+
+@functools.lru_cache(maxsize=4096)  # the scenarios of one plan, on every device and workload, ask for the same sets
+def _key(request: CaptureRequest) -> str:
+    # Names and what the published weights come in decide defaults elsewhere, and no operator.
+    bare = replace(request, model=replace(request.model, architecture="", native_linear="", native_experts=""))
+    form = {"capture_version": CAPTURE_VERSION, **asdict(bare)}
+    del form["model"]["native_kv_cache"]  # came after the first stores: operators captured before it stay known
+    text = json.dumps(form, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def layers_of_stages(model: ModelSpec, stages: int) -> tuple[tuple[int, ...], ...]:
+    """Layers of each group (rows) on each pipeline stage (columns); the first stages take the remainder.
+
+    Groups follow one another, except where sliding and full layers alternate: then every stage has its share of
+    each."""
+    counts = [group.count for group in model.layers]
+    if len({group.window for group in model.layers}) > 1:
+        rows, start = [], 0
+        for count in counts:
+            rows.append(tuple(count // stages + ((stage - start) % stages < count % stages) for stage in range(stages)))
+            start += count % stages
+        return tuple(rows)
+    kinds = [index for index, count in enumerate(counts) for _ in range(count)]
+    sizes = [len(kinds) // stages + (stage < len(kinds) % stages) for stage in range(stages)]
+    ends = [sum(sizes[: stage + 1]) for stage in range(stages)]
+    parts = [kinds[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+    return tuple(tuple(part.count(index) for part in parts) for index in range(len(counts)))

@@ -1,0 +1,142 @@
+"""A whole step of one device: embedding, one layer of each kind (standing for its count), logits, one MTP draft
+pass."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from evaluator.graph.capture.blocks import (
+    HALF,
+    Step,
+    add_normed,
+    all_reduced,
+    dense_mlp,
+    divided,
+    grouped_query_attention,
+    linear,
+    normed,
+    pointwise,
+    rope_tables,
+)
+from evaluator.graph.capture.capture_request import layers_of_stages
+from evaluator.graph.capture.expert_blocks import mixture
+from evaluator.graph.capture.latent import latent_attention
+from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
+
+
+def trace_step(step: Step) -> None:
+    """Run one step at the traced point; the recorder takes the operators."""
+    stages = step.plan.pp
+    first, last = _only(stages, 0), _only(stages, stages - 1)
+    recorder = step.recorder
+    tables = _tables(step)
+    with recorder.within("embedding", counts=first):
+        x = _embedded(step)
+    for index, counts in enumerate(layers_of_stages(step.model, stages)):
+        name = f"layers{index}" if len(step.model.layers) > 1 else "layers"
+        with recorder.within(name, counts=counts):
+            x = decoder_layer(step, x, step.model.layers[index], tables)
+    if stages > 1:
+        with recorder.within("stage_transfer", counts=tuple(int(stage < stages - 1) for stage in range(stages))):
+            operators.send(x, step.plan.tp * step.plan.dp)
+    with recorder.within("", counts=last):
+        _logits(step, x, shared_head=False)
+    if step.model.mtp_layers:
+        with recorder.within("mtp", counts=last, draft=True):
+            _draft(step, x, tables)
+
+
+def _only(stages: int, stage: int) -> tuple[int, ...]:
+    return tuple(int(index == stage) for index in range(stages))
+
+
+def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
+    if step.model.position != "rope":
+        return None
+    attention = step.model.layers[0].attention
+    if isinstance(attention, LatentAttention):
+        width = attention.rope_head_dim
+    else:
+        width = int(attention.head_dim * step.model.rope_fraction)
+    with step.recorder.within("", counts=(1,) * step.plan.pp):
+        return rope_tables(step, width)
+
+
+def _embedded(step: Step) -> Tensor:
+    model = step.model
+    ids = meta_tensor(step.point.tokens, dtype=torch.int64)
+    x = operators.embed(parameter(model.vocab_size, model.hidden_size), ids)
+    if model.position == "learned":
+        with step.recorder.within("positions"):
+            rows = operators.embed(parameter(model.learned_positions, model.hidden_size), ids)
+            x = pointwise("add", x, rows)
+    return normed(step, "norm", x) if model.embedding_norm else x
+
+
+def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
+    """Attention and MLP (or experts), each normalised before and added to the residual stream after."""
+    form, recorder = step.request.linear, step.recorder
+    routed = isinstance(group.mlp, MoeMlp)
+    h = normed(step, "input_norm", x, form)
+    if isinstance(group.attention, GroupedQueryAttention):
+        h = grouped_query_attention(step, h, group.attention, group.window, tables)
+    else:
+        h = latent_attention(step, h, group.attention, tables)
+    with recorder.within("attention_all_reduce"):
+        h = all_reduced(step, h)
+    h, x = add_normed(step, "post_attention_norm", h, x, None if routed else form)
+    with recorder.within("mlp"):
+        if isinstance(group.mlp, MoeMlp):
+            h = mixture(step, h, group.mlp)
+        else:
+            h = dense_mlp(step, h, group.mlp, form)
+            with recorder.within("all_reduce"):
+                h = all_reduced(step, h)
+    with recorder.within("residual"):
+        return pointwise("add", x, h)
+
+
+def _logits(step: Step, x: Tensor, *, shared_head: bool) -> None:
+    """Final norm, the rows that produce logits, the vocabulary split over tensor-parallel ranks and gathered."""
+    model, tp, recorder = step.model, step.plan.tp, step.recorder
+    x = normed(step, "final_norm", x)
+    if step.request.trace == "prefill":
+        with recorder.within("last_tokens"):
+            x = _last_tokens(step, x)
+    else:
+        x = x.new_empty((step.point.sequences, x.shape[1]))  # every token of a decode step produces logits
+    # A tied head is a slice of the embedding table, which the last stage of a pipeline does not hold.
+    shared = shared_head or (model.tie_word_embeddings and step.plan.pp == 1)
+    logits = linear(step, "lm_head", x, divided(model.vocab_size, tp), HALF, shared=shared)
+    if tp > 1:
+        with recorder.within("lm_head_all_gather"):
+            operators.all_gather(logits, 1, tp, 1)
+
+
+def _last_tokens(step: Step, x: Tensor) -> Tensor:
+    rows = step.point.sequences
+    if step.request.convention == "upstream" and step.fused:
+        return operators.select_rows(x, rows)
+    return operators.gather_rows(x, meta_tensor(rows, dtype=torch.int64))
+
+
+def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> None:
+    """One pass of an MTP module (DeepSeek-V3, section 2.2): norms of embedding and hidden state, a projection of
+    both, one layer.
+
+    Embedding and head are the model's own, so their weights are not counted again."""
+    model = step.model
+    ids = meta_tensor(step.point.tokens, dtype=torch.int64)
+    with step.recorder.within("embedding"):
+        # The last stage of a pipeline does not hold the model's table and needs its own.
+        look_up = operators.embed if step.plan.pp > 1 else operators.gather_rows
+        embedded = look_up(parameter(model.vocab_size, model.hidden_size), ids)
+    halves = [normed(step, "embedding_norm", embedded), normed(step, "hidden_norm", hidden)]
+    pair = operators.join(halves, 1)
+    x = linear(step, "projection", pair, model.hidden_size, HALF)
+    with step.recorder.within("layer"):
+        x = decoder_layer(step, x, model.layers[-1], tables)
+    _logits(step, x, shared_head=True)

@@ -1,0 +1,171 @@
+"""A routed mixture of experts on one device: gate, dispatch, experts, combination, shared experts.
+
+Routing is even on average; how many experts a batch touches is priced by the step (evaluator.pricing.step)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from evaluator.graph.capture.blocks import HALF, Step, all_reduced, dense_mlp, divided, linear, pointwise
+from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.operators import Affine, ExpertExtents
+from evaluator.inputs.model import DenseMlp, MoeMlp
+
+
+def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+    """Routed experts plus shared ones. The result is complete on every tensor-parallel rank."""
+    plan = step.plan
+    replicated = plan.ep == 1 and plan.moe_dp == 1 and plan.dp == 1
+    out = _replicated(step, x, mlp) if replicated else _dispatched(step, x, mlp)
+    if mlp.shared_intermediate_size:
+        shared = _shared(step, x, mlp)
+        if not replicated:
+            with step.recorder.within("shared_experts.all_reduce"):
+                shared = all_reduced(step, shared)
+        with step.recorder.within("shared_experts.add"):
+            out = pointwise("add", out, shared)
+    if replicated:
+        # Routed and shared experts are partial sums of the same ranks: one reduction for both.
+        with step.recorder.within("all_reduce"):
+            out = all_reduced(step, out)
+    return out
+
+
+def _shared(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+    with step.recorder.within("shared_experts"):
+        shared = DenseMlp(intermediate_size=mlp.shared_intermediate_size)
+        out = dense_mlp(step, x, shared, step.request.linear)
+        if mlp.shared_gate:
+            gate = linear(step, "gate", x, 1, HALF)
+            with step.recorder.within("gate"):
+                out = pointwise("multiply", out, pointwise("sigmoid", gate))
+        return out
+
+
+def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+    """Tokens of one replica are dealt out over its tensor-parallel ranks before the gate and gathered afterwards."""
+    plan, recorder = step.plan, step.recorder
+    share = x[: x.shape[0] // plan.tp]
+    weights = _gated(step, share, mlp)
+    with recorder.within("permute"):
+        rows = operators.permute_tokens(share, mlp.experts_per_token)
+    rows = _exchanged(step, rows, mlp, outward=True)
+    rows = _experts(step, rows, mlp)
+    rows = _exchanged(step, rows, mlp, outward=False)
+    with recorder.within("combine"):
+        out = _combined(step, rows, weights)
+    if plan.tp > 1:
+        with recorder.within("all_gather"):
+            out = operators.all_gather(out, 0, plan.tp, 1)
+    return out
+
+
+def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+    """Every rank holds every token and a slice of every expert: nothing to exchange but the sum, left to the caller."""
+    weights = _gated(step, x, mlp)
+    with step.recorder.within("permute"):
+        rows = operators.permute_tokens(x, mlp.experts_per_token)
+    rows = _experts(step, rows, mlp)
+    with step.recorder.within("combine"):
+        return _combined(step, rows, weights)
+
+
+def _gated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+    logits = linear(step, "router", x, mlp.experts, HALF, bias=mlp.router_bias)
+    with step.recorder.within("routing"):
+        if step.fused:
+            return operators.route(logits, mlp.experts_per_token)[0]
+        scores = operators.cast(logits, meta_tensor(1, dtype=torch.float32))
+        chosen, _ = operators.choose(pointwise("softmax", scores), mlp.experts_per_token)
+        total = operators.reduce(chosen, 1, True, "sum")
+        return operators.cast(pointwise("divide", chosen, total), logits)
+
+
+def _combined(step: Step, rows: Tensor, weights: Tensor) -> Tensor:
+    if step.fused:
+        return operators.combine_tokens(rows, weights)
+    rows = operators.unpermute_tokens(rows)
+    each = rows.view(weights.shape[0], weights.shape[1], rows.shape[1])
+    return operators.reduce(pointwise("multiply", each, weights.unsqueeze(-1)), 1, False, "sum")
+
+
+def group_tokens(step: Step) -> int:
+    """Tokens that one group of experts (ep x moe_tp devices) serves in a step of every replica."""
+    return step.point.tokens * step.plan.dp // step.plan.moe_dp
+
+
+def _exchanged(step: Step, rows: Tensor, mlp: MoeMlp, *, outward: bool) -> Tensor:
+    """All-to-all of each rank's own share over the expert-parallel group; members that split one expert share rows."""
+    plan, recorder = step.plan, step.recorder
+    local = group_tokens(step) * mlp.experts_per_token // plan.ep
+    if outward:
+        with recorder.within("dispatch"):
+            if plan.moe_tp > 1:
+                rows = operators.all_gather(rows, 0, plan.moe_tp, 1)
+            with recorder.within("", experts=replace(_extents(step, mlp), role="exchange")):
+                return operators.all_to_all(rows, local, plan.ep, plan.moe_tp) if plan.ep > 1 else rows
+    with recorder.within("gather"):
+        mine = step.point.tokens // plan.tp * mlp.experts_per_token
+        with recorder.within("", experts=replace(_extents(step, mlp), role="exchange")):
+            if plan.ep > 1:
+                rows = operators.all_to_all(rows, mine * plan.moe_tp, plan.ep, plan.moe_tp)
+        return operators.reduce_scatter(rows, plan.moe_tp, 1) if plan.moe_tp > 1 else rows
+
+
+def _extents(step: Step, mlp: MoeMlp) -> ExpertExtents:
+    return ExpertExtents(
+        tokens=Affine(tokens=group_tokens(step)),  # at this point; fitted afterwards
+        experts=mlp.experts,
+        local_experts=divided(mlp.experts, step.plan.ep),
+        ranks=step.plan.ep,
+        experts_per_token=mlp.experts_per_token,
+        hidden_size=step.model.hidden_size,
+        intermediate_size=divided(mlp.intermediate_size, step.plan.moe_tp),
+    )
+
+
+def _experts(step: Step, rows: Tensor, mlp: MoeMlp) -> Tensor:
+    extents = _extents(step, mlp)
+    with step.recorder.within("experts"):
+        if step.fused:
+            with step.recorder.within("", experts=extents):
+                return _grouped(step, rows, mlp, extents)
+        with step.recorder.within("expert", experts=extents, per_expert=True):
+            # Eager loops over the touched experts: these operators are those of one of them.
+            one = meta_tensor(step.point.tokens, step.model.hidden_size)
+            if step.plan.ep > 1:
+                one = operators.join([one], 0)  # the chunks of the sending ranks
+            _one_expert(step, one, mlp, extents.intermediate_size)
+        with step.recorder.within("collect"):
+            out = operators.join([rows], 0)
+            return operators.join([out], 0) if step.plan.ep > 1 else out
+
+
+def _grouped(step: Step, rows: Tensor, mlp: MoeMlp, extents: ExpertExtents) -> Tensor:
+    form, local, width = step.request.experts, extents.local_experts, extents.intermediate_size
+    quantised = form.activation_bits < 16
+    if quantised:
+        rows = operators.quantise(rows, form.activation_bits)
+    bias = parameter(local, 2 * width) if mlp.expert_bias else None
+    hidden = operators.grouped_linear(
+        rows, parameter(local, 2 * width, step.model.hidden_size), bias, form.name, "gate_up"
+    )
+    with step.recorder.within("activation"):
+        hidden = operators.gated_activation(hidden)
+    if quantised:
+        hidden = operators.quantise(hidden, form.activation_bits)
+    bias = parameter(local, step.model.hidden_size) if mlp.expert_bias else None
+    return operators.grouped_linear(hidden, parameter(local, step.model.hidden_size, width), bias, form.name, "down")
+
+
+def _one_expert(step: Step, x: Tensor, mlp: MoeMlp, width: int) -> None:
+    form = step.request.experts
+    gate = linear(step, "gate_proj", x, width, form, bias=mlp.expert_bias)
+    up = linear(step, "up_proj", x, width, form, bias=mlp.expert_bias)
+    with step.recorder.within("activation"):
+        hidden = pointwise("multiply", pointwise("silu", gate), up)
+    linear(step, "down_proj", hidden, step.model.hidden_size, form, bias=mlp.expert_bias)

@@ -1,0 +1,84 @@
+"""Multi-head latent attention (DeepSeek-V2/V3): expanded keys and values in prefill, the absorbed form in decode.
+
+The expanded trace projects every key read, cached ones included, since the cache holds only the compressed vector."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from evaluator.graph.capture.blocks import Step, attended, divided, linear, normed, rotated
+from evaluator.graph.capture.library import operators, parameter
+from evaluator.inputs.model import LatentAttention
+
+
+def latent_attention(step: Step, x: Tensor, attention: LatentAttention, tables: tuple[Tensor, Tensor] | None) -> Tensor:
+    """MLA on this device's heads; the compressed projections are replicated over tensor-parallel ranks."""
+    heads = divided(attention.query_heads, step.plan.tp)
+    query, latent, key_rope = _projections(step, x, attention, heads)
+    nope = attention.nope_head_dim
+    if tables is not None:
+        rotated(step, query[..., nope:], key_rope.unsqueeze(1), tables)
+    with step.recorder.within("kv_write"):
+        operators.write_cache([latent, key_rope], step.request.kv_bits)
+    core = _absorbed if step.request.trace == "decode" else _expanded
+    out = core(step, query, attention)
+    del query, latent, key_rope
+    width = heads * attention.value_head_dim
+    return linear(step, "output_proj", out.reshape(x.shape[0], width), step.model.hidden_size, step.request.linear)
+
+
+def _projections(step: Step, x: Tensor, attention: LatentAttention, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+    form, rank = step.request.linear, attention.query_lora_rank
+    query_width = heads * (attention.nope_head_dim + attention.rope_head_dim)
+    kv_width = attention.kv_lora_rank + attention.rope_head_dim
+    if rank is None:
+        query = linear(step, "query_proj", x, query_width, form)
+        compressed = linear(step, "kv_down_proj", x, kv_width, form)
+    else:
+        if step.fused:
+            packed = linear(step, "query_kv_down_proj", x, rank + kv_width, form)
+            query_down, compressed = packed.split([rank, kv_width], dim=1)
+        else:
+            query_down = linear(step, "query_down_proj", x, rank, form)
+            compressed = linear(step, "kv_down_proj", x, kv_width, form)
+        query = linear(step, "query_up_proj", normed(step, "query_norm", query_down, form), query_width, form)
+    latent, key_rope = compressed.split([attention.kv_lora_rank, attention.rope_head_dim], dim=1)
+    latent = normed(step, "kv_norm", latent)
+    return query.view(x.shape[0], heads, -1), latent, key_rope
+
+
+def _absorbed(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
+    heads, rank = query.shape[1], attention.kv_lora_rank
+    with step.recorder.within("query_absorb", per_phase=True):
+        absorbed = operators.heads_product(
+            query[..., : attention.nope_head_dim], parameter(heads, attention.nope_head_dim, rank)
+        )
+    # The rope part is concatenated in place by the kernels that do this; no launch of its own is counted.
+    wide = absorbed.new_empty((query.shape[0], heads, rank + attention.rope_head_dim))
+    with step.recorder.within("attention", per_phase=True):
+        out = attended(
+            step, wide, kv_heads=1, head_dim=rank + attention.rope_head_dim, value_head_dim=rank, kind="mla_decode"
+        )
+    del absorbed, wide
+    with step.recorder.within("value_absorb", per_phase=True):
+        return operators.heads_product(out, parameter(heads, rank, attention.value_head_dim))
+
+
+def _expanded(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
+    heads, keys = query.shape[1], step.point.keys
+    with step.recorder.within("latent_read", per_phase=True):
+        latent = operators.read_latent(keys, attention.kv_lora_rank, query, step.request.kv_bits)
+    width = heads * (attention.nope_head_dim + attention.value_head_dim)
+    # Not quantised: engines keep this projection in 16 bits because the absorbed form needs it so.
+    with step.recorder.within("kv_up_proj", per_phase=True):
+        operators.linear(latent, parameter(width, attention.kv_lora_rank), None, "BF16", False)
+    with step.recorder.within("attention", per_phase=True):
+        return attended(
+            step,
+            query,
+            kv_heads=heads,
+            head_dim=attention.nope_head_dim + attention.rope_head_dim,
+            value_head_dim=attention.value_head_dim,
+            kind="mla_prefill",
+            kv_bits=16,
+        )

@@ -1,0 +1,136 @@
+"""Records the operators a traced step runs: one record per call, with its work at the traced point, and what was alive.
+
+Not here: the work of an operator (evaluator.graph.capture.formulas) and the affine fit over points
+(evaluator.graph.capture.affine_fit)."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from evaluator.graph.capture.formulas import FORMULAS, FREE, Call, Work
+from evaluator.graph.operators import ExpertExtents
+from evaluator.inputs.precision import Format
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One call at one traced point. `alive` are the bytes of activations when it ran, its own result included."""
+
+    label: str
+    counts: tuple[int, ...]
+    draft: bool
+    experts: ExpertExtents | None
+    per_expert: bool
+    per_phase: bool
+    work: Work
+    alive: int
+
+
+@dataclass(slots=True)
+class Scope:
+    """Where in the model the next calls belong."""
+
+    label: str = ""
+    counts: tuple[int, ...] = (1,)
+    draft: bool = False
+    experts: ExpertExtents | None = None
+    per_expert: bool = False
+    per_phase: bool = False
+
+
+class Recorder(TorchDispatchMode):
+    """Dispatch mode that turns calls into records, in order."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Nothing here is compiled. Left to its default, torch wraps the method below and imports its compiler: 2 s.
+        return False
+
+    def __init__(self, formats: dict[str, Format]) -> None:
+        super().__init__()
+        self.formats = formats
+        self.scope = Scope()
+        self.records: list[Record] = []
+        self.unmodelled: list[str] = []
+        self._alive = 0
+
+    @contextmanager
+    def within(
+        self,
+        label: str,
+        *,
+        counts: tuple[int, ...] | None = None,
+        draft: bool | None = None,
+        experts: ExpertExtents | None = None,
+        per_expert: bool = False,
+        per_phase: bool = False,
+    ) -> Iterator[None]:
+        """Calls inside carry this label (below the outer one), count, and belong to one expert if told."""
+        outer = self.scope
+        self.scope = Scope(
+            label=".".join(part for part in (outer.label, label) if part),
+            counts=outer.counts if counts is None else counts,
+            draft=outer.draft if draft is None else draft,
+            experts=outer.experts or experts,
+            per_expert=outer.per_expert or per_expert,
+            per_phase=outer.per_phase or per_phase,
+        )
+        try:
+            yield
+        finally:
+            self.scope = outer
+
+    def __torch_dispatch__(
+        self,
+        func: Any,  # noqa: ANN401  torch's own signature
+        types: Any,  # noqa: ANN401
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        result = func(*args, **(kwargs or {}))
+        name = func._schema.name  # noqa: SLF001  the only stable name of an operator
+        if name in FREE:
+            return result
+        self._note(result)
+        formula = FORMULAS.get(name)
+        if formula is None:
+            self.unmodelled.append(f"{self.scope.label}: {name}")
+            return result
+        scope = self.scope
+        work = formula(Call(args=args, result=result, formats=self.formats))
+        self.records.append(
+            Record(
+                label=".".join(part for part in (scope.label, work.label) if part),
+                counts=scope.counts,
+                draft=scope.draft,
+                experts=scope.experts,
+                per_expert=scope.per_expert,
+                per_phase=scope.per_phase,
+                work=work,
+                alive=self._alive,
+            )
+        )
+        return result
+
+    def _note(self, result: object) -> None:
+        for tensor in result if isinstance(result, tuple | list) else (result,):
+            if isinstance(tensor, Tensor):
+                size = tensor.numel() * tensor.element_size()
+                self._alive += size
+                weakref.finalize(tensor, self._drop, size)
+
+    def _drop(self, size: int) -> None:
+        self._alive -= size
+
+
+def meta_tensor(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+    """An input of the traced step."""
+    return torch.empty(shape, dtype=dtype, device="meta")

@@ -1,0 +1,135 @@
+"""Trace a step at a few integer points and fit its operators exactly. The only user of torch in the evaluator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from evaluator.graph.capture.affine_fit import NotAffineError, Point, fitted, trace_points
+from evaluator.graph.capture.blocks import HALF, Step
+from evaluator.graph.capture.capture_request import CaptureRequest
+from evaluator.graph.capture.decoder import trace_step
+from evaluator.graph.capture.recorder import Record, Recorder
+from evaluator.graph.operators import (
+    Affine,
+    CollectiveExtents,
+    ExpertExtents,
+    GemmExtents,
+    Operator,
+    OperatorSet,
+    Rational,
+)
+
+
+def trace(request: CaptureRequest) -> OperatorSet:
+    """The operators of one step on one device, with exact affine work."""
+    plan = request.plan
+    points = trace_points(math.lcm(plan.tp * plan.ep * plan.moe_dp * plan.moe_tp, plan.moe_dp * plan.ep))
+    recorders = [_traced(request, point) for point in points]
+    rows = [recorder.records for recorder in recorders]
+    if len({len(row) for row in rows}) != 1:
+        raise NotAffineError("the operators of a step differ between the traced points")
+    columns = list(zip(*rows, strict=True))
+    merged = _merged([(_operator(points, records), records[0].draft) for records in columns])
+    return OperatorSet(
+        key=request.key,
+        trace=request.trace,
+        stages=plan.pp,
+        operators=tuple(operator for operator, draft in merged if not draft),
+        draft_operators=tuple(operator for operator, draft in merged if draft),
+        windows=tuple(sorted({group.window for group in request.model.layers if group.window is not None})),
+        alive_bytes=_peaks(points, columns),
+        unmodelled=tuple(dict.fromkeys(recorders[0].unmodelled)),
+    )
+
+
+def _traced(request: CaptureRequest, point: Point) -> Recorder:
+    formats = {form.name: form for form in (HALF, request.linear, request.experts)}
+    recorder = Recorder(formats)
+    with recorder:
+        trace_step(Step(request=request, recorder=recorder, point=point))
+    return recorder
+
+
+def _operator(points: Sequence[Point], records: Sequence[Record]) -> Operator:
+    first = records[0]
+    work = first.work
+
+    def fit(read: Callable[[Record], Rational]) -> Affine:
+        return fitted(points, [read(record) for record in records], f"{first.label} ({work.kind})")
+
+    experts = first.experts
+    if experts is not None:
+        tokens = fit(lambda record: (record.experts or _absent(record)).tokens.tokens)
+        experts = replace(experts, tokens=tokens, role=work.role or experts.role)
+    return Operator(
+        kind=work.kind,
+        label=first.label,
+        counts=first.counts,
+        launches=work.launches,
+        matrix_flops=fit(lambda record: record.work.matrix_flops),
+        matrix_dtype=work.matrix_dtype,
+        vector_flops=fit(lambda record: record.work.vector_flops),
+        bytes_read=fit(lambda record: record.work.bytes_read),
+        bytes_written=fit(lambda record: record.work.bytes_written),
+        weight_bytes=work.weight_bytes,
+        weight_format=work.weight_format,
+        activation_dtype=work.activation_dtype,
+        expert_bytes=work.expert_bytes,
+        expert_vector_flops=work.expert_vector_flops,
+        per_expert=first.per_expert,
+        per_phase=first.per_phase,
+        gemm=_gemm(records, fit),
+        attention=work.attention,
+        experts=experts if _needs_experts(first) else None,
+        collective=_collective(records, fit),
+    )
+
+
+def _needs_experts(record: Record) -> bool:
+    return record.per_expert or record.work.kind in {"moe_grouped_gemm", "all_to_all"}
+
+
+def _absent(record: Record) -> ExpertExtents:
+    raise NotAffineError(f"{record.label}: experts at one traced point and none at another")
+
+
+_Fit = Callable[[Callable[[Record], Rational]], Affine]
+
+
+def _gemm(records: Sequence[Record], fit: _Fit) -> GemmExtents | None:
+    gemm = records[0].work.gemm
+    if gemm is None:
+        return None
+    return GemmExtents(m=fit(lambda record: (record.work.gemm or gemm)[0]), n=gemm[1], k=gemm[2], batch=gemm[3])
+
+
+def _collective(records: Sequence[Record], fit: _Fit) -> CollectiveExtents | None:
+    collective = records[0].work.collective
+    if collective is None:
+        return None
+    payload = fit(lambda record: (record.work.collective or collective)[2])
+    return CollectiveExtents(group_size=collective[0], stride=collective[1], payload_bytes=payload)
+
+
+def _merged(operators: Sequence[tuple[Operator, bool]]) -> list[tuple[Operator, bool]]:
+    """Equal operators under one label (the two halves of a rope table) become one with their counts added."""
+    merged: dict[tuple[Operator, bool], tuple[int, ...]] = {}
+    for operator, draft in operators:
+        bare = (replace(operator, counts=()), draft)
+        known = merged.get(bare)
+        counts = operator.counts
+        merged[bare] = counts if known is None else tuple(a + b for a, b in zip(known, counts, strict=True))
+    return [(replace(bare[0], counts=counts), bare[1]) for bare, counts in merged.items()]
+
+
+def _peaks(points: Sequence[Point], columns: Sequence[Sequence[Record]]) -> tuple[Affine, ...]:
+    """Activations alive while each operator runs, without those that another one exceeds for every batch."""
+    forms = {fitted(points, [record.alive for record in records], "activations alive") for records in columns}
+    kept: list[Affine] = []
+    for form in sorted(forms, key=lambda affine: tuple(float(c) for c in affine.coefficients), reverse=True):
+        pairs = (zip(form.coefficients, other.coefficients, strict=True) for other in kept)
+        if not any(all(a <= b for a, b in pair) for pair in pairs):
+            kept.append(form)
+    return tuple(kept)

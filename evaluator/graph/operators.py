@@ -1,0 +1,276 @@
+"""What capture produces and cost models price: operators with exact affine work. No torch, no seconds.
+
+An operator's work is affine in five numbers of a batch: 1, new tokens T, rows of logits B, attended pairs A and keys
+read R."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, fields
+from fractions import Fraction
+from typing import Any, Literal
+
+import numpy as np
+
+from evaluator.graph.sums import BatchSums, FloatArray
+
+OperatorKind = Literal[
+    "gemm",
+    "batched_gemm",  # MLA's absorbed projections: one small product a head
+    "moe_grouped_gemm",
+    "attention_prefill",
+    "attention_decode",
+    "mla_prefill",  # expanded: heads of their own keys and values
+    "mla_decode",  # absorbed: every head reads the one compressed vector
+    "norm",
+    "rope",
+    "activation",
+    "elementwise",
+    "quantise",
+    "embedding",
+    "kv_write",
+    "moe_routing",  # gate's softmax and top-k, permutation and combination of tokens
+    "all_reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "send_receive",  # activation transfer between pipeline stages
+]
+ATTENTION_KINDS: frozenset[str] = frozenset({"attention_prefill", "attention_decode", "mla_prefill", "mla_decode"})
+COLLECTIVE_KINDS: frozenset[str] = frozenset(
+    {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_receive"}
+)
+Rational = int | Fraction
+Driver = Literal["tokens", "sequences", "attention", "constant"]
+ExpertRole = Literal["gate_up", "down", "exchange", ""]
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """constant + tokens T + sequences B + pairs A + keys R, with exact coefficients."""
+
+    constant: Rational = 0
+    tokens: Rational = 0
+    sequences: Rational = 0
+    pairs: Rational = 0
+    keys: Rational = 0
+
+    @property
+    def coefficients(self) -> tuple[Rational, Rational, Rational, Rational, Rational]:
+        """In the order (1, T, B, A, R)."""
+        return (self.constant, self.tokens, self.sequences, self.pairs, self.keys)
+
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is zero for every batch."""
+        return not any(self.coefficients)
+
+    def at(self, sums: BatchSums) -> FloatArray:
+        """Its value for every batch of `sums`."""
+        value: FloatArray | float = float(self.constant)
+        for coefficient, extent in (
+            (self.tokens, sums.tokens),
+            (self.sequences, sums.sequences),
+            (self.pairs, sums.pairs),
+            (self.keys, sums.keys),
+        ):
+            if coefficient:
+                value = value + float(coefficient) * extent
+        return np.asarray(value, dtype=np.float64)
+
+    def __add__(self, other: Affine) -> Affine:
+        return Affine(*(a + b for a, b in zip(self.coefficients, other.coefficients, strict=True)))
+
+    def scaled(self, factor: Rational) -> Affine:
+        """Every coefficient times `factor`."""
+        return Affine(*(factor * coefficient for coefficient in self.coefficients))
+
+
+ZERO = Affine()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GemmExtents:
+    """`batch` products [m, k] x [k, n]."""
+
+    m: Affine
+    n: int
+    k: int
+    batch: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttentionExtents:
+    """Heads on one device. MLA absorbed: kv_heads 1, head_dim the compressed vector and the rope part,
+    value_head_dim the compressed vector."""
+
+    query_heads: int
+    kv_heads: int
+    head_dim: int
+    value_head_dim: int
+    window: int | None = None
+    kv_bits: int = 16
+    sinks: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpertExtents:
+    """A group of experts on one device. `tokens` are the tokens its expert-parallel group routes,
+    `experts_per_token` of `experts` each;
+    `intermediate_size` is the device's share (moe_tp)."""
+
+    tokens: Affine
+    experts: int
+    local_experts: int
+    ranks: int  # devices that route their own share of `tokens` to this group of experts
+    experts_per_token: int
+    hidden_size: int
+    intermediate_size: int
+    role: ExpertRole = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectiveExtents:
+    """`payload_bytes` is the device's own message: the buffer reduced, the shard gathered, the bytes sent to others
+    and itself.
+
+    A group is `group_size` devices `stride` ranks apart; tensor parallel ranks are adjacent (stride 1)."""
+
+    group_size: int
+    stride: int
+    payload_bytes: Affine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """One launch group of a step, repeated `counts[s]` times on pipeline stage s (one stage: one count).
+
+    FLOPs, bytes and launches are those of one occurrence on one device. With `per_expert` they belong to ONE touched
+    expert and tokens mean that expert's tokens: the step multiplies by the experts touched. `weight_bytes` are resident
+    on the device for one occurrence and are already inside `bytes_read` (grouped experts: read per touched expert,
+    `expert_bytes`)."""
+
+    kind: OperatorKind
+    label: str
+    counts: tuple[int, ...]
+    launches: int = 1
+    matrix_flops: Affine = ZERO
+    matrix_dtype: str = "bf16"
+    vector_flops: Affine = ZERO
+    vector_dtype: str = "bf16"
+    bytes_read: Affine = ZERO
+    bytes_written: Affine = ZERO
+    weight_bytes: Rational = 0
+    weight_format: str = ""  # name of the quantisation of a linear or of experts; empty elsewhere
+    activation_dtype: str = "bf16"  # what the operator reads its activations in
+    expert_bytes: Rational = 0  # bytes of one expert's weights, read for each touched expert
+    expert_vector_flops: Rational = 0  # widening one expert's weights, for each touched expert
+    per_expert: bool = False
+    per_phase: bool = False  # runs apart for prefills and decodes of a mixed batch: attention, and MLA's two forms
+    gemm: GemmExtents | None = None
+    attention: AttentionExtents | None = None
+    experts: ExpertExtents | None = None
+    collective: CollectiveExtents | None = None
+    driver: Driver = field(init=False, compare=False, repr=False)  # which number of the batch decides its time
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "driver", self._driver())
+
+    @property
+    def count(self) -> int:
+        """Occurrences over all pipeline stages."""
+        return sum(self.counts)
+
+    def _driver(self) -> Driver:
+        affines = [self.matrix_flops, self.vector_flops, self.bytes_read, self.bytes_written]
+        if self.gemm is not None:
+            affines.append(self.gemm.m)
+        if self.experts is not None:
+            affines.append(self.experts.tokens)
+        if self.collective is not None:
+            affines.append(self.collective.payload_bytes)
+        if self.attention is not None or any(a.pairs or a.keys for a in affines):
+            return "attention"
+        if any(a.sequences for a in affines):
+            return "attention" if any(a.tokens for a in affines) else "sequences"
+        return "tokens" if any(a.tokens for a in affines) else "constant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperatorSet:
+    """Operators of one forward step and of one MTP draft pass; `unmodelled` names what was traced but has no formula
+    (never priced at zero silently)."""
+
+    key: str
+    trace: Literal["prefill", "decode"]
+    stages: int
+    operators: tuple[Operator, ...]
+    draft_operators: tuple[Operator, ...] = ()
+    windows: tuple[int, ...] = ()  # distinct sliding windows the sums must cover
+    alive_bytes: tuple[Affine, ...] = ()  # activations alive at one time; their maximum is the peak
+    unmodelled: tuple[str, ...] = ()
+
+
+def to_json(operator_set: OperatorSet) -> str:
+    """Canonical JSON: sorted keys, no spaces, defaults left out, exact numbers."""
+    return json.dumps(_encode(operator_set), sort_keys=True, separators=(",", ":"))
+
+
+def from_json(text: str) -> OperatorSet:
+    """The set `to_json` wrote."""
+    data = json.loads(text)
+    return OperatorSet(
+        key=data["key"],
+        trace=data["trace"],
+        stages=data["stages"],
+        operators=tuple(_operator(item) for item in data["operators"]),
+        draft_operators=tuple(_operator(item) for item in data.get("draft_operators", [])),
+        windows=tuple(data.get("windows", [])),
+        alive_bytes=tuple(_affine(item) for item in data.get("alive_bytes", [])),
+        unmodelled=tuple(data.get("unmodelled", [])),
+    )
+
+
+def _encode(value: object) -> Any:  # noqa: ANN401  JSON values have no narrower type
+    if isinstance(value, Affine):
+        return [_encode(coefficient) for coefficient in value.coefficients]
+    if isinstance(value, Fraction):
+        return value.numerator if value.denominator == 1 else f"{value.numerator}/{value.denominator}"
+    if isinstance(value, tuple):
+        return [_encode(item) for item in value]
+    if isinstance(value, OperatorSet | Operator | GemmExtents | AttentionExtents | ExpertExtents | CollectiveExtents):
+        items = ((item.name, getattr(value, item.name), item.default) for item in fields(value) if item.init)
+        return {name: _encode(content) for name, content, default in items if content != default}
+    return value
+
+
+def _rational(value: int | str) -> Rational:
+    return Fraction(value) if isinstance(value, str) else value
+
+
+def _affine(values: list[int | str]) -> Affine:
+    return Affine(*(_rational(value) for value in values))
+
+
+_AFFINE_FIELDS = ("matrix_flops", "vector_flops", "bytes_read", "bytes_written")
+
+
+def _operator(data: dict[str, Any]) -> Operator:
+    values = dict(data)
+    values["counts"] = tuple(data["counts"])
+    for name in _AFFINE_FIELDS:
+        if name in data:
+            values[name] = _affine(data[name])
+    for name in ("expert_bytes", "expert_vector_flops", "weight_bytes"):
+        if name in data:
+            values[name] = _rational(data[name])
+    if "gemm" in data:
+        values["gemm"] = GemmExtents(**{**data["gemm"], "m": _affine(data["gemm"]["m"])})
+    if "attention" in data:
+        values["attention"] = AttentionExtents(**data["attention"])
+    if "experts" in data:
+        values["experts"] = ExpertExtents(**{**data["experts"], "tokens": _affine(data["experts"]["tokens"])})
+    if "collective" in data:
+        payload = _affine(data["collective"]["payload_bytes"])
+        values["collective"] = CollectiveExtents(**{**data["collective"], "payload_bytes": payload})
+    return Operator(**values)

@@ -1,0 +1,131 @@
+"""Number formats by name: the seeds' linear and attention actions and the formats engines serve in.
+
+Not here: what a device does with a format it has no unit for (the cost model widens it and says so)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.precision import Format, Precision
+from store.errors import InputError
+
+Convention = Literal["physical", "upstream"]
+
+BF16 = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
+
+
+def _int8(name: str, *, dynamic: bool) -> Format:
+    return Format(name=name, compute="int8", weight_bits=8, activation_bits=8, dynamic=dynamic)
+
+
+def _int8_weights(name: str) -> Format:
+    # Eight-bit weights beside 16-bit activations: widened on the vector unit, multiplied in 16 bits.
+    return Format(name=name, compute="bf16", weight_bits=8, activation_bits=16, dequantise_weight=True)
+
+
+def _int4(name: str, *, dynamic: bool) -> Format:
+    return Format(name=name, compute="int8", weight_bits=4, activation_bits=8, dynamic=dynamic, dequantise_weight=True)
+
+
+_FORMATS = {
+    form.name: form
+    for form in (
+        BF16,
+        _int8_weights("W8A16_STATIC"),
+        _int8_weights("W8A16_DYNAMIC"),
+        _int8("W8A8_STATIC", dynamic=False),
+        _int8("W8A8_DYNAMIC", dynamic=True),
+        _int4("W4A8_STATIC", dynamic=False),
+        _int4("W4A8_DYNAMIC", dynamic=True),
+        Format(name="FP8", compute="fp8", weight_bits=8, activation_bits=8, dynamic=True),
+        # DeepSeek-V3 technical report (2024), 3.3.2: one fp32 scale for each 128 x 128 weights.
+        Format(
+            name="FP8_BLOCK",
+            compute="fp8",
+            weight_bits=8,
+            activation_bits=8,
+            scale_bits_per_weight=32 / (128 * 128),
+            dynamic=True,
+        ),
+        # NVFP4: an e4m3 scale for each 16 weights.
+        Format(
+            name="NVFP4", compute="fp4", weight_bits=4, activation_bits=4, scale_bits_per_weight=8 / 16, dynamic=True
+        ),
+        # Weight-only int4 in groups of 128 with 16-bit scales (GPTQ, AWQ).
+        Format(
+            name="W4A16",
+            compute="bf16",
+            weight_bits=4,
+            activation_bits=16,
+            scale_bits_per_weight=16 / 128,
+            dequantise_weight=True,
+        ),
+        Format(
+            name="MXFP4", compute="fp4", weight_bits=4, activation_bits=4, scale_bits_per_weight=8 / 32, dynamic=True
+        ),
+    )
+}
+LINEAR_NAMES = ("DISABLED", *_FORMATS)
+ATTENTION_NAMES = ("DISABLED", "INT8", "FP8")
+GROUP_SIZES = (1, 8192)
+
+
+def linear_format(name: str, *, mxfp4_group_size: int = 32, convention: Convention = "physical") -> Format:
+    """The format called `name`. Upstream runs FP8 and W8A16 linears exactly as W8A8 (see docs/explanation)."""
+    key = name.upper()
+    if key in {"DISABLED", "BF16"}:
+        return BF16
+    if key not in _FORMATS:
+        raise _unknown("linear", name, LINEAR_NAMES)
+    form = _FORMATS[key]
+    if key == "MXFP4":
+        low, high = GROUP_SIZES
+        if not low <= mxfp4_group_size <= high:
+            raise InputError(f"`mxfp4_group_size` must lie between {low} and {high}, not {mxfp4_group_size}")
+        # OCP microscaling formats (2023): one 8-bit scale a group.
+        form = replace(form, scale_bits_per_weight=8 / mxfp4_group_size)
+    if convention == "upstream" and key in {"FP8", "W8A16_STATIC", "W8A16_DYNAMIC"}:
+        form = replace(_FORMATS["W8A8_DYNAMIC"], name=form.name)
+    return form
+
+
+def slow_formats(device: DeviceProfile, precision: Precision, convention: Convention) -> tuple[str, ...]:
+    """A sentence for each format that this device computes more slowly than 16 bits, which nobody would choose.
+
+    gb300: int8 at 165 TFLOP/s and bf16 at 2,500, so that products of W8A8 take fifteen times those of BF16."""
+    rates = dict(device.matrix_flops_per_s)
+    wide = rates.get("fp16") or rates.get("bf16") or 0.0  # one rate for both: the cost models run them alike
+    names = dict.fromkeys((precision.linear, precision.experts or precision.linear))
+    forms = [linear_format(name, mxfp4_group_size=precision.mxfp4_group_size, convention=convention) for name in names]
+    return tuple(
+        f"{device.name} computes {form.compute} at {rates[form.compute] / 1e12:,.0f} TFLOP/s, below its"
+        f" {wide / 1e12:,.0f} in 16 bits: {form.name} is slow there"
+        for form in forms
+        if form.activation_bits < 16 and rates.get(form.compute, wide) < wide
+    )
+
+
+def check_precision(precision: Precision) -> Precision:
+    """The same precision with canonical names, or an error that lists the nearest."""
+    linear = _canonical(precision.linear)
+    experts = _canonical(precision.experts) if precision.experts is not None else linear
+    linear_format(linear, mxfp4_group_size=precision.mxfp4_group_size)
+    linear_format(experts, mxfp4_group_size=precision.mxfp4_group_size)
+    attention = precision.attention.upper()
+    if attention not in ATTENTION_NAMES:
+        raise _unknown("attention", precision.attention, ATTENTION_NAMES)
+    group = precision.mxfp4_group_size if "MXFP4" in {linear, experts} else 32
+    return Precision(linear=linear, experts=experts, attention=attention, mxfp4_group_size=group)
+
+
+def _canonical(name: str) -> str:
+    return "BF16" if name.upper() == "DISABLED" else name.upper()
+
+
+def _unknown(what: str, name: str, known: Sequence[str]) -> InputError:
+    nearest = difflib.get_close_matches(name.upper(), known, n=3, cutoff=0.3)
+    return InputError(f"unknown {what} quantisation {name!r}", hint=f"nearest known: {', '.join(nearest or known)}")

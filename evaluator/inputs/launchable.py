@@ -1,0 +1,72 @@
+"""Which engines can launch a plan as one server: one rule an engine, from its documentation.
+
+Not here: whether a plan is legal for a model (evaluator.inputs.plan_search), and the flags of a launch file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import gcd
+
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.plan import Plan
+
+Rule = Callable[[Plan, bool], bool]  # (plan, whether the model has routed experts)
+
+
+def _vllm(plan: Plan, routed: bool) -> bool:
+    """vLLM splits experts over all tp x dp devices: whole ones with `--enable-expert-parallel`, slices without.
+
+    Expert Parallel Deployment, https://docs.vllm.ai/en/latest/serving/expert_parallel_deployment/: EP size = TP x DP.
+    Data Parallel Deployment, beside it: without the flag experts form one tensor parallel group of DP x TP."""
+    group = plan.tp * plan.dp
+    return not routed or (plan.ep, plan.moe_tp) in {(group, 1), (1, group)}
+
+
+def _sglang(plan: Plan, routed: bool) -> bool:
+    """SGLang's `--tp-size` counts every device of a stage: `--ep-size` divides it, and slices of experts take the rest.
+
+    https://docs.sglang.io/cookbook/base/reference/server_arguments: `--tp-size`, `--dp-size`, `--enable-dp-attention`,
+    `--ep-size`. Replicas of a dense model are `--dp-size` alone. Pipelines of several replicas are not documented."""
+    one_pipeline = plan.pp == 1 or plan.dp == 1
+    return one_pipeline and (not routed or plan.ep * plan.moe_tp == plan.tp * plan.dp)
+
+
+def _trtllm(plan: Plan, routed: bool) -> bool:
+    """TensorRT-LLM splits attention by tp or, with `enable_attention_dp`, replicates it on every device of a stage.
+
+    https://nvidia.github.io/TensorRT-LLM/features/parallel-strategy.html: `moe_tensor_parallel_size` x
+    `moe_expert_parallel_size` = `tensor_parallel_size`. A dense model has no replicas inside one server."""
+    if not routed:
+        return plan.dp == 1
+    one_pipeline = plan.pp == 1 or plan.dp == 1
+    return one_pipeline and 1 in {plan.tp, plan.dp} and plan.ep * plan.moe_tp == plan.tp * plan.dp
+
+
+RULES: Mapping[str, Rule] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm}
+
+
+def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
+    """Names of the engines that can launch a legal plan as one server, each named once and in a fixed order."""
+    return tuple(name for name, rule in RULES.items() if rule(plan, model.routed))
+
+
+def rule_of(serving_model: str) -> str | None:
+    """The engine whose rule holds for a serving model, or None: `vllm` for `vllm`, `vllm_v0` and `vllm-mine@0a239add`.
+
+    Stacks without a launcher (`eager`), formulas (`waves`) and names of the user's own choice have no rule."""
+    return next((name for name in RULES if serving_model.startswith(name)), None)
+
+
+def smaller_servers(plan: Plan) -> tuple[Plan, ...]:
+    """Plans that this one only repeats, on fewer devices: replicas whose experts are apart exchange nothing.
+
+    A dense model's replicas all are (tp 2, dp 4 is 2 x tp 2, dp 2 and 4 x tp 2). Of a mixture those are that have their
+    own experts: tp 1, dp 16, ep 8, moe_dp 2 is 2 x tp 1, dp 8, ep 8, moe_dp 1 (the greatest common divisor of both)."""
+    dense = (plan.ep, plan.moe_tp, plan.moe_dp) == (1, 1, 1)
+    most = plan.dp if dense else gcd(plan.dp, plan.moe_dp)
+    return tuple(
+        replace(plan, dp=plan.dp // copies, moe_dp=1 if dense else plan.moe_dp // copies)
+        for copies in range(2, most + 1)
+        if most % copies == 0
+    )

@@ -1,0 +1,147 @@
+"""Models by name: the shipped catalogue, a config.json by path, or one fetched by its id.
+
+Not here: what a config means (evaluator.inputs.model_config)."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import urllib.request
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model_config import spec_from_config
+from store.errors import InputError
+
+LARGEST_CONFIG_BYTES = 10_000_000
+FETCH_TIMEOUT_S = 5.0
+
+
+def load_model(name: str) -> tuple[str, ModelSpec]:
+    """(canonical name, hyper-parameters) of a catalogue id, a directory, a config.json, or a Hugging Face id."""
+    path = Path(name).expanduser()
+    if path.is_dir():
+        named = str(path) if path.name not in {"", ".."} else path.resolve().name  # "." would name nothing
+        return named, _from_file(path / "config.json")
+    if path.is_file():
+        return str(path), _from_file(path)
+    known = _names()
+    if name in known:
+        return name, _entry(name)
+    folded = {candidate.lower(): candidate for candidate in known}
+    short = {candidate.split("/")[-1].lower(): candidate for candidate in reversed(known)}
+    canonical = folded.get(name.lower()) or short.get(name.lower())
+    if canonical is not None:
+        return canonical, _entry(canonical)
+    if path.suffix == ".json" or name.startswith((".", "/", "~")):
+        raise InputError(f"{name}: no such file or directory")
+    return name, _fetched(name)
+
+
+def list_models() -> tuple[str, ...]:
+    """Every id of the catalogue."""
+    return tuple(_names())
+
+
+def _from_file(path: Path) -> ModelSpec:
+    config = _object(_text(path), str(path))
+    beside = path.with_name("hf_quant_config.json")  # ModelOpt says there how it quantised, older ones only there
+    if not config.get("quantization_config") and path.name == "config.json" and beside.is_file():
+        quantisation = _object(_text(beside), str(beside)).get("quantization")
+        if not isinstance(quantisation, dict):
+            raise InputError(f"{beside}: quantization must be a mapping", hint="ModelOpt writes quant_algo in it")
+        config = {**config, "quantization_config": {**quantisation, "quant_method": "modelopt"}}
+    return spec_from_config(config, str(path))
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST_CONFIG_BYTES:
+            raise InputError(f"{path}: too large for a {path.name}")
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        hint = "a model directory holds a config.json"
+        raise InputError(f"{path}: cannot be read: {error.strerror}", hint=hint) from error
+
+
+def _object(text: str, where: str) -> dict[str, Any]:
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where}: not a JSON file: {error}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{where}: expected a JSON object")
+    return config
+
+
+def _fetched(name: str) -> ModelSpec:
+    nearest = difflib.get_close_matches(name, list_models(), n=3, cutoff=0.3)
+    hint = f"nearest known: {', '.join(nearest)}" if nearest else "sweepdb models lists what is known"
+    if name.count("/") != 1:
+        raise InputError(f"unknown model {name!r}", hint=hint)
+    try:
+        from huggingface_hub import hf_hub_url
+        from huggingface_hub.utils._headers import build_hf_headers
+    except ImportError:
+        raise InputError(
+            f"unknown model {name!r}, and huggingface_hub is not installed to fetch it", hint=hint
+        ) from None
+    # One plain request: the hub's own downloader retries for half a minute when there is no network.
+    request = urllib.request.Request(hf_hub_url(name, "config.json"), headers=build_hf_headers())  # noqa: S310  https
+    try:
+        with urllib.request.urlopen(request, timeout=FETCH_TIMEOUT_S) as response:  # noqa: S310  the hub's address
+            text = response.read(LARGEST_CONFIG_BYTES)
+    except OSError as error:
+        raise InputError(
+            f"unknown model {name!r}, and its config.json could not be fetched: {_why(error)}", hint=hint
+        ) from error
+    return spec_from_config(_object(text.decode("utf-8", "replace"), name), name)
+
+
+def _why(error: OSError) -> str:
+    """What went wrong on the way to the hub, without the wrapping of the library."""
+    reason = getattr(error, "reason", error)
+    return str(getattr(reason, "strerror", None) or reason)
+
+
+@functools.cache
+def _catalogue() -> Mapping[str, Mapping[str, Any]]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    entries: dict[str, Mapping[str, Any]] = {}
+    folder = resources.files("evaluator") / "inputs" / "catalogue"
+    for file in sorted(folder.iterdir(), key=lambda item: item.name):
+        if file.name.endswith(".yaml"):
+            entries |= yaml.load(file.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506  both are safe loaders
+    return entries
+
+
+@functools.cache
+def _names() -> tuple[str, ...]:
+    return tuple(sorted(_catalogue(), key=str.lower))
+
+
+@functools.cache
+def _entry(name: str) -> ModelSpec:
+    entry = dict(_catalogue()[name])
+    if "same_as" in entry:
+        base = dict(_catalogue()[entry.pop("same_as")])
+        entry = {**base, **entry}
+    attention = entry.pop("attention")
+    layers = tuple(_group(group, attention) for group in entry.pop("layers"))
+    return ModelSpec(layers=layers, **entry)
+
+
+def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> LayerGroup:
+    mlp = group["mlp"]
+    return LayerGroup(
+        count=group["count"],
+        attention=LatentAttention(**attention) if "kv_lora_rank" in attention else GroupedQueryAttention(**attention),
+        mlp=MoeMlp(**mlp) if "experts" in mlp else DenseMlp(**mlp),
+        window=group.get("window"),
+    )

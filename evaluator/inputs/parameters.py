@@ -1,0 +1,67 @@
+"""How many weights a model has, and how many a token visits. Not here: bytes (evaluator.pricing.memory)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterCount:
+    """All weights, and those that one token visits. MTP modules are not counted, as publishers do not."""
+
+    total: int
+    active: int
+
+
+def parameter_count(spec: ModelSpec) -> ParameterCount:
+    """Weights of the decoder, its embedding, head, norms and biases."""
+    hidden = spec.hidden_size
+    norm = hidden * (2 if spec.norm == "layer" else 1)
+    shared = spec.vocab_size * hidden * (1 if spec.tie_word_embeddings else 2)
+    shared += spec.learned_positions * hidden + norm + (norm if spec.embedding_norm else 0)
+    total = active = shared
+    for group in spec.layers:
+        layer = attention_parameters(spec, group) + 2 * norm
+        total += group.count * (layer + _mlp(hidden, group.mlp, visited=False))
+        active += group.count * (layer + _mlp(hidden, group.mlp, visited=True))
+    return ParameterCount(total=total, active=active)
+
+
+def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:
+    """Weights of one attention block."""
+    if isinstance(group.attention, LatentAttention):
+        return _latent(spec.hidden_size, group.attention)
+    return _grouped(spec.hidden_size, group.attention)
+
+
+def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
+    queries = attention.query_heads * attention.head_dim
+    keys = attention.kv_heads * attention.head_dim
+    weights = hidden * (queries + 2 * keys) + queries * hidden
+    biases = (queries + 2 * keys if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
+    norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": queries + keys}[attention.qk_norm]
+    return weights + biases + norms + (attention.query_heads if attention.sinks else 0)
+
+
+def _latent(hidden: int, attention: LatentAttention) -> int:
+    head = attention.nope_head_dim + attention.rope_head_dim
+    rank = attention.query_lora_rank
+    queries = attention.query_heads * head
+    query = hidden * queries if rank is None else hidden * rank + rank + rank * queries
+    compressed = hidden * (attention.kv_lora_rank + attention.rope_head_dim) + attention.kv_lora_rank
+    expansion = attention.kv_lora_rank * attention.query_heads * (attention.nope_head_dim + attention.value_head_dim)
+    return query + compressed + expansion + attention.query_heads * attention.value_head_dim * hidden
+
+
+def _mlp(hidden: int, mlp: DenseMlp | MoeMlp, *, visited: bool) -> int:
+    if isinstance(mlp, DenseMlp):
+        width = mlp.intermediate_size
+        weights = hidden * width * (3 if mlp.gated else 2)
+        return weights + ((width * (2 if mlp.gated else 1) + hidden) if mlp.bias else 0)
+    experts = mlp.experts_per_token if visited else mlp.experts
+    one = 3 * hidden * mlp.intermediate_size
+    one += (2 * mlp.intermediate_size + hidden) if mlp.expert_bias else 0
+    router = hidden * mlp.experts + (mlp.experts if mlp.router_bias else 0)
+    return experts * one + router + 3 * hidden * mlp.shared_intermediate_size + (hidden if mlp.shared_gate else 0)

@@ -1,0 +1,215 @@
+"""Which parallel splits of an instance are legal, and which of them a search looks at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from evaluator.inputs.launchable import launchable_by, smaller_servers
+from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.plan import Plan
+from store.errors import InputError
+
+Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
+SearchRule = Literal["launchable", "every", "tp"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanSearch:
+    """Which sizes to look at. `every` takes each legal plan, `launchable` those that `engine` can launch as one server;
+    `tp` is seed 001's rule (S23): dimensions that are not given stay at tp = ep = devices and moe_dp = 1, and tp alone
+    is searched when nothing is given."""
+
+    rule: SearchRule = "every"
+    engine: str | None = None  # whose rule `launchable` follows; None: no engine, and every legal plan
+    tp_sizes: Sizes = None
+    pp_sizes: Sizes = None
+    dp_sizes: Sizes = None
+    ep_sizes: Sizes = None
+    moe_tp_sizes: Sizes = None
+    moe_dp_sizes: Sizes = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanChoice:
+    """A plan to look at; `illegal` says why it cannot be, where it was asked for by its sizes."""
+
+    plan: Plan
+    illegal: str | None = None
+
+
+def choices_of_sizes(
+    model: ModelSpec, instance_sizes: Sequence[int], search: PlanSearch
+) -> tuple[tuple[int, PlanChoice], ...]:
+    """(devices, plan) of every instance size. A plan that only repeats a smaller one of the same search is left out,
+    and so is one that is illegal at this size because it is a plan of another."""
+    sizes, found = sorted(set(instance_sizes)), set[Plan]()
+    kept: list[tuple[int, PlanChoice]] = []
+    for size in sizes:
+        for choice in plan_choices(model, size, search):
+            if choice.illegal is not None:
+                if choice.plan.num_devices == size or choice.plan.num_devices not in sizes:
+                    kept.append((size, choice))
+            elif found.isdisjoint(smaller_servers(choice.plan)):
+                kept.append((size, choice))
+                found.add(choice.plan)
+    return tuple(kept)
+
+
+def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tuple[PlanChoice, ...]:
+    """Every plan that the search asks for. Illegal ones are left out unless one of their sizes was named.
+
+    Where the engine can launch none of the legal plans of these sizes, all of them are taken."""
+    if num_devices < 1:
+        raise InputError(f"`num_devices` must be at least 1, not {num_devices}")
+    for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"):
+        for size in getattr(search, f"{name}_sizes") or ():
+            if size < 1:
+                raise InputError(f"`{name}_sizes` must be at least 1, not {size}")
+    choices: dict[Plan, PlanChoice] = {}
+    for plan, named in _candidates(model, num_devices, search):
+        reason = illegality(model, plan, num_devices)
+        if reason is None or named:
+            choices.setdefault(plan, PlanChoice(plan=plan, illegal=reason))
+    if search.rule == "launchable" and (can := launchable_plans(model, choices, search.engine)):
+        choices = {plan: choice for plan, choice in choices.items() if choice.illegal is not None or plan in can}
+    return tuple(choices[plan] for plan in sorted(choices))
+
+
+def launchable_plans(model: ModelSpec, choices: Mapping[Plan, PlanChoice], engine: str | None) -> frozenset[Plan]:
+    """Legal plans that an engine can launch as one server; none where there is no engine to ask."""
+    legal = (choice.plan for choice in choices.values() if choice.illegal is None)
+    return frozenset(plan for plan in legal if engine in launchable_by(model, plan))
+
+
+def illegality(model: ModelSpec, plan: Plan, num_devices: int) -> str | None:
+    """Why this plan cannot be, or None. KV heads replicate where tp is larger than they are many."""
+    if plan.num_devices != num_devices:
+        return f"tp {plan.tp} x pp {plan.pp} x dp {plan.dp} is {plan.num_devices}, not {num_devices} devices"
+    layers = sum(group.count for group in model.layers)
+    if plan.pp > layers:
+        return f"pp {plan.pp} is more than the {layers} layers"
+    return _indivisible(model, plan) or _expert_mismatch(model, plan)
+
+
+def _indivisible(model: ModelSpec, plan: Plan) -> str | None:
+    for group in model.layers:
+        heads = group.attention.query_heads
+        if heads % plan.tp:
+            return f"tp {plan.tp} does not divide the {heads} query heads"
+        width = group.mlp.intermediate_size if isinstance(group.mlp, DenseMlp) else group.mlp.shared_intermediate_size
+        if width % plan.tp:
+            return f"tp {plan.tp} does not divide the intermediate size {width}"
+    return None
+
+
+def _expert_mismatch(model: ModelSpec, plan: Plan) -> str | None:
+    experts = _experts(model.layers)
+    if experts is None:
+        if (plan.ep, plan.moe_tp, plan.moe_dp) != (1, 1, 1):
+            return "a dense model has ep, moe_tp and moe_dp at 1"
+        return None
+    if plan.ep * plan.moe_tp * plan.moe_dp != plan.tp * plan.dp:
+        return (
+            f"ep {plan.ep} x moe_tp {plan.moe_tp} x moe_dp {plan.moe_dp} is not"
+            f" tp {plan.tp} x dp {plan.dp} = {plan.tp * plan.dp}"
+        )
+    if experts.experts % plan.ep:
+        return f"ep {plan.ep} does not divide the {experts.experts} experts"
+    if experts.intermediate_size % plan.moe_tp:
+        return f"moe_tp {plan.moe_tp} does not divide the experts' intermediate size {experts.intermediate_size}"
+    return None
+
+
+def _experts(layers: Sequence[LayerGroup]) -> MoeMlp | None:
+    return next((group.mlp for group in layers if isinstance(group.mlp, MoeMlp)), None)
+
+
+def powers_of_two(largest: int) -> tuple[int, ...]:
+    """1, 2, 4 ... up to `largest`."""
+    return tuple(1 << exponent for exponent in range(largest.bit_length()))
+
+
+def _splits(group: int) -> tuple[int, ...]:
+    """Powers of two up to a group of devices, and the group itself: engines split experts over all of it."""
+    return tuple(sorted({*powers_of_two(group), group}))
+
+
+def _listed(sizes: Sizes, devices: int, fallback: Sequence[int]) -> Sequence[int]:
+    if sizes is None:
+        return fallback
+    return sizes or powers_of_two(devices)
+
+
+def _candidates(model: ModelSpec, devices: int, search: PlanSearch) -> Iterator[tuple[Plan, bool]]:
+    """Plans with whether one of their sizes was named."""
+    every = search.rule != "tp"
+    nothing = all(sizes is None for sizes in (search.tp_sizes, search.ep_sizes, search.moe_dp_sizes, search.dp_sizes))
+    powers = powers_of_two(devices)
+    tps = _listed(search.tp_sizes, devices, powers if every or nothing else (devices,))
+    for pp in _listed(search.pp_sizes, devices, (1,)):
+        for tp in tps:
+            for dp in _dp_sizes(devices, tp, pp, search):
+                attention = Plan(tp=tp, pp=pp, dp=dp)
+                named = _all_named(search, tp=tp, pp=pp, dp=dp)
+                if not named and attention.num_devices != devices:
+                    continue  # a size that was searched, not asked for, does not go with one that was
+                for ep, moe_tp, moe_dp in _expert_splits(model, attention, devices, search):
+                    plan = Plan(tp=tp, pp=pp, dp=dp, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
+                    yield plan, named or _named(search, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
+
+
+def _named(search: PlanSearch, **sizes: int) -> bool:
+    return any(size in (getattr(search, f"{name}_sizes") or ()) for name, size in sizes.items())
+
+
+def _all_named(search: PlanSearch, **sizes: int) -> bool:
+    """Whether somebody asked for just this split: every size above 1 was given, where it can be given."""
+    given = {name: size for name, size in sizes.items() if getattr(search, f"{name}_sizes") is not None or name != "dp"}
+    return _named(search, **given) and all(size == 1 or _named(search, **{name: size}) for name, size in given.items())
+
+
+def _dp_sizes(devices: int, tp: int, pp: int, search: PlanSearch) -> Sequence[int]:
+    if search.dp_sizes:
+        return search.dp_sizes
+    # A split that does not divide the devices is kept, with dp 1, so that its refusal can be told.
+    return (max(1, devices // (tp * pp)),)
+
+
+def _expert_splits(
+    model: ModelSpec, attention: Plan, devices: int, search: PlanSearch
+) -> Iterator[tuple[int, int, int]]:
+    if _experts(model.layers) is None:
+        yield 1, 1, 1
+        return
+    group = attention.tp * attention.dp
+    every = search.rule != "tp"
+    eps = _listed(search.ep_sizes, devices, _splits(group) if every else (group,))
+    for ep in eps:
+        for moe_tp in _moe_tp_sizes(group, ep, search):
+            for moe_dp in _moe_dp_sizes(group, ep, moe_tp, search):
+                tensor = moe_tp or max(1, group // (ep * moe_dp))
+                yield ep, tensor, moe_dp
+
+
+def _moe_tp_sizes(group: int, ep: int, search: PlanSearch) -> Sequence[int]:
+    if search.moe_tp_sizes is not None:
+        return search.moe_tp_sizes or powers_of_two(group)
+    if search.rule != "tp" and search.moe_dp_sizes is None:
+        return [size for size in _splits(group) if group % (ep * size) == 0]
+    return (0,)  # whatever ep and moe_dp leave
+
+
+def _moe_dp_sizes(group: int, ep: int, moe_tp: int, search: PlanSearch) -> Sequence[int]:
+    if search.moe_dp_sizes is not None:
+        return search.moe_dp_sizes or powers_of_two(group)
+    if moe_tp == 0:
+        return (1,)
+    return (max(1, group // (ep * moe_tp)),)
+
+
+def label(plan: Plan, *, moe: bool) -> str:
+    """`tp8pp1dp1`, with the expert split where the model has one."""
+    text = f"tp{plan.tp}pp{plan.pp}dp{plan.dp}"
+    return f"{text}ep{plan.ep}moetp{plan.moe_tp}moedp{plan.moe_dp}" if moe else text

@@ -1,0 +1,1 @@
+"""Workloads: lengths of requests, their distributions, traces reduced to bins, and labels."""

@@ -1,0 +1,255 @@
+"""Request logs reduced to joint length distributions.
+
+The log itself is never kept: only its bins and its content hash."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.arithmetic import dot
+from evaluator.inputs.workloads.lengths import LARGEST_BIN_COUNT, LARGEST_LENGTH, normalised
+from evaluator.inputs.workloads.workload import LengthBin
+from store.errors import InputError
+
+Integers = NDArray[np.int64]
+FloatArray = NDArray[np.float64]
+
+LARGEST_FILE_BYTES = 1 << 30
+LARGEST_LINE_BYTES = 1 << 22
+OUTPUT_QUANTILES = 4
+
+# Azure LLM inference traces, Mooncake traces and request files of vLLM-style benchmarks name the two numbers so.
+_INPUT_NAMES = (
+    "contexttokens",
+    "input_length",
+    "input_tokens",
+    "input_len",
+    "prompt_tokens",
+    "prompt_len",
+    "num_input_tokens",
+)
+_OUTPUT_NAMES = (
+    "generatedtokens",
+    "output_length",
+    "output_tokens",
+    "output_len",
+    "completion_tokens",
+    "expected_output_len",
+    "num_output_tokens",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceSummary:
+    """What is kept of a trace."""
+
+    bins: tuple[LengthBin, ...]
+    requests: int
+    skipped: int  # requests that asked for no prompt or no output token
+    sha256: str
+
+
+def read_trace(path: Path, *, input_bins: int = 16) -> TraceSummary:
+    """Reduce a CSV or JSONL request log to `input_bins` equal-weight quantiles of prompt length, each split by output.
+
+    A bin is represented by its mean, so the trace's mean lengths are kept (within rounding to whole tokens)."""
+    if input_bins < 1:
+        raise InputError(f"trace bins must be at least 1, not {input_bins}")
+    if input_bins * OUTPUT_QUANTILES > LARGEST_BIN_COUNT:
+        raise InputError(f"trace bins must be at most {LARGEST_BIN_COUNT // OUTPUT_QUANTILES}, not {input_bins}")
+    inputs, outputs, skipped, digest = _read_lengths(path)
+    if inputs.size == 0:
+        raise InputError(f"{path}: no request with both a prompt and an output was found")
+    bins = normalised(_joint_quantiles(inputs, outputs, input_bins))
+    return TraceSummary(bins=bins, requests=int(inputs.size), skipped=skipped, sha256=digest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """Requests by their number, and how much of each belongs here."""
+
+    members: Integers
+    weights: FloatArray
+
+    def parts(self, order: Integers, number: int) -> list[_Share]:
+        """So many parts of equal weight in an order of the members; a request at an edge belongs to both sides."""
+        members, weights = self.members[order], self.weights[order]
+        ends = np.cumsum(weights)
+        edges = ends[-1] * np.arange(number + 1) / number
+        found = []
+        for low, high in pairwise(edges):
+            inside = slice(int(np.searchsorted(ends, low, side="right")), int(np.searchsorted(ends, high)) + 1)
+            begins = ends[inside] - weights[inside]
+            shares = np.minimum(ends[inside], high) - np.maximum(begins, low)
+            kept = shares > 1e-9 * ends[-1] / number  # what rounding leaves at an edge is no request
+            found.append(_Share(members[inside][kept], shares[kept]))
+        return found
+
+
+def _joint_quantiles(inputs: Integers, outputs: Integers, input_bins: int) -> list[LengthBin]:
+    """Bins by prompt length, each split by output length, in an order whose every beginning is spread over both.
+
+    A batch smaller than the number of bins holds the first of them (equal remainders go to the first bin)."""
+    everything = _Share(np.arange(inputs.size), np.ones(inputs.size))
+    by_input = everything.parts(np.lexsort((outputs, inputs)), min(input_bins, inputs.size))
+    split = [
+        share.parts(np.argsort(outputs[share.members], kind="stable"), min(OUTPUT_QUANTILES, share.members.size))
+        for share in by_input
+    ]
+    bins = []
+    for turn in range(OUTPUT_QUANTILES):
+        for position, index in enumerate(_spread(len(split))):
+            parts = split[index]
+            if turn < len(parts):
+                chosen = _spread(len(parts))[(turn + position) % len(parts)]
+                # The same number for all, bit for bit: equal remainders are to be told from almost equal ones.
+                bins.append(_bin(inputs, outputs, parts[chosen], weight=1 / len(split) / len(parts)))
+    return bins
+
+
+def _spread(number: int) -> list[int]:
+    """0 to number - 1 from the middle on, every beginning spread evenly: the ranks of van der Corput's fractions."""
+    fractions = [int(f"{turn:b}"[::-1], 2) / 2 ** turn.bit_length() for turn in range(1, number + 1)]
+    return [sorted(fractions).index(fraction) for fraction in fractions]
+
+
+def _bin(inputs: Integers, outputs: Integers, share: _Share, *, weight: float) -> LengthBin:
+    mine, total = share.members, float(share.weights.sum())
+    return LengthBin(
+        input_length=max(1, round(float(dot(inputs[mine], share.weights)) / total)),
+        output_length=max(1, round(float(dot(outputs[mine], share.weights)) / total)),
+        weight=weight,
+        min_input_length=int(inputs[mine].min()),
+        max_input_length=int(inputs[mine].max()),
+    )
+
+
+def _read_lengths(path: Path) -> tuple[Integers, Integers, int, str]:
+    inputs, outputs, skipped, digest = array("q"), array("q"), 0, hashlib.sha256()
+    for where, input_length, output_length in _requests(path, digest):
+        for length in (input_length, output_length):
+            if not 0 <= length <= LARGEST_LENGTH:
+                raise InputError(f"{where}: a length of {length} tokens is outside 0..{LARGEST_LENGTH}")
+        if input_length == 0 or output_length == 0:
+            skipped += 1
+            continue
+        inputs.append(input_length)
+        outputs.append(output_length)
+    as_array = [
+        np.frombuffer(values, dtype=np.int64) if values else np.empty(0, np.int64) for values in (inputs, outputs)
+    ]
+    return as_array[0], as_array[1], skipped, digest.hexdigest()
+
+
+def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, int, int]]:
+    lines = _lines(path, digest)
+    first = next(lines, None)
+    if first is None:
+        raise InputError(f"{path}: the file is empty")
+    if first.lstrip().startswith("["):
+        raise InputError(
+            f"{path}: one JSON array; a trace has one object a line (JSONL)", hint="jq -c '.[]' FILE > FILE.jsonl"
+        )
+    if first.lstrip().startswith("{"):
+        yield from _json_requests(path, first, lines)
+    else:
+        yield from _csv_requests(path, first, lines)
+
+
+def _lines(path: Path, digest: hashlib._Hash) -> Iterator[str]:
+    try:
+        size = path.stat().st_size
+        if size > LARGEST_FILE_BYTES:
+            raise InputError(
+                f"{path}: {size} bytes is too large for a trace (at most {LARGEST_FILE_BYTES}); sample it first"
+            )
+        with path.open("rb") as file:
+            read = 0  # a pipe has no size
+            while line := file.readline(LARGEST_LINE_BYTES + 1):
+                read += len(line)
+                if read > LARGEST_FILE_BYTES:
+                    raise InputError(f"{path}: too large for a trace (at most {LARGEST_FILE_BYTES}); sample it first")
+                if len(line) > LARGEST_LINE_BYTES:
+                    raise InputError(
+                        f"{path}: a line is longer than {LARGEST_LINE_BYTES} bytes; this is not a request log"
+                    )
+                digest.update(line)
+                yield line.decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: not a text file") from error
+
+
+def _field(names: list[str], wanted: tuple[str, ...], path: Path, what: str) -> str:
+    known = {name.strip().lower().replace(" ", "_"): name for name in names}
+    known |= {name.replace("_", ""): original for name, original in known.items()}
+    for name in wanted:
+        if name in known:
+            return known[name]
+    raise InputError(
+        f"{path}: no column with the {what} in tokens among {', '.join(names[:8])}",
+        hint=f"known names: {', '.join(wanted)}; texts must be tokenised first",
+    )
+
+
+def _whole(value: object, where: str) -> int:
+    try:
+        number = float(value)  # type: ignore[arg-type]
+        if number == int(number) and not isinstance(value, bool):
+            return int(number)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InputError(f"{where}: {value!r} is not a whole number of tokens")
+
+
+def _csv_requests(path: Path, first: str, lines: Iterator[str]) -> Iterator[tuple[str, int, int]]:
+    header = next(csv.reader(io.StringIO(first)))
+    input_index = header.index(_field(header, _INPUT_NAMES, path, "prompt length"))
+    output_index = header.index(_field(header, _OUTPUT_NAMES, path, "output length"))
+    for number, row in enumerate(csv.reader(lines), start=2):
+        if not row:
+            continue
+        where = f"{path}, line {number}"
+        if len(row) != len(header):
+            raise InputError(f"{where}: {len(row)} fields, the header has {len(header)}")
+        yield where, _whole(row[input_index], where), _whole(row[output_index], where)
+
+
+def _json_requests(path: Path, first: str, lines: Iterator[str]) -> Iterator[tuple[str, int, int]]:
+    names: tuple[str, str] | None = None
+    for number, line in enumerate(_chain(first, lines), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{where}: not JSON: {error.msg}") from error
+        if not isinstance(record, dict):
+            raise InputError(f"{where}: expected an object with a prompt length and an output length")
+        if names is None:
+            keys = [str(key) for key in record]
+            names = (
+                _field(keys, _INPUT_NAMES, path, "prompt length"),
+                _field(keys, _OUTPUT_NAMES, path, "output length"),
+            )
+        if names[0] not in record or names[1] not in record:
+            raise InputError(f"{where}: {names[0]} or {names[1]} is missing")
+        yield where, _whole(record[names[0]], where), _whole(record[names[1]], where)
+
+
+def _chain(first: str, lines: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from lines

@@ -1,0 +1,106 @@
+"""Checked workloads, their labels and their canonical form. Not here: reading distributions and traces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from evaluator.inputs.workloads.lengths import LARGEST_LENGTH, mean_input_length, normalised
+from evaluator.inputs.workloads.workload import LengthBin, Workload
+from evaluator.serving.batches import new_prompt_tokens
+from store.errors import InputError
+
+DEFAULT_TOKEN_BUDGET = 8192  # seed 001
+DEFAULT_ACCEPTANCE = (0.9, 0.6, 0.4, 0.2)  # seed 001
+MOST_MTP_TOKENS = 9
+
+
+def workload_of(
+    *,
+    input_length: int | None,
+    output_length: float,
+    bins: Sequence[LengthBin] = (),
+    prefix_cache_hit_rate: float = 0.0,
+    max_batched_tokens: int = DEFAULT_TOKEN_BUDGET,
+    mtp_tokens: int = 0,
+    mtp_acceptance: Sequence[float] | None = None,
+    name: str | None = None,
+) -> Workload:
+    """A workload with every value in range and the acceptance of every drafted token written out."""
+    if (input_length is None) == (not bins):
+        raise InputError("give either an input length or length bins")
+    if input_length is not None:
+        _whole("`input_length`", input_length, 1, LARGEST_LENGTH)
+    if not (math.isfinite(output_length) and 1 <= output_length <= LARGEST_LENGTH):
+        raise InputError(f"`output_length` must lie between 1 and {LARGEST_LENGTH}, not {output_length:g}")
+    if not 0 <= prefix_cache_hit_rate < 1:
+        raise InputError(f"`prefix_cache_hit_rate` must lie in [0, 1), not {prefix_cache_hit_rate:g}")
+    _whole("`max_batched_tokens`", max_batched_tokens, 1, 2**40)
+    return Workload(
+        input_length=input_length,
+        output_length=output_length,
+        bins=_shares(bins),
+        prefix_cache_hit_rate=float(prefix_cache_hit_rate),
+        max_batched_tokens=max_batched_tokens,
+        mtp_tokens=mtp_tokens,
+        mtp_acceptance=_acceptance(mtp_tokens, mtp_acceptance),
+        name=name,
+    )
+
+
+def _shares(bins: Sequence[LengthBin]) -> tuple[LengthBin, ...]:
+    # Weights that sum to 1 already stay as they are, bit for bit: they are part of a content key.
+    summed = math.isclose(math.fsum(bin_.weight for bin_ in bins), 1.0, rel_tol=1e-9)
+    return tuple(bins) if summed or not bins else normalised(bins)
+
+
+def _whole(option: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise InputError(f"{option} must lie between {low} and {high}, not {value}")
+
+
+def _acceptance(tokens: int, rates: Sequence[float] | None) -> tuple[float, ...]:
+    if not 0 <= tokens <= MOST_MTP_TOKENS:
+        raise InputError(f"`num_mtp_tokens` must lie between 0 and {MOST_MTP_TOKENS}, not {tokens}")
+    if rates is None:
+        # Seed 001 gives four; a longer draft is accepted no further.
+        padded = (*DEFAULT_ACCEPTANCE, *(0.0 for _ in range(tokens)))
+        return padded[:tokens]
+    if any(not 0 <= rate <= 1 for rate in rates):
+        raise InputError(f"`mtp_acceptance_rate` must lie in [0, 1], not {', '.join(f'{rate:g}' for rate in rates)}")
+    if len(rates) < tokens:
+        raise InputError(
+            f"{tokens} MTP tokens need {tokens} acceptance rates, `mtp_acceptance_rate` gives {len(rates)}",
+            hint="give one rate a drafted token, or fewer `num_mtp_tokens`",
+        )
+    return tuple(float(rate) for rate in rates[:tokens])
+
+
+def label_of(workload: Workload) -> str:
+    """`3500/1500` with what departs from the defaults behind it."""
+    if workload.input_length is not None:
+        head = f"{workload.input_length}/{workload.output_length:g}"
+    else:
+        head = f"~{mean_input_length(workload.bins):.0f}/{workload.output_length:.0f} ({len(workload.bins)} bins)"
+    parts = [head]
+    if workload.prefix_cache_hit_rate:
+        parts.append(f"hit {workload.prefix_cache_hit_rate:g}")
+    if workload.max_batched_tokens != DEFAULT_TOKEN_BUDGET:
+        parts.append(f"budget {workload.max_batched_tokens}")
+    if workload.mtp_tokens:
+        parts.append(f"mtp {workload.mtp_tokens}")
+    return " ".join(parts)
+
+
+def effective_input_length(workload: Workload) -> float:
+    """New tokens of a prompt after the prefix cache, the mean for distributions."""
+    if workload.input_length is not None:
+        return new_prompt_tokens(workload.input_length, workload.prefix_cache_hit_rate)
+    return math.fsum(
+        bin_.weight
+        * new_prompt_tokens(
+            round(bin_.input_length),
+            workload.prefix_cache_hit_rate if bin_.prefix_cache_hit_rate is None else bin_.prefix_cache_hit_rate,
+        )
+        for bin_ in workload.bins
+    )

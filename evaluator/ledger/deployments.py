@@ -1,0 +1,276 @@
+"""A measured point as a deployment we can predict: model, device, precision, plan and users of one replica.
+
+What cannot be matched says why, by a rule with a name; what was recorded wrongly is repaired by a rule with a name.
+Not here: predicting (evaluator.ledger.predicting) and errors (evaluator.ledger.scoring)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import isqrt
+
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.launch import Client
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.plan_search import illegality
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.ledger.limits import impossible
+from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
+from evaluator.ledger.metrics import central_metrics
+from evaluator.ledger.readers.circumstances import circumstances_of
+from evaluator.ledger.recipes import Served, flags_of, has_recipe
+from evaluator.ledger.saturation import saturated_users
+from store.errors import InputError
+from store.records import MeasurementRecord, SideRecord
+
+ONE_MODEL: Mapping[str, str] = {
+    "deepseek-ai/DeepSeek-R1": "deepseek-ai/DeepSeek-V3",
+    "deepseek-ai/DeepSeek-V3.1": "deepseek-ai/DeepSeek-V3",
+    "nvidia/DeepSeek-V3.1-NVFP4": "deepseek-ai/DeepSeek-V3",
+}
+ENGINE_NAMES = ("sglang", "vllm", "trtllm")
+LAST_YEAR_WITHOUT_GRAPHS = 2023
+LAST_YEAR_OF_OLD_ENGINES = 2024
+FIRST_DRIFTING_SGLANG = (0, 5, 6)  # the release from which its users do not stay in step
+FIRST_VLLM_V1 = (0, 8)  # the release from which vLLM schedules in a process of its own
+FIRST_TRTLLM_V1 = (1, 0)  # and TensorRT-LLM serves with PyTorch, its host working ahead
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What is predicted for one measured point. `users` is the concurrency of the whole deployment."""
+
+    model_name: str
+    model: ModelSpec
+    device: DeviceProfile
+    precision: Precision
+    plan: Plan
+    engine: str | None
+    mode: str
+    input_length: int
+    output_length: int
+    users: int
+    client: Client | None = None  # who asked, where the source says so
+    token_budget: int | None = None  # a launch flag; None is the engine's own
+    wait_steps: int = 0  # a launch flag: decode steps that a prompt waits for others
+    decode_seats: int | None = None  # a launch flag of instances that decode alone: requests of a replica at once
+    saturated: bool = False  # users are as many as the memory is estimated to hold
+    batched: bool = False  # all requests are there at the start, none follows
+    repairs: tuple[str, ...] = ()
+    instances: int = 1  # that decode
+    prefill_plan: Plan | None = None  # of the instances that take prompts, where the sides are apart
+    prefill_instances: int = 0
+    transferred: bool = False  # a prompt's first token counts when its keys and values have reached the decode instance
+    transfer_bytes_per_s: float | None = None  # line rate between instances, where a source states it
+
+    @property
+    def users_of_replica(self) -> int:
+        """Users of one attention data-parallel replica, the fullest."""
+        return max(1, -(-self.users // (self.plan.dp * self.instances)))
+
+    @property
+    def num_devices(self) -> int:
+        """Devices of the whole deployment."""
+        prompts = self.prefill_instances * self.prefill_plan.num_devices if self.prefill_plan else 0
+        return self.instances * self.plan.num_devices + prompts
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """(device, model) for leave-one-pair-out; names that share weights are one model."""
+        return self.device.name, ONE_MODEL.get(self.model_name, self.model_name)
+
+    @property
+    def moe(self) -> bool:
+        """Whether the model has experts."""
+        return self.model.routed
+
+
+def deployment_of(record: MeasurementRecord) -> Deployment:
+    """The deployment of a point. Raises Unmatched, also where no server can have measured the values."""
+    deployment = _deployment(record)
+    rule = impossible(deployment, central_metrics(record.metrics))
+    if rule is not None:
+        raise Unmatched(rule)
+    return deployment
+
+
+def _deployment(record: MeasurementRecord) -> Deployment:
+    model_name, model = measured_model(record.model)
+    device, said = _device(record.device), circumstances_of(record)
+    if said.all_at_once:
+        raise Unmatched("a backlog timed to its last answer: probes are of a server that stays full")
+    input_length, output_length = _lengths(record)
+    apart = record.mode == "disaggregated"
+    decode, repairs = repaired(record.decode) if has_recipe(said.point_id) and not apart else (record.decode, ())
+    plan = _plan(model, _replicated(decode) if said.attention_replicas else decode)
+    instances, prefill_instances, prefill_plan = _sides(model, record) if apart else (1, 0, None)
+    users = 1.0 if said.saturated else _users(record, decode, plan)
+    # Where sides are apart, the version is the one of what joins them.
+    engine = engine_of(record.engine, None if apart else record.engine_version, said.measured_year)
+    precision = (record.precision or "").lower()
+    served = Served(point_id=said.point_id, engine=engine, model=model_name, device=device.name, precision=precision,
+                    users=users, input_length=input_length, output_length=output_length, tp=plan.tp,
+                    instances=instances)  # fmt: skip
+    flags = flags_of(served)
+    narrow = flags.narrow_keys or said.narrow_keys
+    formats = measured_precision(
+        model,
+        record.precision,
+        record.kv_precision or ("fp8" if narrow else None),
+        linear=said.linear_format,
+        experts=said.experts_format,
+    )
+    if said.saturated:
+        users = _saturated(model, device, formats, plan, input_length + output_length)
+    return Deployment(
+        model_name=model_name,
+        model=model,
+        device=device,
+        precision=formats,
+        plan=plan,
+        engine=engine,
+        mode=record.mode or "aggregated",
+        input_length=round(input_length),
+        output_length=max(1, round(output_length)),
+        users=round(users),
+        client=flags.client,
+        token_budget=None if apart else flags.token_budget,
+        wait_steps=0 if apart else flags.wait_steps,
+        decode_seats=flags.decode_seats if apart else None,
+        saturated=said.saturated,
+        batched=said.static_batch,
+        transferred=said.ttft_holds_transfer,
+        transfer_bytes_per_s=said.line_rate_bytes_per_s,
+        repairs=repairs,
+        instances=instances,
+        prefill_instances=prefill_instances,
+        prefill_plan=prefill_plan,
+    )
+
+
+def _replicated(side: SideRecord) -> SideRecord:
+    """Attention data parallelism over all devices, and experts split by expert: what a note says of a table."""
+    devices = (side.tp or 1) * (side.dp or 1)
+    return replace(side, tp=1, dp=devices, ep=devices, moe_tp=1)
+
+
+def _saturated(model: ModelSpec, device: DeviceProfile, formats: Precision, plan: Plan, tokens: float) -> float:
+    if plan.pp > 1:
+        raise Unmatched("saturated pipeline: stages that work on different requests are not played")
+    return float(saturated_users(model, device, formats, plan, tokens))
+
+
+def _users(record: MeasurementRecord, decode: SideRecord, plan: Plan) -> float:
+    """Who asks at once. In serving a batch is a limit and says nothing of it; a phase alone is one of its batch."""
+    if record.concurrency:
+        return record.concurrency
+    if record.mode in {"prefill", "decode"} and decode.batch_size is not None:
+        return decode.batch_size * plan.dp
+    raise Unmatched("concurrency not stated")
+
+
+def _lengths(record: MeasurementRecord) -> tuple[float, float]:
+    """Tokens of a prompt and of its answer; prompts and transfers alone need no answer."""
+    output = record.output_length
+    if output is None and (record.mode == "prefill" or all(name.startswith("kv_transfer") for name in record.metrics)):
+        output = 1.0
+    if record.input_length is None or output is None:
+        raise Unmatched("lengths not stated")
+    return record.input_length, output
+
+
+def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]:
+    """Decode instances, prefill instances, and the plan of those."""
+    prefill, decode = record.prefill, record.decode
+    if not prefill.instances or not decode.instances or prefill.tp is None or decode.tp is None:
+        raise Unmatched("disaggregated: number or plan of the instances not stated")
+    return decode.instances, prefill.instances, _plan(model, prefill)
+
+
+def engine_of(name: str | None, version: str | None = None, year: int | None = None) -> str | None:
+    """Our name of a serving engine, from what a source calls it; `year` is when it was measured, where that is known.
+
+    vLLM before 0.8 is another engine than after, SGLang before 0.5.6 likewise, and so is whatever served before engines
+    replayed graphs."""
+    folded = re.sub(r"[^a-z]", "", (name or "").lower())
+    if "tensorrt" in folded or "trtllm" in folded:
+        return "trtllm_v0" if _before(FIRST_TRTLLM_V1, f"{name} {version or ''}", year) else "trtllm"
+    known = next((known for known in ENGINE_NAMES if known in folded), None)
+    if known is None:
+        return "eager" if year is not None and year <= LAST_YEAR_WITHOUT_GRAPHS else None
+    if known == "vllm" and _before(FIRST_VLLM_V1, f"{name} {version or ''}", year):
+        return "vllm_v0"
+    if known == "sglang" and _before(FIRST_DRIFTING_SGLANG, f"{name} {version or ''}", year):
+        return "sglang_locked"
+    return known
+
+
+def _before(first: tuple[int, ...], text: str, year: int | None) -> bool:
+    """Whether an engine is older than its rewrite, by its stated version, else by when it was measured."""
+    stated = re.search(r"\bv?(\d+(?:\.\d+)+)", text)
+    if stated:
+        return tuple(int(part) for part in stated[1].split(".")) < first
+    dated = re.search(r"\b(20\d\d)-\d\d", text)
+    measured = int(dated[1]) if dated else year
+    return measured is not None and measured <= LAST_YEAR_OF_OLD_ENGINES
+
+
+@lru_cache(maxsize=64)
+def _device_or_reason(name: str) -> DeviceProfile | str:
+    for candidate in (name, name.rsplit("-", 1)[0]):
+        try:
+            return load_device(candidate)
+        except InputError as error:
+            reason = str(error)
+    return reason
+
+
+def _device(name: str | None) -> DeviceProfile:
+    if name is None:
+        raise Unmatched("device not stated")
+    found = _device_or_reason(name)
+    if isinstance(found, str):
+        raise Unmatched("device not covered", found)
+    return found
+
+
+def _plan(model: ModelSpec, side: SideRecord) -> Plan:
+    moe = model.routed
+    tp, pp, dp = side.tp or 1, side.pp or 1, side.dp
+    if not moe:
+        plan = Plan(tp=tp, pp=pp, dp=dp or 1)
+    else:
+        ep, moe_tp = side.ep or 1, side.moe_tp
+        if dp is None:  # attention data parallelism follows from the experts' split
+            dp = max(1, ep * (moe_tp or 1) // tp)
+        plan = Plan(tp=tp, pp=pp, dp=dp, ep=ep, moe_tp=moe_tp or max(1, tp * dp // ep))
+    reason = illegality(model, plan, plan.num_devices)
+    if reason is not None:
+        raise Unmatched("plan not legal", reason)
+    return plan
+
+
+TWICE = "parallelism recorded twice"
+
+
+def repaired(side: SideRecord) -> tuple[SideRecord, tuple[str, ...]]:
+    """Sizes recorded twice (tp 64 with experts 8 x 8 for what the id calls tp8_ep8): the root of each.
+
+    The pattern is experts' tensor and expert parallel sizes equal and their product in one attention size alone; or
+    tensor parallel size again as the data parallel one, with as many expert ranks as their product."""
+    tp, dp = side.tp or 1, side.dp or 1
+    ep, moe_tp = side.ep or 1, side.moe_tp or 1
+    group, root = tp * dp, isqrt(tp * dp)
+    if group < 4 or ep * moe_tp != group or root * root != group:
+        return side, ()
+    if ep == moe_tp == root and tp == group:
+        return replace(side, tp=root, dp=1, ep=root, moe_tp=1), (TWICE,)
+    if ep == moe_tp == root and dp == group:
+        return replace(side, dp=root, ep=root, moe_tp=1), (TWICE,)
+    if tp == dp == root and ep == group:
+        return replace(side, dp=1, ep=root), (TWICE,)
+    return side, ()

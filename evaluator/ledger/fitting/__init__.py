@@ -1,0 +1,1 @@
+"""Engines' numbers fitted to measured points."""

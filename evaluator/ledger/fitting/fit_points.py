@@ -1,0 +1,107 @@
+"""Measured points as a fit of an engine sees them: the replica of their scenario, played under any engine's numbers.
+
+Not here: the fit (evaluator.ledger.fitting.engine_fit), and which points it uses (shipped_engines, user_points)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluator.evaluate import batch_source, cost_of
+from evaluator.ledger.deployments import Deployment
+from evaluator.ledger.predicting import LookUp, asked_of, operators_of, values_of
+from evaluator.scenario import Phase, Run, Scenario
+from evaluator.serving.engine.closed_loop import decode_steps_s
+from evaluator.serving.engine.closed_run import Served, prompts_alone, served
+from evaluator.serving.engine.engines import EngineProfile
+from evaluator.serving.models import serving_model_of
+
+LATENCIES = ("ttft_ms", "tpot_exclusive_ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlayedProbe:
+    """The probe of a replica at exactly one batch size: what `evaluate` gives, without interpolating between sizes."""
+
+    replica: Served
+    phase: Phase
+
+    def value(self, column: str, batch_size: int) -> float:
+        """A number of the probe, by the name of its column."""
+        play = {"prefill": self._prompts, "decode": self._tokens, "aggregated": self._requests}[self.phase]
+        return 1000.0 * play(batch_size)[column]
+
+    def _prompts(self, size: int) -> Mapping[str, float]:
+        alone = prompts_alone(self.replica, np.asarray([size]))
+        return {"ttft_ms": float(alone.mean[0]), "makespan_ms": float(alone.makespan[0])}
+
+    def _tokens(self, size: int) -> Mapping[str, float]:
+        return {"tpot_exclusive_ms": decode_steps_s(self.replica.table, self.replica.engine)[size]}
+
+    def _requests(self, size: int) -> Mapping[str, float]:
+        times = self.replica.closed(size)
+        whole = times.e2e_s(self.replica.loop.output_length)
+        return {"ttft_ms": times.ttft_s, "tpot_exclusive_ms": times.tpot_exclusive_s, "e2e_ms": whole}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitPoint:
+    """What was measured of a replica at one batch size. `weight` lets a large group count less a point."""
+
+    deployment: Deployment
+    replica: Served
+    phase: Phase
+    batch_size: int
+    measured: Mapping[str, float]  # by metric
+    weight: float = 1.0
+
+    def log_errors(self, engine: EngineProfile) -> tuple[float, ...]:
+        """log(predicted / measured) of each metric, under an engine with the point's own client and token budget."""
+        mine = self.replica.engine
+        asked = replace(engine, token_budget=mine.token_budget, client=mine.client)
+        probe = PlayedProbe(replica=replace(self.replica, engine=asked), phase=self.phase)
+        found = values_of(self.deployment, "known", probe, self.batch_size)
+        return tuple(math.log(found[metric] / value) for metric, value in self.measured.items())
+
+
+def fit_points(
+    measured: Sequence[tuple[Deployment, Mapping[str, float]]],
+    engine: EngineProfile,
+    captured: LookUp | None = None,
+    *,
+    weight: float = 1.0,
+) -> list[FitPoint]:
+    """Points with the replica of each, in their order; scenarios that differ in users alone share their tables."""
+    asked = [asked_of(deployment, "known", engine=engine) for deployment, _ in measured]
+    most: dict[Scenario, int] = {}
+    for one in asked:
+        most[one.scenario] = max(most.get(one.scenario, 1), one.batch_size)
+    replicas = {scenario: _replica(scenario, size, captured) for scenario, size in most.items()}
+    return [
+        FitPoint(
+            deployment=deployment,
+            replica=replicas[one.scenario],
+            phase=one.scenario.phase,
+            batch_size=one.batch_size,
+            measured=metrics,
+            weight=weight,
+        )
+        for (deployment, metrics), one in zip(measured, asked, strict=True)
+    ]
+
+
+def _replica(scenario: Scenario, size: int, captured: LookUp | None) -> Served:
+    run = Run(
+        scenario=scenario,
+        operators=operators_of(scenario, captured),
+        source=batch_source(scenario),
+        cost=cost_of(scenario),
+        batch_sizes=np.asarray([size]),
+    )
+    engine = serving_model_of(scenario).engine(scenario)
+    if engine is None:
+        raise TypeError(f"{scenario.serving_model} is no engine")
+    return served(run, engine, size)

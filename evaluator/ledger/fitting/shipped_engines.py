@@ -1,0 +1,151 @@
+"""Engine profiles that come with the program, and the one command that writes them.
+
+`python -m evaluator.ledger.fitting.shipped_engines FILE...` fits every engine to the usable points of these files
+and writes evaluator/serving/engine/profiles/<engine>.yaml: the fit to all of them, and one without each (device,
+model) pair to score that pair with. Nothing is random: the same files give the same profiles."""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from evaluator.ledger.deployments import Deployment, deployment_of
+from evaluator.ledger.fitting.engine_fit import fit_engine
+from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
+from evaluator.ledger.matching import Unmatched
+from evaluator.ledger.metrics import central_metrics
+from evaluator.ledger.predicting import metrics_of
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.scoring import usable
+from evaluator.serving.engine.engines import FOLDER, STARTS, EngineProfile, FittedEngine, as_yaml
+from store.errors import InputError
+from store.records import MeasurementRecord
+
+POINTS_A_PAIR = 60  # a pair measured more often does not count for more
+LEAST_POINTS = 8
+# What the measured points of many servers identify across models: more numbers fit them better and predict pairs that
+# were left out worse (docs/explanation/accuracy.md). For trtllm that is no time a request: its points differ by server
+# and client, from 10 ms to 130. A user's own points of one server identify them all.
+SHIPPED_NUMBERS: Mapping[str, tuple[str, ...]] = {
+    "sglang": ("request_ms",),
+    "sglang_locked": ("request_ms",),
+    "vllm": ("request_ms",),
+    "trtllm": ("step_ms",),
+    "trtllm_v0": ("step_ms",),
+    "vllm_v0": ("step_ms", "step_per_decode_ms"),
+    "eager": ("layer_ms", "prefill_factor"),
+}
+# Versions of an engine that differ in how far users drift apart, and in nothing else: they share their points.
+SAME_HOST: Mapping[str, str] = {"sglang_locked": "sglang"}
+HEAD = "# Written by python -m evaluator.ledger.fitting.shipped_engines; do not edit.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePoint:
+    """A point to fit to, with the pair that is left out together."""
+
+    pair: tuple[str, str]
+    point: FitPoint
+
+
+def points_of(records: Iterable[MeasurementRecord], engine: str) -> list[EnginePoint]:
+    """Points of one engine, at most POINTS_A_PAIR of each pair, evenly over users and lengths.
+
+    Those with both latencies of a closed loop where there are any, else every figure we can predict. Each is played
+    with the usual client of its own version."""
+    # What an estimate of the memory decides says little of the host.
+    host = _host(engine)
+    matched = [one for one in _matched(records) if _host(one[1].engine) == host and not one[1].saturated]
+    means = {f"{name}_mean" for name in LATENCIES}
+    both = [one for one in matched if one[1].mode == "aggregated" and means <= set(one[0].metrics)]
+    by_pair: dict[tuple[str, str], list[tuple[MeasurementRecord, Deployment]]] = defaultdict(list)
+    for record, deployment in both or matched:
+        by_pair[deployment.pair].append((record, deployment))
+    chosen = [one for pair in sorted(by_pair) for one in _thinned(by_pair[pair])]
+    wanted = [
+        (deployment, measured)
+        for record, deployment in chosen
+        for measured in (_latencies if both else _figures)(record, deployment)
+    ]
+    versions = sorted({str(deployment.engine) for deployment, _ in wanted})
+    return [
+        EnginePoint(point.deployment.pair, point)
+        for version in versions
+        for point in fit_points([one for one in wanted if one[0].engine == version], STARTS[version])
+    ]
+
+
+def _host(engine: str | None) -> str | None:
+    return None if engine is None else SAME_HOST.get(engine, engine)
+
+
+def _latencies(record: MeasurementRecord, deployment: Deployment) -> Iterable[Mapping[str, float]]:  # noqa: ARG001
+    yield {name: record.metrics[f"{name}_mean"] for name in LATENCIES}
+
+
+def _figures(record: MeasurementRecord, deployment: Deployment) -> Iterable[Mapping[str, float]]:
+    for metric, measured in sorted(central_metrics(record.metrics).items()):
+        if metric in metrics_of(deployment):
+            yield {metric: measured}
+
+
+def _matched(records: Iterable[MeasurementRecord]) -> Iterable[tuple[MeasurementRecord, Deployment]]:
+    for record in usable(records).records:
+        with suppress(Unmatched):
+            yield record, deployment_of(record)
+
+
+def _thinned(
+    pairs: Sequence[tuple[MeasurementRecord, Deployment]],
+) -> list[tuple[MeasurementRecord, Deployment]]:
+    ordered = sorted(pairs, key=lambda one: (one[1].users, one[1].input_length, one[1].output_length, one[0].key))
+    if len(ordered) <= POINTS_A_PAIR:
+        return ordered
+    return [ordered[index * len(ordered) // POINTS_A_PAIR] for index in range(POINTS_A_PAIR)]
+
+
+def fit_with_pairs_held_out(
+    points: Sequence[EnginePoint],
+    start: EngineProfile,
+    source: str,
+    on_pair: Callable[[str], None] = lambda _: None,
+) -> FittedEngine:
+    """The fit to every point, and one without each pair. Every fit begins at `start`: none has seen its pair."""
+    if len(points) < LEAST_POINTS:
+        raise InputError(f"{len(points)} points of {start.name}: a fit needs at least {LEAST_POINTS}")
+    whole = _fit(points, start)
+    on_pair(f"{start.name}: {len(points)} points")
+    held_out = {}
+    for pair in sorted({one.pair for one in points}):
+        held_out[pair] = _fit([one for one in points if one.pair != pair], start)
+        on_pair(f"{start.name} without {pair[1]} on {pair[0]}")
+    return FittedEngine(profile=whole, held_out=held_out, source=source)
+
+
+def _fit(points: Sequence[EnginePoint], start: EngineProfile) -> EngineProfile:
+    names = SHIPPED_NUMBERS[start.name]
+    return fit_engine([one.point for one in points], start, names=names) if points and names else start
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+def main(files: Sequence[Path]) -> None:
+    """Fit and write every engine."""
+    records = [record for path in files for record in read_measurements(path).records]
+    source = f"{', '.join(path.name for path in files)}: {len(records)} rows read"
+    target = Path(str(resources.files("evaluator").joinpath(FOLDER)))
+    target.mkdir(parents=True, exist_ok=True)
+    for name, start in STARTS.items():
+        fitted = fit_with_pairs_held_out(points_of(records, name), start, source, _say)
+        (target / f"{name}.yaml").write_text(HEAD + as_yaml(fitted), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main([Path(argument) for argument in sys.argv[1:]])

@@ -1,0 +1,118 @@
+"""What no server of a point's devices can do, by the figures of their data sheets: no prediction and no efficiency.
+
+Not here: what else takes a point out (evaluator.ledger.scoring, deployments)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.formats import linear_format
+from evaluator.inputs.model import LayerGroup, MoeMlp
+from evaluator.inputs.parameters import attention_parameters, parameter_count
+from evaluator.inputs.precision import Precision
+from evaluator.occupancy import kv_cache_bits
+from evaluator.pricing.memory import layer_token_bytes
+
+if TYPE_CHECKING:
+    from evaluator.ledger.deployments import Deployment
+
+TOO_MANY_BYTES = "faster than the data sheet's memory reads the weights and keys of a step"
+TOO_MANY_OPERATIONS = "more operations than the data sheet's peak"
+TOO_FAST_PROMPTS = "prompts faster than the data sheet's peak"
+
+
+def impossible(deployment: Deployment, metrics: Mapping[str, float]) -> str | None:
+    """The rule by which no server can have measured these values (ms, tokens/s, by name without statistic), or None."""
+    step = metrics.get("tpot_exclusive_ms", metrics.get("decode_step_ms"))
+    if step is not None and 1e-3 * step < least_step_s(deployment):
+        return TOO_MANY_BYTES
+    if _requests_per_s(deployment, metrics) * _operations(deployment, _tokens(deployment)) > _peak(deployment):
+        return TOO_MANY_OPERATIONS
+    if _prompt_operations_per_s(deployment, metrics) > _peak(deployment):
+        return TOO_FAST_PROMPTS
+    return None
+
+
+def least_step_s(deployment: Deployment) -> float:
+    """Seconds that memory takes to read, once, what a decode step needs: weights that one token visits, embeddings left
+    out, and the keys and values of every user, at the mean length that sequences have.
+
+    Left out, so that the bound is a low one: further experts that other tokens visit, activations, collectives."""
+    plan, model, precision = deployment.plan, deployment.model, deployment.precision
+    shortest = deployment.client.shortest if deployment.client else 1.0
+    length = shortest * (deployment.input_length + 0.5 * deployment.output_length)
+    users = 0 if deployment.saturated else deployment.users / (deployment.instances * plan.dp)
+    keys = sum(
+        group.count
+        * layer_token_bytes(group, kv_cache_bits(precision), plan.tp)
+        * min(length, group.window or length)
+        * users
+        for group in model.layers
+    )
+    weights = sum(group.count * _layer_bytes(deployment, group) for group in model.layers)
+    return float(weights + keys) / plan.pp / deployment.device.memory_bandwidth_bytes_per_s
+
+
+def _layer_bytes(deployment: Deployment, group: LayerGroup) -> float:
+    plan, hidden = deployment.plan, deployment.model.hidden_size
+    linear = _weight_bytes(deployment.precision.linear)
+    attention = linear * attention_parameters(deployment.model, group) / plan.tp
+    if not isinstance(group.mlp, MoeMlp):
+        return attention + linear * (3 if group.mlp.gated else 2) * hidden * group.mlp.intermediate_size / plan.tp
+    visited = group.mlp.experts_per_token * 3 * hidden * group.mlp.intermediate_size
+    experts = _weight_bytes(deployment.precision.experts or deployment.precision.linear)
+    return attention + experts * visited / (plan.ep * plan.moe_tp)
+
+
+def _weight_bytes(name: str) -> float:
+    known = linear_format(name)
+    return (known.weight_bits + known.scale_bits_per_weight) / 8
+
+
+def _tokens(deployment: Deployment) -> float:
+    return deployment.input_length + deployment.output_length
+
+
+def _operations(deployment: Deployment, tokens: float) -> float:
+    """Of products with weights: two for each that a token visits. Attention, head and embedding are left out."""
+    model = deployment.model
+    ends = model.vocab_size * model.hidden_size * (1 if model.tie_word_embeddings else 2)
+    return 2.0 * (parameter_count(model).active - ends) * tokens
+
+
+def _requests_per_s(deployment: Deployment, metrics: Mapping[str, float]) -> float:
+    """Of the whole deployment, as far as the values say."""
+    if "requests_per_s" in metrics:
+        return metrics["requests_per_s"]
+    if "output_tokens_per_s" in metrics and deployment.mode != "decode":
+        return metrics["output_tokens_per_s"] / deployment.output_length
+    if deployment.mode in {"aggregated", "disaggregated"} and {"ttft_ms", "tpot_exclusive_ms"} <= metrics.keys():
+        whole = metrics["ttft_ms"] + (deployment.output_length - 1) * metrics["tpot_exclusive_ms"]
+        shortest = deployment.client.shortest if deployment.client else 1.0
+        return shortest * 1e3 * deployment.users / whole
+    return 0.0
+
+
+def _prompt_operations_per_s(deployment: Deployment, metrics: Mapping[str, float]) -> float:
+    """While prompts are computed: a batch of them from the start to its last token, or one until its first token."""
+    shortest = deployment.client.shortest if deployment.client else 1.0
+    one = _operations(deployment, shortest * deployment.input_length)
+    if "prefill_latency_ms" in metrics:
+        return 1e3 * deployment.users * one / metrics["prefill_latency_ms"]
+    return 1e3 * one / metrics["ttft_ms"] if "ttft_ms" in metrics else 0.0
+
+
+def _peak(deployment: Deployment) -> float:
+    """Operations a second of all devices, in the fastest of the formats that products run in."""
+    return deployment.num_devices * max(_rate(deployment.device, name) for name in _formats(deployment.precision))
+
+
+def _formats(precision: Precision) -> tuple[str, ...]:
+    return (precision.linear, precision.experts or precision.linear)
+
+
+def _rate(device: DeviceProfile, name: str) -> float:
+    rates = dict(device.matrix_flops_per_s)
+    return rates.get(linear_format(name).compute) or rates.get("fp16") or rates["bf16"]

@@ -1,0 +1,127 @@
+"""Models and number formats as measurements name them, in the catalogue's names. Nothing is downloaded.
+
+Not here: plans and users of a measured point (evaluator.ledger.deployments)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+from evaluator.inputs.model import ModelSpec, MoeMlp
+from evaluator.inputs.models import list_models, load_model
+from evaluator.inputs.precision import Precision
+
+# Names of models whose shapes the catalogue holds under another one.
+SAME_SHAPES: Mapping[str, str] = {
+    "bloom-176b": "bigscience/bloom",
+    "deepseek-r1-nvfp4": "deepseek-ai/DeepSeek-R1",
+    "deepseek-v3.1-nvfp4": "deepseek-ai/DeepSeek-V3.1",
+    "kimi-k2.5": "moonshotai/Kimi-K2-Instruct",
+    "llama-2-70b": "meta-llama/Llama-2-70b-hf",
+    "llama-2-7b": "meta-llama/Llama-2-7b-hf",
+    "llama-3-70b": "meta-llama/Meta-Llama-3-70B",
+    "llama-3.3-70b": "meta-llama/Llama-3.3-70B-Instruct",
+    "mixtral-8x22b": "mistralai/Mixtral-8x22B-v0.1",
+    "mixtral-8x7b": "mistralai/Mixtral-8x7B-v0.1",
+    "qwen2-72b": "Qwen/Qwen2.5-72B",
+    "qwen2-7b": "Qwen/Qwen2.5-7B",
+}
+# Variants of a model that keep its shapes: a date, tuning, the precision of its weights.
+VARIANT = re.compile(r"-(?:2507|instruct|thinking|fp8|nvfp4|fp4)$")
+# Starts of names, and what of the architecture the evaluator has no formula for.
+UNCOVERED: Mapping[str, str] = {
+    "qwen3.5": "gated delta net",
+    "qwen3.6": "gated delta net",
+    "qwen3-next": "gated delta net",
+    "glm-5": "sparse attention with a token indexer",
+    "deepseek-v3.2": "sparse attention with a token indexer",
+    "deepseek-v4": "sparse attention with a token indexer",
+    "llama-4": "chunked local attention",
+    "gpt-j": "attention and feed-forward block side by side",
+}
+FORMATS: Mapping[str, str] = {
+    "fp16": "BF16",
+    "bf16": "BF16",
+    "fp8": "FP8",
+    "fp8_block": "FP8_BLOCK",
+    "nvfp4": "NVFP4",
+    "fp4": "NVFP4",
+    "mxfp4": "MXFP4",
+    "w8a8": "W8A8_DYNAMIC",
+    "w4a16": "W4A16",
+    "int4_wo": "W4A16",
+    "w8a16": "W8A16_STATIC",
+}
+
+
+class Unmatched(Exception):  # noqa: N818  becomes an exclusion with its rule, never an error of the user
+    """Why a point cannot be predicted; `rule` is what is counted."""
+
+    def __init__(self, rule: str, detail: str = "") -> None:
+        super().__init__(detail or rule)
+        self.rule = rule
+
+
+def measured_model(name: str | None) -> tuple[str, ModelSpec]:
+    """(name in the catalogue, shapes) of what a measurement calls its model. Raises Unmatched."""
+    if name is None:
+        raise Unmatched("model not stated")
+    found = _found(name)
+    if isinstance(found, str):
+        raise Unmatched(found, name)
+    return found
+
+
+@lru_cache(maxsize=512)
+def _found(name: str) -> tuple[str, ModelSpec] | str:
+    if Path(name).expanduser().exists():
+        return load_model(name)
+    short = re.sub(r"\s+", "-", name.strip().split("/")[-1].lower())
+    for start, part in UNCOVERED.items():
+        if short.startswith(start):
+            return f"architecture not covered: {part}"
+    known = _known(short)
+    return "model not in the catalogue" if known is None else load_model(known)
+
+
+def _known(short: str) -> str | None:
+    catalogue = {known.split("/")[-1].lower(): known for known in reversed(list_models())}
+    while short not in catalogue and short not in SAME_SHAPES:
+        shorter = VARIANT.sub("", short)
+        if shorter == short:
+            return None
+        short = shorter
+    return catalogue.get(short) or SAME_SHAPES[short]
+
+
+def measured_precision(
+    model: ModelSpec, stated: str | None, kv: str | None, *, linear: object = None, experts: object = None
+) -> Precision:
+    """Formats of linears and experts, where a table names them apart, or of both as `stated`.
+
+    What quantises a checkpoint decides where names are too coarse: FP8 of a model that is published with a scale a
+    block is that; MXFP4 experts stay so; NVFP4 checkpoints of mixtures of experts leave attention in 16 bits."""
+    first = re.split(r"[ (?]", (stated or "").lower())[0]
+    linear_format, experts_format = _format(linear or first), _format(experts or first)
+    if model.native_linear == "FP8_BLOCK" and linear_format == "FP8":
+        linear_format = "FP8_BLOCK"
+    if model.native_experts == "FP8_BLOCK" and experts_format == "FP8":
+        experts_format = "FP8_BLOCK"
+    if model.native_experts == "MXFP4" and experts_format in {"NVFP4", "MXFP4"}:
+        linear_format, experts_format = model.native_linear, "MXFP4"
+    elif linear_format == experts_format == "NVFP4" and any(isinstance(one.mlp, MoeMlp) for one in model.layers):
+        linear_format = "BF16"
+    return Precision(
+        linear=linear_format,
+        experts=experts_format,
+        attention="FP8" if (kv or "").lower() == "fp8" else "DISABLED",
+    )
+
+
+def _format(name: object) -> str:
+    known = FORMATS.get(str(name or "bf16").lower())
+    if known is None:
+        raise Unmatched("precision not covered", str(name))
+    return known

@@ -1,0 +1,172 @@
+"""Predictions of measured points: values of the probes that `evaluate` makes of their scenarios.
+
+Not here: which scenario a point is (evaluator.ledger.scenarios), which points count and errors (scoring)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
+from evaluator.graph.capture import CaptureRequest, capture
+from evaluator.graph.operators import OperatorSet
+from evaluator.ledger.deployments import Deployment
+from evaluator.ledger.scenarios import Knowledge, lengths_of, prompts_scenario_of, scenario_of
+from evaluator.ledger.sides import Probe, Sides, Values, decoding_of, values_of_sides
+from evaluator.probe_block import ProbeBlock
+from evaluator.scenario import Scenario
+from evaluator.serving.engine.engines import EngineProfile
+
+MS = 1000.0
+LookUp = Callable[[CaptureRequest], OperatorSet]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What is evaluated for one point. `prompts` are the instances that take prompts, where sides are apart."""
+
+    scenario: Scenario
+    batch_size: int  # of one replica and pipeline stage: the fullest; the largest where sides are apart
+    prompts: Scenario | None = None
+
+    def sizes(self) -> dict[Scenario, range]:
+        """Batch sizes that are evaluated of each scenario."""
+        if self.prompts is None:
+            return {self.scenario: range(self.batch_size, self.batch_size + 1)}
+        return {self.scenario: range(1, self.batch_size + 1), self.prompts: range(1, 2)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """The probes of one scenario, by batch size."""
+
+    block: ProbeBlock
+
+    def value(self, column: str, batch_size: int) -> float:
+        """A number of the probe of this batch size."""
+        index = int(np.searchsorted(self.block.batch_size, batch_size))
+        return float(getattr(self.block, column)[index])
+
+
+Evaluations = Mapping[Scenario, Evaluated]
+
+
+def asked_of(deployment: Deployment, knowledge: Knowledge, *, engine: EngineProfile | None = None) -> Asked:
+    """What a point is evaluated as."""
+    scenario = scenario_of(deployment, knowledge, engine=engine)
+    return Asked(
+        scenario=scenario,
+        batch_size=-(-deployment.users_of_replica // deployment.plan.pp),
+        prompts=prompts_scenario_of(deployment, knowledge, engine=engine),
+    )
+
+
+def evaluated(
+    asked: Iterable[Asked],
+    captured: LookUp | None = None,
+    on_scenario: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Evaluations:
+    """Every scenario that its serving model covers, at all batch sizes that are asked of it."""
+    sizes: dict[Scenario, set[int]] = defaultdict(set)
+    for one in asked:
+        for scenario, some in one.sizes().items():
+            sizes[scenario].update(some)
+    found = {}
+    for done, (scenario, wanted) in enumerate(sizes.items(), start=1):
+        if unsupported(scenario) is None:
+            block = evaluate_scenario(scenario, np.asarray(sorted(wanted)), operators_of(scenario, captured))
+            found[scenario] = Evaluated(block=block)
+        on_scenario(done, len(sizes))
+    return found
+
+
+def operators_of(scenario: Scenario, captured: LookUp | None = None) -> dict[str, OperatorSet]:
+    """The operator sets of a scenario. `captured` looks them up; by default torch traces them."""
+    look_up = captured or _captured
+    return {trace: look_up(request) for trace, request in capture_requests(scenario).items()}
+
+
+@lru_cache(maxsize=1024)
+def _captured(request: CaptureRequest) -> OperatorSet:
+    return capture(request)
+
+
+def predicted(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Values:
+    """Every metric of a point that its probes have, by name without a statistic; nothing where they are refused."""
+    probe, lengths = probes.get(asked.scenario), lengths_of(deployment, knowledge)
+    if probe is None or (asked.prompts is not None and asked.prompts not in probes):
+        return {}
+    if asked.prompts is not None:
+        return values_of_sides(deployment, lengths, _sides(deployment, knowledge, asked, probes))
+    return values_of(deployment, knowledge, probe, asked.batch_size)
+
+
+def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> int:
+    """The batch size of the probe that a prediction reads: where sides are apart, the one that decodes come to."""
+    if asked.prompts is None or asked.scenario not in probes or asked.prompts not in probes:
+        return asked.batch_size
+    sides = _sides(deployment, knowledge, asked, probes)
+    return decoding_of(deployment, lengths_of(deployment, knowledge), sides)[0]
+
+
+def values_of(deployment: Deployment, knowledge: Knowledge, probe: Probe, batch_size: int) -> Values:
+    """Every metric that one probe has for a point."""
+    read = {"prefill": _of_prompts, "decode": _of_tokens, "aggregated": _of_requests}[deployment.mode]
+    return read(deployment, lengths_of(deployment, knowledge), probe, batch_size)
+
+
+def _sides(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Sides:
+    prompts = asked.prompts
+    if prompts is None or deployment.prefill_plan is None:
+        raise TypeError("sides are not apart")
+    return Sides(
+        prompts_scenario=prompts,
+        prefill_plan=deployment.prefill_plan,
+        prompts=probes[prompts],
+        tokens=probes[asked.scenario],
+        most=asked.batch_size,
+        seats=deployment.decode_seats if knowledge == "known" else None,
+    )
+
+
+def metrics_of(deployment: Deployment) -> frozenset[str]:
+    """The metrics that a point's probe has."""
+    return frozenset(values_of(deployment, "known", _Ones(), 1))
+
+
+class _Ones:
+    """A probe that has every number."""
+
+    def value(self, column: str, batch_size: int) -> float:  # noqa: ARG002
+        """One."""
+        return 1.0
+
+
+def _of_prompts(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:
+    """A batch of prompts alone: users of all replicas, each with a prompt."""
+    last = probe.value("makespan_ms", size)
+    found = {"prefill_latency_ms": last, "input_tokens_per_s": MS * deployment.users * lengths[0] / last}
+    if not deployment.transferred:  # no probe moves keys and values
+        found["ttft_ms"] = probe.value("ttft_ms", size)
+    return found
+
+
+def _of_tokens(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:  # noqa: ARG001
+    """A batch of sequences alone."""
+    tpot = probe.value("tpot_exclusive_ms", size)
+    return {"decode_step_ms": tpot, "tpot_exclusive_ms": tpot, "output_tokens_per_s": MS * deployment.users / tpot}
+
+
+def _of_requests(deployment: Deployment, lengths: Sequence[int], probe: Probe, size: int) -> Values:
+    """A closed loop: every user gets its output once an end-to-end time."""
+    whole = probe.value("e2e_ms", size)
+    latencies = {name: probe.value(name, size) for name in ("ttft_ms", "tpot_exclusive_ms", "e2e_ms")}
+    return latencies | {
+        "tpot_inclusive_ms": whole / lengths[1],
+        "output_tokens_per_s": MS * deployment.users * lengths[1] / whole,
+        "requests_per_s": MS * deployment.users / whole,
+    }

@@ -1,0 +1,10 @@
+"""Files of measured serving points as typed records: pure readers, one a format.
+
+Not here: storing records (store.writing.measurements), and comparing them (evaluator.ledger.scoring)."""
+
+from __future__ import annotations
+
+from evaluator.ledger.readers.building import Problem, ReadResult
+from evaluator.ledger.readers.reading import FORMATS, read_measurements
+
+__all__ = ["FORMATS", "Problem", "ReadResult", "read_measurements"]

@@ -1,0 +1,227 @@
+"""What every reader of measurements shares: numbers that may be missing, problems by file and line, content keys."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from evaluator.canonical import content_key
+from evaluator.ledger.readers.circumstances import Circumstances, kept
+from store.errors import InputError
+from store.records import MeasurementRecord, SideRecord
+
+Document = Mapping[str, Any]
+LARGEST_FILE_BYTES = 1 << 28
+LARGEST_SIZE = 1 << 31
+LONGEST_TEXT = {"model": 500, "device": 200, "engine": 64, "engine_version": 64, "precision": 64, "kv_precision": 64}
+LONGEST_LIST = 64  # clients can write a value for each request: such lists are counted, not kept
+UNDECODED = re.compile("[\udc80-\udcff]")
+MISSING = {"", "none", "nan", "null", "n/a", "-"}
+
+# How the field defines the two latencies; every reader says which one its source means.
+TTFT = "arrival of the request to its first token, queueing included"
+TPOT_EXCLUSIVE = "(e2e - ttft) / (output tokens - 1), mean over requests"
+TPOT_INCLUSIVE = "e2e / output tokens"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A line or item that could not be read; the others of its file were."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadResult:
+    """Records of a file, and what in it could not be read."""
+
+    records: tuple[MeasurementRecord, ...]
+    problems: tuple[Problem, ...] = ()
+    format: str = ""
+
+
+class BadItem(Exception):  # noqa: N818  becomes a Problem, never seen outside this package
+    """Why one line or item cannot be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One point of a file, before its content key is known."""
+
+    model: str | None = None
+    device: str | None = None
+    engine: str | None = None
+    engine_version: str | None = None
+    mode: str | None = None
+    precision: str | None = None
+    kv_precision: str | None = None
+    num_devices: int | None = None
+    input_length: float | None = None
+    output_length: float | None = None
+    concurrency: float | None = None
+    request_rate: float | None = None
+    prefill: SideRecord = field(default_factory=SideRecord)
+    decode: SideRecord = field(default_factory=SideRecord)
+    metrics: Mapping[str, float | None]
+    definitions: Mapping[str, str]
+    extra: Mapping[str, Any]
+    circumstances: Circumstances = field(default_factory=Circumstances)
+
+
+def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
+    """The record of an item, keyed by its content and not by the file it stood in: importing again adds nothing."""
+    metrics = {name: value for name, value in item.metrics.items() if value is not None}
+    if not metrics:
+        raise BadItem("no measured value that we know")
+    for name, value in metrics.items():
+        if not 0 < value < math.inf:
+            raise BadItem(f"{name} is {value:g}: a measured value must be above 0")
+    for name, longest in LONGEST_TEXT.items():
+        if len(getattr(item, name) or "") > longest:
+            raise BadItem(f"{name} has more than {longest} characters")
+    values = {name: getattr(item, name) for name in Item.__slots__ if name != "circumstances"}
+    try:
+        made = MeasurementRecord(
+            **{
+                **values,
+                "key": "",
+                "source": "",
+                "source_format": source_format,
+                "metrics": metrics,
+                "definitions": {name: text for name, text in item.definitions.items() if name in metrics},
+                "extra": json.dumps(_plain(dict(item.extra)), sort_keys=True, ensure_ascii=False),
+            }
+        )
+        # What is said of the circumstances follows from the other fields: it is in no key.
+        whole_extra = json.dumps(json.loads(made.extra) | kept(item.circumstances), sort_keys=True, ensure_ascii=False)
+        return replace(made, key=content_key(made), source=source, extra=whole_extra)
+    except (UnicodeEncodeError, RecursionError) as error:
+        what = "halves of characters" if isinstance(error, UnicodeEncodeError) else "fields nested too deeply"
+        raise BadItem(f"it holds {what}") from None
+
+
+def decoded(path: Path, *, errors: str = "strict") -> str:
+    """The text of a file in UTF-8; with errors `surrogateescape`, bytes that are not are left for the line's reader."""
+    try:
+        content = path.read_bytes()
+        if content[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in content[:4096]:
+            raise InputError(f"{path}: not UTF-8 text", hint="save it as UTF-8")
+        return content.decode("utf-8-sig", errors=errors)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise InputError(f"{path}:{line}: not UTF-8 text", hint="save it as UTF-8") from error
+
+
+def delimiter_of(header: str) -> str:
+    """What separates the fields of a header: a comma, a semicolon or a tab."""
+    return max(",;\t", key=header.count)
+
+
+def read_rows(
+    path: Path, source_format: str, required: Iterable[str], item_of: Callable[[Mapping[str, str]], Item]
+) -> ReadResult:
+    """Records of a CSV file, one a line; `item_of` raises BadItem for a line that makes no sense."""
+    records: list[MeasurementRecord] = []
+    problems: list[Problem] = []
+    content = decoded(path, errors="surrogateescape")
+    reader = csv.DictReader(io.StringIO(content, newline=""), delimiter=delimiter_of(content.partition("\n")[0]))
+    try:
+        names = reader.fieldnames or []
+        missing = [name for name in required if name not in names]
+        if missing:
+            raise InputError(f"{path}: no column {missing[0]!r}", hint=f"columns found: {', '.join(names[:12])}")
+        for row in reader:
+            where = f"{path.name}:{reader.line_num}"
+            try:
+                records.append(record(item_of(_complete(row)), source=where, source_format=source_format))
+            except BadItem as problem:
+                problems.append(Problem(where=where, what=str(problem)))
+    except csv.Error as error:
+        problems.append(Problem(where=f"{path.name}:{reader.line_num + 1}", what=f"{error}; what follows is not read"))
+    return ReadResult(records=tuple(records), problems=tuple(problems), format=source_format)
+
+
+def _complete(row: Mapping[str | Any, str | Any]) -> Mapping[str, str]:
+    if None in row or None in row.values():
+        raise BadItem("more or fewer fields than the header has")
+    if any(UNDECODED.search(value) for value in row.values()):
+        raise BadItem("not UTF-8 text")
+    return row
+
+
+def inner(document: Document, name: str) -> Document:
+    """The object below a name; empty where there is none."""
+    value = document.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def number(row: Mapping[str, Any], *names: str) -> float | None:
+    """The first of these fields that is there, as a number; None where none is."""
+    for name in names:
+        value = row.get(name)
+        if value is None or (isinstance(value, str) and value.strip().lower() in MISSING):
+            continue
+        if isinstance(value, bool):
+            raise BadItem(f"{name}: {value!r} is not a number")
+        try:
+            found = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise BadItem(f"{name}: {value!r} is not a number") from None
+        if math.isnan(found):
+            continue
+        if math.isinf(found):
+            raise BadItem(f"{name} is infinite")
+        return found
+    return None
+
+
+def whole(row: Mapping[str, Any], *names: str) -> int | None:
+    """As `number`, a whole number; 0, which some tables write for "does not apply", is missing."""
+    value = number(row, *names)
+    if value is None or value == 0:
+        return None
+    if not 0 < value < LARGEST_SIZE or value != int(value):
+        raise BadItem(f"{names[0]}: {value:g} is not a whole number of at least 1")
+    return int(value)
+
+
+def text(row: Mapping[str, Any], *names: str) -> str | None:
+    """The first of these fields that is there, as text."""
+    for name in names:
+        value = row.get(name)
+        if value is None or str(value).strip().lower() in MISSING:
+            continue
+        if isinstance(value, dict | list) or "\0" in str(value):
+            raise BadItem(f"{name} is not a text")
+        return str(value).strip()
+    return None
+
+
+def rest(row: Mapping[str, Any], used: Iterable[str]) -> dict[str, Any]:
+    """Fields that no reader interprets: kept as they are, but lists with a value for each request."""
+    known = set(used)
+    return {
+        name: f"{len(value)} values, not kept" if isinstance(value, list) and len(value) > LONGEST_LIST else value
+        for name, value in row.items()
+        if name not in known and value is not None and value != ""
+    }
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401  JSON values have no narrower type
+    if isinstance(value, dict):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

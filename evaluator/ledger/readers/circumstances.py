@@ -1,0 +1,44 @@
+"""What a source says of how a point was asked and served, beside sizes and lengths: typed, set by the file's reader.
+
+Not here: what follows from it for a prediction (evaluator.ledger)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+
+from store.records import MeasurementRecord
+
+FIELD = "circumstances"  # of the fields that a record keeps beside its columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Circumstances:
+    """Facts of one measured point; what a source does not say is as here."""
+
+    point_id: str = ""  # at the source, where recipes of launches are known by it
+    measured_year: int | None = None
+    saturated: bool = False  # everything is asked for at once, and the memory decides how many are served together
+    all_at_once: bool = False  # the number beside the point counts requests, all there from the start, not users
+    static_batch: bool = False  # all requests of a batch are there at the start, none follows
+    replayed: bool = False  # a few fixed prompts over and over, against a prefix cache whose hits nobody states
+    attention_replicas: bool = False  # attention data parallelism over all devices, experts split by expert
+    narrow_keys: bool = False  # keys and values in eight bits
+    ttft_holds_transfer: bool = False  # a prompt's first token counts when its keys have reached the decode instance
+    line_rate_bytes_per_s: float | None = None  # between instances
+    linear_format: str | None = None  # where linears and experts are named apart
+    experts_format: str | None = None
+
+
+def kept(circumstances: Circumstances) -> dict[str, object]:
+    """What is not as usual, as a record keeps it; nothing where all is."""
+    usual = asdict(Circumstances())
+    unusual = {name: value for name, value in asdict(circumstances).items() if value != usual[name]}
+    return {FIELD: unusual} if unusual else {}
+
+
+def circumstances_of(record: MeasurementRecord) -> Circumstances:
+    """The facts that the reader of a point's file has set."""
+    stored = json.loads(record.extra).get(FIELD) or {}
+    known = {item.name for item in fields(Circumstances)}
+    return Circumstances(**{name: value for name, value in stored.items() if name in known})

@@ -1,0 +1,139 @@
+"""Our own CSV of measured points, and the CSVs that AIConfigurator writes (predictions, kept as such)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from evaluator.ledger.readers.building import (
+    TPOT_EXCLUSIVE,
+    TPOT_INCLUSIVE,
+    TTFT,
+    Item,
+    ReadResult,
+    number,
+    read_rows,
+    rest,
+    text,
+    whole,
+)
+from evaluator.ledger.readers.circumstances import Circumstances
+from store.records import SideRecord
+
+OWN, AICONFIGURATOR = "sweepdb_csv", "aiconfigurator"
+OWN_COLUMNS = ("model", "device", "input_length", "output_length")
+AICONFIGURATOR_COLUMNS = ("model", "isl", "osl", "ttft", "tpot", "tokens/s/gpu")
+PREDICTED = "predicted by AIConfigurator, not measured: "
+_SIZES = ("instances", "tp", "pp", "dp", "ep", "moe_tp", "moe_dp")
+_STATISTIC = r"(_(mean|std|p\d+(\.\d+)?))?"
+_METRIC = re.compile(
+    rf"^(?:(?:ttft|tpot_exclusive|tpot_inclusive|itl|e2e|decode_step|prefill_latency)_ms{_STATISTIC}"
+    r"|(?:output_tokens|input_tokens|total_tokens|requests)_per_s)$"
+)
+_DEFINITIONS = {"ttft_ms": TTFT, "tpot_exclusive_ms": TPOT_EXCLUSIVE, "tpot_inclusive_ms": TPOT_INCLUSIVE}
+
+
+def read_own_csv(path: Path) -> ReadResult:
+    """One measured point a line: columns as the store names them, sizes of both sides or prefill_ and decode_ ones."""
+    return read_rows(path, OWN, OWN_COLUMNS, _own_item)
+
+
+def _own_item(row: Mapping[str, str]) -> Item:
+    metrics = {name: number(row, name) for name in row if _METRIC.match(name)}
+    # A latency without a statistic is a mean.
+    named = {
+        name + "_mean" if name.endswith("_ms") else name: value for name, value in metrics.items() if value is not None
+    }
+    sides = {side: _own_side(row, side) for side in ("prefill", "decode")}
+    used = {"model", "device", "engine", "engine_version", "mode", "precision", "kv_precision", "num_devices",
+            "input_length", "output_length", "concurrency", "request_rate", *metrics, *_SIZES}  # fmt: skip
+    used |= {f"{side}_{name}" for side in ("prefill", "decode") for name in (*_SIZES, "batch_size")}
+    return Item(
+        model=text(row, "model"),
+        device=text(row, "device"),
+        engine=text(row, "engine"),
+        engine_version=text(row, "engine_version"),
+        mode=text(row, "mode") or "aggregated",
+        precision=text(row, "precision"),
+        kv_precision=text(row, "kv_precision"),
+        num_devices=whole(row, "num_devices"),
+        input_length=number(row, "input_length"),
+        output_length=number(row, "output_length"),
+        concurrency=number(row, "concurrency"),
+        request_rate=number(row, "request_rate"),
+        prefill=sides["prefill"],
+        decode=sides["decode"],
+        metrics=named,
+        definitions={name: text for name in named for known, text in _DEFINITIONS.items() if name.startswith(known)},
+        extra=rest(row, used),
+        circumstances=Circumstances(point_id=text(row, "id") or ""),
+    )
+
+
+def _own_side(row: Mapping[str, str], side: str) -> SideRecord:
+    sizes = {name: whole(row, f"{side}_{name}", name) for name in _SIZES}
+    return SideRecord(**sizes, batch_size=number(row, f"{side}_batch_size", "batch_size"))
+
+
+_PEER_DEFINITIONS = {
+    "ttft_ms_mean": TTFT,
+    "tpot_exclusive_ms_mean": TPOT_EXCLUSIVE,
+    "e2e_ms_mean": "ttft + (output tokens - 1) x tpot",
+    "output_tokens_per_s": "generated tokens a second of one instance",
+}
+
+
+def read_aiconfigurator(path: Path) -> ReadResult:
+    """pareto.csv and best_config_topn.csv of AIConfigurator. Every definition says that they are predictions."""
+    return read_rows(path, AICONFIGURATOR, AICONFIGURATOR_COLUMNS, _aiconfigurator_item)
+
+
+def _aiconfigurator_item(row: Mapping[str, str]) -> Item:
+    both = "(p)tp" in row
+    prefill, decode = (_peer_side(row, "(p)"), _peer_side(row, "(d)")) if both else (_peer_side(row, ""),) * 2
+    devices = whole(row, "num_total_gpus")
+    rate, per_device = number(row, "tokens/s"), number(row, "tokens/s/gpu")
+    if rate is None and per_device is not None and devices is not None:
+        rate = per_device * devices
+    metrics = {
+        "ttft_ms_mean": number(row, "ttft"),
+        "tpot_exclusive_ms_mean": number(row, "tpot"),
+        "e2e_ms_mean": number(row, "request_latency"),
+        "output_tokens_per_s": rate,
+    }
+    used = {"model", "backend", "version", "system", "isl", "osl", "concurrency", "ttft", "tpot", "tokens/s",
+            "tokens/s/gpu", "num_total_gpus", "request_latency", "gemm", "kvcache"}  # fmt: skip
+    used |= {
+        f"{side}{name}" for side in ("", "(p)", "(d)") for name in ("tp", "pp", "dp", "moe_tp", "moe_ep", "workers")
+    }
+    return Item(
+        model=text(row, "model"),
+        device=text(row, "system", "(d)system"),
+        engine=text(row, "backend", "(d)backend"),
+        engine_version=text(row, "version", "(d)version"),
+        mode="disaggregated" if both else "aggregated",
+        precision=text(row, "gemm", "(d)gemm"),
+        kv_precision=text(row, "kvcache", "(d)kvcache"),
+        num_devices=devices,
+        input_length=number(row, "isl"),
+        output_length=number(row, "osl"),
+        concurrency=number(row, "concurrency"),
+        prefill=prefill,
+        decode=decode,
+        metrics=metrics,
+        definitions={name: PREDICTED + text for name, text in _PEER_DEFINITIONS.items()},
+        extra=rest(row, used),
+    )
+
+
+def _peer_side(row: Mapping[str, str], side: str) -> SideRecord:
+    return SideRecord(
+        instances=whole(row, f"{side}workers"),
+        tp=whole(row, f"{side}tp"),
+        pp=whole(row, f"{side}pp"),
+        dp=whole(row, f"{side}dp"),
+        ep=whole(row, f"{side}moe_ep"),
+        moe_tp=whole(row, f"{side}moe_tp"),
+        batch_size=number(row, f"{side}bs"),
+    )

@@ -1,0 +1,98 @@
+"""Which reader understands a file or folder: told by its columns or keys, never by its name alone."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from evaluator.ledger.readers.aiperf import AIPERF
+from evaluator.ledger.readers.building import LARGEST_FILE_BYTES, Problem, ReadResult, decoded, delimiter_of
+from evaluator.ledger.readers.comparison_tables import (
+    PUBLISHED,
+    PUBLISHED_COLUMNS,
+    SERVING,
+    SERVING_COLUMNS,
+    read_published_table,
+    read_serving_table,
+)
+from evaluator.ledger.readers.documents import read_documents
+from evaluator.ledger.readers.guidellm import GUIDELLM
+from evaluator.ledger.readers.inferencex import INFERENCEX
+from evaluator.ledger.readers.own import (
+    AICONFIGURATOR,
+    AICONFIGURATOR_COLUMNS,
+    OWN,
+    OWN_COLUMNS,
+    read_aiconfigurator,
+    read_own_csv,
+)
+from evaluator.ledger.readers.vllm import VLLM
+from store.errors import InputError
+from store.records import MeasurementRecord
+
+_CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
+    (SERVING_COLUMNS, read_serving_table),
+    (PUBLISHED_COLUMNS, read_published_table),
+    (AICONFIGURATOR_COLUMNS, read_aiconfigurator),
+    (OWN_COLUMNS, read_own_csv),
+)
+FORMATS = (SERVING, PUBLISHED, OWN, AICONFIGURATOR, VLLM, GUIDELLM, INFERENCEX, AIPERF)
+
+
+def read_measurements(path: Path) -> ReadResult:
+    """Every record of a file, or of the JSON files of a sweep's folder."""
+    if path.is_dir():
+        return _read_folder(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file or directory")
+    if path.stat().st_size > LARGEST_FILE_BYTES:
+        raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes")
+    return _read_csv(path) if path.suffix.lower() in {".csv", ".tsv"} else read_documents(path)
+
+
+def _read_folder(folder: Path) -> ReadResult:
+    """A sweep's folder holds a file a run. Beside them its summaries repeat the same runs, and warm-ups are no runs."""
+    files = sorted(path for path in folder.rglob("*.json") if path.is_file())
+    runs = [path for path in files if path.name != "warmup.json" and not _is_summary(path, files)]
+    if not runs:
+        raise InputError(f"{folder}: holds no JSON file")
+    records: dict[str, MeasurementRecord] = {}
+    problems: list[Problem] = []
+    formats: set[str] = set()
+    for path in runs:
+        place = path.relative_to(folder)
+        try:
+            found = read_measurements(path)
+        except InputError as error:
+            problems.append(Problem(where=str(place), what=error.message))
+            continue
+        for one in found.records:
+            records.setdefault(one.key, replace(one, source=one.source.replace(path.name, str(place), 1)))
+        problems += [replace(one, where=one.where.replace(path.name, str(place), 1)) for one in found.problems]
+        formats.add(found.format)
+    return ReadResult(
+        records=tuple(records.values()), problems=tuple(problems), format=", ".join(sorted(formats - {""}))
+    )
+
+
+def _is_summary(path: Path, files: Sequence[Path]) -> bool:
+    """Whether a file repeats the runs that lie beside it."""
+    if path.name not in {"summary.json", "summary.jsonl"}:
+        return False
+    return any(other.parent == path.parent and other.name.startswith("run=") for other in files)
+
+
+def _read_csv(path: Path) -> ReadResult:
+    header = decoded(path, errors="surrogateescape").partition("\n")[0]
+    if not header.strip():
+        raise InputError(f"{path}: the file is empty")
+    names = set(next(csv.reader([header], delimiter=delimiter_of(header))))
+    for columns, reader in _CSV:
+        if names.issuperset(columns):
+            return reader(path)
+    raise InputError(
+        f"{path}: columns of no format we know: {', '.join(sorted(names)[:8])}",
+        hint=f"our own CSV has at least {', '.join(OWN_COLUMNS)} and one measured column such as ttft_ms_mean",
+    )

@@ -1,0 +1,105 @@
+"""Launch flags and clients behind measured points, where the recipe of a source is public: recipes.yaml.
+
+Not here: matching points (evaluator.ledger.deployments), and what a flag does to latencies (evaluator.serving)."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from evaluator.inputs.launch import Client
+from evaluator.inputs.yaml_file import parse_yaml
+
+FILE = "recipes.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """What of a point chooses its recipe's flags."""
+
+    point_id: str
+    engine: str | None
+    model: str
+    device: str
+    precision: str
+    users: float
+    input_length: float
+    output_length: float
+    tp: int
+    instances: int = 1  # that decode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """What a recipe sets; None is the engine's own choice."""
+
+    client: Client | None = None
+    token_budget: int | None = None
+    narrow_keys: bool = False  # keys and values in eight bits
+    wait_steps: int = 0  # decode steps that a prompt waits for others to join it
+    decode_seats: int | None = None  # requests that a replica of a decode instance takes, where sides are apart
+
+
+def has_recipe(point_id: str) -> bool:
+    """Whether the launch behind a point is among the public recipes."""
+    return re.match(_recipes()["point_ids"], point_id) is not None
+
+
+def flags_of(served: Served) -> Flags:
+    """The flags of a point's server and client, as far as they are public."""
+    if not has_recipe(served.point_id):
+        return Flags()
+    found = {name: _setting(name, served) for name in ("shortest", "poll_steps", "wait_steps", "narrow_keys")}
+    budget, seats = _setting("token_budget", served), _setting("decode_seats", served)
+    return Flags(
+        client=Client(shortest=found["shortest"] or 1.0, poll_steps=int(found["poll_steps"] or 1)),
+        token_budget=None if budget is None else int(budget),
+        narrow_keys=bool(found["narrow_keys"]),
+        wait_steps=int(found["wait_steps"] or 0),
+        decode_seats=None if seats is None else int(seats),
+    )
+
+
+@functools.cache
+def _recipes() -> Mapping[str, Any]:
+    text = resources.files("evaluator.ledger").joinpath(FILE).read_text(encoding="utf-8")
+    content = parse_yaml(text, FILE)
+    if not isinstance(content, dict):
+        raise TypeError(FILE)
+    return content
+
+
+def _setting(name: str, served: Served) -> float | None:
+    """The value of the first rule whose conditions hold; None where no rule does."""
+    return next((_value(rule, served) for rule in _recipes()[name] if _applies(rule, served)), None)
+
+
+def _applies(rule: Mapping[str, Any], served: Served) -> bool:
+    conditions: Mapping[str, Callable[[Any], bool]] = {
+        "engine": lambda engine: served.engine == engine,
+        "model": lambda part: part in served.model,
+        "precision": lambda part: part in served.precision,
+        "devices": lambda starts: served.device.startswith(tuple(starts)),
+        "tp": lambda size: served.tp == size,
+        "instances": lambda number: served.instances == number,
+        "tp_below": lambda size: served.tp < size,
+        "users_from": lambda users: served.users >= users,
+        "users_among": lambda numbers: served.users in numbers,
+        "lengths": lambda both: [round(served.input_length), round(served.output_length)] == both,
+        "longer_than": lambda tokens: served.input_length + served.output_length > tokens,
+    }
+    return all(holds(rule[name]) for name, holds in conditions.items() if name in rule)
+
+
+def _value(rule: Mapping[str, Any], served: Served) -> float:
+    """The stated value, or the sum of what it is made of."""
+    if "value" in rule:
+        return float(rule["value"])
+    shares = {"users": served.users, "inputs": served.input_length, "outputs": served.output_length}
+    total = round(sum(rule.get(name, 0) * amount for name, amount in shares.items()) + rule.get("plus", 0))
+    step = int(rule.get("multiple", 1))
+    return float(max(total // step * step, rule.get("least", 0)))

@@ -1,0 +1,91 @@
+"""The one translation of a measured point into scenarios: as somebody would ask about it, and as much as is known.
+
+Not here: evaluating them (evaluator.ledger.predicting), and where deployments come from (deployments)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from evaluator.inputs.launch import Client, Launch
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.ledger.deployments import Deployment
+from evaluator.scenario import Phase, Scenario, default_routing
+from evaluator.serving.engine.engines import EngineProfile, engine_profile, label_of_engine
+
+Knowledge = Literal["asked", "known"]
+KNOWLEDGE: tuple[Knowledge, ...] = ("asked", "known")
+UNSTATED = "vllm"  # serves points whose engine nobody named, as it serves questions that name none
+PHASES: dict[str, Phase] = {
+    "prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode",
+}  # fmt: skip
+
+
+def scenario_of(
+    deployment: Deployment,
+    knowledge: Knowledge,
+    *,
+    engine: EngineProfile | None = None,
+    serving_model: str | None = None,
+) -> Scenario:
+    """What is evaluated for a point: of its whole, or of the instances that generate where sides are apart.
+
+    As asked, it is what a question can say: model, plan, formats, mean lengths, a public token budget. As known, it
+    has the source's client and launch, too. The engine is the one fitted without the point's device and model, unless
+    `engine` or another `serving_model` takes its place."""
+    return _scenario(deployment, knowledge, engine, serving_model, PHASES[deployment.mode], deployment.plan)
+
+
+def prompts_scenario_of(
+    deployment: Deployment, knowledge: Knowledge, *, engine: EngineProfile | None = None
+) -> Scenario | None:
+    """The instances that take prompts, where sides are apart."""
+    if deployment.prefill_plan is None:
+        return None
+    return _scenario(deployment, knowledge, engine, None, "prefill", deployment.prefill_plan)
+
+
+def lengths_of(deployment: Deployment, knowledge: Knowledge) -> tuple[int, int]:
+    """Prompt and output as the scenario states them: nominal beside a known client, else their means."""
+    shortest = deployment.client.shortest if deployment.client is not None and knowledge == "asked" else 1.0
+    mean = (1.0 + shortest) / 2
+    return max(1, round(mean * deployment.input_length)), max(1, round(mean * deployment.output_length))
+
+
+def _scenario(  # noqa: PLR0917  one of each
+    deployment: Deployment,
+    knowledge: Knowledge,
+    engine: EngineProfile | None,
+    serving_model: str | None,
+    phase: Phase,
+    plan: Plan,
+) -> Scenario:
+    name = deployment.engine or UNSTATED
+    profile = None if serving_model is not None else engine or engine_profile(name, unseen=deployment.pair)
+    shipped = profile is not None and engine is None and profile == engine_profile(name)
+    prompt, output = lengths_of(deployment, knowledge)
+    budget = deployment.token_budget or (profile.token_budget if profile is not None else None)
+    workload = Workload(input_length=prompt, output_length=output)
+    scenario = Scenario(
+        model=deployment.model,
+        device=deployment.device,
+        precision=deployment.precision,
+        plan=plan,
+        workload=workload if budget is None else replace(workload, max_batched_tokens=budget),
+        phase=phase,
+        serving_model=serving_model or (name if shipped or profile is None else label_of_engine(profile)),
+        engine=None if shipped else profile,
+    )
+    scenario = replace(scenario, routing=default_routing(scenario))
+    if knowledge == "asked" or profile is None:
+        return scenario
+    return replace(scenario, client=_client(deployment, profile), launch=Launch(wait_steps=deployment.wait_steps))
+
+
+def _client(deployment: Deployment, engine: EngineProfile) -> Client | None:
+    """Who asked, as far as the source says so; None for whom the engine usually serves."""
+    client = deployment.client
+    if deployment.batched:  # nobody comes back, so nobody drifts
+        return replace(client or engine.client, shortest=client.shortest if client else 1.0, prompts_per_user=1)
+    return client

@@ -1,0 +1,248 @@
+"""Errors of predictions against measured points: which points count, figures of errors, regions, rankings.
+
+Exclusions are rules with names and counts. None of them looks at a prediction. Not here: predicting
+(evaluator.ledger.predicting), and showing (cli)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.inputs.plan import Plan
+from evaluator.ledger.deployments import Deployment
+from evaluator.ledger.readers.circumstances import circumstances_of
+from evaluator.ledger.scenarios import Knowledge
+from store.records import MeasurementRecord
+
+# Outputs of DeepSeek-R1 from this build come 1.6 to 1.9 times too fast for their own settings, and MTP is not recorded.
+SPECULATIVE_BUILDS = {("trtllm", "deepseek-ai/DeepSeek-R1", "1.2.0rc6.post3")}
+NO_SPECULATION = {"", "none", "not recorded (assumed none)"}
+LARGEST_TTFT_SHARE = 0.5
+TWIN_RATIO = 1.25
+SAME_VALUE = 1e-9  # relative: tables write a value in more or fewer digits
+Seen = dict[tuple[object, ...], list[tuple[float, ...]]]  # values of earlier records by their settings
+BATCH_REGIONS = ((8, "batch 1-8"), (32, "batch 9-32"), (128, "batch 33-128"))
+LENGTH_REGIONS = ((2047, "input < 2k"), (6143, "input 2k-6k"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One measured value beside its prediction (and a peer's, where the file has one), in the metric's unit."""
+
+    knowledge: Knowledge  # whether the point was evaluated as asked, or as known
+    metric: str
+    measured: float
+    predicted: float
+    peer: float | None
+    device: str
+    model: str
+    engine: str
+    mode: str
+    moe: bool
+    plan: str
+    num_devices: int
+    users: int
+    input_length: int
+    output_length: int
+    batch_size: int  # of the probe
+    record_key: str
+
+    @property
+    def error(self) -> float:
+        """(predicted - measured) / measured."""
+        return self.predicted / self.measured - 1.0
+
+    @property
+    def peer_error(self) -> float | None:
+        """The peer's."""
+        return None if self.peer is None else self.peer / self.measured - 1.0
+
+    @property
+    def region(self) -> str:
+        """Device, kind of model, engine, mode, batch and length, as one text."""
+        batch = region_of(self.users, BATCH_REGIONS, "batch > 128")
+        length = region_of(self.input_length, LENGTH_REGIONS, "input > 6k")
+        return ", ".join((self.device, "moe" if self.moe else "dense", self.engine, self.mode, batch, length))
+
+
+def region_of(value: float, regions: Sequence[tuple[int, str]], last: str) -> str:
+    """The name of the first region whose largest value reaches `value`."""
+    return next((name for largest, name in regions if value <= largest), last)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """Errors of a group, in percent. The bias is the median signed error."""
+
+    median_ape: float
+    mean_ape: float
+    p90_ape: float
+    bias: float
+    rows: int
+
+
+def figures(errors: Iterable[float]) -> Figures | None:
+    """Figures of signed relative errors; None where there are none."""
+    signed = 100.0 * np.asarray(list(errors), dtype=np.float64)
+    if not signed.size:
+        return None
+    size = np.abs(signed)
+    return Figures(
+        median_ape=float(np.median(size)),
+        mean_ape=float(size.mean()),
+        p90_ape=float(np.percentile(size, 90)),
+        bias=float(np.median(signed)),
+        rows=int(signed.size),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusion:
+    """Points that a rule takes out, or points that a rule repairs and keeps."""
+
+    rule: str
+    rows: int
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usable:
+    """The records that count, and how many each rule took out."""
+
+    records: tuple[MeasurementRecord, ...]
+    excluded: tuple[Exclusion, ...]
+    noisy_twins: int = 0  # pairs of equal settings whose values lie more than TWIN_RATIO apart; kept
+    twins: int = 0
+
+
+def usable(records: Iterable[MeasurementRecord]) -> Usable:
+    """Apply the rules in order; a record is counted at the first rule that takes it out."""
+    kept: list[MeasurementRecord] = []
+    counts: Counter[str] = Counter()
+    seen: Seen = defaultdict(list)
+    for record in records:
+        rule = _rule_against(record, seen)
+        if rule is None:
+            kept.append(record)
+        else:
+            counts[rule] += 1
+    noisy, twins = _twins(kept)
+    excluded = tuple(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(counts.items()))
+    return Usable(records=tuple(kept), excluded=excluded, noisy_twins=noisy, twins=twins)
+
+
+def _rule_against(record: MeasurementRecord, seen: Seen) -> str | None:
+    extra = json.loads(record.extra)
+    build = (record.engine, record.model, record.engine_version)
+    rules = {
+        "predicted by another program, not measured": any(
+            text.startswith("predicted by") for text in record.definitions.values()
+        ),
+        "published figure of priority 3: not fully specified": str(extra.get("priority", "")) == "3",
+        "speculative decoding, or not known whether": str(extra.get("spec_decode", "")) not in NO_SPECULATION,
+        "speculative decoding suspected: TensorRT-LLM 1.2.0rc6.post3 with DeepSeek-R1": build in SPECULATIVE_BUILDS,
+        "fixed prompts replayed against a prefix cache, whose hits are not stated": circumstances_of(record).replayed,
+        "duplicate: same device, lengths, concurrency and values": _seen_before(record, seen),
+        "time to first token above half of the end-to-end time": _ttft_share(record) > LARGEST_TTFT_SHARE,
+    }
+    return next((rule for rule, applies in rules.items() if applies), None)
+
+
+def _seen_before(record: MeasurementRecord, seen: Seen) -> bool:
+    """Whether an earlier record has the same settings and values; tables state them in more or fewer digits."""
+    names, values = zip(*sorted(record.metrics.items()), strict=True)
+    lengths = (record.input_length, record.output_length)
+    what: tuple[object, ...] = (record.device, record.mode, *lengths, record.concurrency, names)
+    # A table with one metric a line names each point once; only full rows repeat under two ids.
+    if len(values) == 1:
+        what = (*what, record.key)
+    found = any(
+        all(math.isclose(one, other, rel_tol=SAME_VALUE) for one, other in zip(values, earlier, strict=True))
+        for earlier in seen[what]
+    )
+    if not found:
+        seen[what].append(values)
+    return found
+
+
+def _ttft_share(record: MeasurementRecord) -> float:
+    ttft, tpot = record.metrics.get("ttft_ms_mean"), record.metrics.get("tpot_exclusive_ms_mean")
+    if ttft is None or tpot is None or record.output_length is None:
+        return 0.0
+    return ttft / (ttft + (record.output_length - 1) * tpot)
+
+
+def _twins(records: Sequence[MeasurementRecord]) -> tuple[int, int]:
+    """(pairs further apart than TWIN_RATIO, pairs) among full rows with identical settings."""
+    groups: dict[tuple[object, ...], list[MeasurementRecord]] = defaultdict(list)
+    for record in records:
+        if len(record.metrics) > 1:
+            settings = (record.model, record.device, record.engine, record.precision, record.mode, record.input_length,
+                        record.output_length, record.concurrency, record.prefill, record.decode)  # fmt: skip
+            groups[settings].append(record)
+    pairs = noisy = 0
+    for group in groups.values():
+        for index, one in enumerate(group):
+            for other in group[index + 1 :]:
+                pairs += 1
+                ratios = [one.metrics[name] / other.metrics[name] for name in one.metrics if name in other.metrics]
+                noisy += any(max(ratio, 1 / ratio) > TWIN_RATIO for ratio in ratios)
+    return noisy, pairs
+
+
+def ranking_agreement(comparisons: Iterable[Comparison]) -> tuple[float, int] | None:
+    """Mean Kendall tau of predicted against measured tokens/s/device over groups that differ only in plan or batch,
+    and how many groups of at least three points there are."""
+    groups: dict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
+    for point, measured, predicted in _rates(comparisons):
+        group = (point.model, point.device, point.engine, point.mode, point.input_length, point.output_length)
+        groups[group].append((measured, predicted))
+    taus = [kendall_tau(pairs) for pairs in groups.values() if len(pairs) >= 3]
+    known = [tau for tau in taus if tau is not None]
+    return (float(np.mean(known)), len(known)) if known else None
+
+
+def _rates(comparisons: Iterable[Comparison]) -> Iterable[tuple[Comparison, float, float]]:
+    by_record: dict[str, dict[str, Comparison]] = defaultdict(dict)
+    for one in comparisons:
+        by_record[one.record_key][one.metric] = one
+    for found in by_record.values():
+        ttft, tpot = found.get("ttft"), found.get("tpot")
+        if ttft is None or tpot is None:
+            continue
+        # A closed loop: every user gets its output once an end-to-end time.
+        scale = 1000.0 * ttft.users * ttft.output_length / ttft.num_devices
+        more = ttft.output_length - 1
+        yield (
+            ttft,
+            scale / (ttft.measured + more * tpot.measured),
+            scale / (ttft.predicted + more * tpot.predicted),
+        )
+
+
+def kendall_tau(pairs: Sequence[tuple[float, float]]) -> float | None:
+    """Kendall's tau-b: agreement of two orders, corrected for ties (Kendall 1945). None where one order is all ties."""
+    left, right = (np.asarray(side, dtype=np.float64) for side in zip(*pairs, strict=True))
+    upper = np.triu_indices(left.size, 1)
+    one = np.sign(left[:, None] - left[None, :])[upper]
+    other = np.sign(right[:, None] - right[None, :])[upper]
+    untied = float(np.sqrt(np.abs(one).sum() * np.abs(other).sum()))
+    return float((one * other).sum() / untied) if untied else None
+
+
+def plan_label(deployment: Deployment) -> str:
+    """The plan and its number of replicas, short; prefill instances before decode instances where they are apart."""
+    decode = _plan_label(deployment.plan, deployment.moe)
+    if deployment.prefill_plan is None:
+        return decode
+    prefill = _plan_label(deployment.prefill_plan, deployment.moe)
+    return f"{deployment.prefill_instances}P {prefill} {deployment.instances}D {decode}"
+
+
+def _plan_label(plan: Plan, moe: bool) -> str:
+    return f"tp{plan.tp}pp{plan.pp}dp{plan.dp}" + (f"ep{plan.ep}moetp{plan.moe_tp}" if moe else "")

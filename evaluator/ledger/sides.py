@@ -1,0 +1,118 @@
+"""Measured points whose prefill and decode instances are apart: one probe of each side, joined in closed form.
+
+Not here: the closed form (evaluator.serving.pairs), and points that one instance serves (predicting)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Protocol
+
+from evaluator.inputs.launch import Client
+from evaluator.inputs.plan import Plan
+from evaluator.ledger.deployments import Deployment
+from evaluator.occupancy import kv_cache_bits
+from evaluator.pricing.memory import transfer_bytes
+from evaluator.scenario import Scenario
+from evaluator.serving.engine.engines import EngineProfile
+from evaluator.serving.models import serving_model_of
+from evaluator.serving.pairs import (
+    DecodeSide,
+    PairLoad,
+    PairTimes,
+    PrefillSide,
+    pair_of_users,
+    receiving_ms,
+    transfer_ms,
+)
+
+MS = 1000.0
+Values = dict[str, float]
+
+
+class Probe(Protocol):
+    """Something that knows the numbers of a scenario's probes."""
+
+    def value(self, column: str, batch_size: int) -> float:
+        """A number of the probe of this batch size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sides:
+    """The probes of both sides, decode batches from 1 to `most`; `seats` are those of one decode replica."""
+
+    prompts_scenario: Scenario
+    prefill_plan: Plan
+    prompts: Probe
+    tokens: Probe
+    most: int
+    seats: int | None = None
+
+
+def values_of_sides(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> Values:
+    """Two sides, in closed form over one probe of each: the decode probe whose users are nearest to the point's.
+
+    Times and rates are of requests of the client's mean length, as those of answered pairs are."""
+    size, pair = decoding_of(deployment, lengths, sides)
+    tpot, output = sides.tokens.value("tpot_exclusive_ms", size), mean_length(_engine(sides).client) * lengths[1]
+    whole = pair.ttft_ms + max(output - 1.0, 0.0) * tpot
+    return {
+        "ttft_ms": pair.ttft_ms,
+        "tpot_exclusive_ms": tpot,
+        "e2e_ms": whole,
+        "tpot_inclusive_ms": whole / output,
+        "output_tokens_per_s": pair.requests_per_s * output,
+        "requests_per_s": pair.requests_per_s,
+        "kv_transfer_ms": transfer_of(deployment, sides),
+    }
+
+
+def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) -> tuple[int, PairTimes]:
+    """(batch size that decodes, times of the pair) at the point's number of users."""
+    prompts, tokens = sides.prompts, sides.tokens
+    engine = _engine(sides)
+    replicas = deployment.instances * deployment.plan.dp
+    mean = mean_length(engine.client)
+    receiving = receiving_ms(engine.request_ms)
+    side = PrefillSide(
+        alone_ms=mean * (prompts.value("ttft_ms", 1) - receiving) + receiving,
+        service_ms=mean * prompts.value("prompt_service_ms", 1),
+        servers=deployment.prefill_instances * sides.prefill_plan.dp,
+        request_ms=receiving,
+    )
+    steps = [
+        DecodeSide(decoding=float(size * replicas), tpot_ms=tokens.value("tpot_exclusive_ms", size))
+        for size in range(1, sides.most + 1)
+    ]
+    load = PairLoad(
+        output_length=mean * lengths[1],
+        transfer_ms=mean * transfer_of(deployment, sides),
+        prompts_per_user=engine.client.prompts_per_user,
+    )
+    seats = inf if sides.seats is None else float(sides.seats * replicas)
+    pair = pair_of_users(side, steps, load, float(deployment.users), seats=seats)
+    decoding = pair.requests_per_s / MS * max(load.output_length - 1.0, 1.0) * pair.tpot_ms
+    return max(1, min(sides.most, round(decoding / replicas))), pair
+
+
+def mean_length(client: Client) -> float:
+    """Mean length of a client's requests over nominal."""
+    return (1.0 + client.shortest) / 2
+
+
+def _engine(sides: Sides) -> EngineProfile:
+    engine = serving_model_of(sides.prompts_scenario).engine(sides.prompts_scenario)
+    if engine is None:
+        raise TypeError(f"{sides.prompts_scenario.serving_model} is no engine")
+    return engine
+
+
+def transfer_of(deployment: Deployment, sides: Sides) -> float:
+    """Milliseconds to move a prompt's keys and values between instances, at the line rate where a source states it."""
+    plan, link = sides.prefill_plan, deployment.device.links[0]
+    prompt = sides.prompts_scenario.workload.input_length or 0
+    moved = transfer_bytes(deployment.model, kv_cache_bits(deployment.precision), prompt)
+    if deployment.transfer_bytes_per_s is not None:
+        return transfer_ms(moved, 1, deployment.transfer_bytes_per_s * link.efficiency)
+    return transfer_ms(moved, plan.tp * plan.pp, link.bandwidth_bytes_per_s * link.efficiency)

@@ -1,0 +1,287 @@
+"""The calibrated family: operators priced by the fitted kernels of a device. Not the fit (evaluator.calibration) and
+not the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from evaluator.calibration.figures import Figures, figures_of
+from evaluator.calibration.forms import FORMS, Inputs, Parts
+from evaluator.calibration.kernel_formats import KernelFormat
+from evaluator.calibration.kernels import sharing_of
+from evaluator.calibration.lookup import (
+    attention_kernel,
+    elementwise_kernel,
+    expert_kernels,
+    kernel_format,
+    product_kernel,
+)
+from evaluator.calibration.record import Calibration, from_json
+from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
+from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.inputs.device import DeviceProfile
+from evaluator.pricing.cost_model import KindSeconds
+from evaluator.pricing.links import reach
+from store.errors import InputError
+
+ROUTINGS = ("balanced", "power_law_1.01", "power_law_1.2")
+PLAIN_KINDS = frozenset(
+    {"norm", "rope", "activation", "elementwise", "quantise", "embedding", "kv_write", "moe_routing"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CalibratedCost:
+    """Seconds from a device's calibration. `routing` says which measured distribution of tokens over experts is
+    priced."""
+
+    profile: DeviceProfile
+    calibration: Calibration
+    figures: Figures
+    routing: str = "balanced"
+
+    @property
+    def convention(self) -> Literal["physical", "upstream"]:
+        """Measured devices follow physical conventions."""
+        return "physical"
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What a reader of these times should know."""
+        calibration = self.calibration
+        said = [f"kernel coefficients {calibration.hash} of {calibration.device}"]
+        if calibration.carried_from:
+            donor = calibration.carried_from
+            said.append(
+                f"dimensionless kernel parameters carried over from {donor}: no kernel of this device was measured"
+            )
+        if calibration.includes:
+            inside = ", ".join(kind for kind in calibration.includes if kind != "quantise")
+            said.append(
+                f"inside the measured kernels, so not priced apart: {inside}, activation and quantise of experts"
+            )
+        said += [f"coefficients of {name} are stated, not fitted" for name in calibration.assumed]
+        return tuple(said)
+
+    def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        """Seconds of one occurrence of `operator` for every batch of `sums`."""
+        if self._inside_another(operator):
+            return KindSeconds()
+        if operator.kind in PLAIN_KINDS:
+            return self._plain(operator, sums)
+        if operator.kind in COLLECTIVE_KINDS:
+            return self._collective(operator, sums)
+        return {
+            "gemm": self._product,
+            "batched_gemm": self._product,
+            "moe_grouped_gemm": self._experts,
+            "attention_prefill": self._prefill,
+            "mla_prefill": self._prefill,
+            "attention_decode": self._decode,
+            "mla_decode": self._decode,
+        }[operator.kind](operator, sums)
+
+    def _inside_another(self, operator: Operator) -> bool:
+        """Whether a measured kernel of another operator already does this one's work.
+
+        The experts' kernel holds the quantisation and activation between its products. Products hold the quantisation
+        of their input, too, but theirs is taken out: the step fuses most of it into norms."""
+        inside = self.calibration.includes
+        if operator.kind in {"quantise", "activation"}:
+            of_experts = "experts" in operator.label and "shared" not in operator.label and not operator.per_expert
+            return "moe_routing" in inside and of_experts
+        return operator.kind in inside
+
+    def _price(self, name: str, form: str, inputs: Inputs) -> Parts:
+        return FORMS[form].parts(self.calibration.values(name), inputs, self.figures)
+
+    def _plain(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        moved = operator.bytes_read.at(sums) + operator.bytes_written.at(sums)
+        parts = self._price(
+            elementwise_kernel(self.calibration, operator.kind),
+            "elementwise",
+            {"moved_bytes": moved, "launches": float(operator.launches)},
+        )
+        return KindSeconds(memory=parts.memory, overhead=parts.overhead)
+
+    def _product(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        gemm = operator.gemm
+        if gemm is None:
+            return self._plain(operator, sums)
+        wanted = kernel_format(operator.weight_format, self.figures)
+        batched = operator.kind == "batched_gemm" and any(
+            name.startswith("mla_bmm.") for name in self.calibration.kernels
+        )
+        name = product_kernel(self.calibration, "mla_bmm" if batched else "gemm", wanted.name)
+        rows = np.maximum(gemm.m.at(sums), 1e-9)
+        inputs: dict[str, FloatArray | float] = {"m": rows, "n": float(gemm.n), "k": float(gemm.k)}
+        inputs |= {"count": float(gemm.batch), **self._format_inputs(wanted)}
+        parts = self._price(name, "matmul", inputs)
+        idle = rows > 1e-6  # no rows of logits: no product
+        return KindSeconds(
+            matrix=parts.compute * idle,
+            memory=parts.memory * idle,
+            overhead=parts.overhead * (self._own_launch(name) * idle),
+        )
+
+    def _own_launch(self, name: str) -> float:
+        """Share of a product's fixed time that is its own: narrow products were measured with the launches of their
+        quantisation, which the step has as operators or fused into norms; 16-bit products were not."""
+        plain = f"{name.partition('.')[0]}.bf16"
+        if "quantise" not in self.calibration.includes or plain not in self.calibration.kernels:
+            return 1.0
+        return min(1.0, self.calibration.values(plain)["fixed_us"] / self.calibration.values(name)["fixed_us"])
+
+    def _format_inputs(self, wanted: KernelFormat) -> dict[str, float]:
+        return {
+            "weight_bytes": wanted.weight_bytes,
+            "activation_bytes": wanted.activation_bytes,
+            "peak_flops_per_s": self.figures.peak(wanted.compute),
+            "quantises": 0.0,  # priced where the step quantises
+        }
+
+    def _experts(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        experts = operator.experts
+        if experts is None or operator.per_expert:
+            return self._product(operator, sums)
+        wanted = kernel_format(operator.weight_format, self.figures)
+        names = expert_kernels(self.calibration, wanted, (self.routing, *ROUTINGS))
+        tokens = np.maximum(experts.tokens.at(sums), 1e-9)
+        local, total, topk = float(experts.local_experts), float(experts.experts), float(experts.experts_per_token)
+        inputs: dict[str, FloatArray | float] = {
+            "tokens": tokens,
+            "rows": tokens * topk * local / total,
+            "most_rows": tokens * min(topk, local),
+            "touched": local * (1 - (1 - topk / total) ** tokens),
+            "local_experts": local,
+            "expert_ranks": total / local,
+            "hidden": float(experts.hidden_size),
+            "inner": float(experts.intermediate_size),
+            "up_matrices": 2.0,
+            "weight_bytes": wanted.weight_bytes,
+            "peak_flops_per_s": self.figures.peak(wanted.compute),
+            "skewed": float(self.routing != "balanced"),
+        }
+        parts = _faster([self._price(name, "experts", inputs) for name in names])
+        # One measured kernel does both products; apart, gate and up are two thirds of its matrices, down one third.
+        share = {"gate_up": 2 / 3, "down": 1 / 3, "routing": 0.0}.get(experts.role, 1.0)
+        return KindSeconds(matrix=parts.compute * share, memory=parts.memory * share, overhead=parts.overhead * share)
+
+    def _prefill(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        extents = operator.attention
+        if extents is None:
+            return self._plain(operator, sums)
+        latent = operator.kind == "mla_prefill"
+        compute, stored = self._attention_formats(operator, extents.kv_bits)
+        family = "mla_prefill" if latent else f"prefill_attention.{compute}"
+        name = attention_kernel(self.calibration, family, stored, extents.head_dim, extents.window)
+        tokens = np.maximum(sums.tokens, 1e-9)
+        inputs: dict[str, FloatArray | float] = {
+            "tokens": tokens,
+            "sequences": np.clip(sums.sequences, 1.0, None),
+            "pairs": sums.pairs,
+            "keys": np.maximum(sums.keys, tokens),
+            "heads": float(extents.query_heads),
+            "kv_heads": float(extents.kv_heads),
+            "key_dim": float(extents.head_dim),
+            "value_dim": float(extents.value_head_dim),
+            "kv_bytes": extents.kv_bits / 8,
+            "peak_flops_per_s": self.figures.peak(compute),
+        }
+        parts = self._price(name, "prefill_attention", inputs)
+        return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead)
+
+    def _decode(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        extents = operator.attention
+        if extents is None:
+            return self._plain(operator, sums)
+        latent = operator.kind == "mla_decode"
+        _, stored = self._attention_formats(operator, extents.kv_bits)
+        sharing = sharing_of(extents.query_heads, extents.kv_heads)
+        family = "mla_decode" if latent else f"decode_attention.{sharing}"
+        name = attention_kernel(self.calibration, family, stored, extents.head_dim, extents.window)
+        shared = extents.query_heads if sharing == "wide" and not latent else extents.kv_heads
+        inputs: dict[str, FloatArray | float] = {
+            "sequences": np.maximum(sums.sequences, 1e-9),
+            "keys": sums.keys,
+            "heads": float(extents.query_heads),
+            "kv_heads": float(shared),
+            "key_dim": float(extents.head_dim),
+            "value_dim": float(extents.value_head_dim),
+            "stored_dim": float(extents.head_dim + (0 if latent else extents.value_head_dim)),
+            "kv_bytes": extents.kv_bits / 8,
+            "peak_flops_per_s": self.figures.peak("bf16"),
+        }
+        parts = self._price(name, "decode_attention", inputs)
+        return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead)
+
+    def _attention_formats(self, operator: Operator, kv_bits: int) -> tuple[str, str]:
+        compute = "fp8" if operator.matrix_dtype == "fp8" and self.figures.native("fp8") == "fp8" else "bf16"
+        return compute, "fp8" if kv_bits <= 8 else "bf16"
+
+    def _collective(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        extents = operator.collective
+        if extents is None or extents.group_size <= 1:
+            return KindSeconds()
+        link, levels = reach(self.profile, extents.group_size, extents.stride)
+        figures = replace(self.figures, link_bytes_per_s=link.bandwidth_bytes_per_s)
+        names: tuple[str, ...] = (operator.kind,)
+        group, payload = float(extents.group_size), np.maximum(extents.payload_bytes.at(sums), 1e-9)
+        if operator.kind == "send_receive":  # one neighbour: an all-gather of two devices moves the same bytes
+            names, group, payload = ("all_gather",), 2.0, 2.0 * payload
+        elif operator.kind == "all_reduce":  # one-shot kernels stay inside one link level
+            names = ("all_reduce_custom", "all_reduce") if levels == 1 else ("all_reduce",)
+        elif operator.kind == "all_gather":
+            payload = payload * group
+        fitted = [f"collective.{name}" for name in names if f"collective.{name}" in self.calibration.kernels]
+        if not fitted:
+            raise InputError(
+                f"the calibration of {self.calibration.device} has no kernel for {operator.kind}",
+                hint="calibrate with a table that holds collectives",
+            )
+        seconds = [
+            FORMS["collective"].seconds(self.calibration.values(name), _message(name, payload, group), figures)
+            for name in fitted
+        ]
+        hops = link.latency_s * np.log2(group) if levels > 1 else 0.0
+        return KindSeconds(communication=np.minimum.reduce(seconds) + hops)
+
+
+def _faster(choices: Sequence[Parts]) -> Parts:
+    """At every batch the parts of the kernel with the least time: engines choose theirs by size, too."""
+    best = choices[0]
+    for other in choices[1:]:
+        slower = other.total() >= best.total()
+        best = Parts(
+            overhead=np.where(slower, best.overhead, other.overhead),
+            compute=np.where(slower, best.compute, other.compute),
+            memory=np.where(slower, best.memory, other.memory),
+        )
+    return best
+
+
+def _message(name: str, payload: FloatArray, group: float) -> Inputs:
+    return {
+        "message_bytes": payload,
+        "group": group,
+        "passes": 2.0 if "all_reduce" in name else 1.0,
+        "one_shot": float(name.endswith("all_reduce_custom")),
+    }
+
+
+def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced") -> CalibratedCost:
+    """The cost model of a calibrated device profile."""
+    if profile.calibration is None:
+        raise InputError(
+            f"device {profile.name} has no calibration",
+            hint=f"run sweepdb calibrate {profile.name}, or use its theoretical profile",
+        )
+    if routing not in ROUTINGS:
+        raise InputError(f"unknown routing {routing}", hint=f"one of {', '.join(ROUTINGS)}")
+    return CalibratedCost(
+        profile=profile, calibration=from_json(profile.calibration), figures=figures_of(profile), routing=routing
+    )

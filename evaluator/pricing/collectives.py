@@ -1,0 +1,70 @@
+"""Seconds of collectives over the interconnect grid: latency and bandwidth terms of ring, tree and direct algorithms.
+
+Algorithms: Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
+Left out: contention between groups, and the ramp of small messages (calibrated devices measure both)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log2, prod
+
+import numpy as np
+
+from evaluator.graph.operators import CollectiveExtents, OperatorKind
+from evaluator.graph.sums import FloatArray
+from evaluator.inputs.device import DeviceProfile, Link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupLink:
+    """The link that joins a group: effective bytes/s of one device, and the latency of one hop."""
+
+    bandwidth_bytes_per_s: float
+    latency_s: float
+
+
+def link_of_group(device: DeviceProfile, group_size: int, stride: int) -> GroupLink:
+    """The innermost grid dimension whose sub-grid spans the whole group decides.
+
+    A full mesh gives a group of g of its n members g - 1 of its n - 1 links."""
+    span = (group_size - 1) * stride + 1
+    for dimension in reversed(range(len(device.grid))):
+        if span <= prod(device.grid[dimension:]) or dimension == 0:
+            link = device.links[dimension]
+            return GroupLink(
+                bandwidth_bytes_per_s=link.bandwidth_bytes_per_s
+                * link.efficiency
+                * _mesh_share(link, device.grid[dimension], group_size),
+                latency_s=link.latency_s,
+            )
+    raise ValueError(f"{device.name}: no interconnect level")
+
+
+def _mesh_share(link: Link, members: int, group_size: int) -> float:
+    if link.topology != "full_mesh" or members < 2:
+        return 1.0
+    return min(group_size - 1, members - 1) / (members - 1)
+
+
+def transfer_seconds(
+    kind: OperatorKind, extents: CollectiveExtents, link: GroupLink, payload: FloatArray
+) -> FloatArray:
+    """Seconds on the wire for a device's own payload: the buffer reduced, the shard gathered, the bytes moved by an
+    all-to-all."""
+    group, latency, bandwidth = extents.group_size, link.latency_s, link.bandwidth_bytes_per_s
+    hops = min(group - 1, log2(group))
+    match kind:
+        case "all_reduce":
+            ring = 2 * (group - 1) * latency + 2 * (group - 1) / group * payload / bandwidth
+            tree = 2 * log2(group) * latency + 2 * payload / bandwidth
+            return np.minimum(ring, tree)
+        case "all_gather":
+            return hops * latency + (group - 1) * payload / bandwidth
+        case "reduce_scatter":
+            return hops * latency + (group - 1) * (payload / group) / bandwidth
+        case "all_to_all":
+            return hops * latency + payload / bandwidth
+        case "send_receive":
+            return latency + payload / bandwidth
+        case _:
+            raise ValueError(f"{kind} is not a collective")

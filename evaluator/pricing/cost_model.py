@@ -1,0 +1,64 @@
+"""The interface of cost models: seconds of one operator for many batches, split by what bounds it.
+
+Families: evaluator.pricing.theoretical, evaluator.pricing.calibrated. Not here: which operators a step has
+(evaluator.graph.capture)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol, runtime_checkable
+
+from evaluator.graph.operators import Operator
+from evaluator.graph.sums import BatchSums, FloatArray
+
+KINDS = ("matrix", "vector", "memory", "communication", "overhead")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindSeconds:
+    """Seconds of ONE occurrence of an operator; the kinds add up to its time (None: nothing of that kind).
+
+    Arrays broadcast with the sums they were computed from. A time that is bounded by one resource belongs to it
+    wholly."""
+
+    matrix: FloatArray | float | None = None
+    vector: FloatArray | float | None = None
+    memory: FloatArray | float | None = None
+    communication: FloatArray | float | None = None
+    overhead: FloatArray | float | None = None
+
+    def total(self) -> FloatArray | float:
+        """All kinds together."""
+        parts = [
+            part
+            for part in (self.matrix, self.vector, self.memory, self.communication, self.overhead)
+            if part is not None
+        ]
+        return sum(parts[1:], parts[0]) if parts else 0.0
+
+
+class CostModel(Protocol):
+    """A device's way of turning work into seconds. Implementations are pure and hold no state that calls change."""
+
+    @property
+    def convention(self) -> Literal["physical", "upstream"]:
+        """Decides routing of tokens to experts (evaluator.pricing.routing) and what a missing dtype costs."""
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What was assumed, one sentence each (a dtype widened ...); stored with the scenario."""
+
+    def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        """Seconds of one occurrence of `operator` for every batch of `sums` (already within the operator's window).
+
+        For `operator.per_expert` the sums are those of one expert: tokens mean its tokens."""
+
+
+@runtime_checkable
+class PricesTogether(Protocol):
+    """A cost model that can also price many plain operators in one call, which is faster over few batches."""
+
+    def plain_seconds(self, operators: Sequence[Operator], sums: BatchSums) -> FloatArray:
+        """Seconds [kind, operator, batch] of operators without experts or messages, whose work follows `sums.tokens`
+        alone."""

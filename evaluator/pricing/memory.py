@@ -1,0 +1,96 @@
+"""Bytes on the fullest device: weights, KV cache in blocks, peak activations. Whether that fits is a question's
+business.
+
+Left out: fragmentation, communication buffers, CUDA graphs, the allocator's slack (that is what a reserve is for)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from evaluator.graph.capture.capture_request import layers_of_stages
+from evaluator.graph.operators import Operator, OperatorSet
+from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.inputs.model import LatentAttention, LayerGroup, ModelSpec
+from evaluator.inputs.plan import Plan
+
+KV_BLOCK_TOKENS = 128
+Paging = Literal["per_request", "pooled"]
+
+
+def weight_bytes(operators: OperatorSet, *, drafting: bool) -> int:
+    """Weights of the fullest pipeline stage's devices. MTP modules are loaded only where they are used (`drafting`)."""
+    chosen = [*operators.operators, *(operators.draft_operators if drafting else ())]
+    return round(max(_stage_weights(chosen, stage) for stage in range(operators.stages)))
+
+
+def _stage_weights(operators: list[Operator], stage: int) -> float:
+    return sum(
+        operator.counts[stage]
+        * float(operator.weight_bytes)
+        * (operator.experts.local_experts if operator.per_expert and operator.experts is not None else 1)
+        for operator in operators
+    )
+
+
+def activation_bytes(operators: OperatorSet, sums: BatchSums) -> FloatArray:
+    """Peak of the activations alive at one time, from the life of every traced tensor."""
+    peaks = [alive.at(sums) for alive in operators.alive_bytes]
+    return np.asarray(np.max(np.broadcast_arrays(*peaks), axis=0)) if peaks else np.zeros_like(sums.tokens)
+
+
+def layer_token_bytes(group: LayerGroup, kv_bits: int, tp: int) -> float:
+    """KV bytes of one token in one layer on one of `tp` devices; KV heads replicate, MLA's latent is held by each."""
+    attention = group.attention
+    if isinstance(attention, LatentAttention):
+        return (attention.kv_lora_rank + attention.rope_head_dim) * kv_bits / 8
+    return 2 * -(-attention.kv_heads // tp) * attention.head_dim * kv_bits / 8
+
+
+def kv_bytes(
+    model: ModelSpec,
+    plan: Plan,
+    kv_bits: int,
+    tokens: FloatArray,
+    requests: FloatArray,
+    *,
+    paging: Paging,
+    drafting: bool,
+) -> FloatArray:
+    """KV cache on the fullest device of `requests` requests of `tokens` tokens each (arrays that broadcast).
+
+    Sliding-window layers keep their window only. `per_request` paging rounds each request up to whole blocks; `pooled`
+    rounds the sum, as upstream does."""
+    per_layer = [
+        _cached_tokens(group, tokens, requests, paging) * layer_token_bytes(group, kv_bits, plan.tp)
+        for group in model.layers
+    ]
+    stages = layers_of_stages(model, plan.pp)
+    totals = []
+    for stage in range(plan.pp):
+        counts = [row[stage] for row in stages]
+        if drafting and stage == plan.pp - 1:
+            counts[-1] += model.mtp_layers
+        totals.append(np.sum([count * layer for count, layer in zip(counts, per_layer, strict=True)], axis=0))
+    return np.asarray(np.max(totals, axis=0))
+
+
+def _cached_tokens(group: LayerGroup, tokens: FloatArray, requests: FloatArray, paging: Paging) -> FloatArray:
+    kept = tokens if group.window is None else np.minimum(tokens, group.window)
+    if paging == "pooled":
+        return np.asarray(_whole_blocks(requests * kept))
+    return np.asarray(requests * _whole_blocks(kept))
+
+
+def _whole_blocks(tokens: FloatArray) -> FloatArray:
+    return np.asarray(np.ceil(tokens / KV_BLOCK_TOKENS) * KV_BLOCK_TOKENS)
+
+
+def transfer_bytes(model: ModelSpec, kv_bits: int, prompt_tokens: float) -> float:
+    """KV cache of one prompt over the whole instance, each head once. Windows are moved as far as they are kept."""
+    kept = [min(prompt_tokens, group.window or prompt_tokens) for group in model.layers]
+    return sum(
+        group.count * layer_token_bytes(group, kv_bits, 1) * tokens
+        for group, tokens in zip(model.layers, kept, strict=True)
+    )

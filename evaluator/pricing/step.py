@@ -1,0 +1,289 @@
+"""Seconds of forward steps, for many batches at once: total, split by kind, and the slowest pipeline stage.
+
+Each operator is priced once per distinct number of tokens (or rows of logits) and gathered; only attention sees
+every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.graph.operators import Operator, OperatorSet
+from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
+from evaluator.pricing.routing import expert_loads
+
+_ELEMENTS_AT_ONCE = 16_384  # what stays in a core's cache while attention is priced
+_BATCHES_TOGETHER = 1_024  # up to here calls cost more than arithmetic
+_TOO_FEW_TO_SORT = 256  # below, pricing every element costs less than finding equal ones
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepTimes:
+    """Seconds by kind (first axis, in the order of cost.KINDS) of each batch, and of the slowest pipeline stage
+    alone."""
+
+    kinds: FloatArray
+    slowest_stage: FloatArray
+
+    @property
+    def total(self) -> FloatArray:
+        """Seconds of the whole step: every stage after the other."""
+        return np.asarray(self.kinds.sum(axis=0))
+
+    def __add__(self, other: StepTimes) -> StepTimes:
+        return StepTimes(kinds=self.kinds + other.kinds, slowest_stage=self.slowest_stage + other.slowest_stage)
+
+    def scaled(self, factor: FloatArray | float) -> StepTimes:
+        """Every time multiplied."""
+        return StepTimes(kinds=self.kinds * factor, slowest_stage=self.slowest_stage * factor)
+
+
+def step_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums) -> StepTimes:
+    """Times of steps whose batches are all of this set's trace. Arrays of one or two dimensions that broadcast."""
+    return _seconds([(operator_set.operators, sums)], operator_set.stages, cost)
+
+
+def draft_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums) -> StepTimes:
+    """Times of one MTP draft pass."""
+    return _seconds([(operator_set.draft_operators, sums)], operator_set.stages, cost)
+
+
+def mixed_step_seconds(
+    prefill_set: OperatorSet, decode_set: OperatorSet, cost: CostModel, prefills: BatchSums, decodes: BatchSums
+) -> StepTimes:
+    """Times of steps that hold prefills and decodes: everything is packed but attention, which engines launch apart.
+
+    Kamath et al., "POD-Attention", 2024, section 2: today's engines run prefill and decode attention one after the
+    other."""
+    parts = [
+        ([operator for operator in prefill_set.operators if not operator.per_phase], prefills + decodes),
+        ([operator for operator in prefill_set.operators if operator.per_phase], prefills),
+        ([operator for operator in decode_set.operators if operator.per_phase], decodes),
+    ]
+    return _seconds(parts, prefill_set.stages, cost)
+
+
+def mixed_stage_seconds(
+    prefill_set: OperatorSet,
+    decode_set: OperatorSet,
+    cost: CostModel,
+    prefills: BatchSums,
+    decodes: BatchSums,
+    *,
+    index: NDArray[np.int64],
+) -> FloatArray:
+    """The slowest pipeline stage of mixed steps alone, where step i holds the prefills i and the decodes `index[i]`.
+
+    What mixed_step_seconds gives, for many steps (one dimension) that share few batches of decodes."""
+    stages = prefill_set.stages
+    packed = [operator for operator in prefill_set.operators if not operator.per_phase]
+    nothing = np.zeros(1)
+    together = BatchSums(
+        tokens=prefills.tokens + decodes.tokens[index],
+        sequences=prefills.sequences + decodes.sequences[index],
+        pairs=nothing,
+        keys=nothing,
+    )
+    seconds = _stage_seconds(
+        [operator for operator in prefill_set.operators if operator.per_phase], stages, prefills, cost
+    )
+    attending = [operator for operator in decode_set.operators if operator.per_phase]
+    seconds += _stage_seconds(attending, stages, decodes, cost).take(index, axis=1)
+    for tabulated in _Part(tuple(packed), _as_matrix(together), stages, cost).tabulated:
+        seconds += tabulated.by_stage()
+    return np.asarray(seconds.max(axis=0))
+
+
+def _stage_seconds(operators: Sequence[Operator], stages: int, sums: BatchSums, cost: CostModel) -> FloatArray:
+    """Seconds of each stage (rows) in each batch, for operators that attend."""
+    part = _Part(tuple(operators), _as_matrix(sums), stages, cost)
+    seconds = np.empty((stages, sums.tokens.size))
+    for start in range(0, sums.tokens.size, _ELEMENTS_AT_ONCE):
+        block = slice(start, min(start + _ELEMENTS_AT_ONCE, sums.tokens.size))
+        table = _Table((block.stop - start, 1), stages)
+        part.add_to(table, block)
+        seconds[:, block] = table.by_stage()[..., 0]
+    return seconds
+
+
+def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> KindSeconds:
+    """One occurrence of an operator, its loop over touched experts included."""
+    seen = sums.within(operator.attention.window) if operator.attention is not None else sums
+    if not operator.per_expert or operator.experts is None:
+        return cost.operator_seconds(operator, seen)
+    group_tokens = operator.experts.tokens.at(sums)
+    parts: dict[str, FloatArray] = {}
+    for load in expert_loads(operator.experts, group_tokens, cost.convention):
+        one = BatchSums(tokens=load.tokens, sequences=sums.sequences, pairs=sums.pairs, keys=sums.keys)
+        seconds = cost.operator_seconds(operator, one)
+        for kind in KINDS:
+            part = getattr(seconds, kind)
+            if part is not None:
+                parts[kind] = parts.get(kind, 0.0) + load.touched * part
+    return KindSeconds(**parts)
+
+
+def _seconds(parts: Sequence[tuple[Iterable[Operator], BatchSums]], stages: int, cost: CostModel) -> StepTimes:
+    arrays = [array for _, sums in parts for array in (sums.tokens, sums.sequences, sums.pairs, sums.keys)]
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    rows, columns = (*shape, 1, 1)[:2] if len(shape) < 2 else (int(np.prod(shape[:-1])), shape[-1])
+    priced = [_Part(tuple(operators), _as_matrix(sums), stages, cost) for operators, sums in parts]
+    kinds, slowest = np.empty((len(KINDS), rows, columns)), np.empty((rows, columns))
+    at_once = max(1, _ELEMENTS_AT_ONCE // columns)
+    for start in range(0, rows, at_once):
+        block = slice(start, min(start + at_once, rows))
+        table = _Table((block.stop - start, columns), stages)
+        for part in priced:
+            part.add_to(table, block)
+        kinds[:, block] = table.kinds
+        slowest[block] = table.slowest_stage()
+    return StepTimes(kinds=kinds.reshape((len(KINDS), *shape)), slowest_stage=slowest.reshape(shape))
+
+
+class _Table:
+    """Times added up over operators: by kind, and by stage where there is more than one."""
+
+    def __init__(self, shape: tuple[int, ...], stages: int) -> None:
+        self.kinds = np.zeros((len(KINDS), *shape))
+        self.stages = np.zeros((stages, *shape)) if stages > 1 else None
+
+    def add(self, operator: Operator, seconds: KindSeconds, active: FloatArray | None) -> None:
+        """Every occurrence of an operator."""
+        for index, kind in enumerate(KINDS):
+            part = getattr(seconds, kind)
+            if part is None:
+                continue
+            one = part if active is None else part * active
+            self.kinds[index] += one * float(operator.count)
+            if self.stages is not None:
+                for stage, count in enumerate(operator.counts):
+                    self.stages[stage] += one * float(count)
+
+    def add_together(self, operators: Sequence[Operator], seconds: FloatArray, active: FloatArray | None) -> None:
+        """Every occurrence of several operators, given their seconds [kind, operator, batch]."""
+        counts = np.asarray([operator.counts for operator in operators], dtype=np.float64)
+        shape = self.kinds.shape[1:]
+        gate = 1.0 if active is None else active
+        self.kinds += np.einsum("kob,o->kb", seconds, counts.sum(axis=1)).reshape((-1, *shape)) * gate
+        if self.stages is not None:
+            self.stages += np.einsum("kob,os->sb", seconds, counts).reshape((-1, *shape)) * gate
+
+    def by_stage(self) -> FloatArray:
+        """Time of each stage (first axis)."""
+        return self.kinds.sum(axis=0)[None] if self.stages is None else self.stages
+
+    def slowest_stage(self) -> FloatArray:
+        """Time of the stage that takes longest."""
+        return np.asarray(self.kinds.sum(axis=0) if self.stages is None else self.stages.max(axis=0))
+
+
+class _Part:
+    """Operators over the batches they see, those that depend on one extent alone priced once per distinct value."""
+
+    def __init__(self, operators: tuple[Operator, ...], sums: BatchSums, stages: int, cost: CostModel) -> None:
+        self._sums, self._cost = sums, cost
+        self._attention = [operator for operator in operators if operator.driver == "attention"]
+        by_tokens = [operator for operator in operators if operator.driver in {"tokens", "constant"}]
+        by_sequences = [operator for operator in operators if operator.driver == "sequences"]
+        self.tabulated = [
+            _Tabulated(chosen, extent, stages, cost)
+            for chosen, extent in ((by_tokens, sums.tokens), (by_sequences, sums.sequences))
+            if chosen
+        ]
+
+    def add_to(self, table: _Table, block: slice) -> None:
+        """Add the times of a block of rows. A part without tokens takes no time."""
+        for tabulated in self.tabulated:
+            tabulated.add_to(table, block)
+        if not self._attention:
+            return
+        seen = _rows(self._sums, block)
+        active = None if seen.tokens.all() else (seen.tokens > 0).astype(np.float64)
+        for operator in self._attention:
+            table.add(operator, operator_seconds(operator, self._cost, seen), active)
+
+
+class _Tabulated:
+    """Operators that depend on tokens alone (or on rows of logits alone), priced at the distinct values of that
+    extent."""
+
+    def __init__(self, operators: Sequence[Operator], extent: FloatArray, stages: int, cost: CostModel) -> None:
+        values, self._index = _distinct(extent)
+        self._values = _Table(values.shape, stages)
+        sums = BatchSums(tokens=values, sequences=values, pairs=values, keys=values)
+        active = None if values.all() else (values > 0).astype(np.float64)
+        if isinstance(cost, PricesTogether) and values.size <= _BATCHES_TOGETHER:
+            plain = [one for one in operators if one.experts is None and one.collective is None]
+            operators = [one for one in operators if one.experts is not None or one.collective is not None]
+            if plain:
+                self._values.add_together(plain, cost.plain_seconds(plain, sums), active)
+        for operator in operators:
+            self._values.add(operator, operator_seconds(operator, cost, sums), active)
+
+    def add_to(self, table: _Table, block: slice) -> None:
+        """Gather a block of rows."""
+        table.kinds += self._gathered(self._values.kinds, block)
+        if table.stages is not None and self._values.stages is not None:
+            table.stages += self._gathered(self._values.stages, block)
+
+    def by_stage(self) -> FloatArray:
+        """Time of each stage (rows) in each batch of one dimension."""
+        values = self._values.by_stage()
+        values = values.reshape(len(values), -1)
+        return values if self._index is None else values.take(self._index[:, 0], axis=1)
+
+    def _gathered(self, values: FloatArray, block: slice) -> FloatArray:
+        index = self._index
+        if index is None:
+            return values[:, block] if values.shape[1] > 1 else values
+        return values.take(index[block] if index.shape[0] > 1 else index, axis=1)
+
+
+def _distinct(extent: FloatArray) -> tuple[FloatArray, NDArray[np.int64] | None]:
+    """The distinct values and where each element finds its own; None where tabulating every element is as good."""
+    largest = float(extent.max()) if extent.size else 0.0
+    whole = extent.astype(np.int64)
+    if extent.size < _TOO_FEW_TO_SORT or not np.array_equal(whole, extent):
+        return extent, None
+    if largest > 64 * extent.size:
+        values, index = np.unique(whole, return_inverse=True)
+        return values.astype(np.float64), index.reshape(extent.shape)
+    # Token counts are small integers: marking them is faster than sorting.
+    present = np.zeros(int(largest) + 1, dtype=np.bool_)
+    present[whole.ravel()] = True
+    position = np.cumsum(present) - 1
+    return np.flatnonzero(present).astype(np.float64), position[whole]
+
+
+def _as_matrix(sums: BatchSums) -> BatchSums:
+    return BatchSums(
+        tokens=_matrix(sums.tokens),
+        sequences=_matrix(sums.sequences),
+        pairs=_matrix(sums.pairs),
+        keys=_matrix(sums.keys),
+        windows=tuple((width, _matrix(pairs), _matrix(keys)) for width, pairs, keys in sums.windows),
+    )
+
+
+def _matrix(array: FloatArray) -> FloatArray:
+    values = np.asarray(array, dtype=np.float64)
+    if values.ndim < 2:
+        return values.reshape(-1, 1)
+    return values if values.ndim == 2 else values.reshape(-1, values.shape[-1])
+
+
+def _rows(sums: BatchSums, block: slice) -> BatchSums:
+    def cut(array: FloatArray) -> FloatArray:
+        return array[block] if array.shape[0] > 1 else array
+
+    return BatchSums(
+        tokens=cut(sums.tokens),
+        sequences=cut(sums.sequences),
+        pairs=cut(sums.pairs),
+        keys=cut(sums.keys),
+        windows=tuple((width, cut(pairs), cut(keys)) for width, pairs, keys in sums.windows),
+    )

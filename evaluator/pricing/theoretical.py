@@ -1,0 +1,153 @@
+"""The theoretical family: a roofline on data-sheet rates times efficiencies, plus a static cost a launch.
+
+t = max(matrix / peak + vector / peak, bytes / bandwidth) + static. Left out: tile quantisation, overlap of launches,
+contention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from evaluator.graph.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator
+from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.inputs.device import DeviceProfile
+from evaluator.pricing.collectives import link_of_group, transfer_seconds
+from evaluator.pricing.cost_model import KINDS, KindSeconds
+from evaluator.pricing.routing import exchanged_share, touched_experts
+
+# What a product in a missing dtype is widened to, narrowest first. Integers and floats of one width are not
+# interchangeable.
+_WIDER = {
+    "fp4": ("fp8", "fp16", "bf16", "fp32"),
+    "fp8": ("fp16", "bf16", "fp32"),
+    "int4": ("int8", "fp16", "bf16", "fp32"),
+    "int8": ("fp16", "bf16", "fp32"),
+    "fp16": ("bf16", "fp32"),
+    "bf16": ("fp16", "fp32"),
+    "fp32": (),
+}
+
+
+def _line(form: Affine, seconds: float, other: Affine = ZERO) -> tuple[float, float]:
+    """Constant and slope of the seconds of work that depends on one extent."""
+    constant = float(form.constant + other.constant)
+    return constant * seconds, float(form.tokens + other.tokens + form.sequences + other.sequences) * seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TheoreticalCost:
+    """Prices operators on a device by its effective peak rates. Sixteen-bit work runs at the fp16 figure, as the
+    family's profiles say."""
+
+    device: DeviceProfile
+    convention: Literal["physical", "upstream"] = "physical"
+    _matrix: dict[str, float] = field(init=False, repr=False, compare=False)
+    _vector: dict[str, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_matrix", dict(self.device.matrix_flops_per_s))
+        object.__setattr__(self, "_vector", dict(self.device.vector_flops_per_s))
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """Nothing beyond what `said_of` says of the dtypes in use."""
+        return ()
+
+    def said_of(self, dtype: str) -> str:
+        """What was assumed for products in `dtype`; empty where the device has the unit. All 16-bit work is one
+        dtype."""
+        used = self.widened(dtype)
+        if used == dtype or {used, dtype} == {"bf16", "fp16"}:
+            return ""
+        if self.convention == "upstream":
+            return f"{self.device.name} has no {dtype} unit: its compute time is dropped, as upstream does"
+        return f"{self.device.name} has no {dtype} unit: products run in {used}"
+
+    def widened(self, dtype: str) -> str:
+        """The dtype a product asked for in `dtype` runs in on this device."""
+        wanted = "fp16" if dtype == "bf16" else dtype
+        for name in (wanted, *_WIDER.get(wanted, ())):
+            if name in self._matrix:
+                return name
+        return dtype
+
+    def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        """Seconds of one occurrence, split by what bounds it."""
+        if operator.kind in COLLECTIVE_KINDS and operator.collective is not None:
+            return self._collective(operator, operator.collective, sums)
+        matrix = operator.matrix_flops.at(sums) * self._seconds_per_flop(operator.matrix_dtype)
+        vector_flops = operator.vector_flops.at(sums)
+        moved = (operator.bytes_read + operator.bytes_written).at(sums)
+        if operator.experts is not None and operator.expert_bytes:
+            touched = touched_experts(operator.experts, operator.experts.tokens.at(sums), self.convention)
+            moved = moved + float(operator.expert_bytes) * touched
+            vector_flops = vector_flops + float(operator.expert_vector_flops) * touched
+        vector = vector_flops * self._seconds_per_vector_flop()
+        memory = moved * self._seconds_per_byte()
+        bound = matrix + vector >= memory
+        return KindSeconds(
+            matrix=np.where(bound, matrix, 0.0),
+            vector=np.where(bound, vector, 0.0),
+            memory=np.where(bound, 0.0, memory),
+            overhead=self._static(operator),
+        )
+
+    def plain_seconds(self, operators: Sequence[Operator], sums: BatchSums) -> FloatArray:
+        """The same for many operators that move no experts and are no collectives: [kind, operator, batch], at once.
+
+        Their work must depend on tokens alone, or on rows of logits alone given as tokens."""
+        forms = [
+            (
+                _line(one.matrix_flops, self._seconds_per_flop(one.matrix_dtype)),
+                _line(one.vector_flops, self._seconds_per_vector_flop()),
+                _line(one.bytes_read, self._seconds_per_byte(), one.bytes_written),
+            )
+            for one in operators
+        ]
+        constant, slope = np.moveaxis(np.asarray(forms), -1, 0)[:, :, :, None]
+        matrix, vector, memory = np.moveaxis(constant + slope * sums.tokens.reshape(1, 1, -1), 1, 0)
+        bound = matrix + vector >= memory
+        seconds = np.zeros((len(KINDS), *bound.shape))
+        seconds[0], seconds[1] = matrix * bound, vector * bound
+        seconds[2] = memory * ~bound
+        seconds[4] = np.asarray([self._static(one) for one in operators])[:, None]
+        return seconds
+
+    def _static(self, operator: Operator) -> float:
+        device = self.device
+        one = device.vector_static_s if operator.matrix_flops.is_zero else device.matrix_static_s
+        return one * operator.launches
+
+    def _seconds_per_byte(self) -> float:
+        return 1.0 / (self.device.memory_bandwidth_bytes_per_s * self.device.memory_efficiency)
+
+    def _seconds_per_flop(self, dtype: str) -> float:
+        if self.convention == "upstream":
+            peak = self._matrix.get("fp16" if dtype == "bf16" else dtype)
+            if peak is None:
+                return 0.0  # its compute time is dropped there (design.md); only under this named convention
+        else:
+            peak = self._matrix[self.widened(dtype)]
+        return 1.0 / (peak * self.device.compute_efficiency)
+
+    def _seconds_per_vector_flop(self) -> float:
+        peak = self._vector.get("fp16") or self._vector.get("bf16") or self._vector["fp32"]
+        return 1.0 / (peak * self.device.compute_efficiency)
+
+    def _collective(self, operator: Operator, extents: CollectiveExtents, sums: BatchSums) -> KindSeconds:
+        payload = extents.payload_bytes.at(sums)
+        link = link_of_group(self.device, extents.group_size, extents.stride)
+        moved = payload
+        if operator.kind == "all_to_all":
+            moved = payload * self._exchanged(operator, extents, sums)
+        wire = transfer_seconds(operator.kind, extents, link, moved)
+        local = payload * self._seconds_per_byte()
+        return KindSeconds(communication=np.maximum(wire, local), overhead=self.device.communication_static_s)
+
+    def _exchanged(self, operator: Operator, extents: CollectiveExtents, sums: BatchSums) -> FloatArray | float:
+        if operator.experts is None:
+            return (extents.group_size - 1) / extents.group_size
+        return exchanged_share(operator.experts, operator.experts.tokens.at(sums), self.convention)

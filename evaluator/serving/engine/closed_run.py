@@ -1,0 +1,316 @@
+"""An engine as the serving model of a scenario: times of every batch size, by its closed loop or of a phase alone.
+
+Not here: the scheduler itself (evaluator.serving.engine.closed_loop)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from evaluator.arithmetic import exp, log
+from evaluator.graph.sums import FloatArray
+from evaluator.scenario import Integers, Run, Scenario
+from evaluator.serving.batches import BatchSource, FixedLengths
+from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
+from evaluator.serving.engine.engines import EngineProfile
+from evaluator.serving.engine.request_kinds import RequestKind, even_order, weights_of
+from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched, step_table
+from evaluator.serving.pairs import receiving_ms
+from evaluator.serving.waves.mixed import MixedLengths
+from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, request_times, tokens_per_step
+from store.errors import InputError
+
+EVERY_UP_TO = 16
+GROWTH = 1.15
+BEND = 0.01  # log TTFT off the line between its neighbours, from which the sizes around it are played too
+MOST_STEPS = 5_000_000  # with prompts in them, of one size: some seconds
+_WAVES = "`serving_model=waves`"
+
+
+def refusal(scenario: Scenario) -> InputError | None:
+    """Why an engine cannot serve this scenario; None where it can."""
+    name = scenario.serving_model
+    if scenario.convention == "upstream":
+        return InputError(f"{name} has no upstream convention", hint=f"`convention=physical`, or {_WAVES}")
+    if scenario.plan.pp > 1:
+        return InputError(f"{name} has no pipeline stages: pp must be 1, not {scenario.plan.pp}", hint=_WAVES)
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """One replica of a scenario under an engine: its kernel seconds, and what its client and launch ask of it.
+
+    The engine may be replaced by another with the same admission, token budget and client: tables stay as they are."""
+
+    kernels: StepTable
+    layers: int
+    engine: EngineProfile
+    loop: ClosedLoop  # of one user
+
+    @property
+    def table(self) -> StepTable:
+        """Step times no shorter than the engine's host takes to launch their kernels."""
+        return launched(self.kernels, self.engine.launch_s(self.layers))
+
+    def of_users(self, users: int) -> ClosedLoop:
+        """The loop of as many users, with the prompts that its client sends."""
+        return replace(self.loop, users=users, prompts=self.engine.client.prompts_per_user * users)
+
+    def closed(self, users: int) -> LoopTimes:
+        """Times of the loop, played for this number of users."""
+        return simulate(self.table, self.engine, self.of_users(users))
+
+
+def kinds_of(scenario: Scenario, source: BatchSource) -> tuple[RequestKind, ...]:
+    """Kinds of requests that users ask."""
+    lengths = _lengths(source)
+    if isinstance(lengths, MixedLengths):
+        return lengths.kinds
+    cached, output = lengths.input_length - lengths.new_tokens, scenario.workload.output_length
+    return (RequestKind(new_tokens=lengths.new_tokens, cached=cached, output_length=output),)
+
+
+def _lengths(source: BatchSource) -> FixedLengths | MixedLengths:
+    if isinstance(source, FixedLengths | MixedLengths):
+        return source
+    raise TypeError(f"no kinds of requests in {type(source).__name__}")
+
+
+def mean_prompt(kinds: Sequence[RequestKind]) -> float:
+    """Tokens to prefill of a request on average."""
+    return float((weights_of(kinds) * [kind.new_tokens for kind in kinds]).sum())
+
+
+def served(run: Run, engine: EngineProfile, sequences: int) -> Served:
+    """The replica of a run, its tables as large as `sequences` need."""
+    scenario, source = run.scenario, run.source
+    error = refusal(scenario)
+    if error is not None:
+        raise error
+    kinds, windows = kinds_of(scenario, source), _lengths(source).windows
+    steps = sequences * engine.client.prompts_per_user * mean_prompt(kinds) // engine.token_budget
+    if steps > MOST_STEPS:
+        raise InputError(
+            f"{sequences} users with prompts of {mean_prompt(kinds):.0f} tokens are {steps:,.0f} steps of"
+            f" {engine.token_budget} tokens",
+            hint="a larger `max_batched_tokens`, or a smaller `batch_range`",
+        )
+    longest, drafts = max(kind.new_tokens for kind in kinds), scenario.workload.mtp_tokens
+    extents = TableExtents(
+        kinds=kinds,
+        sequences=sequences,
+        tokens=min(engine.token_budget, sequences * longest) + sequences * (1 + drafts),
+        share=(1.0 + engine.client.shortest) / 2,
+        drafts=drafts,
+    )
+    # A phase alone has one trace; what the table takes from the other is not asked for.
+    traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
+    kernels = step_table(traces, run.cost, extents, windows=windows, replicas=scenario.plan.dp)
+    return Served(kernels=kernels, layers=scenario.layers, engine=engine, loop=_loop(scenario, engine))
+
+
+def replica_of(run: Run, engine: EngineProfile) -> Served:
+    """The replica of a run that serves one phase alone, with full steps of prompts."""
+    full = int(engine.token_budget // mean_prompt(kinds_of(run.scenario, run.source)))
+    return served(run, engine, max(int(run.batch_sizes.max()), full))
+
+
+def closed_loop_times(run: Run, engine: EngineProfile) -> tuple[PrefillCompletion, RequestTimes]:
+    """Times of a closed loop by batch size, which are the users of one replica, each asking again when answered.
+
+    The completion holds the mean TTFT of the loop, and when a batch of prompts that are all there has its last first
+    token. Between sizes that are played, TTFT is interpolated in logarithms, and so is what a cycle takes over what its
+    decodes and prompts take alone (O D + C W). The sizes depend on the scenario and not on the range asked for."""
+    output = run.scenario.workload.output_length
+    seats = run.scenario.launch.seats
+    replica = served(run, engine, _ladder(run.batch_sizes, seats)[-1])
+    curve = _Curve(replica)
+    played = curve.sizes(run.batch_sizes)
+    ttft = _between(run.batch_sizes, played, [curve.ttft(size) for size in played])
+    alone = np.asarray([curve.alone(size) for size in run.batch_sizes.tolist()])
+    cycle = _between(run.batch_sizes, played, [curve.cycle_share(size) for size in played]) * alone
+    each = _between(run.batch_sizes, played, [curve.request_share(size) for size in played])
+    times = request_times(ttft, np.maximum(cycle, ttft), output)
+    makespan = prompt_batches(replica.table, engine, run.batch_sizes).makespan
+    completion = PrefillCompletion(mean=ttft, makespan=makespan)
+    return completion, replace(times, tpot_exclusive=times.tpot_exclusive * each)
+
+
+def prompts_alone(replica: Served, batch_sizes: Integers) -> PrefillCompletion:
+    """A prefill instance, which others generate beside: prompts of each batch that are all there at the start."""
+    batches = prompt_batches(replica.table, replica.engine, batch_sizes)
+    request_ms = replica.engine.request_ms
+    return replace(batches, mean=batches.mean + 1e-3 * (receiving_ms(request_ms) - request_ms))
+
+
+def prompt_service_s(replica: Served) -> float:
+    """What one more prompt adds to an instance that takes prompts only and has enough of them to fill its steps."""
+    return marginal_prompt_s(replica.table, replica.engine, alone=True)
+
+
+def decodes_alone(replica: Served, batch_sizes: Integers) -> FloatArray:
+    """A decode instance: seconds of a step of each batch size."""
+    steps = np.asarray(decode_steps_s(replica.table, replica.engine))
+    return np.asarray(steps[batch_sizes])
+
+
+def _loop(scenario: Scenario, engine: EngineProfile) -> ClosedLoop:
+    """The loop of one user; others differ in users and prompts."""
+    workload, client = scenario.workload, engine.client
+    return ClosedLoop(
+        users=1,
+        output_length=workload.output_length if workload.bins else round(workload.output_length),
+        shortest=client.shortest,
+        poll_steps=client.poll_steps,
+        replicas=scenario.plan.dp,
+        wait_steps=scenario.launch.wait_steps,
+        drafts=workload.mtp_tokens,
+        tokens_per_step=tokens_per_step(workload.mtp_tokens, workload.mtp_acceptance),
+        seats=scenario.launch.seats,
+    )
+
+
+def prompt_batches(table: StepTable, engine: EngineProfile, batch_sizes: Integers) -> PrefillCompletion:
+    """When the prompts of batches of every size have their first tokens, in steps of the token budget: mean with the
+    request's own time, and last without. Steps before the last are those of every larger batch, too."""
+    line, budget = PromptLine(table, int(batch_sizes.max())), engine.token_budget
+    full = int(line.ends[-1]) // budget
+    ends = budget * np.arange(full + 1, dtype=np.int64)
+    clock = np.concatenate(([0.0], np.cumsum(_prompt_steps(line, engine, ends[:-1], ends[1:]))))
+    finishing = -(-line.ends[1:] // budget)  # the step that ends each prompt
+    waited = np.concatenate(([0.0], np.cumsum(clock[np.minimum(finishing, full)])))
+    tokens = line.ends[batch_sizes]
+    whole, rest = np.divmod(tokens, budget)
+    last = np.where(rest > 0, _prompt_steps(line, engine, whole * budget, np.maximum(tokens, whole * budget + 1)), 0.0)
+    makespan = clock[whole] + last
+    before = line.ended(whole * budget)  # prompts that the full steps end
+    mean = (waited[before] + (batch_sizes - before) * makespan) / batch_sizes
+    return PrefillCompletion(mean=mean + 1e-3 * engine.request_ms, makespan=makespan)
+
+
+class PromptLine:
+    """The prompts of ever larger batches end to end, every beginning with the lengths of the distribution."""
+
+    def __init__(self, table: StepTable, count: int) -> None:
+        kind = even_order(table.kinds, count) if table.kinds else np.zeros(count, dtype=np.int64)
+        self.table = table
+        lengths, nodes = np.asarray(table.prompts, dtype=np.int64), table.stretches + 1
+        self.ends = np.concatenate(([0], np.cumsum(lengths[kind])))  # of the first n prompts
+        # One prompt more, of no tokens, so that positions at the very end belong to one.
+        kind = np.append(kind, kind[-1])
+        self._base, self._stretch = nodes * kind, (table.stretches / lengths)[kind]
+        self._before = np.concatenate(([0.0], np.cumsum(table.attention[nodes - 1 :: nodes][kind])))
+
+    def ended(self, position: Integers) -> Integers:
+        """Prompts that end at or before a token of the line."""
+        return np.searchsorted(self.ends, position, side="right") - 1
+
+    def begun(self, position: Integers) -> Integers:
+        """Prompts that have a token before this one of the line."""
+        return np.searchsorted(self.ends, position, side="left")
+
+    def attention_s(self, position: Integers) -> FloatArray:
+        """Attention seconds of the line up to a token."""
+        ended, attention = self.ended(position), self.table.attention
+        place = (position - self.ends[ended]) * self._stretch[ended]
+        low = np.minimum(place.astype(np.int64), self.table.stretches - 1)
+        below, above = (attention[self._base[ended] + low + more] for more in (0, 1))
+        return np.asarray(self._before[ended] + below + (above - below) * (place - low))
+
+
+def _prompt_steps(line: PromptLine, engine: EngineProfile, start: Integers, end: Integers) -> FloatArray:
+    """Steps with the tokens of the line from `start` to `end` and nothing else."""
+    table, tokens = line.table, end - start
+    linear = table.linear_nodes(int(tokens.max(initial=0)) // table.spacing + 2)
+    kernels = np.interp(tokens / table.spacing, np.arange(linear.size), linear)
+    kernels += line.attention_s(end) - line.attention_s(start) + table.decode_own[0]
+    pieces = line.begun(end) - line.ended(start)
+    host = engine.step_s() + engine.prompt_step_s() + 1e-3 * engine.step_per_prompt_ms * pieces
+    return np.asarray(host + engine.prefill_factor * kernels)
+
+
+@dataclass(slots=True)
+class _Curve:
+    """Times by users, each size played when it is first asked for."""
+
+    replica: Served
+    known: dict[int, LoopTimes] = field(default_factory=dict)
+    decode_s: list[float] = field(init=False)
+    prompt_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        table, engine = self.replica.table, self.replica.engine
+        self.decode_s = decode_steps_s(table, engine)
+        self.prompt_s = marginal_prompt_s(table, engine)
+
+    def alone(self, users: int) -> float:
+        """O D + C W, with as many decodes as the output takes steps; with fewer seats than users, of all in turn."""
+        seats = self.replica.loop.seats
+        seated = users if seats is None else min(users, seats)
+        return users / seated * self.replica.loop.steps * self.decode_s[seated] + users * self.prompt_s
+
+    def ttft(self, users: int) -> float:
+        """Mean seconds to the first token."""
+        return self._played(users).ttft_s
+
+    def cycle_share(self, users: int) -> float:
+        """Mean seconds of a request over O D + C W."""
+        return self._played(users).e2e_s(self.replica.loop.output_length) / self.alone(users)
+
+    def request_share(self, users: int) -> float:
+        """TPOT as the mean over requests, over that of all tokens; 1 where no request has a second token."""
+        times = self._played(users)
+        return times.tpot_exclusive_s / times.token_s if times.token_s > 0.0 else 1.0
+
+    def sizes(self, wanted: Integers) -> list[int]:
+        """The ladder around the wanted sizes, with finer steps where TTFT bends: where prompts begin to queue."""
+        ladder = _ladder(wanted, self.replica.loop.seats)
+        bent = {
+            step
+            for index in range(1, len(ladder) - 1)
+            if self._bend(*ladder[index - 1 : index + 2]) > BEND
+            for step in (index - 1, index)
+        }
+        finer = [
+            size
+            for step in bent
+            if ladder[step + 1] > wanted.min() and ladder[step] < wanted.max()
+            for size in np.linspace(ladder[step], ladder[step + 1], 5).astype(int).tolist()
+        ]
+        return sorted({*ladder, *finer})
+
+    def _bend(self, before: int, size: int, after: int) -> float:
+        ttfts = self.ttft(before), self.ttft(size), self.ttft(after)
+        here, whole, first, middle, last = log((size / before, after / before, *ttfts)).tolist()
+        place = here / whole
+        return float(abs(middle - ((1.0 - place) * first + place * last)))
+
+    def _played(self, users: int) -> LoopTimes:
+        if users not in self.known:
+            self.known[users] = self.replica.closed(users)
+        return self.known[users]
+
+
+def _ladder(wanted: Integers, seats: int | None) -> list[int]:
+    """Every small size, then five for each doubling: those around the wanted ones, and one more on each side. The
+    number of seats is among them: above it users wait for one."""
+    sizes = _steps_up_to(int(wanted.max()), seats)
+    first = max(0, int(np.searchsorted(sizes, int(wanted.min()), side="right")) - 2)
+    return sizes[first:]
+
+
+def _steps_up_to(largest: int, seats: int | None) -> list[int]:
+    sizes = list(range(1, EVERY_UP_TO + 1))
+    while sizes[-2] < largest:
+        sizes.append(round(sizes[-1] * GROWTH))
+    if seats is not None and seats < sizes[-1]:
+        sizes = sorted({*sizes, seats})
+    return sizes[: int(np.searchsorted(sizes, largest)) + 2]
+
+
+def _between(wanted: Integers, played: Iterable[int], values: list[float]) -> FloatArray:
+    """Linear in the logarithms."""
+    return exp(np.interp(log(wanted), log(list(played)), log(values)))

@@ -1,0 +1,299 @@
+"""Serving engines as a few fitted numbers: how each admits prompts, and what it adds to the time of kernels.
+
+Not here: the simulation that uses them (evaluator.serving.engine.closed_loop), and the fit
+(evaluator.ledger.fitting.engine_fit)."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from evaluator.canonical import content_key
+from evaluator.inputs.launch import Client
+from evaluator.inputs.yaml_file import parse_yaml, read_text
+from store.errors import InputError
+
+Admission = Literal["prefill_first", "mixed"]
+FOLDER = "serving/engine/profiles"
+KEY_LENGTH = 8  # digits of a content key in a label
+LONGEST_NAME = 40
+LARGEST_FILE_BYTES = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineProfile:
+    """One engine. Factors multiply kernel seconds; the milliseconds are the host's, on top of kernels."""
+
+    name: str
+    admission: Admission
+    token_budget: int = 8192  # tokens of one step
+    prefill_factor: float = 1.0
+    decode_factor: float = 1.0
+    step_ms: float = 1.0  # each step
+    step_per_decode_ms: float = 0.01  # each sequence that decodes in it
+    step_per_prompt_ms: float = 1.0  # each prompt in it
+    prompt_step_ms: float = 2.0  # each step with prompts in it, besides: it is not replayed from a graph
+    request_ms: float = 40.0  # HTTP and tokeniser, once a request
+    replica_wait_steps: float = 0.0  # decode steps that a prompt waits for those of the other replicas
+    layer_ms: float = 0.0  # to launch a layer's kernels one by one; hidden behind kernels that take longer
+    client: Client = field(default_factory=Client)
+
+    def step_s(self) -> float:
+        """Host seconds of a step, whatever is in it."""
+        return 1e-3 * self.step_ms
+
+    def launch_s(self, layers: int) -> float:
+        """Host seconds to launch the kernels of a step, which no step is shorter than."""
+        return 1e-3 * self.layer_ms * layers
+
+    def prompt_step_s(self) -> float:
+        """Host seconds that prompts add to a step, however many."""
+        return 1e-3 * self.prompt_step_ms
+
+
+NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client"})
+# Key -> (smallest, largest) of what a file may say.
+_RANGES: Mapping[str, tuple[float, float]] = {
+    "token_budget": (1, 2**40),
+    "prefill_factor": (0.01, 100.0),
+    "decode_factor": (0.01, 100.0),
+    **dict.fromkeys(
+        ("step_ms", "step_per_decode_ms", "step_per_prompt_ms", "prompt_step_ms", "request_ms", "layer_ms"), (0.0, 1e6)
+    ),
+    "replica_wait_steps": (0.0, 1e6),
+    "shortest": (0.01, 1.0),
+    "prompts_per_user": (1, 1000),
+    "poll_steps": (1, 100_000),
+}
+_WHOLE = {"token_budget", "prompts_per_user", "poll_steps"}
+# Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
+# How far is a number of an engine and its version, in the client of its profile: 0.5-1 % of a request's length.
+DRIFTING, HARDLY_DRIFTING, LOCKED = Client(shortest=0.99), Client(shortest=0.995), Client()
+# What fits start from, and fall back to where points say little: engineering guesses, not fitted to any point.
+STARTS: Mapping[str, EngineProfile] = {
+    "sglang": EngineProfile(name="sglang", admission="prefill_first", client=DRIFTING),
+    # SGLang before 0.5.6: users of equal lengths stay in step there, as measured.
+    "sglang_locked": EngineProfile(name="sglang_locked", admission="prefill_first", client=LOCKED),
+    "vllm": EngineProfile(name="vllm", admission="mixed", token_budget=4096, client=DRIFTING),
+    "trtllm": EngineProfile(name="trtllm", admission="mixed", replica_wait_steps=20.0, client=HARDLY_DRIFTING),
+    # TensorRT-LLM before 1.0, on engines built ahead: the host prepares a step while nothing runs.
+    "trtllm_v0": EngineProfile(name="trtllm_v0", admission="mixed", prompt_step_ms=0.0, client=DRIFTING),
+    # vLLM before 0.8: scheduler and sampler in the process that launches, so that every step waits for both.
+    "vllm_v0": EngineProfile(
+        name="vllm_v0",
+        admission="prefill_first",
+        step_ms=2.0,
+        step_per_decode_ms=0.05,
+        prompt_step_ms=0.0,
+        client=DRIFTING,
+    ),
+    # Stacks of 2023: PyTorch launches every kernel, no graph replays them; half a millisecond for some forty launches.
+    "eager": EngineProfile(
+        name="eager",
+        admission="prefill_first",
+        token_budget=2**20,
+        step_ms=0.0,
+        step_per_decode_ms=0.0,
+        step_per_prompt_ms=0.0,
+        prompt_step_ms=0.0,
+        request_ms=0.0,
+        layer_ms=0.5,
+        client=DRIFTING,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FittedEngine:
+    """A shipped profile, and those fitted without one (device, model) pair each, to score that pair with."""
+
+    profile: EngineProfile
+    held_out: Mapping[tuple[str, str], EngineProfile]
+    source: str
+    expected: Mapping[str, Any] = field(default_factory=dict)  # its own held-out errors, where a user fitted it
+
+
+def with_numbers(profile: EngineProfile, values: Mapping[str, float]) -> EngineProfile:
+    """The same engine with some of its numbers changed."""
+    return replace(profile, **_checked(values, NUMBERS))
+
+
+def with_client(profile: EngineProfile, values: Mapping[str, float]) -> Client:
+    """The profile's client with some of its numbers changed, each in its range."""
+    return replace(profile.client, **_checked(values, [item.name for item in fields(Client)]))
+
+
+def key_of_engine(profile: EngineProfile) -> str:
+    """The content key of everything that changes a number: all but the name."""
+    return content_key(replace(profile, name=""))
+
+
+def label_of_engine(profile: EngineProfile) -> str:
+    """What a scenario calls a profile of the user's own: its name and the beginning of its content key."""
+    return f"{profile.name}@{key_of_engine(profile)[:KEY_LENGTH]}"
+
+
+def described(profile: EngineProfile) -> str:
+    """Every number of a profile in one line."""
+    numbers = ", ".join(f"{name} {getattr(profile, name):.10g}" for name in NUMBERS)
+    client = ", ".join(f"{name} {value:.10g}" for name, value in asdict(profile.client).items())
+    return f"{profile.admission}, {numbers}; client: {client}"
+
+
+def list_engines() -> tuple[str, ...]:
+    """Names of the profiles that come with the program."""
+    return tuple(sorted(STARTS))
+
+
+@functools.cache
+def fitted_engine(name: str) -> FittedEngine:
+    """The shipped fit of an engine."""
+    if name not in STARTS:
+        nearest = difflib.get_close_matches(name, STARTS, n=3, cutoff=0.3)
+        raise InputError(f"unknown engine {name!r}", hint=f"known: {', '.join(nearest or STARTS)}")
+    file = resources.files("evaluator").joinpath(f"{FOLDER}/{name}.yaml")
+    if not file.is_file():
+        return FittedEngine(profile=STARTS[name], held_out={}, source="not fitted")
+    return from_mapping(_parsed(file.read_text(encoding="utf-8"), file.name), f"{name}.yaml")
+
+
+def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> EngineProfile:
+    """The profile called `name`, or the one in a YAML file; with `unseen`, the one that was fitted without that
+    (device, model) pair."""
+    path = Path(name)
+    if path.suffix in {".yaml", ".yml"}:
+        return engine_from_file(path).profile
+    engine = fitted_engine(name)
+    return engine.profile if unseen is None else engine.held_out.get(unseen, engine.profile)
+
+
+def engine_from_file(path: Path) -> FittedEngine:
+    """A profile that somebody fitted to their own measurements."""
+    text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="an engine profile")
+    return from_mapping(_parsed(text, str(path)), str(path))
+
+
+def from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
+    """The fit that `as_yaml` wrote, or a profile written by hand."""
+    try:
+        _known_keys(content, ("name", "admission", "profile", "client", "source", "held_out", "expected"))
+        base = EngineProfile(
+            name=_name(content["name"]),
+            admission=_admission(content["admission"]),
+            client=replace(DRIFTING, **_checked(content.get("client") or {}, [item.name for item in fields(Client)])),
+            **_checked(content["profile"], NUMBERS),
+        )
+        held_out = {
+            (str(one["device"]), str(one["model"])): replace(base, **_checked(one["profile"], NUMBERS))
+            for one in content.get("held_out", [])
+        }
+        return FittedEngine(
+            profile=base,
+            held_out=held_out,
+            source=str(content.get("source", "")),
+            expected=_expected(content.get("expected") or {}),
+        )
+    except InputError as error:
+        raise InputError(f"{where}: {error.message}", hint=error.hint) from error
+    except KeyError as error:
+        raise InputError(f"{where}: not an engine profile: {error.args[0]} is missing", hint=_HINT) from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{where}: not an engine profile: {error}", hint=_HINT) from error
+
+
+def as_yaml(engine: FittedEngine) -> str:
+    """A fit as the shipped files hold it."""
+    import yaml
+
+    plain = {
+        "name": engine.profile.name,
+        "admission": engine.profile.admission,
+        "source": engine.source,
+        "profile": _plain(engine.profile),
+        "client": asdict(engine.profile.client),
+        "held_out": [
+            {"device": device, "model": model, "profile": _plain(profile)}
+            for (device, model), profile in sorted(engine.held_out.items())
+        ],
+        **({"expected": dict(engine.expected)} if engine.expected else {}),
+    }
+    return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=150)
+
+
+def _plain(profile: EngineProfile) -> dict[str, float]:
+    return {name: round(getattr(profile, name), 6) for name in NUMBERS}
+
+
+def _expected(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Held-out errors as `calibrate --serving` writes them: devices, and figures of each metric."""
+    if not content:
+        return {}
+    _known_keys(content, ("devices", "metrics"))
+    metrics = {
+        str(metric): {
+            name: [float(one) for one in value] if isinstance(value, list) else _finite(name, value)
+            for name, value in figures.items()
+        }
+        for metric, figures in content["metrics"].items()
+    }
+    return {"devices": [str(one) for one in content["devices"]], "metrics": metrics}
+
+
+def _finite(name: str, value: object) -> float:
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f"{name} must be a number, not {value!r}")
+    return value
+
+
+_HINT = (
+    "keys: name, admission (prefill_first or mixed), profile (its numbers), client; docs/explanation/serving-models.md"
+)
+
+
+def _known_keys(content: Mapping[str, Any], known: Sequence[str]) -> None:
+    for key in content:
+        if key not in known:
+            nearest = difflib.get_close_matches(str(key), known, n=3, cutoff=0.3) or known
+            raise InputError(f"unknown key {key!r}", hint=f"known: {', '.join(nearest)}")
+
+
+def _checked(content: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    """Numbers by key: known, numbers, whole where they count something, and in range."""
+    _known_keys(content, known)
+    checked: dict[str, Any] = {}
+    for key, value in content.items():
+        low, high = _RANGES[key]
+        plain = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not plain or not low <= value <= high or (key in _WHOLE and value != int(value)):
+            kind = "a whole number" if key in _WHOLE else "a number"
+            raise InputError(f"{key} must be {kind} from {low:g} to {high:g}, not {value!r}")
+        checked[key] = int(value) if key in _WHOLE else float(value)
+    return checked
+
+
+def _name(value: object) -> str:
+    name = str(value)
+    if not name or len(name) > LONGEST_NAME or not all(letter.isalnum() or letter in "._-" for letter in name):
+        raise InputError(f"name must be up to {LONGEST_NAME} letters, digits, dots and dashes, not {name!r}")
+    return name
+
+
+def _admission(value: object) -> Admission:
+    if value == "prefill_first":
+        return "prefill_first"
+    if value == "mixed":
+        return "mixed"
+    raise InputError(f"admission {value!r} is neither prefill_first nor mixed")
+
+
+def _parsed(text: str, where: str) -> dict[str, Any]:
+    content = parse_yaml(text, where)
+    if not isinstance(content, dict):
+        raise InputError(f"{where}: an engine profile is a mapping", hint=_HINT)
+    return content

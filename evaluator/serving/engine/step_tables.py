@@ -1,0 +1,211 @@
+"""Kernel seconds of one replica as small tables over tokens, prompts and decoding sequences, for the closed loop.
+
+Not here: what an engine adds to kernels (evaluator.serving.engine.engines), and who asks when
+(evaluator.serving.engine.closed_loop)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+
+import numpy as np
+
+from evaluator.graph.operators import CollectiveExtents, Operator, OperatorSet
+from evaluator.graph.sums import BatchSums, FloatArray, composed, repeated, request_sums
+from evaluator.pricing.cost_model import CostModel
+from evaluator.pricing.step import operator_seconds
+from evaluator.serving.engine.request_kinds import RequestKind, weights_of
+
+SPACING = 128
+PROMPT_STRETCHES = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StepTable:
+    """Kernel seconds of one replica, without any engine overhead.
+
+    `linear` is the time of everything but attention and the head for 0, `spacing`, 2 `spacing` ... new tokens;
+    `attention` the prefill attention of a prompt that has grown to 0, 1/n, 2/n ... of `input_length`; of several
+    `kinds` of requests, the nodes of one kind's prompt after those of another's. `decode_linear` belongs to 0, 1,
+    2 ... decoding sequences, and so does `decode_own`: their attention and their rows of the head (at 0: one row, for
+    the first token of a prompt)."""
+
+    spacing: int
+    linear: FloatArray
+    input_length: int
+    attention: FloatArray
+    decode_linear: FloatArray
+    decode_own: FloatArray
+    kinds: tuple[RequestKind, ...] = ()  # of several lengths; `input_length` is then the longest prompt's
+
+    @property
+    def prompts(self) -> tuple[int, ...]:
+        """Tokens to prefill, by kind of prompt."""
+        return tuple(kind.new_tokens for kind in self.kinds) or (self.input_length,)
+
+    @property
+    def stretches(self) -> int:
+        """Parts that the attention of every prompt is tabulated in."""
+        return self.attention.size // len(self.prompts) - 1
+
+    def linear_s(self, tokens: float) -> float:
+        """Non-attention seconds of `tokens` new tokens; proportional beyond the table."""
+        return _interpolated(self.linear, tokens / self.spacing)
+
+    def linear_nodes(self, nodes: int) -> FloatArray:
+        """The first entries of `linear`; proportional beyond the table."""
+        last = self.linear.size - 1
+        if nodes <= last + 1:
+            return self.linear[:nodes]
+        return np.concatenate((self.linear, self.linear[last] / last * np.arange(last + 1, nodes)))
+
+    def attention_s(self, tokens: float, kind: int = 0) -> float:
+        """Attention seconds of the first `tokens` of a prompt of this kind."""
+        nodes = self.stretches + 1
+        mine = self.attention[kind * nodes : (kind + 1) * nodes]
+        return _interpolated(mine, tokens / self.prompts[kind] * self.stretches)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableExtents:
+    """How far a table must reach: kinds of requests, decoding sequences and tokens of a step.
+
+    A decoding sequence holds `share` of its kind's prompt and of half its output on average; `drafts` follow each
+    decode."""
+
+    kinds: tuple[RequestKind, ...]
+    sequences: int
+    tokens: int
+    share: float = 1.0
+    drafts: int = 0
+
+    def decoding(self, new_tokens: float, windows: Sequence[int]) -> BatchSums:
+        """Sums of one sequence of a decode step: kinds count by probability x output, because long outputs stay."""
+        keys = [self.share * (kind.new_tokens + kind.cached + kind.output_length / 2) for kind in self.kinds]
+        each = request_sums(new_tokens, np.asarray(keys) - 1.0, windows=windows, logits=new_tokens)
+        share = weights_of(self.kinds) * [kind.output_length for kind in self.kinds]
+        return composed(share / share.sum(), each)
+
+
+def step_table(
+    operators: Mapping[str, OperatorSet],
+    cost: CostModel,
+    extents: TableExtents,
+    *,
+    windows: Sequence[int] = (),
+    replicas: int = 1,
+) -> StepTable:
+    """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode. `replicas` are those of
+    attention data parallelism: with one of them tokens are not exchanged between experts."""
+    own_experts = gathered_once if replicas > 1 else without_exchange
+    prefill, decode = (
+        (
+            *own_experts(operators[trace].operators),
+            *(own_experts(operators[trace].draft_operators) * (extents.drafts > 0)),
+        )
+        for trace in ("prefill", "decode")
+    )
+    shared = [one for one in prefill if not one.per_phase and one.driver != "sequences"]
+    head = [one for one in prefill if not one.per_phase and one.driver == "sequences"]
+    tokens = np.arange(0, extents.tokens + SPACING, SPACING, dtype=np.float64)
+    sequences = np.arange(0, extents.sequences + 1, dtype=np.float64)
+    batch, each = np.maximum(sequences, 1.0), 1 + extents.drafts
+    one = extents.decoding(float(each), windows)
+    own = _seconds([item for item in decode if item.per_phase], repeated(one, batch), cost)
+    if extents.drafts > 1:  # the first draft runs over all tokens of the step, every other one over its own
+        again = repeated(extents.decoding(1.0, windows), batch)
+        own += (extents.drafts - 1) * _seconds(own_experts(operators["decode"].draft_operators), again, cost)
+    return StepTable(
+        spacing=SPACING,
+        linear=_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0),
+        input_length=max(kind.new_tokens for kind in extents.kinds),
+        attention=_attention([item for item in prefill if item.per_phase], extents, cost, windows),
+        decode_linear=_seconds(shared, _tokens(each * batch), cost),
+        decode_own=own * (sequences > 0) + _seconds(head, _tokens(np.maximum(each * sequences, 1.0)), cost),
+        kinds=extents.kinds if len(extents.kinds) > 1 else (),
+    )
+
+
+def launched(table: StepTable, seconds: float) -> StepTable:
+    """The table of an engine whose host takes `seconds` to launch the kernels of any step: kernels run while others
+    are launched, so a step takes the longer of both. Left out: attention of prompts, which adds to either."""
+    if seconds <= 0.0:
+        return table
+    return replace(
+        table,
+        linear=np.maximum(table.linear, seconds),
+        decode_linear=np.maximum(table.decode_linear, seconds - table.decode_own),
+    )
+
+
+_EXCHANGES = ("mlp.dispatch", "mlp.gather", "mlp.all_gather")
+
+
+def without_exchange(operators: Sequence[Operator]) -> tuple[Operator, ...]:
+    """The operators of a step whose ranks all hold every token: engines without attention data parallelism run their
+    own experts on all of them and add up, in the all-reduce that sums the shared experts or in one of its own.
+
+    Source: SGLang's and vLLM's expert parallel layers without data parallel attention. Left out: nothing is saved on
+    the gate, which then runs on every rank."""
+    dropped = [one for one in operators if one.label.endswith(_EXCHANGES)]
+    if not dropped:
+        return tuple(operators)
+    kept = [one for one in operators if one not in dropped]
+    if any(one.label.endswith("shared_experts.all_reduce") for one in kept):
+        return tuple(kept)
+    counts = max((one.counts for one in dropped), key=sum)
+    sums = [one for one in kept if one.label.endswith("attention_all_reduce") and one.kind == "all_reduce"]
+    return (*kept, *(replace(one, label="experts.all_reduce", counts=counts) for one in sums[-1:]))
+
+
+def gathered_once(operators: Sequence[Operator]) -> tuple[Operator, ...]:
+    """The operators of a step whose attention replicas share slices of experts: engines gather every token once, sort
+    its rows out on each rank and scatter one sum a token; the operators move a row for each expert of a token.
+
+    Source: TensorRT-LLM's and SGLang's gather and reduce-scatter around experts behind data parallel attention."""
+    copies = max((one.experts.experts_per_token for one in operators if one.experts is not None), default=1)
+    return tuple(
+        replace(one, collective=_divided(one.collective, copies))
+        if one.kind in {"all_gather", "reduce_scatter"} and one.label.endswith(("mlp.dispatch", "mlp.gather"))
+        else one
+        for one in operators
+    )
+
+
+def _divided(collective: CollectiveExtents | None, parts: int) -> CollectiveExtents | None:
+    if collective is None:
+        return None
+    payload = collective.payload_bytes
+    moved = replace(payload, **{item.name: Fraction(getattr(payload, item.name)) / parts for item in fields(payload)})
+    return replace(collective, payload_bytes=moved)
+
+
+def _attention(
+    operators: Sequence[Operator], extents: TableExtents, cost: CostModel, windows: Sequence[int]
+) -> FloatArray:
+    lengths = np.asarray([kind.new_tokens for kind in extents.kinds], dtype=np.float64)[:, None]
+    cached = np.asarray([kind.cached for kind in extents.kinds], dtype=np.float64)[:, None]
+    grown = lengths * np.arange(1, PROMPT_STRETCHES + 1) / PROMPT_STRETCHES
+    sums = request_sums(grown.ravel(), np.broadcast_to(cached, grown.shape).ravel(), windows=windows)
+    seconds = _seconds(operators, sums, cost).reshape(grown.shape)
+    return np.concatenate((np.zeros((lengths.size, 1)), seconds), axis=1).ravel()
+
+
+def _tokens(tokens: FloatArray) -> BatchSums:
+    return BatchSums(tokens=tokens, sequences=tokens, pairs=tokens, keys=tokens)
+
+
+def _seconds(operators: Iterable[Operator], sums: BatchSums, cost: CostModel) -> FloatArray:
+    total = np.zeros(sums.tokens.shape)
+    for operator in operators:
+        total = total + operator.count * np.asarray(operator_seconds(operator, cost, sums).total())
+    return total
+
+
+def _interpolated(values: FloatArray, position: float) -> float:
+    last = values.size - 1
+    if position >= last:
+        return float(values[last] * position / last)
+    low = int(position)
+    return float(values[low] + (values[low + 1] - values[low]) * (position - low))

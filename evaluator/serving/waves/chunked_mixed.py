@@ -1,0 +1,119 @@
+"""Prefill of mixed lengths, and aggregated serving whose long prompts need chunks: prefill steps beside decodes.
+
+Step k prefills the k-th stretch of tokens. In aggregated serving every request whose prompt is done decodes in the same
+step, which is that of the packed batch (the longer of the two under upstream). Left out: the 15 % margin of the
+fixed-length schedule, and requests that differ in output length (all have the mean)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.pricing.step import StepTimes, draft_seconds, mixed_stage_seconds, step_seconds
+from evaluator.scenario import Run
+from evaluator.serving.phases import as_waves, decode_step_times, wave_times
+from evaluator.serving.waves.mixed import MixedLengths
+from evaluator.serving.waves.packing import Integers, PackedSteps, taken
+from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, request_times
+
+
+def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
+    """Completion of all prompts, and the first (fullest) step of each batch.
+
+    Step k enters the pipeline when its first stage is free and cannot overtake: it ends at the sum of the slowest
+    stages up to its own, plus the longest way through the rest of the pipeline of all steps so far."""
+    packed = source.packed(run.requests)
+    steps = wave_times(run, [packed.sums])
+    times = as_waves(run, steps)
+    ends = _accumulated(np.add, packed, times.slowest_stage)
+    if run.scenario.plan.pp > 1:
+        ends += _accumulated(np.maximum, packed, times.total - times.slowest_stage)
+    return _completion(packed, ends + serving_cost_s), _at(steps, packed.first)
+
+
+def shared_mixed_steps(
+    run: Run, source: MixedLengths, gained: float, decode_s: FloatArray
+) -> tuple[PrefillCompletion, RequestTimes, StepTimes]:
+    """Completion of the prompts, latencies of requests that decode while later prompts are prefilled, and the first
+    (fullest) prefill step of each batch alone.
+
+    `decode_s` is the decode period of the whole batch, `gained` the tokens a request gains in a step."""
+    packed = source.packed(run.requests)
+    done = np.cumsum(packed.finished) - packed.finished
+    decoding = done - np.repeat(done[packed.first], packed.count)
+    if run.scenario.convention == "upstream":
+        seconds, full = _longer_seconds(run, packed, decoding)
+    else:
+        seconds, full = _shared_seconds(run, source, packed, decoding)
+    if run.scenario.drafting:
+        full = full + draft_seconds(run.operators["prefill"], run.cost, taken(packed.sums, packed.first))
+    ends = _accumulated(np.add, packed, seconds)
+    output = run.scenario.workload.output_length
+    wanted = (output if run.scenario.convention == "upstream" else max(output - 1.0, 0.0)) / gained
+    completion = _completion(packed, ends)
+    e2e = _mean(packed, _leaving(packed, ends, wanted, decode_s))
+    return completion, request_times(completion.mean, e2e, output), full
+
+
+def _leaving(packed: PackedSteps, ends: FloatArray, wanted: float, decode_s: FloatArray) -> FloatArray:
+    """When the requests whose prompts end in a step have decoded `wanted` times."""
+    last = np.repeat(packed.first + packed.count - 1, packed.count)
+    here = np.arange(last.size)
+    # They decode beside the steps that follow, and the rest after the last of them.
+    after = last - here
+    leaving = ends[last] + np.maximum(wanted - after, 0.0) * np.repeat(decode_s, packed.count)
+    if packed.count.max() > wanted:
+        early = np.minimum(here + int(np.ceil(wanted)), last)
+        leaving = np.where(after >= wanted, ends[early], leaving)
+    return np.asarray(leaving)
+
+
+def _completion(packed: PackedSteps, ends: FloatArray) -> PrefillCompletion:
+    return PrefillCompletion(mean=_mean(packed, ends), makespan=ends[packed.first + packed.count - 1])
+
+
+def _mean(packed: PackedSteps, times: FloatArray) -> FloatArray:
+    """Mean over the prompts of each batch of a time of the step they end in."""
+    prompts = np.add.reduceat(packed.finished, packed.first)
+    return np.asarray(np.add.reduceat(packed.finished * times, packed.first) / prompts)
+
+
+def _accumulated(add: np.ufunc, packed: PackedSteps, values: FloatArray) -> FloatArray:
+    """Running totals (or maxima) over the steps of each batch, which starts anew."""
+    there = np.arange(int(packed.count.max())) < packed.count[:, None]
+    rows = np.zeros(there.shape)
+    rows[there] = values
+    return np.asarray(add.accumulate(rows, axis=1)[there])
+
+
+def _at(steps: StepTimes, index: Integers) -> StepTimes:
+    return StepTimes(kinds=steps.kinds[:, index], slowest_stage=steps.slowest_stage[index])
+
+
+def _longer_seconds(run: Run, packed: PackedSteps, decoding: Integers) -> tuple[FloatArray, StepTimes]:
+    """Upstream: the longer of a prefill step and of a decode step; and the prefill steps that batches start with."""
+    prefills = step_seconds(run.operators["prefill"], run.cost, packed.sums)
+    beside = decode_step_times(run, np.arange(decoding.max() + 1.0)).total
+    beside[0] = 0.0
+    return np.maximum(prefills.total, beside[decoding]), _at(prefills, packed.first)
+
+
+def _shared_seconds(
+    run: Run, source: MixedLengths, packed: PackedSteps, decoding: Integers
+) -> tuple[FloatArray, StepTimes]:
+    """The packed batch of prefills and decodes; and the prefill steps that batches start with, which are alone."""
+    seconds = _mixed_seconds(run, source, packed.sums, decoding)
+    alone_at = np.flatnonzero(decoding == 0)
+    alone = step_seconds(run.operators["prefill"], run.cost, taken(packed.sums, alone_at))
+    seconds[alone_at] = alone.slowest_stage
+    return seconds, _at(alone, np.searchsorted(alone_at, packed.first))
+
+
+def _mixed_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding: Integers) -> FloatArray:
+    drafts = run.scenario.workload.mtp_tokens
+    decodes = source.decodes(np.arange(decoding.max() + 1.0), 1 + drafts)
+    prefill, decode = run.operators["prefill"], run.operators["decode"]
+    seconds = mixed_stage_seconds(prefill, decode, run.cost, prefills, decodes, index=decoding)
+    if drafts:
+        seconds += drafts * draft_seconds(decode, run.cost, decodes).slowest_stage[decoding]
+    return seconds

@@ -1,0 +1,184 @@
+"""Prompts of many lengths packed into prefill steps of a token budget, for every batch size and every bin at once.
+
+Prompts stand in bin order, end to end; each step takes the next `token_budget` tokens, so a prompt may be cut and go on
+in the next step (upstream's rule for length distributions, reproduced from its printed run; engines with chunked
+prefill do the same). Not here: what a step costs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.graph.sums import BatchSums, FloatArray, concatenated, window_pairs
+
+Integers = NDArray[np.int64]
+_Number = TypeVar("_Number", np.int64, np.float64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptKind:
+    """Prompts of one bin: tokens to prefill after `cached` tokens that the prefix cache holds."""
+
+    new_tokens: int
+    cached: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackedSteps:
+    """All steps of all batches in a row: batch i owns those from `first[i]` on, `count[i]` many.
+
+    `finished` prompts get their last token in a step; `sums` are those of the step."""
+
+    first: Integers
+    count: Integers
+    finished: Integers
+    sums: BatchSums
+
+    @property
+    def batch(self) -> Integers:
+        """The batch that owns each step."""
+        return np.repeat(np.arange(self.count.size), self.count)
+
+    @property
+    def position(self) -> Integers:
+        """Which of its batch's steps each step is, from 0."""
+        return np.arange(self.finished.size) - np.repeat(self.first, self.count)
+
+    def head(self, batches: int) -> PackedSteps:
+        """The first so many batches, as views."""
+        steps = slice(0, int(self.count[:batches].sum()))
+        return PackedSteps(
+            first=self.first[:batches],
+            count=self.count[:batches],
+            finished=self.finished[steps],
+            sums=taken(self.sums, steps),
+        )
+
+
+def joined(one: PackedSteps, other: PackedSteps) -> PackedSteps:
+    """The batches of both, one after the other."""
+    return PackedSteps(
+        first=np.concatenate((one.first, other.first + one.finished.size)),
+        count=np.concatenate((one.count, other.count)),
+        finished=np.concatenate((one.finished, other.finished)),
+        sums=concatenated([one.sums, other.sums]),
+    )
+
+
+def taken(sums: BatchSums, index: Integers | slice) -> BatchSums:
+    """Sums of some batches."""
+    return BatchSums(
+        tokens=sums.tokens[index],
+        sequences=sums.sequences[index],
+        pairs=sums.pairs[index],
+        keys=sums.keys[index],
+        windows=tuple((width, pairs[index], keys[index]) for width, pairs, keys in sums.windows),
+    )
+
+
+def pack(
+    samples: Integers,
+    kinds: tuple[PromptKind, ...],
+    token_budget: int,
+    *,
+    windows: tuple[int, ...] = (),
+    square: bool = False,
+    first_only: bool = False,
+) -> PackedSteps:
+    """The steps of batches that hold `samples[i, j]` prompts of kind j; with `first_only` the first step of each.
+
+    Only the edges of steps are looked at: what lies between two of them is a difference of running totals."""
+    line = _Line(samples, kinds)
+    tokens = np.minimum(line.total, token_budget) if first_only else line.total
+    count = -(-tokens // token_budget)
+    first = np.concatenate(([0], np.cumsum(count)[:-1])).astype(np.int64)
+    row = np.repeat(np.arange(count.size), count)
+    begin = (np.arange(row.size) - np.repeat(first, count)) * token_budget
+    end = np.minimum(begin + token_budget, line.total[row])
+    steps = _Steps(line, first, row, end)
+    sums = BatchSums(
+        tokens=(end - begin).astype(np.float64),
+        sequences=(steps.finished + (steps.offset > 0)).astype(np.float64),
+        pairs=steps.pairs(None, square=square),
+        keys=steps.total(line.keys) + np.where(steps.offset > 0, line.cached[steps.kind] + steps.offset, 0),
+        windows=tuple((width, steps.pairs(width, square=square), steps.window_keys(width)) for width in windows),
+    )
+    return PackedSteps(first=first, count=count, finished=steps.finished, sums=sums)
+
+
+class _Line:
+    """The prompts of each batch (rows) end to end, in the order of their kinds."""
+
+    def __init__(self, samples: Integers, kinds: tuple[PromptKind, ...]) -> None:
+        self.samples = samples
+        self.length = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
+        self.cached = np.asarray([kind.cached for kind in kinds], dtype=np.int64)
+        self.keys = self.cached + self.length  # those the last token of a prompt sees
+        self.tokens = samples * self.length
+        self.ends = np.cumsum(self.tokens, axis=1)
+        self.total = self.ends[:, -1]
+
+
+class _Steps:
+    """Steps that end before these tokens of their rows, each beginning where the one before it ended (`first` those
+    that begin a row). Up to its end stand `done` prompts of `kind` and `offset` tokens of the next one.
+
+    `finished` prompts end in a step, one of them perhaps with its last `head` tokens only; `rest` tokens are of a
+    prompt that goes on after it."""
+
+    def __init__(self, line: _Line, first: Integers, row: Integers, end: Integers) -> None:
+        self._line, self._first = line, first
+        base, kinds = np.cumsum(line.total) - line.total, line.length.size
+        found = np.searchsorted((line.ends + base[:, None]).ravel(), end + base[row], side="right")
+        self._cell = np.minimum(found, row * kinds + kinds - 1)
+        self.kind = self._cell - row * kinds
+        into = end - (line.ends - line.tokens).ravel()[self._cell]
+        self._done = into // line.length[self.kind]
+        self.offset = into - self._done * line.length[self.kind]
+        self.finished = self.total(np.ones_like(line.length)).astype(np.int64)
+        self._kind_before, offset_before = self._before(self.kind), self._before(self.offset)
+        cut = (offset_before > 0) & (self.finished > 0)
+        self._head = np.where(cut, line.length[self._kind_before] - offset_before, 0)
+        self._rest = self.offset - np.where(self.finished == 0, offset_before, 0)
+
+    def total(self, of_one: NDArray[np.int64] | FloatArray) -> FloatArray:
+        """A quantity of prompts, `of_one` of each kind, added up over those that end in a step."""
+        each = of_one.astype(np.float64)
+        added = self._line.samples * each
+        earlier = (np.cumsum(added, axis=1) - added).ravel()
+        until = earlier[self._cell] + self._done * each[self.kind]
+        return np.asarray(until - self._before(until))
+
+    def pairs(self, window: int | None, *, square: bool) -> FloatArray:
+        """Attended query-key pairs."""
+        line = self._line
+        one = _pairs(line.length, line.cached, window, square=square)
+        head = _pairs(self._head, line.keys[self._kind_before] - self._head, window, square=square)
+        rest = _pairs(self._rest, line.cached[self.kind] + self.offset - self._rest, window, square=square)
+        return self.total(one) + np.where(self._head > 0, head - one[self._kind_before], 0.0) + rest
+
+    def window_keys(self, window: int) -> FloatArray:
+        """Keys read under a sliding window: q + w - 1 at most for q new tokens."""
+        line = self._line
+        one = np.minimum(line.keys, line.length + window - 1)
+        head = np.minimum(line.keys[self._kind_before], self._head + window - 1) - one[self._kind_before]
+        rest = np.minimum(line.cached[self.kind] + self.offset, self._rest + window - 1)
+        return self.total(one) + np.where(self._head > 0, head, 0) + np.where(self._rest > 0, rest, 0)
+
+    def _before(self, values: NDArray[_Number]) -> NDArray[_Number]:
+        """Of the step before; 0 at the beginning of a row."""
+        before = np.empty_like(values)
+        before[1:] = values[:-1]
+        before[self._first] = 0
+        return before
+
+
+def _pairs(new: Integers, context: Integers, window: int | None, *, square: bool) -> FloatArray:
+    tokens, before = new.astype(np.float64), context.astype(np.float64)
+    if window is not None:
+        return window_pairs(tokens, before, window, square=square)
+    rectangle = tokens * (before + tokens)
+    return np.asarray(rectangle if square else rectangle - 0.5 * tokens * (tokens - 1.0))

@@ -1,0 +1,247 @@
+"""Headers of report files: what a report is about, needs, takes and shows, in comment lines before its SQL.
+
+`-- key: value | value`, some keys more than once:
+
+    name, summary        what it is called and answers
+    parameter, column    name | type | unit | what NULL means; name | unit | meaning
+    needs                phases that must be stored together; of several lines one is enough
+    modes                phases of which one is looked at: the one asked for, else what is stored
+    scope                question (where nothing is said), workloads, blend, whole, sweeps or probes
+    names                what is compared by name: probes or sweeps | what is said without two of them | hint
+    allocates            pairs or instances of several kinds within the device budget
+    timed                pairs: those of an engine have an end-to-end time
+    requires             option | what is said without it | hint
+    refuses, instead     option | what is said | hint; option that is not used | hint
+    ignores              options that are given for other reports beside it
+    variant              report | what must be so for it to answer: an SQL variable that is set, or served
+    best of              the report whose best row sets variables
+    each device          report asked for each device | what must be so
+    part of              the report that it is a variant of
+    predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
+    verdict              deployments: a sentence says which wins
+    layout               long or turned
+    shows                columns of a table, each `NAME` or `NAME if OPTION or OPTION`; `shows with OPTION` goes before
+
+Not here: which reports there are (queries.asking.library)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
+_LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
+_VARIABLE = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)
+_COMMENT = re.compile(r"--[^\n]*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """A named parameter of a report."""
+
+    name: str
+    type: str
+    unit: str
+    null: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeaderColumn:
+    """A column a report or view explains in its header."""
+
+    name: str
+    unit: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What is said about an option, and what to do next."""
+
+    option: str
+    message: str = ""
+    hint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Other:
+    """Another report that answers in place of one, and when."""
+
+    report: str
+    when: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """A column of a table, and the options of which one must be given for it."""
+
+    name: str
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One SQL file with its header."""
+
+    name: str
+    summary: str
+    sql: str
+    parameters: tuple[Parameter, ...] = ()
+    columns: tuple[HeaderColumn, ...] = ()
+    needs: tuple[tuple[str, ...], ...] = ()
+    modes: tuple[str, ...] = ()
+    scope: ScopeKind = "question"
+    names: Told | None = None
+    allocates: Literal["pairs", "instances"] | None = None
+    timed: bool = False
+    requires: tuple[Told, ...] = ()
+    refuses: tuple[Told, ...] = ()
+    instead: tuple[Told, ...] = ()
+    ignores: tuple[str, ...] = ()
+    variants: tuple[Other, ...] = ()
+    best_of: str | None = None
+    each_device: Other | None = None
+    part_of: str | None = None
+    predicts: bool = True
+    nearest: bool = True
+    verdict: bool = False
+    layout: Literal["long", "turned"] | None = None
+    shows: Mapping[str, tuple[Shown, ...]] = field(default_factory=dict)  # by the option that chooses, "" for none
+
+    @property
+    def parameter_names(self) -> frozenset[str]:
+        """Parameters that the SQL itself mentions."""
+        return frozenset(_VARIABLE.findall(_COMMENT.sub("", self.sql)))
+
+    @property
+    def public_names(self) -> frozenset[str]:
+        """Words of the SQL, among which are the views it is built on."""
+        return frozenset(re.findall(r"(?:FROM|JOIN)\s+([a-z_]+)", _COMMENT.sub("", self.sql)))
+
+
+def _parameter(name: str, type_: str, unit: str, null: str) -> Parameter:
+    return Parameter(name=name, type=type_, unit=unit, null=null)
+
+
+# What nearly every report takes; its header says `parameters: rules` and `parameters: limits`.
+SHARED_PARAMETERS = {
+    "rules": (
+        _parameter("reserved_gib", "DOUBLE", "GiB", "never NULL"),
+        _parameter("kv_charge", "VARCHAR", "none", "never NULL: full or mean"),
+        _parameter("tpot_rule", "VARCHAR", "none", "each serving model's own: exclusive under engines, else inclusive"),
+        _parameter("prefill_qps_rule", "VARCHAR", "none", "never NULL: capacity or ttft"),
+        _parameter("decode_qps_rule", "VARCHAR", "none", "never NULL: minus-one or full"),
+        _parameter("throughput_rule", "VARCHAR", "none", "never NULL: once or twice"),
+    ),
+    "limits": (
+        _parameter("ttft_limit_ms", "DOUBLE", "ms", "no limit"),
+        _parameter("tpot_limit_ms", "DOUBLE", "ms", "no limit"),
+        _parameter("e2e_limit_ms", "DOUBLE", "ms", "no limit"),
+        _parameter("min_user_rate", "DOUBLE", "tokens/s", "no limit"),
+    ),
+}
+
+
+def read_header(path: Path) -> Report:
+    """A SQL file as a report; a malformed header is an error of the program, named by file and line."""
+    text = path.read_text(encoding="utf-8")
+    found: dict[str, object] = {"sql": text}
+    several: dict[str, list[object]] = {}
+    shows: dict[str, tuple[Shown, ...]] = {}
+    for number, line in enumerate(_header_of(text), start=1):
+        match = _LINE.match(line)
+        key, value = match.groups() if match is not None else ("", line)
+        parts = [part.strip() for part in value.split("|")]
+        if key == "parameters":
+            several.setdefault("parameters", []).extend(SHARED_PARAMETERS[value.strip()])
+        elif key == "shows" or key.startswith("shows with "):
+            shows[key.removeprefix("shows").removeprefix(" with ")] = tuple(map(_shown, value.split(",")))
+        elif key in _SEVERAL and len(parts) == _SEVERAL[key].parts:
+            several.setdefault(_SEVERAL[key].field, []).append(_SEVERAL[key].read(parts))
+        elif key in _ONCE and len(parts) == _ONCE[key].parts:
+            found[_ONCE[key].field] = _ONCE[key].read(parts)
+        else:
+            raise ValueError(f"{path.name}, line {number}: no line of a header: {line}")
+    if found.get("name") not in {path.stem, path.stem.replace("_", "-")}:
+        raise ValueError(f"{path.name}: the header's name is {found.get('name')!r}")
+    return Report(**found, **{name: tuple(items) for name, items in several.items()}, shows=shows)  # type: ignore[arg-type]
+
+
+def _header_of(text: str) -> Sequence[str]:
+    lines = text.splitlines()
+    return lines[: next((place for place, line in enumerate(lines) if not line.startswith("--")), len(lines))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """How a line is read: the field of a report, how many parts the value has, and what they make."""
+
+    field: str
+    parts: int
+    read: Callable[[Sequence[str]], object]
+
+
+def _listed(parts: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name.strip() for name in parts[0].split(","))
+
+
+def _word(*known: str) -> Callable[[Sequence[str]], str]:
+    def read(parts: Sequence[str]) -> str:
+        if parts[0] not in known:
+            raise ValueError(f"{parts[0]!r} is not one of {', '.join(known)}")
+        return parts[0]
+
+    return read
+
+
+def _told(parts: Sequence[str]) -> Told:
+    return Told(option=parts[0], message=parts[1], hint=parts[2])
+
+
+def _other(parts: Sequence[str]) -> Other:
+    return Other(report=parts[0], when=parts[1])
+
+
+def _shown(text: str) -> Shown:
+    name, _, options = text.strip().partition(" if ")
+    return Shown(name=name, options=tuple(options.split(" or ")) if options else ())
+
+
+_SEVERAL: Mapping[str, _Key] = {
+    "parameter": _Key("parameters", 4, lambda parts: _parameter(*parts)),
+    "column": _Key("columns", 3, lambda parts: HeaderColumn(name=parts[0], unit=parts[1], meaning=parts[2])),
+    "needs": _Key("needs", 1, _listed),
+    "requires": _Key("requires", 3, _told),
+    "refuses": _Key("refuses", 3, _told),
+    "instead": _Key("instead", 2, lambda parts: Told(option=parts[0], hint=parts[1])),
+    "variant": _Key("variants", 2, _other),
+}
+_ONCE: Mapping[str, _Key] = {
+    "name": _Key("name", 1, lambda parts: parts[0]),
+    "summary": _Key("summary", 1, lambda parts: parts[0]),
+    "modes": _Key("modes", 1, _listed),
+    "scope": _Key("scope", 1, _word("question", "workloads", "blend", "whole", "sweeps", "probes")),
+    "names": _Key("names", 3, _told),
+    "allocates": _Key("allocates", 1, _word("pairs", "instances")),
+    "timed": _Key("timed", 1, lambda parts: _word("pairs")(parts) == "pairs"),
+    "ignores": _Key("ignores", 1, _listed),
+    "best of": _Key("best_of", 1, lambda parts: parts[0]),
+    "each device": _Key("each_device", 2, _other),
+    "part of": _Key("part_of", 1, lambda parts: parts[0]),
+    "predicts": _Key("predicts", 1, lambda parts: _word("nothing")(parts) != "nothing"),
+    "nearest": _Key("nearest", 1, lambda parts: _word("none")(parts) != "none"),
+    "verdict": _Key("verdict", 1, lambda parts: _word("deployments")(parts) == "deployments"),
+    "layout": _Key("layout", 1, _word("long", "turned")),
+}
+
+
+def shown_names(report: Report, given: Collection[str]) -> Sequence[str] | None:
+    """The columns of a report's table where these options were given; None for all there are."""
+    of_options = [shows for option, shows in report.shows.items() if option in given]
+    chosen = of_options[-1] if of_options else report.shows.get("")
+    if chosen is None:
+        return None
+    return [one.name for one in chosen if not one.options or set(one.options) & set(given)]

@@ -1,0 +1,353 @@
+"""Every option and limit of a question, declared once: keyword, type, unit, meaning, check and SQL variable.
+
+The command line, keywords in Python, the variables of SQL, checks and the reference page follow from these fields.
+An option is `--keyword-with-dashes` on the command line. Not here: what a report makes of them
+(queries.asking.parameters)."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, Literal, get_args
+
+from queries.asking.declaring import (
+    Declared,
+    above_zero,
+    check_declared,
+    declared,
+    iso_date,
+    not_negative,
+    one_of,
+    option,
+    plain_types,
+    positive_whole,
+    share,
+    within,
+)
+from queries.errors.figures import LEVELS
+from store.errors import InputError
+
+TpotRule = Literal["inclusive", "exclusive"]
+PrefillQpsRule = Literal["capacity", "ttft"]
+DecodeQpsRule = Literal["minus-one", "full"]
+ThroughputRule = Literal["once", "twice"]
+AllocationRule = Literal["budget", "exact"]
+KvCharge = Literal["full", "mean"]
+Blend = tuple[tuple[str, float], ...]  # a workload by name, and its weight
+MODES = ("aggregated", "prefill", "decode", "pd")
+VARIED_LIMITS = ("ttft", "tpot", "e2e", "memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """Which stored scenarios a question is about. With nothing given: what the newest request was about, over every
+    device, plan and date that requests asked for. `sweep` narrows to what that sweep asked for."""
+
+    models: tuple[str, ...] = option((), "only this model", keyword="model")
+    devices: tuple[str, ...] = option((), "only these devices", keyword="device")
+    sweep: str | None = option(None, "only what this sweep asked for")
+    last: bool = option(False, "only what the newest request asked for", flag="--last")
+    all_subjects: bool = option(
+        False,
+        "every subject of the store [default: what the newest request was about]",
+        keyword="all",
+        flag="--all",
+    )
+    workload: str | None = option(None, "only this workload, by name or label")
+    workload_keys: tuple[str, ...] = ()
+    input_length: int | None = option(None, "only this prompt length, or the length distribution in this FILE")
+    output_length: float | None = option(None, "only this output length")
+    prefix_cache_hit_rate: float | None = option(None, "only this hit rate")
+    max_batched_tokens: int | None = option(None, "only this token budget")
+    linear_quantization: str | None = option(None, "only this format of linears", keyword="quantize_linear_action")
+    attention_quantization: str | None = option(None, "only this KV format", keyword="quantize_attention_action")
+    convention: str | None = option(None, "physical or upstream")
+    family: str | None = option(None, "theoretical or calibrated")
+    serving_model: str | None = option(None, "only this serving model")
+    serving_cost_ms: float | None = option(None, "only this fixed cost of delivery, ms", keyword="serving_cost")
+    mtp_tokens: int | None = option(None, "only this many drafted tokens", keyword="num_mtp_tokens")
+    compile: bool | None = option(None, "only this graph", flag="--compile/--eager")
+    shortest_length: float | None = option(None, "only clients with this shortest share")
+    prompts_per_user: int | None = option(None, "only clients that ask so often")
+    poll_steps: int | None = option(None, "only engines that look for prompts so often")
+    seats: int | None = option(None, "only servers with so many seats")
+    wait_steps: int | None = option(None, "only servers whose prompts wait so long")
+    routing: str | None = option(None, "only this routing of experts")
+    instance_devices: int | None = option(None, "only instances of this many devices")
+    all_versions: bool = option(False, "older formula versions too", flag="--all-versions")
+
+    def __post_init__(self) -> None:
+        """Refuse what no option takes."""
+        check_declared(self)
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nothing narrows it."""
+        return self == Scope(all_versions=self.all_versions)
+
+    def described(self) -> dict[str, object]:
+        """What narrows it, by name."""
+        held = {item.name: getattr(self, item.name) for item in fields(self)}
+        said = {name: value for name, value in held.items() if value not in (None, ()) and value is not False}
+        if self.compile is False:
+            said["compile"] = False
+        return said
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an answer must satisfy; None does not limit. The reserve is in GiB a device. With a confidence, each limit
+    on times is one of measured values, kept with that probability."""
+
+    ttft_ms: float | None = option(
+        None, "most ms to the first token", keyword="ttft_limits", also=("--ttft-limit",),
+        variable="ttft_limit_ms", unit="ms", without="no limit", check=above_zero,
+    )  # fmt: skip
+    tpot_ms: float | None = option(
+        None, "most ms per output token", keyword="tpot_limits", also=("--tpot-limit",),
+        variable="tpot_limit_ms", unit="ms", without="no limit", check=above_zero,
+    )  # fmt: skip
+    e2e_ms: float | None = option(
+        None, "most ms of a whole request", keyword="e2e_limits", also=("--e2e-limit",),
+        variable="e2e_limit_ms", unit="ms", without="no limit", check=above_zero,
+    )  # fmt: skip
+    min_tokens_per_s_per_user: float | None = option(
+        None, "least tokens/s of one user", variable="min_user_rate", unit="tokens/s", without="no limit",
+        check=above_zero,
+    )  # fmt: skip
+    reserved_gib: float = option(
+        10.0, "GiB of each device that stay free", keyword="reserved_memory_gb", variable="reserved_gib", unit="GiB",
+        check=not_negative,
+    )  # fmt: skip
+    confidence: float | None = option(
+        None, "limits are of measured values, kept with this probability each, such as 0.8",
+        check=within(LEVELS[0], LEVELS[-1]),
+    )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        """Refuse limits that no number can be compared with."""
+        check_declared(self)
+        if self.confidence is not None and not self.on_times:
+            raise InputError("`confidence` reads limits, and none is given", hint="add `ttft_limits` or `tpot_limits`")
+
+    @property
+    def on_times(self) -> tuple[float, ...]:
+        """The limits that predictions are compared with, all but the reserve."""
+        limits = (self.ttft_ms, self.tpot_ms, self.e2e_ms, self.min_tokens_per_s_per_user)
+        return tuple(limit for limit in limits if limit is not None)
+
+
+def _rule(default: str | None, variable: str, *known: str, **more: Any) -> Any:  # noqa: ANN401  as `option`
+    told = more.pop("help", " or ".join(known))
+    without = more.pop("without", f"never NULL: {' or '.join(known)}")
+    return option(default, told, variable=variable, without=without, check=one_of(*known), **more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Definitions:
+    """One named rule for each measure on which sources disagree (docs/decisions).
+
+    Without a rule for TPOT each serving model has its own: exclusive under engines, inclusive under formulas."""
+
+    tpot: TpotRule | None = _rule(
+        None, "tpot_rule", *get_args(TpotRule), keyword="tpot_definition",
+        help="inclusive or exclusive [default: the serving model's]",
+        without="each serving model's own: exclusive under engines, else inclusive",
+    )  # fmt: skip
+    prefill_qps: PrefillQpsRule = _rule("capacity", "prefill_qps_rule", *get_args(PrefillQpsRule))
+    decode_qps: DecodeQpsRule = _rule("minus-one", "decode_qps_rule", *get_args(DecodeQpsRule))
+    throughput: ThroughputRule = _rule("once", "throughput_rule", *get_args(ThroughputRule))
+    allocation: AllocationRule = _rule(
+        "budget", "allocation_rule", *get_args(AllocationRule),
+        without="never NULL: budget (highest system QPS within the devices) or exact (every device used)",
+    )  # fmt: skip
+    kv_charge: KvCharge = _rule("full", "kv_charge", *get_args(KvCharge))
+
+    def __post_init__(self) -> None:
+        """Refuse rules that nobody defined."""
+        check_declared(self)
+
+
+PRESETS: Mapping[str, Definitions] = {
+    "sweepdb": Definitions(),
+    "upstream": Definitions(tpot="inclusive", prefill_qps="ttft", kv_charge="mean"),
+    "seed000": Definitions(tpot="inclusive", prefill_qps="ttft", decode_qps="full", allocation="exact"),
+    "seed001": Definitions(tpot="inclusive", prefill_qps="ttft", throughput="twice"),
+}
+
+
+def preset_named(name: str) -> Definitions:
+    """A preset by its name."""
+    if name not in PRESETS:
+        raise InputError(f"`preset` {name} is not one of {', '.join(PRESETS)}")
+    return PRESETS[name]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairOptions:
+    """What a prefill and decode deployment is asked."""
+
+    num_devices: int | None = option(
+        None, "device budget; copies of an instance share it", variable="num_devices", unit="devices",
+        without="no device budget", check=positive_whole,
+    )  # fmt: skip
+    target_qps: float | None = option(
+        None, "requests/s to carry", variable="target_qps", unit="requests/s", without="no target: only the frontier",
+        check=above_zero,
+    )  # fmt: skip
+    prefill_device: str | None = option(
+        None, "prefill instances on this device", variable="prefill_device",
+        without="prefill instances on any stored device",
+    )  # fmt: skip
+    decode_device: str | None = option(
+        None, "decode instances on this device", variable="decode_device",
+        without="decode instances on any stored device",
+    )  # fmt: skip
+    prefill_devices_per_instance: int | None = option(
+        None, "only prefill instances of this size", variable="prefill_instance_devices", unit="devices",
+        without="prefill instances of any size", check=positive_whole,
+    )  # fmt: skip
+    decode_devices_per_instance: int | None = option(
+        None, "only decode instances of this size", variable="decode_instance_devices", unit="devices",
+        without="decode instances of any size", check=positive_whole,
+    )  # fmt: skip
+    kv_transfer_gb_per_s: float | None = option(
+        None, "decimal GB/s between instances", variable="kv_transfer_bytes_per_s", unit="bytes/s",
+        without="under an engine the outermost link of the devices that hold a prompt; else no transfer",
+        check=above_zero,
+    )  # fmt: skip
+    all_pairs: bool = option(
+        False, "every stored row of both sides", flag="--all-pairs", variable="all_pairs",
+        without="never NULL: whether every stored row is paired",
+    )  # fmt: skip
+    prefill_degradation: float = option(
+        1.0, "share of prefill QPS kept in service", variable="prefill_degradation", unit="ratio", check=share
+    )
+    decode_degradation: float = option(
+        1.0, "share of decode QPS kept in service", variable="decode_degradation", unit="ratio", check=share
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse counts and rates that mean nothing."""
+        check_declared(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportOptions:
+    """How a report looks at its rows: the phase, what ranks them and how many, and what only some reports ask for."""
+
+    mode: str | None = option(
+        None, "which phase: aggregated, prefill or decode; devices: pd too", variable="mode",
+        without="what is stored", check=one_of(*MODES),
+    )  # fmt: skip
+    probes: tuple[str, ...] = ()  # why A B
+    sweeps: tuple[str, ...] = ()  # diff SWEEP SWEEP
+    vary: tuple[str, ...] = option((), "sensitivity: one or two of ttft, tpot, e2e, memory", variable="vary")
+    steps: int = option(
+        5, "sensitivity over two limits: values of each", variable="steps", unit="values", check=within(2, 50)
+    )
+    mix: Blend = option((), "mix: WORKLOAD=WEIGHT, once for each workload", variable="mix_workloads")
+    price_date: str | None = option(
+        None, "prices of this ISO date [default: the newest]", variable="price_date", unit="ISO date",
+        without="the newest price of each device", check=iso_date,
+    )  # fmt: skip
+    rank_by: str | None = option(
+        None, "throughput, qps, ttft, ... (a wrong one lists them)", variable="objective",
+        without="never NULL: the measure that ranks",
+    )  # fmt: skip
+    top: int = option(
+        10, "rows a group [default: 10; 40 of curves and steps]", variable="top", unit="rows", check=positive_whole
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what no report understands."""
+        check_declared(self)
+        if len(self.vary) > 2 or len(set(self.vary)) < len(self.vary):
+            raise InputError("sensitivity varies one limit, or two different ones")
+        for name in self.vary:
+            if (wrong := one_of(*VARIED_LIMITS)(name)) is not None:
+                raise InputError(f"`vary` {wrong}")
+        if not all(isinstance(share_, tuple) and len(share_) == 2 for share_ in self.mix):
+            raise InputError(f"`mix` is pairs of a workload and its weight, not {self.mix!r}")
+        for name, weight in self.mix:
+            if not (math.isfinite(weight) and weight > 0):
+                raise InputError(f"`mix={name}={weight:g}`: a weight is a number above 0")
+
+
+PARTS: Mapping[str, type] = {
+    "scope": Scope,
+    "limits": Limits,
+    "definitions": Definitions,
+    "pairs": PairOptions,
+    "options": ReportOptions,
+}
+
+
+@cache
+def option_table() -> Mapping[str, Declared]:
+    """Every option by its keyword."""
+    return {item.keyword: item for kind in PARTS.values() for item in declared(kind)}
+
+
+@cache
+def _homes() -> Mapping[str, str]:
+    """The part of a question that holds each keyword; three are no options of their own on a command line."""
+    homes = {item.keyword: part for part, kind in PARTS.items() for item in declared(kind)}
+    return {**homes, "workload_keys": "scope", "probes": "options", "sweeps": "options"}
+
+
+@cache
+def _other_keywords() -> Mapping[str, str]:
+    """Keywords by their other spellings."""
+    return {
+        other.removeprefix("--").replace("-", "_"): item.keyword
+        for item in option_table().values()
+        for other in item.option.also
+    }
+
+
+def parts_of(given: Mapping[str, object], report: str) -> dict[str, Any]:
+    """Keywords as the parts of a question; what is None was not given. An unknown keyword lists the nearest."""
+    values = {_other_keywords().get(name, name): value for name, value in given.items() if value is not None}
+    if "eager" in values:
+        values["compile"] = not values.pop("eager")
+    base = preset_named(_text("preset", values.pop("preset", "sweepdb")))
+    held: dict[str, dict[str, object]] = {part: {} for part in PARTS}
+    held["definitions"] = {item.name: getattr(base, item.name) for item in fields(base)}
+    for keyword, value in values.items():
+        if keyword not in _homes():
+            raise _unknown(keyword, report)
+        item = option_table().get(keyword)
+        several = item is None or tuple in plain_types(item.type)
+        held[_homes()[keyword]][keyword if item is None else item.field] = _several(value) if several else _plain(value)
+    return {part: kind(**held[part]) for part, kind in PARTS.items()}
+
+
+def _plain(value: object) -> object:
+    """Numbers of a table as Python's own, which databases know."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
+
+
+def _several(value: object) -> object:
+    """One text stands for a list of it; text with commas for its parts, without repetitions."""
+    if isinstance(value, str):
+        return tuple(dict.fromkeys(part for part in value.split(",") if part))
+    return tuple(value) if isinstance(value, Sequence) else value
+
+
+def _text(keyword: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise InputError(f"`{keyword}` is a text, not {value!r}")
+    return value
+
+
+def _unknown(keyword: str, report: str) -> InputError:
+    known = [*option_table(), "preset", "eager"]
+    nearest = difflib.get_close_matches(keyword, known, n=3, cutoff=0.5)
+    return InputError(f"unknown option {keyword!r} of {report}", hint=f"nearest: {', '.join(nearest or sorted(known))}")

@@ -1,0 +1,229 @@
+"""Which phases and what scope each report needs, and the values of the parameters its SQL names.
+
+Not here: running it (queries.session)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from queries.asking.declaring import declared
+from queries.asking.library import question_report, report
+from queries.asking.options import option_table
+from queries.asking.question import Question
+from store.errors import InputError
+
+_PAIR = ("prefill", "decode")
+OBJECTIVES = {
+    "throughput": "rate",
+    "qps": "qps",
+    "throughput-per-device": "rate_per_device",
+    "ttft": "ttft",
+    "tpot": "tpot",
+    "e2e": "e2e",
+    "batch-size": "batch_size",
+    "concurrency": "concurrency",
+    "tokens-per-s-per-user": "tokens_per_s_per_user",
+}
+_OBJECTIVE_PHASES = {
+    "ttft": ("prefill", "aggregated"),
+    "tpot": ("decode", "aggregated"),
+    "e2e": ("aggregated",),
+    "tokens-per-s-per-user": ("decode", "aggregated"),
+}
+PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-device-bound")
+_LIMITED_PHASES = {
+    "ttft_limits": ("prefill", "aggregated"),
+    "tpot_limits": ("decode", "aggregated"),
+    "e2e_limits": ("aggregated",),
+    "min_tokens_per_s_per_user": ("decode", "aggregated"),
+}
+_EVERY_PAIR = 2**40
+_ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
+_TIME_VARIABLES = frozenset(str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES)
+
+
+def phases_of(question: Question, stored: Collection[str], *, served: bool = False) -> tuple[str, ...]:
+    """The phases a report looks at; an error when they are not stored, or a limit has no metric in any of them.
+
+    `served` says that an engine is among the serving models: its pairs have an end-to-end time."""
+    asked = report(question.report)
+    if not asked.modes and not asked.needs:
+        return tuple(sorted(stored))
+    if asked.modes:
+        phases = _PAIR if question.options.mode == "pd" else (mode_of(question, stored),)
+        needs: tuple[tuple[str, ...], ...] = (phases,)
+    else:
+        needs = asked.needs
+    met = [phases for phases in needs if set(phases) <= set(stored)]
+    if not met:
+        missing = next(phase for phase in needs[0] if phase not in stored)
+        raise InputError(
+            f"report {question.report} needs {' and '.join(needs[0])} rows;"
+            f" stored in this scope: {', '.join(sorted(stored)) or 'none'}",
+            hint=f"add them with: sweepdb evaluate ... `mode={missing}`",
+        )
+    looked_at = tuple(dict.fromkeys(phase for phases in met for phase in phases))
+    _check_limits(question, looked_at, served=served)
+    return looked_at
+
+
+def phases_wanted(question: Question, stored: Collection[str]) -> frozenset[str]:
+    """The phases a report looks at where it can: every set of them that is stored whole, or all that are stored."""
+    asked = report(question.report)
+    if asked.modes:
+        return frozenset(_PAIR if question.options.mode == "pd" else (mode_of(question, stored),))
+    met = [phases for phases in asked.needs if set(phases) <= set(stored)]
+    return frozenset(phase for phases in met for phase in phases) or frozenset(stored)
+
+
+def mode_of(question: Question, stored: Collection[str]) -> str:
+    """The one phase a report with a mode looks at: the one asked for, else what is stored, aggregated first."""
+    if question.options.mode is not None:
+        return question.options.mode
+    return next((phase for phase in ("aggregated", "decode", "prefill") if phase in stored), "aggregated")
+
+
+def _check_limits(question: Question, phases: tuple[str, ...], *, served: bool) -> None:
+    timed = served and report(question.report).timed and set(_PAIR) <= set(phases)
+    for keyword, having in _LIMITED_PHASES.items():
+        if keyword == "e2e_limits" and timed:
+            continue
+        if getattr(question.limits, option_table()[keyword].field) is not None and not set(having) & set(phases):
+            raise InputError(
+                f"{' and '.join(phases)} rows have no such metric: drop `{keyword}`",
+                hint=f"it limits {' and '.join(having)} rows",
+            )
+    if question.limits.e2e_ms is not None and "decode" in phases and not timed:
+        raise InputError(
+            "`e2e_limits` holds for aggregated rows only; this report pairs separate phases too",
+            hint="limit `ttft_limits` and `tpot_limits` instead",
+        )
+
+
+def instance_budget(question: Question) -> int | None:
+    """The most devices of one instance, where a device budget is for copies of an instance, not for a deployment."""
+    allocates = report(question.report).allocates is not None or question.options.mode == "pd"
+    return None if allocates else question.pairs.num_devices
+
+
+def check_options(question: Question) -> None:
+    """Refuse a question that lacks what its report needs, or names what the report says it does not take."""
+    asked, given = question_report(question.report), given_options(question)
+    if asked.names is not None and len(getattr(question.options, asked.names.option)) != 2:
+        raise InputError(asked.names.message, hint=asked.names.hint)
+    for told in asked.refuses:
+        if told.option in given:
+            raise InputError(told.message, hint=told.hint)
+    for told in asked.requires:
+        if told.option not in given or (told.option == "mix" and len(question.options.mix) < 2):
+            raise InputError(told.message, hint=told.hint)
+    mode = question.options.mode
+    if asked.modes and mode is not None and mode not in asked.modes:
+        raise InputError(
+            f"report {question.report} does not look at {mode} rows", hint=f"`mode={asked.modes[0]}`"
+            + "".join(f", {name}" for name in asked.modes[1:-1]) + f" or {asked.modes[-1]}",
+        )  # fmt: skip
+
+
+def given_options(question: Question) -> frozenset[str]:
+    """Keywords of limits and options that a question gives a value of their own."""
+    return frozenset(
+        item.keyword
+        for part in (question.limits, question.pairs, question.options)
+        for item in declared(type(part))
+        if getattr(part, item.field) != item.default
+    )
+
+
+def check_used(question: Question, named: Collection[str]) -> None:
+    """Refuse what is given and would be ignored; `named` are the variables of the SQL that answers."""
+    asked = report(question.report)
+    used = {*named, *_ALWAYS_USED, *(("mode",) if asked.modes else ())}
+    unused = [
+        item.keyword
+        for part in (question.limits, question.pairs, question.options)
+        for item in declared(type(part))
+        if item.option.variable is not None
+        and item.option.variable not in used
+        and item.keyword not in asked.ignores
+        and getattr(part, item.field) != item.default
+    ]
+    if question.limits.confidence is not None and not _TIME_VARIABLES & set(named):
+        unused.append("confidence")
+    if unused:
+        listed = ", ".join(f"`{keyword}`" for keyword in unused)
+        hints = {one.option: one.hint for one in asked.instead}
+        raise InputError(
+            f"report {question.report} makes no use of {listed}",
+            hint=hints.get(unused[0], f"leave {'it' if len(unused) == 1 else 'them'} out"),
+        )
+
+
+def objective_of(question: Question, phases: Collection[str], *, served: bool = False) -> str:
+    """What candidates are compared by."""
+    asked = question.options.rank_by
+    if report(question.report).allocates == "pairs" or question.options.mode == "pd":
+        return _pair_objective(question, served=served)
+    if asked is None:
+        return "rate"
+    if asked not in OBJECTIVES:
+        raise InputError(f"`rank_by={asked}` is not one of {', '.join(OBJECTIVES)}")
+    if not set(_OBJECTIVE_PHASES.get(asked, phases)) & set(phases):
+        raise InputError(f"`rank_by={asked}`: {' and '.join(phases)} rows have no such metric")
+    return OBJECTIVES[asked]
+
+
+def _pair_objective(question: Question, *, served: bool) -> str:
+    """Pairs of an engine have counts without a budget, too: as many as give the most requests/s per device."""
+    asked, pairs = question.options.rank_by, question.pairs
+    if asked is not None and asked not in PAIR_OBJECTIVES:
+        raise InputError(f"`rank_by={asked}` is not one of {', '.join(PAIR_OBJECTIVES)}")
+    if pairs.num_devices is None and (asked == "system-qps" or (asked == "qps-per-device" and not served)):
+        raise InputError(f"`rank_by={asked}` needs `num_devices`")
+    without_budget = "qps-per-device" if served else "balanced-qps"
+    chosen = asked or (without_budget if pairs.num_devices is None else "system-qps")
+    if pairs.all_pairs and not served and not _never_falls(question, chosen):
+        raise InputError(
+            f"`all_pairs` cannot be ranked by {chosen} here: it may fall when a side improves",
+            hint="rank by balanced-qps or qps-per-device-bound, or allocate within a budget",
+        )
+    return chosen.replace("-", "_")
+
+
+def _never_falls(question: Question, objective: str) -> bool:
+    """Whether an objective never falls when either side serves more requests/s at the same number of devices."""
+    if objective == "system-qps":
+        return question.definitions.allocation == "budget"
+    return objective in {"balanced-qps", "qps-per-device-bound"}
+
+
+def parameters_of(question: Question, phases: Collection[str], *, served: bool = False) -> dict[str, object]:
+    """The value of every variable that a report may name."""
+    pairs, options = question.pairs, question.options
+    objective = objective_of(question, phases, served=served)
+    pruned = _never_falls(question, objective.replace("_", "-"))
+    return {
+        **_declared_values(question),
+        "objective": objective,
+        "objective_asked": options.rank_by is not None,
+        "kept": options.top if pruned else _EVERY_PAIR,
+        "kv_transfer_bytes_per_s": None if pairs.kv_transfer_gb_per_s is None else pairs.kv_transfer_gb_per_s * 1e9,
+        "wanted_phase": next(iter(phases), None),
+        "split": options.mode == "pd",
+        "vary": options.vary[0] if options.vary else None,
+        "vary_second": options.vary[1] if len(options.vary) > 1 else None,
+        "mix_workloads": [key for key, _ in options.mix],
+        "mix_weights": [weight for _, weight in options.mix],
+        "served": served,
+    }
+
+
+def _declared_values(question: Question) -> dict[str, object]:
+    """The variables that options set as they are."""
+    parts = (question.limits, question.definitions, question.pairs, question.options)
+    return {
+        item.option.variable: getattr(part, item.field)
+        for part in parts
+        for item in declared(type(part))
+        if item.option.variable is not None
+    }

@@ -1,0 +1,85 @@
+"""A question: what to look at, which limits hold, which definition is meant; and its answer.
+
+Not here: the options (queries.asking.options), SQL, and how answers look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
+from queries.errors.expected import ExpectedError
+
+FORMULAS = ("waves", "seed002")  # serving models that are no engine
+
+
+def own_tpot(serving_model: str) -> TpotRule:
+    """The TPOT that the clients of an engine report; of formulas, the seeds'. The same rule stands in scoped.sql."""
+    return "inclusive" if serving_model in FORMULAS else "exclusive"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """Everything an answer depends on, besides the store."""
+
+    report: str = "best"
+    scope: Scope = field(default_factory=Scope)
+    limits: Limits = field(default_factory=Limits)
+    definitions: Definitions = field(default_factory=Definitions)
+    pairs: PairOptions = field(default_factory=PairOptions)
+    options: ReportOptions = field(default_factory=ReportOptions)
+
+
+def question_of(report: str, given: Mapping[str, object]) -> Question:
+    """A question from keywords: those of Python, and of the command line's options."""
+    return Question(report=report, **parts_of(given, report))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Rows with everything needed to read and to repeat them. `nearest` is filled when nothing satisfies the limits."""
+
+    question: Question
+    report: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    probes_considered: int
+    scenarios_considered: int
+    scope: tuple[str, ...]  # one line a group: model, workload, precision, convention
+    versions: Mapping[str, object]
+    sql: str
+    parameters: Mapping[str, object]
+    nearest_columns: tuple[str, ...] = ()
+    nearest: tuple[tuple[object, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+    verdict: tuple[str, ...] = ()  # compare: which deployment wins, a sentence a group
+    expected_error: tuple[ExpectedError, ...] = ()  # empty where a report judges no predicted number
+    left_out: str | None = None  # what else the store holds, where no filter was given
+
+    @property
+    def tpot(self) -> str:
+        """Which TPOT is limited and shown: the rule asked for, else that of each serving model."""
+        asked = self.question.definitions.tpot
+        models = self.versions.get("serving_model")
+        if asked is not None or not isinstance(models, list):
+            return asked or "each serving model's own"
+        by_rule: dict[str, list[str]] = {}
+        for model in models:
+            by_rule.setdefault(own_tpot(model), []).append(model)
+        if len(by_rule) == 1:
+            return next(iter(by_rule))
+        return ", ".join(f"{rule} ({', '.join(names)})" for rule, names in sorted(by_rule.items()))
+
+    def dicts(self) -> list[dict[str, object]]:
+        """The rows as mappings."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def nearest_dicts(self) -> list[dict[str, object]]:
+        """The nearest misses as mappings."""
+        return [dict(zip(self.nearest_columns, row, strict=True)) for row in self.nearest]
+
+    def df(self):  # type: ignore[no-untyped-def]  # noqa: ANN201  naming its type would import pandas
+        """The rows as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self.dicts(), columns=list(self.columns))

@@ -1,0 +1,74 @@
+"""The public names: the views and macros that queries/views/*.sql create, and what each of them is built on.
+
+Not here: their headers (queries.asking.library) and creating them (queries.connect)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from queries.raw_relations import RAW_NAMES
+
+VIEWS = Path(__file__).parents[1] / "views"
+_CREATED = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:VIEW|MACRO|FUNCTION)\s+(\w+)", re.IGNORECASE)
+_COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_RAW = re.compile(r"\braw\.(\w+)", re.IGNORECASE)
+_SOURCE = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)(?!\s*\.)\b|\b(\w+)\s*\(", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VocabularyFile:
+    """One file of queries/views: the names it creates, the public and raw names it is built on, and its text."""
+
+    path: Path
+    creates: tuple[str, ...]
+    public: frozenset[str]
+    raw: frozenset[str]
+    sql: str
+
+
+@cache
+def vocabulary() -> dict[str, VocabularyFile]:
+    """Return every public name with the file that creates it."""
+    texts = {path: path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql"))}
+    creates = {path: tuple(name.lower() for name in _CREATED.findall(_bare(text))) for path, text in texts.items()}
+    names = {name for created in creates.values() for name in created}
+    files = [
+        VocabularyFile(
+            path=path,
+            creates=creates[path],
+            public=(_sources(text) & names) - set(creates[path]),
+            raw=frozenset(name.lower() for name in _RAW.findall(_bare(text))) & RAW_NAMES,
+            sql=text,
+        )
+        for path, text in texts.items()
+    ]
+    return {name: file for file in files for name in file.creates}
+
+
+def files_for(names: Iterable[str]) -> list[VocabularyFile]:
+    """Return the files that define public names, each after the files it is built on."""
+    known = vocabulary()
+    ordered: list[VocabularyFile] = []
+
+    def add(file: VocabularyFile) -> None:
+        if file not in ordered:
+            for name in sorted(file.public):
+                add(known[name])
+            ordered.append(file)
+
+    for name in sorted(names):
+        if name in known:
+            add(known[name])
+    return ordered
+
+
+def _bare(text: str) -> str:
+    return _COMMENT.sub(" ", text)
+
+
+def _sources(text: str) -> frozenset[str]:
+    return frozenset((table or function).lower() for table, function in _SOURCE.findall(_bare(text)))

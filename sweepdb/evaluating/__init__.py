@@ -1,0 +1,1 @@
+"""Options and sweep files into requests, and requests into the store."""

@@ -1,0 +1,83 @@
+"""What a reader of a request should know before it runs: which defaults were taken, and what will be slow.
+
+Not here: taking the defaults (sweepdb.evaluating.requests)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from evaluator.defaults import FORMULAS
+from evaluator.evaluate import unsupported
+from evaluator.inputs.formats import slow_formats
+from evaluator.inputs.launchable import launchable_by
+from evaluator.inputs.plan_search import choices_of_sizes
+from evaluator.request import SweepRequest, planned_scenarios
+from store.errors import InputError
+from sweepdb.evaluating.sweep_options import SweepOptions
+
+
+def refusal_of(request: SweepRequest) -> str | None:
+    """Why the engine of a request cannot serve all of it; None where it can. Each workload and stage count once."""
+    if request.serving_model == FORMULAS:
+        return None
+    asked: set[tuple[object, ...]] = set()
+    for planned in planned_scenarios(request):
+        one = planned.scenario
+        kind = (one.workload, one.plan.pp)
+        if kind in asked or planned.illegal is not None:
+            continue
+        asked.add(kind)
+        refused: InputError | None = unsupported(one)
+        if refused is not None:
+            return refused.message
+    return None
+
+
+def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tuple[str, ...]:
+    """One line for each part of what was taken because nothing was said; none under the upstream convention."""
+    if options.convention == "upstream":
+        return ()
+    lines = (", ".join(_defaults(options, part)) for part in parts)
+    return tuple(f"assumed: {line}" for line in dict.fromkeys(lines) if line)
+
+
+def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
+    if not options.serving_models:
+        served = "formulas (waves)" if part.serving_model == FORMULAS else part.serving_model
+        yield f"{' and '.join(device.name for device in part.devices)} served by {served}"
+    if not options.linears:
+        (precision,) = part.precisions
+        names = dict.fromkeys((precision.linear, precision.experts or precision.linear))
+        cache = "" if precision.attention == "DISABLED" else f", {precision.attention} KV cache"
+        yield f"{' and '.join(names)} weights as published{cache}"
+    engine = part.search.engine
+    if options.search is None and not (engine and _launches_none(part, engine)):
+        yield f"plans that {engine} launches as one server" if engine else "every legal plan"
+
+
+def warnings_of(parts: Sequence[SweepRequest]) -> tuple[str, ...]:
+    """Formats that a device computes more slowly than 16 bits, and engines that can launch none of the plans."""
+    said = [
+        f"warning: {sentence}"
+        for part in parts
+        for device in part.devices
+        for precision in part.precisions
+        for sentence in slow_formats(device, precision, part.convention)
+    ]
+    said += [
+        f"{part.search.engine} can launch no plan of these sizes as one server: every legal one is taken"
+        for part in parts
+        if part.search.engine is not None and _launches_none(part, part.search.engine)
+    ]
+    return tuple(dict.fromkeys(said))
+
+
+def _launches_none(part: SweepRequest, engine: str) -> bool:
+    """Whether legal plans were asked for in some phase, and the engine launches none of them."""
+    for phase in part.phases:
+        for model in part.models:
+            found = choices_of_sizes(model.spec, part.instance_sizes(phase), part.search)
+            legal = [choice.plan for _, choice in found if choice.illegal is None]
+            if legal and not any(engine in launchable_by(model.spec, plan) for plan in legal):
+                return True
+    return False

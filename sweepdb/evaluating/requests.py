@@ -1,0 +1,259 @@
+"""Options or a sweep file into sweep requests: names resolved, every value checked. No Typer, no printing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, get_args
+
+from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.formats import check_precision
+from evaluator.inputs.launchable import RULES
+from evaluator.inputs.models import load_model
+from evaluator.inputs.plan_search import PlanSearch
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.inputs.workloads.workload_labels import workload_of
+from evaluator.request import PHASES, NamedModel, SweepRequest
+from evaluator.scenario import Convention
+from store.errors import InputError
+from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, warnings_of
+from sweepdb.evaluating.service import Serving, client_of, find_serving, launch_of, routing_of
+from sweepdb.evaluating.sweep_file import read_sweep_file
+from sweepdb.evaluating.sweep_options import SweepOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltRequest:
+    """What a command asks for: products that one sweep evaluates, and what a reader should know of them."""
+
+    parts: tuple[SweepRequest, ...]
+    notes: tuple[str, ...] = ()
+
+
+def build_request(options: SweepOptions, sweep_file: Path | None, store_url: str | None) -> BuiltRequest:
+    """The products of a command: several where formats follow models, serving models devices, or a file has lists."""
+    sets = _from_file(options, sweep_file) if sweep_file is not None else [options]
+    built = [_built(item, store_url) for item in sets]
+    notes = dict.fromkeys(note for one in built for note in one.notes)
+    return BuiltRequest(parts=tuple(dict.fromkeys(part for one in built for part in one.parts)), notes=tuple(notes))
+
+
+def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
+    if not options.models:
+        raise InputError(
+            "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
+        )
+    convention: Convention = _one_of(options.convention, get_args(Convention), "--convention")
+    models = tuple(NamedModel(name=name, spec=spec) for name, spec in map(load_model, options.models))
+    family = _one_of(options.family, _FAMILIES, "--family")
+    devices = [load_device(name, family=family) for name in options.devices]
+    parts: list[SweepRequest] = []
+    notes: list[str] = []
+    for name, served in _by_serving_model(options, devices, convention).items():
+        whole = _product(options, convention, find_serving(name, store_url), served, store_url)
+        for precision, group in _by_precision(options, models, convention).items():
+            part = replace(whole, models=group, precisions=(precision,))
+            if not options.serving_models and (refused := refusal_of(part)) is not None:
+                notes.append(f"{refused}: served by formulas ({FORMULAS}) instead")
+                formulas = _product(options, convention, find_serving(FORMULAS, store_url), served, store_url)
+                part = replace(formulas, models=group, precisions=(precision,), search=part.search)
+            parts.append(part)
+    return BuiltRequest(parts=tuple(parts), notes=(*said_of_defaults(options, parts), *notes, *warnings_of(parts)))
+
+
+def _product(
+    options: SweepOptions,
+    convention: Convention,
+    serving: Serving,
+    devices: Sequence[DeviceProfile],
+    store_url: str | None,
+) -> SweepRequest:
+    """What one serving model is asked for on its devices; models and formats are added by the caller."""
+    return SweepRequest(
+        models=(),
+        devices=tuple(devices),
+        workloads=_workloads(options, serving, store_url),
+        precisions=(),
+        num_devices=_devices(options),
+        prefill_devices=options.prefill_devices or None,
+        decode_devices=options.decode_devices or None,
+        phases=_phases(options),
+        convention=convention,
+        search=_search(options, serving, convention),
+        batch_range=options.batch_range,
+        serving_model=serving.label,
+        serving_cost_ms=options.serving_cost_ms,
+        engine=serving.engine,
+        client=client_of(options, serving),
+        launch=launch_of(options, serving),
+        routing=routing_of(options),
+    )
+
+
+def _by_serving_model(
+    options: SweepOptions, devices: Sequence[DeviceProfile], convention: Convention
+) -> dict[str, list[DeviceProfile]]:
+    """The devices that each serving model serves: all by those that were named, or each by its usual one."""
+    if options.serving_models:
+        return {name: list(devices) for name in options.serving_models}
+    served: dict[str, list[DeviceProfile]] = {}
+    for device in devices:
+        served.setdefault(usual_serving_model(device, convention), []).append(device)
+    return served
+
+
+def _search(options: SweepOptions, serving: Serving, convention: Convention) -> PlanSearch:
+    sizes = {item.name: getattr(options, item.name) for item in fields(PlanSearch) if item.name.endswith("_sizes")}
+    rule, engine = usual_search(serving.label, convention)
+    if options.search == "launchable" and engine is None:
+        raise InputError(
+            f"--search launchable needs an engine, and {serving.label} is none with launch rules",
+            hint=f"--serving-model {' or '.join(RULES)}",
+        )
+    asked = _one_of(options.search or rule, ("launchable", "every", "tp"), "--search")
+    return PlanSearch(rule=asked, engine=engine if asked == "launchable" else None, **sizes)
+
+
+def _by_precision(
+    options: SweepOptions, models: Sequence[NamedModel], convention: Convention
+) -> dict[Precision, tuple[NamedModel, ...]]:
+    """The models that each precision is for: published formats differ between models."""
+    found: dict[Precision, tuple[NamedModel, ...]] = {}
+    for linear in options.linears or (None,):
+        for model in models:
+            precision = _precision(options, linear, model, convention)
+            found[precision] = tuple(dict.fromkeys((*found.get(precision, ()), model)))
+    return found
+
+
+def _from_file(options: SweepOptions, path: Path) -> list[SweepOptions]:
+    """The options a sweep file stands for; models named on the command line take the place of its own."""
+    given = {"models": options.models} if options.models else {}
+    return [replace(options, **{**overrides, **given}) for overrides in read_sweep_file(path)]
+
+
+NATIVE = "NATIVE"  # the format that the weights are published in
+_FAMILIES = ("auto", "theoretical", "calibrated")
+
+
+def _one_of(value: str, known: Sequence[str], option: str) -> Any:  # noqa: ANN401  one of a closed set
+    if value not in known:
+        raise InputError(f"{option} {value} is not one of {', '.join(known)}")
+    return value
+
+
+def _precision(options: SweepOptions, linear: str | None, model: NamedModel, convention: Convention) -> Precision:
+    """What was named, where it was; experts go as the linears that were named, or as they are published."""
+    usual, spec = usual_precision(model.spec, convention), model.spec
+    native = linear is not None and linear.upper() == NATIVE
+    if options.experts is not None:
+        experts: str | None = options.experts
+    elif linear is None or native:
+        experts = NATIVE if native else usual.experts
+    else:
+        experts = linear
+    return check_precision(
+        Precision(
+            linear=_published(linear or usual.linear, spec.native_linear),
+            experts=None if experts is None else _published(experts, spec.native_experts),
+            attention=_published(options.attention or usual.attention, spec.native_kv_cache),
+            mxfp4_group_size=options.mxfp4_group_size,
+        )
+    )
+
+
+def _published(name: str, native: str) -> str:
+    return native if name.upper() == NATIVE else name
+
+
+def _devices(options: SweepOptions) -> tuple[int, ...] | None:
+    """Sizes of one instance: as named, or every size that divides the total."""
+    if options.total_devices is not None:
+        if options.num_devices:
+            raise InputError("give --num-devices or --total-devices, not both")
+        if options.total_devices < 1:
+            raise InputError(f"--total-devices must be at least 1, not {options.total_devices}")
+        return tuple(size for size in range(1, options.total_devices + 1) if options.total_devices % size == 0)
+    if options.num_devices:
+        return options.num_devices
+    return None if options.prefill_devices or options.decode_devices else (1,)
+
+
+def _phases(options: SweepOptions) -> tuple[Any, ...]:
+    if options.modes:
+        return tuple(_one_of(mode, PHASES, "--mode") for mode in options.modes)
+    if _devices(options) is None:
+        wanted = (("prefill", options.prefill_devices), ("decode", options.decode_devices))
+        return tuple(phase for phase, devices in wanted if devices)
+    return PHASES
+
+
+def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -> tuple[Workload, ...]:
+    if options.workload_names:
+        _check_alone(options)
+        from sweepdb.evaluating.workloads import stored_workload
+
+        return tuple(stored_workload(name, store_url) for name in options.workload_names)
+    if options.input_length is None:
+        raise InputError("--input-length is missing", hint="prompt tokens, or a YAML file of length bins")
+    common = {
+        "prefix_cache_hit_rate": options.prefix_cache_hit_rate,
+        "max_batched_tokens": serving.token_budget
+        if options.max_batched_tokens is None
+        else options.max_batched_tokens,
+        "mtp_tokens": options.mtp_tokens,
+        "mtp_acceptance": options.mtp_acceptance,
+    }
+    if _is_number(options.input_length):
+        if options.output_length is None:
+            raise InputError("--output-length is missing")
+        return (_fixed(options.input_length, options.output_length, common),)
+    if not Path(options.input_length).exists():
+        raise InputError(
+            f"--input-length {options.input_length}: neither a number of tokens nor a file",
+            hint="a workload of the store is named with --workload",
+        )
+    bins = load_distribution(Path(options.input_length), output_length=options.output_length)
+    return (workload_of(input_length=None, output_length=mean_output_length(bins), bins=bins, **common),)  # type: ignore[arg-type]
+
+
+def _check_alone(options: SweepOptions) -> None:
+    """Refuse options that a named workload would silently overrule."""
+    if options.input_length is not None:
+        raise InputError("give --workload or --input-length, not both")
+    for option, given in (
+        ("--output-length", options.output_length is not None),
+        ("--prefix-cache-hit-rate", options.prefix_cache_hit_rate != 0),
+        ("--max-batched-tokens", options.max_batched_tokens is not None),
+        ("--num-mtp-tokens", options.mtp_tokens != 0),
+        ("--mtp-acceptance-rate", options.mtp_acceptance is not None),
+    ):
+        if given:
+            raise InputError(
+                f"a named workload brings its own settings: drop {option}",
+                hint="sweepdb workloads add stores another under another name",
+            )
+
+
+def _fixed(input_length: str, output_length: float, common: Mapping[str, Any]) -> Workload:
+    length = float(input_length)
+    for option, value in (("--input-length", length), ("--output-length", output_length)):
+        if not math.isfinite(value):
+            raise InputError(f"{option} must be a number of tokens, not {value:g}")
+    if length != int(length) or output_length != int(output_length):
+        raise InputError(f"lengths are whole tokens, not {input_length} and {output_length:g}")
+    return workload_of(input_length=int(length), output_length=int(output_length), **common)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,46 @@
+"""Evaluate requests into a store, or count what they would be. No Typer, no printing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from evaluator.request import SweepRequest, parts_of, planned_scenarios
+from evaluator.serving.engine.stored_engines import keep_engine
+from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep
+from store.location import parse_url
+from store.migrating import create_if_missing
+from store.opening import open_store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCounts:
+    """How much a request stands for."""
+
+    scenarios: int
+    illegal: int
+    probes: int
+
+
+def evaluate_requests(
+    request: SweepRequest | Sequence[SweepRequest],
+    store_url: str | None,
+    *,
+    label: str | None = None,
+    jobs: int = 1,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> SweepReport:
+    """Run what was asked as one sweep, creating the store first where there is none."""
+    create_if_missing(parse_url(store_url))
+    with open_store(store_url) as store:
+        for part in parts_of(request):
+            if part.engine is not None:
+                shipped = part.serving_model == part.engine.name
+                keep_engine(store, part.engine, source="shipped" if shipped else "a profile given to evaluate")
+        return run_sweep(store, request, label=label, jobs=jobs, on_progress=on_progress)
+
+
+def count_request(request: SweepRequest | Sequence[SweepRequest]) -> RequestCounts:
+    """Scenarios and probes of a request; batch ranges are worked out, nothing is evaluated or stored."""
+    illegal = [planned.illegal is not None for planned in planned_scenarios(request)]
+    return RequestCounts(scenarios=len(illegal), illegal=sum(illegal), probes=count_probes(request))

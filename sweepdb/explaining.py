@@ -1,0 +1,156 @@
+"""Explain stored probes: scenario and operators restored from the store, the step priced again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from evaluator.explain import ExplainedOperator, explain_step
+from evaluator.graph.operators import from_json
+from evaluator.inputs.launch import Launch, Routing
+from evaluator.inputs.plan import Plan
+from evaluator.request import PlannedScenario
+from evaluator.restore import restored
+from evaluator.scenario import Convention, Phase, Scenario
+from evaluator.sweep import captures
+from queries.probes import find_probe, find_scenario, parse_reference
+from store.errors import InputError, StoreError
+from store.location import parse_url
+from store.opening import open_store
+from store.reading import read_transaction
+from store.schema.joins import SCENARIO_TABLES
+from store.writing.operators import get_operators
+
+_SPECS = (
+    "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, sj.phase,"  # noqa: S608  our text
+    " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing"
+    f" FROM {SCENARIO_TABLES} WHERE sc.id = ?"
+)
+
+
+class _Specs(NamedTuple):
+    """What a scenario is made of."""
+
+    model_name: str
+    model: str
+    device: str
+    precision: str
+    workload: str
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    moe_tp: int
+    moe_dp: int
+    phase: Phase
+    convention: Convention
+    serving_model: str
+    serving_cost_ms: float
+    compile: bool
+    routing: Routing | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainedStep:
+    """One step of one probe: its stored time and its operators."""
+
+    probe: str
+    step: str
+    stored_ms: float
+    operators: tuple[ExplainedOperator, ...]
+
+    @property
+    def summed_ms(self) -> float:
+        """What the operators add up to."""
+        return sum(item.time_ms for item in self.operators)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One or two probes, step by step."""
+
+    steps: tuple[ExplainedStep, ...]
+
+    def headline(self) -> Iterator[str]:
+        """Stored against summed time of each step."""
+        for item in self.steps:
+            yield f"{item.probe} {item.step} step: {item.stored_ms:.6g} ms stored, {item.summed_ms:.6g} ms summed"
+        yield ""
+
+    def rows(self, top: int | None) -> tuple[list[str], list[list[object]]]:
+        """The operators, the longest first."""
+        columns = ["step", "operator", "kind", "count", "gflop", "mbyte", "time_ms", "bound", "share_percent"]
+        rows: list[list[object]] = []
+        for step in self.steps:
+            for item in step.operators[:top]:
+                gflop = (item.matrix_flops + item.vector_flops) / 1e9
+                rows.append([step.step, item.label, item.kind, item.count, gflop, item.moved_bytes / 1e6, item.time_ms,
+                             item.bound, 100 * item.share])  # fmt: skip
+        return columns, rows
+
+    def side_by_side(self, top: int | None) -> tuple[list[str], list[list[object]]]:
+        """The operators of two probes by label, the largest difference first."""
+        columns = ["step", "operator", "a_ms", "b_ms", "difference_ms", "a_bound", "b_bound"]
+        by_probe: dict[str, dict[tuple[str, str], ExplainedOperator]] = {}
+        for step in self.steps:
+            by_probe.setdefault(step.probe, {}).update({(step.step, item.label): item for item in step.operators})
+        first, second = (by_probe[name] for name in dict.fromkeys(item.probe for item in self.steps))
+        rows: list[list[object]] = []
+        for key in dict.fromkeys((*first, *second)):
+            a, b = first.get(key), second.get(key)
+            difference = (b.time_ms if b else 0.0) - (a.time_ms if a else 0.0)
+            rows.append([*key, a and a.time_ms, b and b.time_ms, difference, a and a.bound, b and b.bound])
+        rows.sort(key=lambda row: -abs(float(str(row[4]))))
+        return columns, rows[:top]
+
+
+def explain_probes(references: Sequence[str], store_url: str | None, *, step: str | None) -> Explanation:
+    """Explain one probe, or two that differ."""
+    if step not in {None, "prefill", "decode"}:
+        raise InputError(f"--step {step} is not one of prefill, decode")
+    if len(set(references)) != len(references):
+        raise InputError("the two probes are the same")
+    return Explanation(steps=tuple(item for name in references for item in _explained(name, store_url, step)))
+
+
+def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[ExplainedStep]:
+    location = parse_url(store_url)
+    columns, row = find_probe(location, text)
+    values = dict(zip(columns, row, strict=True))
+    reference = parse_reference(text)
+    with read_transaction(location) as transaction:
+        specs = next(transaction.rows(_Specs, _SPECS, (find_scenario(location, reference.scenario),)))
+    planned = _planned(specs)
+    wanted = captures(planned)
+    with open_store(store_url, read_only=True) as store:
+        payloads = get_operators(store, [item.key for item in wanted.values()])
+    missing = [trace for trace, item in wanted.items() if item.key not in payloads]
+    if missing:
+        raise StoreError(
+            f"the operators of {text} are not stored as this program captures them",
+            hint="the probe is of an older formula version; evaluate its scenario again",
+        )
+    sets = {trace: from_json(payloads[item.key]) for trace, item in wanted.items()}
+    for name in ("prefill", "decode"):
+        stored = values[f"{name}_step_ms"]
+        if stored is not None and step in {None, name}:
+            operators = explain_step(planned.scenario, reference.batch_size, sets, name)
+            yield ExplainedStep(probe=text, step=name, stored_ms=float(str(stored)), operators=operators)
+
+
+def _planned(specs: _Specs) -> PlannedScenario:
+    scenario = Scenario(
+        model=restored(specs.model),
+        device=restored(specs.device),
+        precision=restored(specs.precision),
+        workload=restored(specs.workload),
+        plan=Plan(tp=specs.tp, pp=specs.pp, dp=specs.dp, ep=specs.ep, moe_tp=specs.moe_tp, moe_dp=specs.moe_dp),
+        phase=specs.phase,
+        convention=specs.convention,
+        serving_model=specs.serving_model,
+        serving_cost_ms=specs.serving_cost_ms,
+        launch=Launch(compile=specs.compile),
+        routing=specs.routing or "balanced",
+    )
+    return PlannedScenario(model_name=specs.model_name, scenario=scenario)

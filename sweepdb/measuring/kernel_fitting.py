@@ -1,0 +1,139 @@
+"""Fit a device profile to measured kernels, keep fit and measurements. No Typer, no printing; fitting: evaluator."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from evaluator.calibration.device_fit import fit_device
+from evaluator.calibration.record import Calibration, from_json, to_json, to_mapping
+from evaluator.calibration.tables import KernelTable, read_tables, write_tables
+from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.profiles.load import load_device
+from store.errors import InputError
+from store.location import parse_url
+from store.migrating import create_if_missing
+from store.opening import open_store
+from store.records import CalibrationRecord
+from store.writing.calibrations import put_calibration
+
+COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
+           "bias_percent")  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibrated:
+    """A profile with its fit, and the measurements it was fitted to."""
+
+    profile: DeviceProfile
+    calibration: Calibration
+    tables: tuple[KernelTable, ...]
+
+    def rows(self) -> list[list[object]]:
+        """Errors over the held-out rows of each kernel, in the order of COLUMNS."""
+        return [
+            [name, entry.fitted, entry.rows, entry.median_ape, entry.mean_ape, entry.p90_ape, entry.bias]
+            for name, entry in sorted(self.calibration.accuracy.items())
+        ]
+
+
+def from_kernels(device: str, kernels: Path, on_kernel: Callable[[str], None] | None = None) -> Calibrated:
+    """Fit a known device's profile to tables of measured kernels."""
+    profile = load_device(device, family="theoretical")
+    tables = read_tables(kernels)
+    calibration = fit_device(tables, profile, source=f"kernel tables of {kernels.name}", progress=on_kernel)
+    if not calibration.accuracy:
+        raise InputError(f"{kernels}: too few rows of every kernel to fit any", hint="at least eight rows a kernel")
+    fitted = replace(profile, family="calibrated", calibration=to_json(calibration))
+    return Calibrated(profile=fitted, calibration=calibration, tables=tables)
+
+
+def from_machine(
+    kind: Literal["cpu", "cuda"], name: str, budget_s: float, on_progress: Callable[[float, str], None]
+) -> Calibrated:
+    """Time kernels on this machine, and fit a profile to them."""
+    from evaluator.calibration.measure import measure, measured_profile
+
+    measured = measure(kind, budget_s, on_progress)
+    profile, _ = measured_profile(measured, name)
+    return Calibrated(profile=profile, calibration=from_json(profile.calibration or ""), tables=measured.tables)
+
+
+def keep(calibrated: Calibrated, output: Path, store_url: str | None) -> int:
+    """Write the profile to a new file, store fit and measurements; returns the fit's version for its device."""
+    text = profile_yaml(calibrated.profile)
+    try:
+        with output.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise InputError(f"{output} is there already", hint="name another file: --profile FILE.yaml") from None
+    except OSError as error:
+        raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+    create_if_missing(parse_url(store_url))
+    spec = to_json(calibrated.calibration)
+    errors = to_mapping(calibrated.calibration)["accuracy"]
+    record = CalibrationRecord(
+        key=hashlib.sha256(spec.encode()).hexdigest(),
+        device_name=calibrated.profile.name,
+        spec=spec,
+        errors=json.dumps(errors, sort_keys=True),
+        version=0,
+        kernels=_as_parquet(calibrated.tables),
+        source=calibrated.calibration.source,
+    )
+    with open_store(store_url) as store:
+        return put_calibration(store, record)
+
+
+def profile_yaml(profile: DeviceProfile) -> str:
+    """A profile as the file that `load_device` reads."""
+    import yaml
+
+    plain = {
+        "name": profile.name,
+        "vendor": profile.vendor,
+        "family": profile.family,
+        "matrix_flops_per_s": dict(profile.matrix_flops_per_s),
+        "vector_flops_per_s": dict(profile.vector_flops_per_s),
+        "memory_bytes": profile.memory_bytes,
+        "memory_bandwidth_bytes_per_s": profile.memory_bandwidth_bytes_per_s,
+        "grid": list(profile.grid),
+        "links": [
+            {
+                "bandwidth_bytes_per_s": link.bandwidth_bytes_per_s,
+                "latency_s": link.latency_s,
+                "efficiency": link.efficiency,
+                "topology": link.topology,
+            }
+            for link in profile.links
+        ],
+        "compute_efficiency": profile.compute_efficiency,
+        "memory_efficiency": profile.memory_efficiency,
+        "matrix_static_s": profile.matrix_static_s,
+        "vector_static_s": profile.vector_static_s,
+        "communication_static_s": profile.communication_static_s,
+        **({} if profile.compute_units is None else {"compute_units": profile.compute_units}),
+        **({} if profile.watts is None else {"watts": profile.watts}),
+        "source": profile.source,
+        **({} if profile.calibration is None else {"calibration": to_mapping(from_json(profile.calibration))}),
+    }
+    return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=150)
+
+
+def _as_parquet(tables: Sequence[KernelTable]) -> bytes:
+    """All kinds in one Parquet table: a column `kind`, the columns of every kind, NULL where a kind has none."""
+    import duckdb
+
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
+        files = [str(path) for path in write_tables(tables, Path(folder))]
+        target = Path(folder) / "kernels.parquet"
+        merged = connection.read_csv(files, union_by_name=True, filename=True)  # type: ignore[arg-type]
+        merged.project("* EXCLUDE (filename), parse_filename(filename, true) AS kind").write_parquet(
+            str(target), compression="zstd"
+        )
+        return target.read_bytes()

@@ -1,0 +1,94 @@
+"""Files of measured points into the store, and the stored ones as rows.
+
+Not here: comparing them (sweepdb.measuring.validating)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from evaluator.ledger.readers import Problem, ReadResult, read_measurements
+from evaluator.ledger.readers.stated import Stated, with_stated
+from queries.connect import connect
+from store.errors import InputError
+from store.location import parse_url
+from store.migrating import create_if_missing
+from store.opening import open_store
+from store.records import MeasurementRecord
+from store.writing.measurements import put_measurements
+
+COLUMNS = ("measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
+           "output_length", "concurrency", "metrics", "source", "source_format")  # fmt: skip
+_LISTED = """
+    SELECT left(key, 12) AS measurement, family, model, device, engine, mode, precision, num_devices, input_length,
+        output_length, concurrency, metrics, source, source_format
+    FROM measurement
+    WHERE ($model IS NULL OR contains(lower(model), lower($model)))
+        AND ($device IS NULL OR contains(lower(device), lower($device)))
+        AND ($source IS NULL OR contains(lower(source), lower($source)) OR source_format = $source)
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFiles:
+    """What some files hold, each point once, and what in them could not be read."""
+
+    records: tuple[MeasurementRecord, ...]
+    problems: tuple[Problem, ...]
+    formats: tuple[str, ...]
+    lines: int  # points read, those that stand in the files twice included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What an import brought."""
+
+    found: ReadFiles
+    added: int
+
+
+def read_files(paths: Sequence[Path], stated: Stated | None = None) -> ReadFiles:
+    """Every point of files and folders, with what is stated where they lack it. A bad line is a problem, and so is a
+    bad file beside good ones."""
+    results = [_read(path, among=len(paths)) for path in paths]
+    found = [with_stated(record, stated or {}) for result in results for record in result.records]
+    records = {record.key: record for record in reversed(found)}
+    return ReadFiles(
+        records=tuple(reversed(records.values())),
+        problems=tuple(problem for result in results for problem in result.problems),
+        formats=tuple(dict.fromkeys(result.format for result in results if result.format)),
+        lines=sum(len(result.records) for result in results),
+    )
+
+
+def _read(path: Path, *, among: int) -> ReadResult:
+    try:
+        return read_measurements(path)
+    except InputError as error:
+        if among == 1:
+            raise
+        return ReadResult(records=(), problems=(Problem(where=str(path), what=error.message),))
+
+
+def import_measurements(paths: Sequence[Path], store_url: str | None, stated: Stated | None = None) -> Imported:
+    """Read files and store what is new."""
+    found = read_files(paths, stated)
+    create_if_missing(parse_url(store_url))
+    with open_store(store_url) as store:
+        return Imported(found=found, added=put_measurements(store, found.records))
+
+
+def listed(
+    store_url: str | None, *, model: str | None = None, device: str | None = None, source: str | None = None
+) -> list[tuple[object, ...]]:
+    """Stored points in the order of COLUMNS; each filter is a part of the text, or the name of a format."""
+    with connect(store_url) as connection:
+        rows = connection.execute(_LISTED, {"model": model, "device": device, "source": source}).fetchall()
+    return sorted(rows, key=lambda row: (place_of(str(row[COLUMNS.index("source")])), str(row[0])))
+
+
+def place_of(source: str) -> list[str | int]:
+    """A file and line as something to sort by: line 10 comes after line 9."""
+    return [int(part) if index % 2 else part for index, part in enumerate(re.split(r"(\d+)", source))]

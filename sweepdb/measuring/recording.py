@@ -1,0 +1,222 @@
+"""Keeps comparisons: the scenarios that were compared, their probes, and the signed errors of these probes.
+
+Not here: comparing (sweepdb.measuring.validating)."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+
+from evaluator.evaluate import assumptions_of
+from evaluator.graph.capture import CaptureRequest, capture
+from evaluator.graph.operators import OperatorSet, from_json, to_json
+from evaluator.identity import RecordBuilder
+from evaluator.ledger.predicting import Evaluated, LookUp, operators_of
+from evaluator.ledger.scenarios import Knowledge
+from evaluator.ledger.scoring import Comparison
+from evaluator.probe_block import ProbeBlock
+from evaluator.scenario import Scenario
+from evaluator.serving.engine.engines import EngineProfile, engine_profile, list_engines
+from evaluator.serving.engine.stored_engines import keep_engine
+from evaluator.sweep import program_version
+from store.errors import InputError
+from store.location import parse_url
+from store.migrating import create_if_missing
+from store.opening import Store, open_store
+from store.records import (
+    BlockRecord,
+    MeasurementRecord,
+    OperatorSetRecord,
+    ScenarioRecord,
+    ScenarioRef,
+    SweepRecord,
+    ValidationRecord,
+)
+from store.sealing import seal
+from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
+from store.writing.measurements import forget_validations, get_measurements, put_measurements, put_validations
+from store.writing.operators import get_operators, put_operators
+from store.writing.scenarios import missing_intervals
+from sweepdb.measuring.measurement_files import place_of
+from sweepdb.measuring.validating import SHORT, Progress, Validation, compare
+
+LONG = {short: long for long, short in SHORT.items()}
+PROMPT_METRICS = {"ttft", "kv_transfer_ms", "prefill_latency_ms"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What one validation added to the store."""
+
+    scenarios: int = 0
+    probes: int = 0
+    errors: int = 0
+
+
+def validate(
+    records: Sequence[MeasurementRecord] | None,
+    store_url: str | None,
+    *,
+    engine: EngineProfile | None = None,
+    on_progress: Progress = lambda _done, _all: None,
+    on_kept: Progress = lambda _done, _all: None,
+) -> tuple[Validation, Kept]:
+    """Compare records (stored on the way), or every stored point where none are given, and keep the errors.
+
+    What an `engine` of the caller's own predicts is compared and not kept: the ledger is about what is shipped."""
+    if records is not None:
+        create_if_missing(parse_url(store_url))
+    with open_store(store_url) as store:
+        if records is None:
+            records = get_measurements(store)
+        else:
+            put_measurements(store, records)
+        if not records:
+            raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
+        captured = remembered(store)
+        validation = compare(sorted(records, key=_in_file), captured, engine=engine, on_progress=on_progress)
+        if engine is not None:
+            return validation, Kept()
+        forget_validations(store, {record.key for record in records} - set(validation.points))
+        return validation, keep(store, validation, captured, on_kept)
+
+
+def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:
+    """Of two equal points the first counts: the same one from files and from the store."""
+    return place_of(record.source), record.key
+
+
+def keep(store: Store, validation: Validation, captured: LookUp, on_kept: Progress = lambda _done, _all: None) -> Kept:
+    """Store the scenarios, probes and signed errors of a validation, in one sweep; what is there is left as it is."""
+    if not validation.comparisons:
+        return Kept()
+    sides = _sides(validation)
+    for scenario in sides.values():
+        if scenario.engine is not None:
+            keep_engine(store, scenario.engine, source="shipped, fitted without a pair of device and model")
+        elif scenario.serving_model in list_engines():
+            keep_engine(store, engine_profile(scenario.serving_model), source="shipped")
+    sweep_id = begin_sweep(store, _sweep(validation))
+    keeper = _Keeper(store=store, sweep_id=sweep_id, captured=captured, probes=validation.probes)
+    try:
+        keeper.put(sides, validation, on_kept)
+        errors = _once(_error(one, validation, keeper) for one in validation.comparisons)
+        put_validations(store, errors)
+    except BaseException as error:
+        finish_sweep(store, sweep_id, "interrupted" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+    finish_sweep(store, sweep_id, "finished")
+    seal(store)
+    return Kept(scenarios=len(keeper.records), probes=keeper.stored, errors=len(errors))
+
+
+def _sides(validation: Validation) -> dict[tuple[Knowledge, str, str], Scenario]:
+    """The scenarios of each point: what generates, and what takes its prompts where sides are apart."""
+    found: dict[tuple[Knowledge, str, str], Scenario] = {}
+    for (knowledge, key), asked in validation.asked.items():
+        if asked.scenario in validation.probes:
+            found[knowledge, key, "tokens"] = asked.scenario
+        if asked.prompts is not None and asked.prompts in validation.probes:
+            found[knowledge, key, "prompts"] = asked.prompts
+    return found
+
+
+def _sweep(validation: Validation) -> SweepRecord:
+    devices = sorted({one.device for one in validation.comparisons})
+    models = sorted({one.model for one in validation.comparisons})
+    asked = {"kind": "validation", "models": models, "devices": devices, "points": len(validation.points)}
+    return SweepRecord(
+        key=secrets.token_hex(6),
+        label="validation",
+        arguments=json.dumps(asked, sort_keys=True),
+        program_version=program_version(),
+        started_at=datetime.now(UTC),
+    )
+
+
+def _once(errors: Iterable[ValidationRecord]) -> list[ValidationRecord]:
+    """Each comparison once: a point of which nothing more is known is asked as it is known."""
+    found: dict[tuple[str, str, str], ValidationRecord] = {}
+    for one in errors:
+        key = (one.measurement_key, one.metric, one.scenario_key)
+        found[key] = replace(one, knowledge="both") if key in found else one
+    return list(found.values())
+
+
+def _error(one: Comparison, validation: Validation, keeper: _Keeper) -> ValidationRecord:
+    """A comparison beside its probe; where sides are apart, first tokens come from the instances that take prompts."""
+    asked = validation.asked[one.knowledge, one.record_key]
+    of_prompts = asked.prompts is not None and one.metric in PROMPT_METRICS
+    scenario = asked.prompts if of_prompts and asked.prompts is not None else asked.scenario
+    return ValidationRecord(
+        measurement_key=one.record_key,
+        metric=LONG.get(one.metric, one.metric),
+        scenario_key=keeper.records[scenario].key,
+        batch_size=1 if of_prompts else one.batch_size,
+        measured=one.measured,
+        predicted=one.predicted,
+        region=one.region,
+        knowledge=one.knowledge,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class _Keeper:
+    """The probes of one validation on their way into the store."""
+
+    store: Store
+    sweep_id: int
+    captured: LookUp
+    probes: Mapping[Scenario, Evaluated]
+    records: dict[Scenario, ScenarioRecord] = field(default_factory=dict)
+    stored: int = 0
+
+    def put(
+        self, sides: Mapping[tuple[Knowledge, str, str], Scenario], validation: Validation, on_kept: Progress
+    ) -> None:
+        """Store every scenario, and the probes that the store lacks."""
+        builder = RecordBuilder()
+        names = {scenario: validation.points[key].model_name for (_, key, _), scenario in sides.items()}
+        for scenario, model_name in names.items():
+            said = "\n".join(assumptions_of(scenario, operators_of(scenario, self.captured))) or None
+            self.records[scenario] = builder.scenario(model_name, scenario, assumptions=said)
+        refs = put_scenarios(self.store, self.sweep_id, list(self.records.values()))
+        for done, (ref, scenario) in enumerate(zip(refs, self.records, strict=True), start=1):
+            self._put_probes(ref, self.probes[scenario].block)
+            on_kept(done, len(refs))
+
+    def _put_probes(self, ref: ScenarioRef, block: ProbeBlock) -> None:
+        """Blocks are of neighbouring batch sizes; what is there stays as it is."""
+        for part in block.stretches():
+            first, last = int(part.batch_size[0]), int(part.batch_size[-1])
+            missing = missing_intervals((first, last), ref.known)
+            if not missing:
+                record_interval(self.store, self.sweep_id, ref.id, first, last)
+            for start, end in missing:
+                lacking = part.between(start, end)
+                record = BlockRecord(batch_sizes=lacking.batch_size, columns=lacking.columns())
+                self.stored += put_block(self.store, self.sweep_id, ref.id, record)
+
+
+def remembered(store: Store) -> LookUp:
+    """Operators from the store, traced and stored where it has none."""
+    known: dict[str, OperatorSet] = {}
+
+    def look_up(request: CaptureRequest) -> OperatorSet:
+        key = request.key
+        if key not in known:
+            stored = get_operators(store, [key])
+            known[key] = from_json(stored[key]) if key in stored else _captured(store, request)
+        return known[key]
+
+    return look_up
+
+
+def _captured(store: Store, request: CaptureRequest) -> OperatorSet:
+    traced = capture(request)
+    put_operators(store, [OperatorSetRecord(key=request.key, payload=to_json(traced), torch_version=version("torch"))])
+    return traced

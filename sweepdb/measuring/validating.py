@@ -1,0 +1,240 @@
+"""Predict measured points and compare. No Typer, no printing; rules and figures: evaluator.ledger.scoring.
+
+Not here: reading files (sweepdb.measuring.measurement_files) and keeping what was compared
+(sweepdb.measuring.recording)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from evaluator.evaluate import unsupported
+from evaluator.ledger.deployments import Deployment, deployment_of
+from evaluator.ledger.matching import Unmatched
+from evaluator.ledger.metrics import central_metrics
+from evaluator.ledger.predicting import (
+    Asked,
+    Evaluated,
+    LookUp,
+    asked_of,
+    batch_size_of,
+    evaluated,
+    predicted,
+)
+from evaluator.ledger.scenarios import KNOWLEDGE, Knowledge
+from evaluator.ledger.scoring import (
+    Comparison,
+    Exclusion,
+    Figures,
+    Usable,
+    figures,
+    plan_label,
+    ranking_agreement,
+    usable,
+)
+from evaluator.scenario import Scenario
+from evaluator.serving.engine.engines import EngineProfile
+from store.records import MeasurementRecord
+
+# Metric as columns name it -> name in the answer. Others keep their own.
+SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
+PEER_FIELDS = {"ttft": "aic_ttft_ms", "tpot": "aic_tpot_ms"}
+GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("model",), ("batch_region",),
+          ("length_region",), ("region",))  # fmt: skip
+
+Progress = Callable[[int, int], None]  # (scenarios evaluated, scenarios)
+Point = tuple[MeasurementRecord, Deployment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Figures of the comparisons that share `values` of the fields `by`; the peer's beside ours over the same rows."""
+
+    by: tuple[str, ...]
+    values: tuple[str, ...]
+    metric: str
+    ours: Figures
+    peer: tuple[Figures, Figures] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validation:
+    """Every comparison, as asked and as known, and what was left out of them."""
+
+    comparisons: tuple[Comparison, ...]
+    excluded: tuple[Exclusion, ...]
+    noisy_twins: int
+    twins: int
+    coverage_of_peer: float | None  # share of the points which the peer predicts and no rule takes out
+    points: Mapping[str, Deployment] = field(default_factory=dict)  # by the key of the measured record
+    asked: Mapping[tuple[Knowledge, str], Asked] = field(default_factory=dict)  # what was evaluated for each
+    probes: Mapping[Scenario, Evaluated] = field(default_factory=dict)
+
+    def of(self, knowledge: Knowledge) -> tuple[Comparison, ...]:
+        """The comparisons of points as asked, or as known."""
+        return tuple(one for one in self.comparisons if one.knowledge == knowledge)
+
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the metrics compared, latencies of serving first."""
+        found = {one.metric for one in self.comparisons}
+        return (*(name for name in SHORT.values() if name in found), *sorted(found - set(SHORT.values())))
+
+    def figures_of(self, metric: str, knowledge: Knowledge = "asked") -> Figures | None:
+        """Ours over every comparison of a metric."""
+        return figures(one.error for one in self.of(knowledge) if one.metric == metric)
+
+    def peer_figures(self, metric: str, knowledge: Knowledge = "asked") -> tuple[Figures, Figures] | None:
+        """(ours, the peer's) over the rows both predict."""
+        return _beside_peer([one for one in self.of(knowledge) if one.metric == metric])
+
+    def groups(self, knowledge: Knowledge = "asked") -> tuple[Group, ...]:
+        """Figures by each of GROUPS."""
+        return tuple(
+            Group(by=by, values=values, metric=metric, ours=ours, peer=_beside_peer(found))
+            for by in GROUPS
+            for (values, metric), found in sorted(_grouped(self.of(knowledge), by).items())
+            if (ours := figures(one.error for one in found)) is not None
+        )
+
+    def ranking(self, knowledge: Knowledge = "asked") -> tuple[float, int] | None:
+        """Mean Kendall tau and its groups."""
+        return ranking_agreement(self.of(knowledge))
+
+
+def _grouped(
+    comparisons: Iterable[Comparison], by: tuple[str, ...]
+) -> Mapping[tuple[tuple[str, ...], str], list[Comparison]]:
+    groups: dict[tuple[tuple[str, ...], str], list[Comparison]] = defaultdict(list)
+    for one in comparisons:
+        groups[tuple(field_of(one, name) for name in by), one.metric].append(one)
+    return groups
+
+
+def field_of(one: Comparison, name: str) -> str:
+    """A field of a comparison as text; regions of batch and length are the last two parts of its region."""
+    if name in {"batch_region", "length_region"}:
+        return one.region.rsplit(", ", 2)[1 if name == "batch_region" else 2]
+    return str(getattr(one, name))
+
+
+def _beside_peer(found: Sequence[Comparison]) -> tuple[Figures, Figures] | None:
+    shared = [(one.error, one.peer_error) for one in found if one.peer_error is not None]
+    ours, peer = figures(one for one, _ in shared), figures(one for _, one in shared if one is not None)
+    return None if ours is None or peer is None else (ours, peer)
+
+
+def compare(
+    records: Sequence[MeasurementRecord],
+    captured: LookUp | None = None,
+    *,
+    engine: EngineProfile | None = None,
+    on_progress: Progress = lambda _done, _all: None,
+) -> Validation:
+    """Comparisons of records under the rules of evaluator.ledger.scoring, as asked and as known.
+
+    Pairs that an engine was fitted to are predicted by the fit that left them out; `engine` replaces shipped profiles.
+    Without `captured`, torch traces."""
+    chosen = usable(records)
+    points, unmatched, repairs = _matched(chosen.records)
+    asked = {
+        (knowledge, record.key): asked_of(deployment, knowledge, engine=engine)
+        for knowledge in KNOWLEDGE
+        for record, deployment in points
+    }
+    probes = evaluated(asked.values(), captured, on_progress)
+    comparisons = tuple(
+        comparison
+        for knowledge in KNOWLEDGE
+        for record, deployment in points
+        for comparison in _comparisons(record, deployment, knowledge, asked[knowledge, record.key], probes)
+    )
+    covered = {one.record_key for one in comparisons}
+    for record, _ in points:
+        if record.key not in covered:
+            unmatched[_not_covered(asked["asked", record.key], probes)] += 1
+    return Validation(
+        comparisons=comparisons,
+        excluded=(
+            *chosen.excluded,
+            *(Exclusion(rule=rule, rows=rows) for rule, rows in sorted(unmatched.items()) if rows),
+            *(Exclusion(rule=rule, rows=rows, repaired=True) for rule, rows in sorted(repairs.items())),
+        ),
+        noisy_twins=chosen.noisy_twins,
+        twins=chosen.twins,
+        coverage_of_peer=_coverage(chosen, covered),
+        points={record.key: deployment for record, deployment in points if record.key in covered},
+        asked={key: one for key, one in asked.items() if key[1] in covered},
+        probes=probes,
+    )
+
+
+def _not_covered(asked: Asked, probes: Mapping[Scenario, Evaluated]) -> str:
+    """The rule by which a matched point has no comparison."""
+    refused = None if asked.scenario in probes else unsupported(asked.scenario)
+    return "metric not predicted for this phase" if refused is None else f"not served: {refused.message}"
+
+
+def _matched(records: Iterable[MeasurementRecord]) -> tuple[list[Point], Counter[str], Counter[str]]:
+    """Points with what we predict for them; rules that took points out, and rules that repaired some, counted."""
+    points: list[Point] = []
+    rules: Counter[str] = Counter()
+    repairs: Counter[str] = Counter()
+    for record in records:
+        try:
+            deployment = deployment_of(record)
+        except Unmatched as reason:
+            rules[reason.rule] += 1
+            continue
+        points.append((record, deployment))
+        repairs.update(deployment.repairs)
+    return points, rules, repairs
+
+
+def _coverage(chosen: Usable, covered: set[str]) -> float | None:
+    wanted = [record.key for record in chosen.records if _peer_value(record, "tpot") is not None]
+    return sum(key in covered for key in wanted) / len(wanted) if wanted else None
+
+
+def _comparisons(
+    record: MeasurementRecord,
+    deployment: Deployment,
+    knowledge: Knowledge,
+    asked: Asked,
+    probes: Mapping[Scenario, Evaluated],
+) -> Iterable[Comparison]:
+    found = predicted(deployment, knowledge, asked, probes)
+    for bare, measured in sorted(central_metrics(record.metrics).items()):
+        if bare not in found:
+            continue
+        metric = SHORT.get(bare, bare)
+        yield Comparison(
+            knowledge=knowledge,
+            metric=metric,
+            measured=measured,
+            predicted=found[bare],
+            peer=_peer_value(record, metric),
+            device=deployment.device.name,
+            model=deployment.model_name,
+            engine=deployment.engine or "unstated",
+            mode=deployment.mode,
+            moe=deployment.moe,
+            plan=plan_label(deployment),
+            num_devices=deployment.num_devices,
+            users=deployment.users,
+            input_length=deployment.input_length,
+            output_length=deployment.output_length,
+            batch_size=batch_size_of(deployment, knowledge, asked, probes),
+            record_key=record.key,
+        )
+
+
+def _peer_value(record: MeasurementRecord, metric: str) -> float | None:
+    text = json.loads(record.extra).get(PEER_FIELDS.get(metric, ""))
+    try:
+        value = math.nan if text in {None, ""} else float(text)
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) and value > 0 else None

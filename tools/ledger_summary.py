@@ -1,0 +1,269 @@
+"""The summary of the ledger that ships with the program, and the one command that writes it.
+
+`python -m tools.ledger_summary FILE...` evaluates every usable measured point of these files as `sweepdb evaluate`
+would, under each cost model family, convention and serving model there is, and writes the errors by region to
+queries/ledger/*.csv; the measured values stay where they are. An engine fitted to measured points is asked as fitted
+without the point's (device, model) pair. Nothing is random.
+
+Not here: regions (sweepdb.measuring.error_regions), and finding that of an answer (queries.errors.expected)."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+
+from evaluator.identity import device_record
+from evaluator.inputs.profiles.load import Family, list_shipped, load_device
+from evaluator.ledger.deployments import Deployment, deployment_of
+from evaluator.ledger.matching import Unmatched
+from evaluator.ledger.metrics import central_metrics
+from evaluator.ledger.predicting import Asked, asked_of, evaluated, predicted, values_of
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.scenarios import PHASES, Knowledge, lengths_of, scenario_of
+from evaluator.ledger.scoring import usable
+from evaluator.ledger.sides import Probe, Values
+from evaluator.scenario import Convention, Phase
+from queries.errors.expected import (
+    ASKED,
+    DEVICES,
+    ENGINE,
+    FOLDER,
+    KNOWN,
+    PAIRED,
+    POINTS,
+    SUMMARY,
+    Region,
+    ShippedDevice,
+)
+from store.errors import SweepdbError
+from store.records import MeasurementRecord
+from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
+
+METRIC_NAMES = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "output_tokens_per_s")
+SHOWN_AS = {"prefill_latency_ms": "ttft_ms"}
+MS = 1000.0
+KEY_LENGTH = 12
+KNOWLEDGE: tuple[Knowledge, ...] = (ASKED, KNOWN)
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """What a probe can be evaluated under. The serving model is waves, or the engine that served the point."""
+
+    family: Family
+    convention: Convention
+    serving_model: str
+
+
+VARIANTS = (
+    Variant("calibrated", "physical", "waves"),
+    Variant("calibrated", "physical", ENGINE),
+    Variant("calibrated", "upstream", "waves"),
+    Variant("theoretical", "physical", "waves"),
+    Variant("theoretical", "physical", ENGINE),
+    Variant("theoretical", "upstream", "waves"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """A measured point with its deployment."""
+
+    record: MeasurementRecord
+    deployment: Deployment
+
+    @property
+    def phase(self) -> Phase:
+        """The phase whose probe stands beside it."""
+        return PHASES[self.deployment.mode]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Error:
+    """One signed relative error and where it belongs."""
+
+    variant: Variant
+    knowledge: Knowledge
+    point: Point
+    metric: str
+    error: float
+    phase: str | None = None  # of both sides of a deployment together; else that of the point's probe
+
+
+def points_of(records: Iterable[MeasurementRecord]) -> list[Point]:
+    """The records that count and that we have a model, device and plan for."""
+    found = []
+    for record in usable(records).records:
+        with suppress(Unmatched):
+            found.append(Point(record=record, deployment=deployment_of(record)))
+    return found
+
+
+def errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = "asked") -> Iterator[Error]:
+    """Errors of the probes that `variant` makes of points; those it does not cover are left out."""
+    covered = {id(point): one for point in points if (one := asked_under(point, variant, knowledge)) is not None}
+    probes = evaluated(covered.values())
+    for point in points:
+        asked = covered.get(id(point))
+        if asked is None or (probe := probes.get(asked.scenario)) is None:
+            continue
+        values = shown_values(point, knowledge, probe, asked.batch_size)
+        for metric, measured in measured_values(point, knowledge, engine=variant.serving_model == ENGINE).items():
+            if metric in values:
+                shown, error = SHOWN_AS.get(metric, metric), values[metric] / measured - 1.0
+                yield Error(variant=variant, knowledge=knowledge, point=point, metric=shown, error=error)
+
+
+def pair_errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = "asked") -> Iterator[Error]:
+    """Errors of the time to first token that both sides of a deployment have together, as pairs of rows answer it."""
+    if variant.serving_model != ENGINE:
+        return
+    covered: list[tuple[Point, Deployment, Asked, float]] = []
+    for point in points:
+        one, measured = point.deployment, central_metrics(point.record.metrics).get("ttft_ms")
+        if one.mode == PAIRED and one.engine is not None and one.prefill_plan is not None and measured:
+            with suppress(SweepdbError):
+                there = replace(one, device=load_device(one.device.name, family=variant.family))
+                covered.append((point, there, asked_of(there, knowledge), measured))
+    probes = evaluated(asked for _, _, asked, _ in covered)
+    for point, there, asked, measured in covered:
+        found = predicted(there, knowledge, asked, probes).get("ttft_ms")
+        if found is not None:
+            error = found / measured - 1.0
+            yield Error(variant=variant, knowledge=knowledge, point=point, metric="ttft_ms", error=error, phase=PAIRED)
+
+
+def asked_under(point: Point, variant: Variant, knowledge: Knowledge) -> Asked | None:
+    """What a point is evaluated as under a variant; None where the variant does not cover it."""
+    one = point.deployment
+    if variant.serving_model == ENGINE and one.engine is None:
+        return None
+    with suppress(SweepdbError):
+        device = load_device(one.device.name, family=variant.family)
+        model = None if variant.serving_model == ENGINE else variant.serving_model
+        # A decode instance of a deployment whose sides are apart is one; what its prompts wait for is nobody's probe.
+        scenario = scenario_of(replace(one, device=device), knowledge, serving_model=model)
+        batch_size = -(-one.users_of_replica // one.plan.pp)
+        return Asked(scenario=replace(scenario, convention=variant.convention), batch_size=batch_size)
+    return None
+
+
+def shown_values(point: Point, knowledge: Knowledge, probe: Probe, batch_size: int) -> Values:
+    """Values of one probe by the names of the summary."""
+    mode = "decode" if point.deployment.mode == "disaggregated" else point.deployment.mode
+    found = values_of(replace(point.deployment, mode=mode), knowledge, probe, batch_size)
+    return {name: value for name, value in found.items() if name in {*METRIC_NAMES, *SHOWN_AS}}
+
+
+def measured_values(point: Point, knowledge: Knowledge, *, engine: bool) -> Values:
+    """What was measured, by the names of the summary: as stated, or from both latencies of a closed loop."""
+    found, one = central_metrics(point.record.metrics), point.deployment
+    if point.phase == "prefill":
+        return _renamed(found, {"ttft_ms": "ttft_ms", "prefill_latency_ms": "prefill_latency_ms"})
+    if point.phase == "decode":
+        return _renamed(found, {"tpot_exclusive_ms": "tpot_exclusive_ms", "decode_step_ms": "tpot_exclusive_ms"})
+    if engine and one.batched and knowledge == "asked":
+        return {}  # all requests at once and none after: nobody asks a closed loop for it
+    return _closed_loop(found, lengths_of(one, knowledge)[1], one.users)
+
+
+def _renamed(found: Mapping[str, float], names: Mapping[str, str]) -> Values:
+    return {names[name]: value for name, value in found.items() if name in names}
+
+
+def _closed_loop(found: Mapping[str, float], output: int, users: int) -> Values:
+    values = {name: found[name] for name in METRIC_NAMES if name in found}
+    whole = found.get("e2e_ms")
+    if whole is None and {"ttft_ms", "tpot_exclusive_ms"} <= found.keys():
+        whole = found["ttft_ms"] + (output - 1) * found["tpot_exclusive_ms"]
+        values.setdefault("output_tokens_per_s", MS * users * output / whole)
+    if whole is not None:
+        values.setdefault("tpot_inclusive_ms", whole / output)
+    return values
+
+
+def shipped_devices() -> list[ShippedDevice]:
+    """Each shipped device, whose kernels its calibration stands on, and which profiles the errors are of."""
+    found = []
+    for name in list_shipped():
+        profiles = {family: load_device(name, family=family) for family in ("auto", "theoretical")}
+        keys = {profile.family: device_record(profile).key[:KEY_LENGTH] for profile in profiles.values()}
+        calibration = profiles["auto"].calibration
+        found.append(
+            ShippedDevice(
+                device=name,
+                calibrated_from=(json.loads(calibration).get("carried_from") if calibration else None) or name,
+                calibrated_key=keys.get("calibrated", ""),
+                theoretical_key=keys["theoretical"],
+            )
+        )
+    return sorted(found, key=lambda one: one.device)
+
+
+def told(one: Error) -> PointError:
+    """An error by the field and pair that it counts in."""
+    variant, deployment = one.variant, one.point.deployment
+    return PointError(
+        field=Field(
+            family=variant.family,
+            convention=variant.convention,
+            serving_model=variant.serving_model,
+            basis=one.knowledge,
+            phase=one.phase or one.point.phase,
+            metric=one.metric,
+        ),
+        device=deployment.device.name,
+        model=deployment.pair[1],
+        kind="moe" if deployment.moe else "dense",
+        engine=deployment.engine,
+        error=one.error,
+    )
+
+
+def write_csv(path: Path, kind: type[Region | ShippedDevice], records: Iterable[Region | ShippedDevice]) -> None:
+    """Records under a header of their fields, line breaks as everywhere."""
+    names = [item.name for item in fields(kind)]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(names)
+        writer.writerows([getattr(one, name) for name in names] for one in records)
+
+
+def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: None) -> list[PointError]:
+    """The errors of every usable point of these files, under every variant; formulas know no client, so that for them
+    there is nothing to know beyond what is asked."""
+    points = points_of(record for path in files for record in read_measurements(path).records)
+    say(f"{len(points)} usable points")
+    errors: list[PointError] = []
+    for variant in VARIANTS:
+        for knowledge in KNOWLEDGE if variant.serving_model == ENGINE else KNOWLEDGE[:1]:
+            of_pairs = pair_errors_of(points, variant, knowledge)
+            found = [told(one) for one in (*errors_of(points, variant, knowledge), *of_pairs)]
+            counts = sorted(Counter(one.field.metric for one in found).items())
+            said = ", ".join(f"{metric} {rows}" for metric, rows in counts)
+            say(f"{variant.family}, {variant.convention}, {variant.serving_model}, as {knowledge}: {said}")
+            errors += found
+    return errors
+
+
+def main(files: Sequence[Path], folder: Path = FOLDER) -> None:
+    """Write the summary, the errors behind it and the table of devices."""
+    write_ledger(folder, summarise(files, lambda text: sys.stderr.write(text + "\n")), shipped_devices())
+
+
+def write_ledger(folder: Path, errors: Sequence[PointError], devices: Sequence[ShippedDevice]) -> None:
+    """Everything that ships, from errors of points and devices."""
+    donor_of = {one.device: one.calibrated_from for one in devices}
+    write_csv(folder / SUMMARY.name, Region, regions_of(errors, donor_of))
+    write_points(folder / POINTS.name, errors)
+    write_csv(folder / DEVICES.name, ShippedDevice, devices)
+
+
+if __name__ == "__main__":
+    main([Path(argument) for argument in sys.argv[1:]])
