@@ -33,15 +33,13 @@ def fitted(points: tuple[MeasurementRecord, ...], name: str) -> FittedEngine:
 # Fits of few points run with every change, those of many with the survival tests.
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name in {"eager", "sglang"} else pytest.param(name, marks=pytest.mark.survival)
-        for name in sorted(STARTS)
-    ],
+    [name if name == "eager" else pytest.param(name, marks=pytest.mark.survival) for name in sorted(STARTS)],
 )
 def test_a_shipped_profile_is_what_its_command_yields(name):
     assert as_yaml(fitted(records(), name)) == as_yaml(fitted_engine(name))
 
 
+@pytest.mark.survival
 @pytest.mark.parametrize("name", sorted(STARTS))
 def test_every_pair_that_is_fitted_to_has_a_fit_without_it(name):
     points = points_of(records(), name)
@@ -61,9 +59,8 @@ def poisoned(record: MeasurementRecord) -> MeasurementRecord:
     return replace(record, metrics={name: 3.0 * value for name, value in record.metrics.items()})
 
 
-@pytest.mark.parametrize(
-    "name", ["sglang", *(pytest.param(name, marks=pytest.mark.survival) for name in ("trtllm", "vllm"))]
-)
+@pytest.mark.survival
+@pytest.mark.parametrize("name", ["sglang", *(pytest.param(name, marks=pytest.mark.long) for name in ("trtllm", "vllm"))])
 def test_points_of_a_pair_do_not_reach_the_fit_that_scores_it(name):
     assert any({"ttft_ms_mean", "tpot_exclusive_ms_mean"} <= set(record.metrics) for record in records())
     right, wrong = fitted_engine(name), fitted(tuple(poisoned(record) for record in records()), name)
