@@ -14,7 +14,7 @@ from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
 
 if TYPE_CHECKING:
-    from queries.sandbox import Limits
+    from queries.sandbox import StatementLimits
     from store.location import StoreLocation
 
 
@@ -43,9 +43,9 @@ def sql(  # noqa: PLR0917  one parameter an option
         raise InputError(f"--timeout must be a number of seconds above 0, not {timeout:g}")
     if memory_limit is not None and not 0 < memory_limit < 1e6:
         raise InputError(f"--memory-limit must be a number of GiB above 0, not {memory_limit:g}")
-    from queries.sandbox import Limits
+    from queries.sandbox import StatementLimits
 
-    limits = Limits(
+    limits = StatementLimits(
         timeout_s=timeout,
         memory_bytes=None if memory_limit is None else int(memory_limit * 2**30),
         when_stuck=_give_up,
@@ -73,7 +73,7 @@ def _statement(statement: str | None, file: Path | None) -> str | None:
     return sys.stdin.read() if statement == "-" or not sys.stdin.isatty() else None
 
 
-def _run(location: StoreLocation, text: str, limits: Limits, format_: str, output: Path | None) -> None:
+def _run(location: StoreLocation, text: str, limits: StatementLimits, format_: str, output: Path | None) -> None:
     from queries.sandbox import run_sql, write_parquet
 
     if format_ == "parquet" and output is not None:
@@ -104,7 +104,7 @@ def _schema(format_: str, output: Path | None) -> int:
     return 0
 
 
-def _prompt(location: StoreLocation, limits: Limits, format_: str) -> int:
+def _prompt(location: StoreLocation, limits: StatementLimits, format_: str) -> int:
     from store.reading import read_store_id
 
     read_store_id(location)  # a prompt over nothing would answer every statement with the same error

@@ -11,9 +11,10 @@ from shared_data import shared_data
 
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS
-from evaluator.calibration.kernel_report import figures
-from evaluator.calibration.shipped import FITTED, as_yaml, fit_folder, shipped_calibration
 from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.profiles.shipped_calibrations import FITTED, shipped_calibration
+from tools.calibrations import as_yaml, fit_folder
+from tools.kernel_report import figures
 
 # Held-out median and mean absolute error, in percent, that docs promise of H100 and H200; A100 within twice these.
 PROMISED = {
