@@ -19,8 +19,10 @@ test: demo
 survival: $(INSTALLED)
 	$(BIN)/python -m pytest $(TOGETHER) -m "survival and not long"
 
-# The long rounds: every kernel of every device fitted again, under other processors' arithmetic too; hundreds of kills.
+# The long rounds: every kernel of every device fitted again, under other processors' arithmetic too; hundreds of kills;
+# new examples for every property.
 long: $(INSTALLED)
+	SWEEPDB_EXAMPLES=new $(BIN)/python -m pytest $(TOGETHER) -m "not survival"
 	$(BIN)/python -m pytest -q -m long
 
 check: $(INSTALLED)
