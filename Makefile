@@ -32,6 +32,7 @@ bench: $(INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/python -m queries.dictionary docs/reference/schema.md
 	$(BIN)/python -m tools.report_reference docs/reference/queries.md
+	$(BIN)/python -m tools.keyword_types
 	$(BIN)/python -m tools.ledger_page docs/reference/expected-errors.md
 	$(BIN)/python tests/readme_screen.py README.md
 

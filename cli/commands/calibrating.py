@@ -83,11 +83,10 @@ def _device(
         if measure is None:
             raise InputError("--kernels needs the device they were measured on", hint="sweepdb devices lists them")
         device = f"this-{measure}"
-    output = profile or Path(f"{Path(device).stem}-calibrated.yaml")
-    if output.exists():
-        raise InputError(f"{output} is there already", hint="name another file: --profile FILE.yaml")
     from sweepdb.measuring import kernel_fitting as flow
+    from sweepdb.measuring.functions import new_profile
 
+    output = new_profile(device, profile)
     if kernels is not None:
         done = flow.from_kernels(device, kernels)
     else:

@@ -39,17 +39,9 @@ def sql(  # noqa: PLR0917  one parameter an option
 
     if schema:
         return _schema(format_, output)
-    if not 0 < timeout < 1e6:
-        raise InputError(f"--timeout must be a number of seconds above 0, not {timeout:g}")
-    if memory_limit is not None and not 0 < memory_limit < 1e6:
-        raise InputError(f"--memory-limit must be a number of GiB above 0, not {memory_limit:g}")
-    from queries.sandbox import Limits
+    from sweepdb.statements import statement_limits
 
-    limits = Limits(
-        timeout_s=timeout,
-        memory_bytes=None if memory_limit is None else int(memory_limit * 2**30),
-        when_stuck=_give_up,
-    )
+    limits = statement_limits(timeout, memory_limit, when_stuck=_give_up)
     location = parse_url(store)
     text = _statement(statement, file)
     if text is None:

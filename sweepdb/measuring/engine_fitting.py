@@ -31,6 +31,7 @@ from store.records import MeasurementRecord
 from store.writing.measurements import get_measurements, put_measurements
 from sweepdb.measuring.measurement_files import read_files
 from sweepdb.measuring.recording import remembered
+from sweepdb.torch_needed import torch_needed
 
 COLUMNS = ("metric", "stage", "points", "median_ape_percent", "mean_ape_percent", "p90_ape_percent", "bias_percent")
 
@@ -80,7 +81,7 @@ def fit_serving(
     found = read_files(files) if files else None
     if files:
         create_if_missing(location)
-    with open_store(store_url) as store:
+    with open_store(store_url) as store, torch_needed():
         if found is not None:
             put_measurements(store, found.records)
         every = get_measurements(store) if found is None else found.records

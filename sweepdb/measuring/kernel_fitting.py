@@ -21,6 +21,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import CalibrationRecord
 from store.writing.calibrations import put_calibration
+from sweepdb.torch_needed import torch_needed
 
 COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
            "bias_percent")  # fmt: skip
@@ -57,9 +58,10 @@ def from_machine(
     kind: Literal["cpu", "cuda"], name: str, budget_s: float, on_progress: Callable[[float, str], None]
 ) -> Calibrated:
     """Time kernels on this machine, and fit a profile to them."""
-    from evaluator.calibration.measure import measure, measured_profile
+    with torch_needed():
+        from evaluator.calibration.measure import measure, measured_profile
 
-    measured = measure(kind, budget_s, on_progress)
+        measured = measure(kind, budget_s, on_progress)
     profile, _ = measured_profile(measured, name)
     return Calibrated(profile=profile, calibration=from_json(profile.calibration or ""), tables=measured.tables)
 

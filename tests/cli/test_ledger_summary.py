@@ -7,7 +7,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from tools import ledger_summary as module
 from shared_data import shared_data
 
 from evaluator.evaluate import capture_requests, evaluate_scenario
@@ -17,6 +16,7 @@ from evaluator.ledger.scenarios import scenario_of
 from queries.errors.expected import DEVICES, ENGINE, POINTS, SUMMARY, Region, ShippedDevice
 from store.records import MeasurementRecord, SideRecord
 from sweepdb.measuring.error_regions import Field, PointError, read_points, write_points
+from tools import ledger_summary as module
 from tools.ledger_summary import (
     VARIANTS,
     Error,
