@@ -1,4 +1,4 @@
-"""What --input-length of a question stands for: a number, the stored workloads of a file of length bins, or a name."""
+"""The input length of a question: a number, the stored workloads of a file of length bins, or a name."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def length_scope(text: str | None, output_length: float | None, store_url: str |
     if not keys:
         raise InputError(
             f"nothing is stored of the length distribution {text}",
-            hint=f"evaluate it with: sweepdb evaluate MODEL --input-length {text} --output-length TOKENS",
+            hint=f"evaluate it with: sweepdb evaluate MODEL `input_length={text}` `output_length=TOKENS`",
         )
     return LengthScope(workload_keys=keys)
 

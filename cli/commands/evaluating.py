@@ -126,7 +126,7 @@ def _report(report: SweepReport, format_: str, store: str | None, *, question: s
         say("interrupted: what is stored is kept; run the same command again to go on")
         return INTERRUPTED
     check_outcome(report)
-    say(f"next: sweepdb query {question}{parse_url(store).argument}")
+    say(as_typed(f"next: sweepdb query {question}{parse_url(store).argument}"))
     if any(failure.status == "error" for failure in report.failures):
         raise EvaluationError("some scenarios ended in an error; the others are stored", hint="sweepdb show SWEEP")
     return 0
@@ -138,7 +138,7 @@ def _say_report(item: SweepReport) -> None:
         parts.append(f"{item.probes_known:,} already there")
     say(f"sweep {item.sweep}: {item.scenarios} scenarios, {', '.join(parts)}")
     for failure in item.failures:
-        say(f"  {failure.scenarios} {failure.status}: {failure.reason}")
+        say(as_typed(f"  {failure.scenarios} {failure.status}: {failure.reason}"))
 
 
 def explain(  # noqa: PLR0917  one parameter an option

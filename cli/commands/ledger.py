@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.derived import as_typed
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import EvaluationError, InputError
@@ -86,7 +87,7 @@ def measurements(  # noqa: PLR0917  one parameter an option
 
 def _say_problems(found: ReadFiles) -> None:
     for problem in found.problems:
-        say(f"{problem.where}: {problem.what}")
+        say(as_typed(f"{problem.where}: {problem.what}"))
 
 
 def validate(  # noqa: PLR0917  one parameter an option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.derived import as_typed
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
@@ -116,9 +117,9 @@ def _prompt(location: StoreLocation, limits: Limits, format_: str) -> int:
         except KeyboardInterrupt:
             say("\ninterrupted; .quit leaves")
         except SweepdbError as error:
-            say(f"error: {error.message}")
+            say(as_typed(f"error: {error.message}"))
             if error.hint:
-                say(f"hint: {error.hint}")
+                say(as_typed(f"hint: {error.hint}"))
 
 
 def _remember() -> None:

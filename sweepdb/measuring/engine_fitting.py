@@ -92,7 +92,7 @@ def fit_serving(
         called = chosen.name if start is not None and start.name not in list_engines() else f"{chosen.name}-calibrated"
         target = output or Path(f"{called}.yaml")
         if target.exists():
-            raise InputError(f"{target} is there already", hint="name another file: --profile FILE.yaml")
+            raise InputError(f"{target} is there already", hint="name another file: `profile=FILE.yaml`")
         fit = fit_own(points, chosen, called, remembered(store))
         expected = expected_of(fit)
         _write(target, as_yaml(FittedEngine(profile=fit.profile, held_out={}, source=_source(fit), expected=expected)))
@@ -126,7 +126,7 @@ def _write(target: Path, text: str) -> None:
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InputError(f"{target} is there already", hint="name another file: --profile FILE.yaml") from None
+        raise InputError(f"{target} is there already", hint="name another file: `profile=FILE.yaml`") from None
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error
 

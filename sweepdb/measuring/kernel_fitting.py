@@ -73,7 +73,7 @@ def keep(calibrated: Calibrated, output: Path, store_url: str | None) -> int:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InputError(f"{output} is there already", hint="name another file: --profile FILE.yaml") from None
+        raise InputError(f"{output} is there already", hint="name another file: `profile=FILE.yaml`") from None
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from error
     create_if_missing(parse_url(store_url))
