@@ -3,22 +3,26 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+# A process a core; tests of a file stay together, since they share what they set up.
+TOGETHER := -q -n auto --dist loadfile
 DEMO_STORE := sqlite:///build/demo.sqlite
 
-.PHONY: demo test survival processors check bench docs clean
+.PHONY: demo test survival long check bench docs clean
 
 demo: $(INSTALLED)
 	@mkdir -p build
 	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 test: demo
-	$(BIN)/python -m pytest -q -m "not survival and not long"
+	$(BIN)/python -m pytest $(TOGETHER) -m "not survival and not long"
 
 survival: $(INSTALLED)
-	$(BIN)/python -m pytest -q -m "survival and not long"
+	$(BIN)/python -m pytest $(TOGETHER) -m "survival and not long"
 
-# The long rounds: every kernel of every device is fitted again, as it is and under other processors' arithmetic.
-processors: $(INSTALLED)
+# The long rounds: every kernel of every device fitted again, under other processors' arithmetic too; hundreds of kills;
+# new examples for every property.
+long: $(INSTALLED)
+	SWEEPDB_EXAMPLES=new $(BIN)/python -m pytest $(TOGETHER) -m "not survival"
 	$(BIN)/python -m pytest -q -m long
 
 check: $(INSTALLED)

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float64]
+FloatArray = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 _LN2_HIGH = 0.6931471803691238  # ln 2 cut after 32 bits, so that a whole number times it is exact
 _LN2_LOW = 1.9082149292705877e-10  # and the rest
@@ -26,33 +27,33 @@ _BLOCK = 4096  # numbers worked on together
 _LARGEST_POWER = 708.0  # of e, in a float64; the smallest is cut at the same distance
 
 
-def dot(rows: npt.ArrayLike, weights: npt.ArrayLike) -> Array:
+def dot(rows: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
     """Sums of products over the last axis, in a fixed order; the products are held before they are added."""
     products = np.ascontiguousarray(np.multiply(rows, weights, dtype=np.float64))
     return np.asarray(np.add.reduce(products, axis=-1))
 
 
-def log(values: npt.ArrayLike) -> Array:
+def log(values: npt.ArrayLike) -> FloatArray:
     """Natural logarithms of positive, finite numbers."""
     return _by_blocks(_log, values)
 
 
-def exp(values: npt.ArrayLike) -> Array:
+def exp(values: npt.ArrayLike) -> FloatArray:
     """Powers of e, between e^-708 and e^708."""
     return _by_blocks(_exp, values)
 
 
-def power(base: npt.ArrayLike, exponent: float) -> Array:
+def power(base: npt.ArrayLike, exponent: float) -> FloatArray:
     """Numbers from zero on, raised to any power; zero stays zero."""
     return _by_blocks(lambda block: _power(block, exponent), base)
 
 
-def log2(values: npt.ArrayLike) -> Array:
+def log2(values: npt.ArrayLike) -> FloatArray:
     """Logarithms to the base 2 of positive numbers."""
     return np.asarray(log(values) * _LOG2_E)
 
 
-def log1p(values: npt.ArrayLike) -> Array:
+def log1p(values: npt.ArrayLike) -> FloatArray:
     """log(1 + x), also for small x: what 1 + x lost of x is made good by a ratio.
 
     Kahan's correction: N. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 1.14.1."""
@@ -62,7 +63,7 @@ def log1p(values: npt.ArrayLike) -> Array:
     return np.asarray(np.where(raised == 1.0, given, log(raised) * (given / kept)))
 
 
-def expm1(values: npt.ArrayLike) -> Array:
+def expm1(values: npt.ArrayLike) -> FloatArray:
     """exp(x) - 1, also for small x: as Higham, section 1.14.1."""
     given = np.asarray(values, dtype=np.float64)
     raised = exp(given)
@@ -71,7 +72,7 @@ def expm1(values: npt.ArrayLike) -> Array:
     return np.asarray(np.where(raised == 1.0, given, np.where(near, (raised - 1.0) * slope, raised - 1.0)))
 
 
-def solve(matrix: Array, right: Array) -> Array:
+def solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
     """The solution of a small positive definite system, by elimination without exchange of rows.
 
     Such systems need none: G. Golub and C. Van Loan, Matrix Computations, 4th ed., section 4.2."""
@@ -84,7 +85,7 @@ def solve(matrix: Array, right: Array) -> Array:
     return np.asarray(table[:, -1].copy())
 
 
-def _by_blocks(function: Callable[[Array], Array], values: npt.ArrayLike) -> Array:
+def _by_blocks(function: Callable[[FloatArray], FloatArray], values: npt.ArrayLike) -> FloatArray:
     """A function of each number, over as many at a time as a processor's cache holds: three times faster."""
     given = np.asarray(values, dtype=np.float64)
     if given.size <= _BLOCK:
@@ -95,7 +96,7 @@ def _by_blocks(function: Callable[[Array], Array], values: npt.ArrayLike) -> Arr
     return found.reshape(given.shape)
 
 
-def _power(base: Array, exponent: float) -> Array:
+def _power(base: FloatArray, exponent: float) -> FloatArray:
     logarithms = _log(base)
     logarithms *= exponent
     raised = _exp(logarithms)
@@ -104,7 +105,7 @@ def _power(base: Array, exponent: float) -> Array:
     return raised
 
 
-def _log(given: Array) -> Array:
+def _log(given: FloatArray) -> FloatArray:
     """A number is 2^e (c + d), c of nine digits: ln = e ln 2 + ln c + 2 (s + s^3/3 + s^5/5), s = d / (2 c + d).
 
     Results are kept in the arrays of what they are made of, where nothing needs these any more."""
@@ -136,7 +137,7 @@ def _log(given: Array) -> Array:
     return exponent
 
 
-def _exp(given: Array) -> Array:
+def _exp(given: FloatArray) -> FloatArray:
     """A number is (k + j/256) ln 2 + r: e^x = 2^k 2^(j/256) (1 + r + r^2/2 + r^3/6 + r^4/24), kept as in `_log`."""
     rest = np.minimum(given, _LARGEST_POWER)
     np.maximum(rest, -_LARGEST_POWER, out=rest)
@@ -163,7 +164,7 @@ def _exp(given: Array) -> Array:
     return series
 
 
-def _logarithms() -> Array:
+def _logarithms() -> FloatArray:
     """ln c of every c that `log` asks for, by ln c = 2 (s + s^3/3 + ...), s = (c - 1) / (c + 1), |s| <= 0.172."""
     places = np.arange(_FIRST, _FIRST + _PER_OCTAVE + 2)
     coarse = (places << _DROPPED).view(np.float64)
@@ -171,13 +172,13 @@ def _logarithms() -> Array:
     return 2.0 * ratio * _polynomial(tuple(1.0 / (2 * term + 1) for term in range(12)), ratio * ratio)
 
 
-def _powers() -> Array:
+def _powers() -> FloatArray:
     """2^(j/256), by the series of e^r, r <= ln 2."""
     rest = np.arange(_PER_OCTAVE) * (_LN2_HIGH / _PER_OCTAVE) + np.arange(_PER_OCTAVE) * (_LN2_LOW / _PER_OCTAVE)
     return _polynomial(tuple(1.0 / math.factorial(term) for term in range(20)), rest)
 
 
-def _polynomial(coefficients: tuple[float, ...], x: Array) -> Array:
+def _polynomial(coefficients: tuple[float, ...], x: FloatArray) -> FloatArray:
     """Sum of coefficient n times x^n, from the highest down."""
     total = np.full(x.shape, coefficients[-1])
     for coefficient in coefficients[-2::-1]:

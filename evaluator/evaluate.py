@@ -12,9 +12,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.operators import OperatorSet
-from evaluator.graph.sums import FloatArray
 from evaluator.inputs.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import Routing
@@ -22,13 +22,14 @@ from evaluator.occupancy import kv_cache_bits, memory_bytes, seats_of
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
-from evaluator.probe_block import ProbeBlock, joined
-from evaluator.scenario import Convention, Integers, Phase, Run, Scenario
+from evaluator.probe_block import ProbeBlock, joined_blocks
+from evaluator.scenario import Run, Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.interface import ServingModel
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.waves.mixed import MixedLengths
 from store.errors import InputError
+from store.records import Convention, Phase
 from store.schema.measures import MEASURES
 
 Trace = Literal["prefill", "decode"]
@@ -143,7 +144,9 @@ def evaluate_scenario(
         cost=cost or cost_of(scenario),
         batch_sizes=np.asarray(batch_sizes, dtype=np.int64),
     )
-    return joined([_evaluated(model, replace(run, batch_sizes=run.batch_sizes[part])) for part in model.parts(run)])
+    return joined_blocks(
+        [_evaluated(model, replace(run, batch_sizes=run.batch_sizes[part])) for part in model.parts(run)]
+    )
 
 
 def _evaluated(model: ServingModel, run: Run) -> ProbeBlock:

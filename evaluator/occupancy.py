@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from evaluator.graph.sums import FloatArray
+from evaluator.arithmetic import FloatArray
 from evaluator.inputs.precision import Precision
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
 from evaluator.scenario import Run, Scenario

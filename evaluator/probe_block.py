@@ -8,11 +8,8 @@ from dataclasses import dataclass, fields
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluator.graph.sums import FloatArray
-
-Integers = NDArray[np.int64]
+from evaluator.arithmetic import FloatArray, Integers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +68,7 @@ class ProbeBlock:
         return ProbeBlock(**{item.name: getattr(self, item.name)[part] for item in fields(self)})
 
 
-def joined(blocks: Sequence[ProbeBlock]) -> ProbeBlock:
+def joined_blocks(blocks: Sequence[ProbeBlock]) -> ProbeBlock:
     """One block of the batch sizes of several."""
     if len(blocks) == 1:
         return blocks[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import get_args
 
 from evaluator.inputs.device import DeviceProfile
 from evaluator.inputs.launch import Client, Launch, Routing
@@ -12,12 +13,13 @@ from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.profiles.load import check_device_count
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Convention, Phase, Scenario, default_routing
+from evaluator.scenario import Scenario, default_routing
 from evaluator.serving.engine.engines import EngineProfile
 from store.errors import InputError
+from store.records import Convention, Phase
 
 Instances = int | tuple[int, ...] | None  # devices of one instance, or several sizes to look at
-PHASES: tuple[Phase, ...] = ("prefill", "decode", "aggregated")
+PHASES: tuple[Phase, ...] = get_args(Phase)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

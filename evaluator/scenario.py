@@ -6,11 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from evaluator.arithmetic import Integers
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.device import DeviceProfile
 from evaluator.inputs.launch import Client, Launch, Routing
@@ -21,10 +18,8 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.cost_model import CostModel
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.engine.engines import EngineProfile, list_engines
+from store.records import Convention, Phase
 
-Integers = NDArray[np.int64]
-Phase = Literal["prefill", "decode", "aggregated"]
-Convention = Literal["physical", "upstream"]
 SERVED_ROUTING: Routing = "power_law_1.2"  # the skew that tools of the field assume for real prompts
 
 

@@ -25,7 +25,7 @@ from evaluator.evaluate import (
     unsupported,
 )
 from evaluator.graph.capture import CaptureRequest
-from evaluator.graph.operators import OperatorSet, from_json, to_json
+from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
 from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
@@ -242,7 +242,7 @@ class _Runner:
         }
         missing = [key for key in wanted if key not in self.operators]
         self.operators = {key: self.operators[key] for key in wanted if key in self.operators}
-        self.operators |= {key: from_json(text) for key, text in get_operators(self.store, missing).items()}
+        self.operators |= {key: operators_from_json(text) for key, text in get_operators(self.store, missing).items()}
         new = [wanted[key] for key in missing if key not in self.operators]
         if not new:
             return
@@ -252,7 +252,9 @@ class _Runner:
         put_operators(
             self.store,
             [
-                OperatorSetRecord(key=item.key, payload=to_json(captured), torch_version=str(torch.__version__))
+                OperatorSetRecord(
+                    key=item.key, payload=operators_to_json(captured), torch_version=str(torch.__version__)
+                )
                 for item, captured in fresh
             ],
         )

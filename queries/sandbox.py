@@ -40,7 +40,7 @@ _GIBIBYTE = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class StatementLimits:
     """What one statement may use. `when_stuck` is called when it does not stop 3 s after it was told to: a single
     function call can run for hours without looking up, and only ending the process ends it."""
 
@@ -73,9 +73,9 @@ class Result:
 
 
 @contextmanager
-def run_sql(location: StoreLocation, sql: str, limits: Limits | None = None) -> Iterator[Result]:
+def run_sql(location: StoreLocation, sql: str, limits: StatementLimits | None = None) -> Iterator[Result]:
     """Run one read-only statement; the limits hold until the block ends, fetching included."""
-    limits = limits or Limits()
+    limits = limits or StatementLimits()
     with StoreConnection(location) as connection:
         connection.provide_parsed(check_statement(connection.duckdb, sql))
         connection.require_store()
@@ -84,9 +84,9 @@ def run_sql(location: StoreLocation, sql: str, limits: Limits | None = None) -> 
             yield Result(connection.duckdb.execute(sql))
 
 
-def write_parquet(location: StoreLocation, sql: str, path: Path, limits: Limits | None = None) -> int:
+def write_parquet(location: StoreLocation, sql: str, path: Path, limits: StatementLimits | None = None) -> int:
     """Write the rows of one read-only statement to a Parquet file, whole or not at all; return their number."""
-    limits = limits or Limits()
+    limits = limits or StatementLimits()
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with StoreConnection(location) as connection:
         connection.provide_parsed(check_statement(connection.duckdb, sql))
@@ -166,7 +166,7 @@ def _check_parts(parsed: ParsedSelect) -> None:
         )
 
 
-def _lock(connection: StoreConnection, limits: Limits, outputs: tuple[Path, ...]) -> None:
+def _lock(connection: StoreConnection, limits: StatementLimits, outputs: tuple[Path, ...]) -> None:
     """Leave DuckDB nothing to open but the parts, set its limits, and make all that final."""
     paths = [str(part.path) for part in connection.snapshot.parts] + [str(path) for path in outputs]
     settings: dict[str, object] = {
@@ -181,13 +181,13 @@ def _lock(connection: StoreConnection, limits: Limits, outputs: tuple[Path, ...]
         connection.duckdb.execute(f"SET {name} = $value", {"value": value})
 
 
-def _memory(limits: Limits) -> int:
+def _memory(limits: StatementLimits) -> int:
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return limits.memory_bytes or min(4 * _GIBIBYTE, physical // 2)
 
 
 @contextmanager
-def _bounded(connection: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[None]:
+def _bounded(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) -> Iterator[None]:
     """Hold the limits while the block runs, and say which one a statement met."""
     try:
         with _memory_ceiling(limits), _deadline(connection, limits):
@@ -220,7 +220,7 @@ def _unknown_name(error: duckdb.CatalogException) -> InputError:
 
 
 @contextmanager
-def _deadline(connection: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator[None]:
+def _deadline(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) -> Iterator[None]:
     finished = threading.Event()
 
     def watch() -> None:
@@ -243,7 +243,7 @@ def _deadline(connection: duckdb.DuckDBPyConnection, limits: Limits) -> Iterator
 
 
 @contextmanager
-def _memory_ceiling(limits: Limits) -> Iterator[None]:
+def _memory_ceiling(limits: StatementLimits) -> Iterator[None]:
     """Bound the address space too: strings and lists that one call makes escape DuckDB's own memory limit."""
     import resource
 

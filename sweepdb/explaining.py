@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evaluator.explain import ExplainedOperator, explain_step
-from evaluator.graph.operators import from_json
+from evaluator.graph.operators import operators_from_json
 from evaluator.inputs.launch import Launch, Routing
 from evaluator.inputs.plan import Plan
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored
-from evaluator.scenario import Convention, Phase, Scenario
+from evaluator.scenario import Scenario
 from evaluator.sweep import captures
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
+from store.records import Convention, Phase
 from store.schema.joins import SCENARIO_TABLES
 from store.writing.operators import get_operators
 
@@ -131,7 +132,7 @@ def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[E
             f"the operators of {text} are not stored as this program captures them",
             hint="the probe is of an older formula version; evaluate its scenario again",
         )
-    sets = {trace: from_json(payloads[item.key]) for trace, item in wanted.items()}
+    sets = {trace: operators_from_json(payloads[item.key]) for trace, item in wanted.items()}
     for name in ("prefill", "decode"):
         stored = values[f"{name}_step_ms"]
         if stored is not None and step in {None, name}:

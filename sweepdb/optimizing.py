@@ -12,7 +12,6 @@ from evaluator.inputs.models import load_model
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.profiles.load import load_device
 from evaluator.request import NamedModel, SweepRequest
-from evaluator.scenario import Phase
 from evaluator.sweep import SweepReport, run_sweep
 from queries.asking.composition import CompositionRow, composition_rows
 from queries.asking.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
@@ -22,6 +21,7 @@ from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
+from store.records import Phase
 from sweepdb.optimizer_options import OptimizerOptions
 from sweepdb.torch_needed import torch_needed
 

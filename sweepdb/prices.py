@@ -20,7 +20,7 @@ from store.writing.prices import get_prices, put_prices
 COLUMNS = ("device", "effective_from", "usd_per_device_hour", "watts_per_device", "source")
 
 
-def listed(store_url: str | None) -> list[list[object]]:
+def listed_prices(store_url: str | None) -> list[list[object]]:
     """Every price, in the order of COLUMNS."""
     with open_store(store_url, read_only=True) as store:
         return [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from queries.asking.frames import Framed
-from queries.sandbox import Limits, run_sql
+from queries.sandbox import StatementLimits, run_sql
 from store.errors import InputError
 from store.location import StoreLocation
 
@@ -30,16 +30,16 @@ class SqlRows(Framed):
 
 def statement_limits(
     timeout: float = TIMEOUT_S, memory_limit: float | None = None, when_stuck: Callable[[], None] | None = None
-) -> Limits:
-    """Limits of a statement from seconds and GiB."""
+) -> StatementLimits:
+    """StatementLimits of a statement from seconds and GiB."""
     _check("timeout", timeout, "seconds")
     if memory_limit is not None:
         _check("memory_limit", memory_limit, "GiB")
     memory = None if memory_limit is None else int(memory_limit * 2**30)
-    return Limits(timeout_s=timeout, memory_bytes=memory, when_stuck=when_stuck)
+    return StatementLimits(timeout_s=timeout, memory_bytes=memory, when_stuck=when_stuck)
 
 
-def rows_of(location: StoreLocation, statement: str, limits: Limits) -> SqlRows:
+def rows_of(location: StoreLocation, statement: str, limits: StatementLimits) -> SqlRows:
     """Every row of one read-only statement."""
     if not isinstance(statement, str):
         raise InputError(f"`statement` is a text, not {statement!r}")

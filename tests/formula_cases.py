@@ -23,11 +23,11 @@ from evaluator_cases import (
     both_traces,
 )
 
-from evaluator.calibration.record import Calibration, to_json
 from evaluator.evaluate import batch_source, evaluate_scenario
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
+from evaluator.inputs.profiles.calibration_record import Calibration, calibration_to_json
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.user_points import fit_own, served_points
@@ -133,7 +133,13 @@ _CALIBRATION = Calibration(
 FAMILIES = {
     "theoretical": (TEST_DEVICE, QWEN3_32B, Plan(tp=8)),
     "calibrated": (
-        replace(TEST_DEVICE, name="made up", family="calibrated", compute_units=100, calibration=to_json(_CALIBRATION)),
+        replace(
+            TEST_DEVICE,
+            name="made up",
+            family="calibrated",
+            compute_units=100,
+            calibration=calibration_to_json(_CALIBRATION),
+        ),
         QWEN3_30B_A3B,
         Plan(tp=1, dp=4, ep=4),
     ),

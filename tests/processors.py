@@ -31,10 +31,10 @@ def arithmetics() -> dict[str, dict[str, str]]:
     return found
 
 
-def others(*, quick: bool = False) -> list[Any]:
-    """Parameters of a test: names of every arithmetic but the plain one. `quick`: all but the first are of the long rounds."""
+def others(*, rest: pytest.MarkDecorator) -> list[Any]:
+    """Parameters of a test: names of every arithmetic but the plain one, all but the first of them marked."""
     names = list(arithmetics())[1:]
-    return [pytest.param(name, marks=[pytest.mark.long] if quick and place else []) for place, name in enumerate(names)]
+    return [pytest.param(name, marks=[rest] if place else []) for place, name in enumerate(names)]
 
 
 def _environment(core: str, *, threads: int, without: str = "") -> dict[str, str]:

@@ -10,6 +10,11 @@ from test_import_direction import MAY_IMPORT, ROOT, imported
 from store import records
 
 MOST_MODULES = 15
+EVERYWHERE = {  # what a module of its kind is called by
+    "main",  # a program of tools
+    "register",  # commands of a group
+    "linear", "pointwise",  # what a block emits, and the operator that it emits
+}  # fmt: skip
 OWNED = {  # closed sets that the store owns, by name
     name: get_args(getattr(records, name))
     for name in ("Phase", "Convention", "Status", "SweepKind", "SweepOutcome", "Family")
@@ -34,21 +39,33 @@ def test_no_module_name_stands_twice_in_a_package(package):
     assert [name for name, count in names.items() if count > 1] == []
 
 
-def module_names(path):
-    """The modules of the store that a module imports, wherever the import stands, but not for types alone."""
+@pytest.mark.parametrize("package", sorted(set(MAY_IMPORT) - {"migrations"}))
+def test_no_public_name_stands_twice_in_a_package(package):
+    names = Counter(
+        node.name
+        for path in modules(package)
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert {name for name, count in names.items() if count > 1} <= EVERYWHERE
+
+
+def module_names(path, package):
+    """The modules of a package that a module imports, wherever the import stands, but not for types alone."""
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             node.body = []
-    return {name for name in imported(path, ast.walk(tree)) if name.startswith("store.")}
+    return {name for name in imported(path, ast.walk(tree)) if name.startswith(f"{package}.")}
 
 
-def test_the_modules_of_the_store_import_each_other_in_one_direction():
+@pytest.mark.parametrize("package", MAY_IMPORT)
+def test_the_modules_of_a_package_import_each_other_in_one_direction(package):
     files = {
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in (ROOT / "store").rglob("*.py")
+        for path in (ROOT / package).rglob("*.py")
     }
-    left = {name: module_names(path) & files.keys() - {name} for name, path in files.items()}
+    left = {name: module_names(path, package) & files.keys() - {name} for name, path in files.items()}
     while free := [name for name, needed in left.items() if not needed & left.keys()]:
         for name in free:
             del left[name]
@@ -66,7 +83,7 @@ def constants(node):
 
 def test_a_closed_set_of_the_store_is_defined_once():
     found = defaultdict(set)
-    for package in ("store", "queries", "sweepdb", "cli"):
+    for package in ("store", "evaluator", "queries", "sweepdb", "cli"):
         for path in modules(package):
             for node in ast.walk(ast.parse(path.read_text())):
                 for name, values in OWNED.items():

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from evaluator.identity import device_record
-from evaluator.inputs.profiles.load import Family, list_shipped, load_device
+from evaluator.inputs.profiles.load import WantedFamily, list_shipped, load_device
 from evaluator.ledger.deployments import Deployment, deployment_of
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.metrics import central_metrics
@@ -28,7 +28,6 @@ from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.scenarios import PHASES, Knowledge, lengths_of, scenario_of
 from evaluator.ledger.scoring import usable
 from evaluator.ledger.sides import Probe, Values
-from evaluator.scenario import Convention, Phase
 from queries.errors.expected import (
     ASKED,
     DEVICES,
@@ -42,7 +41,7 @@ from queries.errors.expected import (
     ShippedDevice,
 )
 from store.errors import SweepdbError
-from store.records import MeasurementRecord
+from store.records import Convention, MeasurementRecord, Phase
 from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
 
 METRIC_NAMES = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "output_tokens_per_s")
@@ -56,7 +55,7 @@ KNOWLEDGE: tuple[Knowledge, ...] = (ASKED, KNOWN)
 class Variant:
     """What a probe can be evaluated under. The serving model is waves, or the engine that served the point."""
 
-    family: Family
+    family: WantedFamily
     convention: Convention
     serving_model: str
 

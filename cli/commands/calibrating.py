@@ -93,7 +93,7 @@ def _device(
     else:
         kind: Literal["cpu", "cuda"] = "cuda" if measure == "cuda" else "cpu"
         done = flow.from_machine(kind, device, budget, _progress)
-    version = flow.keep(done, output, store)
+    version = flow.keep_calibration(done, output, store)
     write_rows(flow.COLUMNS, done.rows(), format_)
     if done.calibration.assumed:
         say(f"assumed, because nothing was measured: {', '.join(done.calibration.assumed)}")

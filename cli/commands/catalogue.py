@@ -120,7 +120,7 @@ def workloads(  # noqa: PLR0917  one parameter an option
     from sweepdb.evaluating import workloads as flow
 
     if action == "list":
-        columns, rows = flow.listed(store)
+        columns, rows = flow.listed_workloads(store)
     elif action == "show" and name is not None:
         sentence, (columns, rows) = flow.shown(name, store)
         say(sentence)

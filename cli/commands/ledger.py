@@ -52,7 +52,7 @@ def measurements(  # noqa: PLR0917  one parameter an option
     if action == "list" and not files:
         if set_:
             raise InputError("--set belongs to measurements import", hint="sweepdb measurements --help")
-        rows: Iterable[Sequence[object]] = flow.listed(store, model=model, device=device, source=source)
+        rows: Iterable[Sequence[object]] = flow.listed_measurements(store, model=model, device=device, source=source)
         if format_ in {"json", "jsonl"}:
             rows = ([json.loads(str(cell)) if name == "metrics" else cell
                      for name, cell in zip(flow.COLUMNS, row, strict=True)] for row in rows)  # fmt: skip

@@ -33,7 +33,7 @@ def prices(  # noqa: PLR0917  one parameter an option
     from sweepdb import prices as flow
 
     if action == "list" and name is None:
-        write_rows(flow.COLUMNS, flow.listed(store), format_, output)
+        write_rows(flow.COLUMNS, flow.listed_prices(store), format_, output)
         return 0
     if action == "set" and name is not None:
         from datetime import UTC, datetime

@@ -15,7 +15,7 @@ from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
 
 if TYPE_CHECKING:
-    from queries.sandbox import Limits
+    from queries.sandbox import StatementLimits
     from store.location import StoreLocation
 
 
@@ -66,7 +66,7 @@ def _statement(statement: str | None, file: Path | None) -> str | None:
     return sys.stdin.read() if statement == "-" or not sys.stdin.isatty() else None
 
 
-def _run(location: StoreLocation, text: str, limits: Limits, format_: str, output: Path | None) -> None:
+def _run(location: StoreLocation, text: str, limits: StatementLimits, format_: str, output: Path | None) -> None:
     from queries.sandbox import run_sql, write_parquet
 
     if format_ == "parquet" and output is not None:
@@ -97,7 +97,7 @@ def _schema(format_: str, output: Path | None) -> int:
     return 0
 
 
-def _prompt(location: StoreLocation, limits: Limits, format_: str) -> int:
+def _prompt(location: StoreLocation, limits: StatementLimits, format_: str) -> int:
     from store.reading import read_store_id
 
     read_store_id(location)  # a prompt over nothing would answer every statement with the same error

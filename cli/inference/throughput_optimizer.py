@@ -22,7 +22,7 @@ from sweepdb.optimizing import Table, run_device
 LOG = logging.getLogger("sweepdb")
 
 
-def run(arguments: Sequence[str]) -> int:
+def run_optimizer(arguments: Sequence[str]) -> int:
     """Parse, evaluate what is missing, ask, print."""
     started = time.monotonic()
     options = parse(arguments)
@@ -87,7 +87,7 @@ def _dump(tables: Sequence[Table]) -> None:
 def main() -> None:
     """The module's entry: the same error boundary as the sweepdb command."""
     try:
-        code = run(sys.argv[1:])
+        code = run_optimizer(sys.argv[1:])
     except SweepdbError as error:
         say_error(error)
         code = error.exit_code

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.calibration.figures import Figures, figures_of
+from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS, Array, Form, Parameter
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.least_squares import ROUGH, TIGHT, Box, Effort, Solution, fit_log
-from evaluator.calibration.record import Accuracy, Calibration
 from evaluator.calibration.tables import KernelTable
 from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.profiles.calibration_record import Accuracy, Calibration
 
 FITTED_ROWS = 3000  # at most, drawn from the training half: more do not change the coefficients, only the time
 LEAST_ROWS = 8  # a kernel with fewer measurements is not fitted
@@ -71,7 +71,7 @@ def fit_device(
     )
 
 
-def left_out(tables: Iterable[KernelTable], figures: Figures) -> dict[str, int]:
+def left_out(tables: Iterable[KernelTable], figures: DeviceFigures) -> dict[str, int]:
     """Rows that no coefficient is fitted to, by rule. Everything else is fitted or held out."""
     tables = tuple(tables)
     sets = kernel_sets(tables, figures)
@@ -90,7 +90,7 @@ def training_half(rows: int, seed: int) -> Mask:
     return chosen
 
 
-def fit_kernel(rows: KernelSet, figures: Figures, *, seed: int = SEED) -> tuple[dict[str, float], Accuracy]:
+def fit_kernel(rows: KernelSet, figures: DeviceFigures, *, seed: int = SEED) -> tuple[dict[str, float], Accuracy]:
     """Coefficients of one kernel (rounded as stored) and their error on the held-out half."""
     half = training_half(rows.latency_s.size, seed)
     training = np.flatnonzero(half)
@@ -131,7 +131,7 @@ def _scalar_inputs(inputs: dict[str, Array]) -> dict[str, Array | float]:
     }
 
 
-def _best_values(form: Form, inputs: dict[str, Array], measured: Array, figures: Figures) -> dict[str, float]:
+def _best_values(form: Form, inputs: dict[str, Array], measured: Array, figures: DeviceFigures) -> dict[str, float]:
     compact = _scalar_inputs(inputs)
     fitted = [parameter for parameter in form.parameters if not parameter.choices]
     log_measured = np.log(measured)

@@ -13,7 +13,7 @@ DEFAULT_COMPUTE_UNITS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class DeviceFigures:
     """Peak rates of one device: FLOP/s by dtype, bytes/s of its memory and of its innermost link, number of compute
     units."""
 
@@ -37,10 +37,10 @@ class Figures:
         return next(iter(sorted(have)))
 
 
-def figures_of(profile: DeviceProfile) -> Figures:
+def figures_of(profile: DeviceProfile) -> DeviceFigures:
     """The figures of a profile; an unknown number of compute units becomes 128, which only moves wave boundaries."""
     links = profile.links
-    return Figures(
+    return DeviceFigures(
         matrix_flops_per_s=profile.matrix_flops_per_s,
         memory_bytes_per_s=profile.memory_bandwidth_bytes_per_s,
         link_bytes_per_s=links[-1].bandwidth_bytes_per_s if links else profile.memory_bandwidth_bytes_per_s / 10,

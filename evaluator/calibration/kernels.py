@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.calibration.figures import Figures
+from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms import Array
 from evaluator.calibration.kernel_formats import FORMATS, format_name
 from evaluator.calibration.tables import KernelTable
@@ -34,7 +34,9 @@ class KernelSet:
     latency_s: Array
 
 
-def kernel_sets(tables: Iterable[KernelTable], figures: Figures, *, quantising: bool = True) -> tuple[KernelSet, ...]:
+def kernel_sets(
+    tables: Iterable[KernelTable], figures: DeviceFigures, *, quantising: bool = True
+) -> tuple[KernelSet, ...]:
     """Every set of rows that can be fitted, by name; rows of the same name in several tables are joined.
 
     `quantising`: kernels of narrow formats were measured with the quantisation of their 16-bit activations."""
@@ -96,11 +98,11 @@ def _groups(*columns: Words) -> Iterator[tuple[tuple[str, ...], npt.NDArray[np.b
         yield tuple(key.split("\x1f")), keys == key
 
 
-def _none(_table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
+def _none(_table: KernelTable, _figures: DeviceFigures) -> Iterator[KernelSet]:
     yield from ()
 
 
-def _product_inputs(format_key: str, figures: Figures) -> dict[str, float]:
+def _product_inputs(format_key: str, figures: DeviceFigures) -> dict[str, float]:
     kernel_format = FORMATS[format_key]
     return {
         "weight_bytes": kernel_format.weight_bytes,
@@ -110,7 +112,7 @@ def _product_inputs(format_key: str, figures: Figures) -> dict[str, float]:
     }
 
 
-def _gemm(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
+def _gemm(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
     x = table.numbers
     for (dtype,), keep in _groups(table.words["dtype"]):
         key = format_name(dtype)
@@ -126,7 +128,7 @@ def _gemm(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
         )
 
 
-def _prefill(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
+def _prefill(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
     x = table.numbers
     tokens, prefix, window = x["batch"] * x["isl"], x["prefix"], x["window_size"]
     span = x["isl"] + prefix
@@ -173,7 +175,7 @@ def sharing_of(heads: float, kv_heads: float) -> str:
     return "gqa32" if heads <= WIDE_GROUP * kv_heads else "wide"
 
 
-def _decode(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
+def _decode(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
     x = table.numbers
     window, head = x["window_size"], x["head_dim"]
     keys = x["batch"] * np.where(window > 0, np.minimum(x["kv_len"], window), x["kv_len"])
@@ -198,7 +200,7 @@ def _decode(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
         )
 
 
-def _latent(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
+def _latent(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
     x = table.numbers
     tokens = x["batch"] * x["len"]
     for (phase, kv), keep in _groups(table.words["phase"], table.words["kv_dtype"]):
@@ -239,7 +241,7 @@ def _latent(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
             )
 
 
-def _latent_products(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
+def _latent_products(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
     x = table.numbers
     pre = table.words["op_name"] == "mla_gen_pre"
     for (dtype,), keep in _groups(table.words["dtype"]):
@@ -257,7 +259,7 @@ def _latent_products(table: KernelTable, figures: Figures) -> Iterator[KernelSet
         )
 
 
-def _experts(table: KernelTable, figures: Figures) -> Iterator[KernelSet]:
+def _experts(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
     x, words = table.numbers, table.words
     local = x["experts"] / x["ep"]
     rows = x["tokens"] * x["topk"] / x["ep"]
@@ -298,7 +300,7 @@ OPERATIONS = {
 }
 
 
-def _collectives(table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
+def _collectives(table: KernelTable, _figures: DeviceFigures) -> Iterator[KernelSet]:
     x = table.numbers
     for (operation,), keep in _groups(table.words["op"]):
         name = OPERATIONS.get(operation, operation)
@@ -330,7 +332,7 @@ def sent_by_expert_exchange(
     return np.asarray(tokens * hidden * bytes_each * copies, dtype=np.float64)
 
 
-def _exchange(table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
+def _exchange(table: KernelTable, _figures: DeviceFigures) -> Iterator[KernelSet]:
     x = table.numbers
     for (backend, phase, dtype), keep in _groups(
         table.words["comm_backend"], table.words["phase"], table.words["dtype"]
@@ -348,7 +350,7 @@ def _exchange(table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
         )
 
 
-def _elementwise(table: KernelTable, _figures: Figures) -> Iterator[KernelSet]:
+def _elementwise(table: KernelTable, _figures: DeviceFigures) -> Iterator[KernelSet]:
     moved = table.numbers["moved_bytes"]
     for (operation,), keep in _groups(table.words["operation"]):
         yield _subset(f"elementwise.{operation}", "elementwise", keep, table.latency_s, moved_bytes=moved, launches=1.0)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from evaluator.calibration.figures import Figures
+from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.kernel_formats import FORMATS, KernelFormat
-from evaluator.calibration.record import Calibration
+from evaluator.inputs.profiles.calibration_record import Calibration
 from store.errors import InputError
 
 # Our kernel format of a quantisation by name; its bytes and compute dtype decide, whatever coefficients are at hand.
@@ -34,7 +34,7 @@ NEAREST = {
 }
 
 
-def kernel_format(quantisation: str, figures: Figures | None = None) -> KernelFormat:
+def kernel_format(quantisation: str, figures: DeviceFigures | None = None) -> KernelFormat:
     """The kernel format of a quantisation by name; static and dynamic scales are one kernel.
 
     MXFP4 names the weights: devices without an FP4 unit widen them to 16 bits, others multiply 8-bit activations."""

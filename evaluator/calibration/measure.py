@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from evaluator.calibration.device_fit import SEED, fit_device
-from evaluator.calibration.record import Calibration, to_json
 from evaluator.calibration.tables import KernelTable
 from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.profiles.calibration_record import Calibration, calibration_to_json
 from store.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ SHARES = {"gemm": 0.45, "attn_prefill": 0.2, "attn_decode": 0.2, "elementwise": 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredKernels:
     """What was timed on this machine, and the peak rates seen: the profile's efficiencies are relative to them."""
 
     tables: tuple[KernelTable, ...]
@@ -44,7 +44,7 @@ class Measured:
 
 def measure(
     kind: Kind = "cpu", budget_s: float = 60.0, progress: Progress | None = None, *, cpu_threads: int | None = None
-) -> Measured:
+) -> MeasuredKernels:
     """Time GEMM, attention, norms and other memory-bound kernels, and collectives where there are several devices.
 
     Takes about `budget_s` seconds: every kernel has a share, and shapes come in an order that covers the range early.
@@ -65,7 +65,7 @@ def measure(
         if about.devices > 1:
             tables.append(_collectives(about.devices, told))
         tables = [table for table in tables if table.latency_s.size]
-        return Measured(
+        return MeasuredKernels(
             tables=tuple(tables),
             matrix_flops_per_s=_peak_products(tables),
             memory_bytes_per_s=_peak_bandwidth(tables),
@@ -270,7 +270,7 @@ def _peak_bandwidth(tables: list[KernelTable]) -> float:
 
 
 def measured_profile(
-    measured: Measured, name: str, known: DeviceProfile | None = None
+    measured: MeasuredKernels, name: str, known: DeviceProfile | None = None
 ) -> tuple[DeviceProfile, Calibration]:
     """A profile of this machine with its calibration: data-sheet figures of `known`, or the peaks that were seen."""
     base = known if known is not None else _bare_profile(measured, name)
@@ -278,11 +278,11 @@ def measured_profile(
     # torch's kernels do nothing on the side: rotary embedding, KV write, quantisation and routing are priced apart.
     calibration = fit_device(measured.tables, base, source=source, includes=())
     return replace(
-        base, name=name, family="calibrated", calibration=to_json(replace(calibration, device=name))
+        base, name=name, family="calibrated", calibration=calibration_to_json(replace(calibration, device=name))
     ), calibration
 
 
-def _bare_profile(measured: Measured, name: str) -> DeviceProfile:
+def _bare_profile(measured: MeasuredKernels, name: str) -> DeviceProfile:
     return DeviceProfile(
         name=name,
         vendor=measured.device_name,

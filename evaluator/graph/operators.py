@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.arithmetic import FloatArray
+from evaluator.graph.sums import BatchSums
 
 OperatorKind = Literal[
     "gemm",
@@ -211,13 +212,13 @@ class OperatorSet:
     unmodelled: tuple[str, ...] = ()
 
 
-def to_json(operator_set: OperatorSet) -> str:
+def operators_to_json(operator_set: OperatorSet) -> str:
     """Canonical JSON: sorted keys, no spaces, defaults left out, exact numbers."""
     return json.dumps(_encode(operator_set), sort_keys=True, separators=(",", ":"))
 
 
-def from_json(text: str) -> OperatorSet:
-    """The set `to_json` wrote."""
+def operators_from_json(text: str) -> OperatorSet:
+    """The set `operators_to_json` wrote."""
     data = json.loads(text)
     return OperatorSet(
         key=data["key"],

@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from evaluator.arithmetic import dot
-
-FloatArray = NDArray[np.float64]
+from evaluator.arithmetic import FloatArray, dot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from store.records import Family
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
@@ -23,7 +25,7 @@ class DeviceProfile:
 
     name: str
     vendor: str
-    family: Literal["theoretical", "calibrated"]
+    family: Family
     matrix_flops_per_s: tuple[tuple[str, float], ...]
     vector_flops_per_s: tuple[tuple[str, float], ...]
     memory_bytes: int

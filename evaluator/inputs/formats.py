@@ -7,13 +7,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 from evaluator.inputs.device import DeviceProfile
 from evaluator.inputs.precision import Format, Precision
 from store.errors import InputError
-
-Convention = Literal["physical", "upstream"]
+from store.records import Convention
 
 BF16 = Format(name="BF16", compute="bf16", weight_bits=16, activation_bits=16)
 

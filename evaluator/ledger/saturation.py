@@ -13,7 +13,7 @@ from evaluator.inputs.precision import Precision
 from evaluator.pricing.memory import layer_token_bytes
 
 FREE_SHARE = 0.9  # of what weights leave, for keys and values: the engines' default
-LARGEST_BATCH = 2048  # of one replica: the largest that trtllm-bench plans for
+LARGEST_PLANNED_BATCH = 2048  # of one replica: the largest that trtllm-bench plans for
 HALF_BYTES = 2.0
 
 
@@ -27,7 +27,7 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
         group.count * layer_token_bytes(group, bits, plan.tp) * min(tokens, group.window or tokens)
         for group in model.layers
     )
-    return plan.dp * max(1, min(LARGEST_BATCH, int(free / (one / plan.pp))))
+    return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, int(free / (one / plan.pp))))
 
 
 def _weight_bytes(model: ModelSpec, precision: Precision, plan: Plan) -> float:

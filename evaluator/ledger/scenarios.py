@@ -11,8 +11,9 @@ from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.ledger.deployments import Deployment
-from evaluator.scenario import Phase, Scenario, default_routing
+from evaluator.scenario import Scenario, default_routing
 from evaluator.serving.engine.engines import EngineProfile, engine_profile, label_of_engine
+from store.records import Phase
 
 Knowledge = Literal["asked", "known"]
 KNOWLEDGE: tuple[Knowledge, ...] = ("asked", "known")

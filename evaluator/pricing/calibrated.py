@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
-from evaluator.calibration.figures import Figures, figures_of
+from evaluator.arithmetic import FloatArray
+from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS, Inputs, Parts
 from evaluator.calibration.kernel_formats import KernelFormat
 from evaluator.calibration.kernels import sharing_of
@@ -20,13 +20,14 @@ from evaluator.calibration.lookup import (
     kernel_format,
     product_kernel,
 )
-from evaluator.calibration.record import Calibration, from_json
 from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
-from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.graph.sums import BatchSums
 from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.profiles.calibration_record import Calibration, calibration_from_json
 from evaluator.pricing.cost_model import KindSeconds
 from evaluator.pricing.links import reach
 from store.errors import InputError
+from store.records import Convention
 
 ROUTINGS = ("balanced", "power_law_1.01", "power_law_1.2")
 PLAIN_KINDS = frozenset(
@@ -41,11 +42,11 @@ class CalibratedCost:
 
     profile: DeviceProfile
     calibration: Calibration
-    figures: Figures
+    figures: DeviceFigures
     routing: str = "balanced"
 
     @property
-    def convention(self) -> Literal["physical", "upstream"]:
+    def convention(self) -> Convention:
         """Measured devices follow physical conventions."""
         return "physical"
 
@@ -283,5 +284,8 @@ def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced") -> Cal
     if routing not in ROUTINGS:
         raise InputError(f"unknown routing {routing}", hint=f"one of {', '.join(ROUTINGS)}")
     return CalibratedCost(
-        profile=profile, calibration=from_json(profile.calibration), figures=figures_of(profile), routing=routing
+        profile=profile,
+        calibration=calibration_from_json(profile.calibration),
+        figures=figures_of(profile),
+        routing=routing,
     )

@@ -10,8 +10,8 @@ from math import log2, prod
 
 import numpy as np
 
+from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import CollectiveExtents, OperatorKind
-from evaluator.graph.sums import FloatArray
 from evaluator.inputs.device import DeviceProfile, Link
 
 

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
+from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Operator
-from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.graph.sums import BatchSums
+from store.records import Convention
 
 KINDS = ("matrix", "vector", "memory", "communication", "overhead")
 
@@ -42,7 +44,7 @@ class CostModel(Protocol):
     """A device's way of turning work into seconds. Implementations are pure and hold no state that calls change."""
 
     @property
-    def convention(self) -> Literal["physical", "upstream"]:
+    def convention(self) -> Convention:
         """Decides routing of tokens to experts (evaluator.pricing.routing) and what a missing dtype costs."""
 
     @property

@@ -9,9 +9,10 @@ from typing import Literal
 
 import numpy as np
 
+from evaluator.arithmetic import FloatArray
 from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.operators import Operator, OperatorSet
-from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import LatentAttention, LayerGroup, ModelSpec
 from evaluator.inputs.plan import Plan
 

@@ -6,13 +6,12 @@ assignments to experts 0, 1, 2 ... in turn and the device modelled is rank 0, wh
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from evaluator.arithmetic import expm1, log1p
+from evaluator.arithmetic import FloatArray, expm1, log1p
 from evaluator.graph.operators import ExpertExtents
-from evaluator.graph.sums import FloatArray
+from store.records import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +22,7 @@ class ExpertLoad:
     tokens: FloatArray
 
 
-def expert_loads(
-    extents: ExpertExtents, group_tokens: FloatArray, convention: Literal["physical", "upstream"]
-) -> tuple[ExpertLoad, ...]:
+def expert_loads(extents: ExpertExtents, group_tokens: FloatArray, convention: Convention) -> tuple[ExpertLoad, ...]:
     """One load under even routing; two under upstream's dealing (experts with one token more, and the others)."""
     if convention == "upstream":
         return _dealt(extents, group_tokens)
@@ -48,17 +45,13 @@ def _dealt(extents: ExpertExtents, group_tokens: FloatArray) -> tuple[ExpertLoad
     )
 
 
-def touched_experts(
-    extents: ExpertExtents, group_tokens: FloatArray, convention: Literal["physical", "upstream"]
-) -> FloatArray:
+def touched_experts(extents: ExpertExtents, group_tokens: FloatArray, convention: Convention) -> FloatArray:
     """Experts of the device that have at least one token."""
     loads = expert_loads(extents, group_tokens, convention)
     return np.asarray(sum((load.touched for load in loads[1:]), loads[0].touched))
 
 
-def exchanged_share(
-    extents: ExpertExtents, group_tokens: FloatArray, convention: Literal["physical", "upstream"]
-) -> FloatArray:
+def exchanged_share(extents: ExpertExtents, group_tokens: FloatArray, convention: Convention) -> FloatArray:
     """Share of a rank's rows that cross the wire in an all-to-all: the larger of sent and received."""
     ranks = extents.ranks
     if convention == "physical":

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Operator, OperatorSet
-from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
 from evaluator.pricing.routing import expert_loads
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
 import numpy as np
 
+from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator
-from evaluator.graph.sums import BatchSums, FloatArray
+from evaluator.graph.sums import BatchSums
 from evaluator.inputs.device import DeviceProfile
 from evaluator.pricing.collectives import link_of_group, transfer_seconds
 from evaluator.pricing.cost_model import KINDS, KindSeconds
 from evaluator.pricing.routing import exchanged_share, touched_experts
+from store.records import Convention
 
 # What a product in a missing dtype is widened to, narrowest first. Integers and floats of one width are not
 # interchangeable.
@@ -43,7 +44,7 @@ class TheoreticalCost:
     family's profiles say."""
 
     device: DeviceProfile
-    convention: Literal["physical", "upstream"] = "physical"
+    convention: Convention = "physical"
     _matrix: dict[str, float] = field(init=False, repr=False, compare=False)
     _vector: dict[str, float] = field(init=False, repr=False, compare=False)
 

@@ -1,8 +1,7 @@
 """What a workload puts into batches: the four sums of its prefill waves and decode steps, and the tokens it caches.
 
-`BatchSource` is the seam between workloads and the serving formulas; `FixedLengths` is the source for one length.
-Length
-distributions are another source (evaluator.serving.waves.composition). Nothing here knows what a batch costs."""
+`BatchSource` is the seam between workloads and the serving formulas; `FixedLengths` is the source for one length,
+`MixedLengths` (evaluator.serving.waves.mixed) that for a distribution. Nothing here knows what a batch costs."""
 
 from __future__ import annotations
 
@@ -11,12 +10,11 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluator.graph.sums import BatchSums, FloatArray, repeated, request_sums
-
-Integers = NDArray[np.int64]
-Convention = Literal["physical", "upstream"]
+from evaluator.arithmetic import FloatArray, Integers
+from evaluator.graph.sums import BatchSums, repeated, request_sums
+from evaluator.inputs.workloads.workload import new_prompt_tokens
+from store.records import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +62,6 @@ class CachedTokens:
 
     requests: FloatArray
     tokens: FloatArray
-
-
-def new_prompt_tokens(input_length: int, hit_rate: float) -> int:
-    """Tokens of a prompt that the prefix cache does not hold: seed 001, E = I - floor(I x hit); the last is always
-    new."""
-    # 3500 x 0.29 is 1014.9999999999999 in binary: a grain of 1e-9 keeps the floor what decimal arithmetic says.
-    return max(1, input_length - int(np.floor(input_length * hit_rate + 1e-9)))
 
 
 def chunk_lengths(new_tokens: int, token_budget: int) -> tuple[int, ...]:

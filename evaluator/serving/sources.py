@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Convention, Scenario
+from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
+from store.records import Convention
 
 
 def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
 
+from queries.asking.declaring import declared
 from queries.asking.frames import Framed, html_table
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
 from queries.errors.expected import ExpectedError
@@ -30,6 +31,16 @@ class Question:
     definitions: Definitions = field(default_factory=Definitions)
     pairs: PairOptions = field(default_factory=PairOptions)
     options: ReportOptions = field(default_factory=ReportOptions)
+
+    @property
+    def given(self) -> frozenset[str]:
+        """Keywords of limits and options that are given a value of their own."""
+        return frozenset(
+            item.keyword
+            for part in (self.limits, self.pairs, self.options)
+            for item in declared(type(part))
+            if getattr(part, item.field) != item.default
+        )
 
 
 def question_of(report: str, given: Mapping[str, object]) -> Question:
@@ -85,10 +96,9 @@ class Answer(Framed):
         """The columns that the command's table shows; the nearest misses where nothing satisfies the limits."""
         from queries.asking.headers import shown_names
         from queries.asking.library import report
-        from queries.asking.parameters import given_options
 
         said = f"<p>{escape(repr(self)[1:-1])}</p>"
-        given = given_options(self.question)
+        given = self.question.given
         if not self.rows and self.nearest:
             shown = shown_names(report("nearest"), given)
             nearest = html_table(self.nearest_columns, self.nearest, shown)

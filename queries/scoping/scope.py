@@ -18,7 +18,7 @@ from store.errors import InputError
 from store.reading import ReadTransaction
 from store.schema.joins import SCENARIO_TABLES, scenario_tables
 
-LARGEST_BATCH = 2**31 - 1
+NO_LARGEST_BATCH = 2**31 - 1
 LooksAt = Callable[[Collection[str]], Collection[str]]  # of the phases stored, those a report looks at
 _HAS_PROBES = "EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
 _PLAIN = {
@@ -350,7 +350,7 @@ def _read(
         "" if sweep_id is None else " JOIN sweep_interval asked ON asked.scenario_id = sc.id AND asked.sweep_id = ?"
     )
     interval = (
-        f"{first_batch}, {LARGEST_BATCH}" if sweep_id is None else "asked.first_batch_size, asked.last_batch_size"
+        f"{first_batch}, {NO_LARGEST_BATCH}" if sweep_id is None else "asked.first_batch_size, asked.last_batch_size"
     )
     names = (*Found._fields, *_Asked._fields)
     sources = (

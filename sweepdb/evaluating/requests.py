@@ -20,8 +20,8 @@ from evaluator.inputs.workloads.lengths import load_distribution, mean_output_le
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import PHASES, NamedModel, SweepRequest
-from evaluator.scenario import Convention
 from store.errors import InputError
+from store.records import Convention
 from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, warnings_of
 from sweepdb.evaluating.service import Serving, client_of, find_serving, launch_of, routing_of
 from sweepdb.evaluating.sweep_file import read_sweep_file

@@ -101,7 +101,7 @@ def _described(record: WorkloadRecord) -> str:
     return text
 
 
-def listed(store_url: str | None) -> Table:
+def listed_workloads(store_url: str | None) -> Table:
     """Every named workload."""
     with open_store(store_url) as store:
         found = [item for item in list_workloads(store) if item.name is not None]

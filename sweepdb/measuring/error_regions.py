@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from evaluator.arithmetic import FloatArray
 from queries.errors.expected import ANY, ENGINE, LEAST_POINTS, PAIRED, Region
 from queries.errors.figures import QUANTILE_DIGITS
 from sweepdb.measuring.error_statements import (
-    FloatArray,
     LeftOut,
     PairErrors,
     Sample,

@@ -13,7 +13,7 @@ from evaluator.ledger.scoring import Exclusion
 from evaluator.serving.engine.engines import EngineProfile, engine_profile
 from store.errors import InputError
 from sweepdb.measuring.engine_fitting import KeptFit, fit_serving
-from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, keep
+from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, keep_calibration
 from sweepdb.measuring.measurement_files import ReadFiles, read_files
 from sweepdb.measuring.recording import compare_and_keep
 from sweepdb.measuring.validating import Validation
@@ -53,7 +53,7 @@ def calibrate(
     `profile` is that file, DEVICE-calibrated.yaml by default; `progress` is called with the name of each kernel."""
     output = new_profile(device, profile)
     done = from_kernels(device, _paths("kernels", kernels)[0], progress)
-    keep(done, output, store)
+    keep_calibration(done, output, store)
     return done
 
 

@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Literal
 
 from evaluator.calibration.device_fit import fit_device
-from evaluator.calibration.record import Calibration, from_json, to_json, to_mapping
 from evaluator.calibration.tables import KernelTable, read_tables, write_tables
 from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.profiles.calibration_record import (
+    Calibration,
+    calibration_from_json,
+    calibration_to_json,
+    calibration_to_mapping,
+)
 from evaluator.inputs.profiles.load import load_device
 from store.errors import InputError
 from store.location import parse_url
@@ -50,7 +55,7 @@ def from_kernels(device: str, kernels: Path, on_kernel: Callable[[str], None] | 
     calibration = fit_device(tables, profile, source=f"kernel tables of {kernels.name}", progress=on_kernel)
     if not calibration.accuracy:
         raise InputError(f"{kernels}: too few rows of every kernel to fit any", hint="at least eight rows a kernel")
-    fitted = replace(profile, family="calibrated", calibration=to_json(calibration))
+    fitted = replace(profile, family="calibrated", calibration=calibration_to_json(calibration))
     return Calibrated(profile=fitted, calibration=calibration, tables=tables)
 
 
@@ -63,10 +68,12 @@ def from_machine(
 
         measured = measure(kind, budget_s, on_progress)
     profile, _ = measured_profile(measured, name)
-    return Calibrated(profile=profile, calibration=from_json(profile.calibration or ""), tables=measured.tables)
+    return Calibrated(
+        profile=profile, calibration=calibration_from_json(profile.calibration or ""), tables=measured.tables
+    )
 
 
-def keep(calibrated: Calibrated, output: Path, store_url: str | None) -> int:
+def keep_calibration(calibrated: Calibrated, output: Path, store_url: str | None) -> int:
     """Write the profile to a new file, store fit and measurements; returns the fit's version for its device."""
     text = profile_yaml(calibrated.profile)
     try:
@@ -77,8 +84,8 @@ def keep(calibrated: Calibrated, output: Path, store_url: str | None) -> int:
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from error
     create_if_missing(parse_url(store_url))
-    spec = to_json(calibrated.calibration)
-    errors = to_mapping(calibrated.calibration)["accuracy"]
+    spec = calibration_to_json(calibrated.calibration)
+    errors = calibration_to_mapping(calibrated.calibration)["accuracy"]
     record = CalibrationRecord(
         key=hashlib.sha256(spec.encode()).hexdigest(),
         device_name=calibrated.profile.name,
@@ -122,7 +129,11 @@ def profile_yaml(profile: DeviceProfile) -> str:
         **({} if profile.compute_units is None else {"compute_units": profile.compute_units}),
         **({} if profile.watts is None else {"watts": profile.watts}),
         "source": profile.source,
-        **({} if profile.calibration is None else {"calibration": to_mapping(from_json(profile.calibration))}),
+        **(
+            {}
+            if profile.calibration is None
+            else {"calibration": calibration_to_mapping(calibration_from_json(profile.calibration))}
+        ),
     }
     return yaml.safe_dump(plain, sort_keys=False, default_flow_style=None, width=150)
 

@@ -80,7 +80,7 @@ def import_measurements(paths: Sequence[Path], store_url: str | None, stated: St
         return Imported(found=found, added=put_measurements(store, found.records))
 
 
-def listed(
+def listed_measurements(
     store_url: str | None, *, model: str | None = None, device: str | None = None, source: str | None = None
 ) -> list[tuple[object, ...]]:
     """Stored points in the order of COLUMNS; each filter is a part of the text, or the name of a format."""

@@ -13,7 +13,7 @@ from importlib.metadata import version
 
 from evaluator.evaluate import assumptions_of
 from evaluator.graph.capture import CaptureRequest, capture
-from evaluator.graph.operators import OperatorSet, from_json, to_json
+from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
 from evaluator.ledger.predicting import Evaluated, LookUp, operators_of
 from evaluator.ledger.scenarios import Knowledge
@@ -83,7 +83,7 @@ def compare_and_keep(
         if engine is not None:
             return validation, Kept()
         forget_validations(store, {record.key for record in records} - set(validation.points))
-        return validation, keep(store, validation, captured, on_kept)
+        return validation, keep_comparison(store, validation, captured, on_kept)
 
 
 def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:
@@ -91,7 +91,9 @@ def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:
     return place_of(record.source), record.key
 
 
-def keep(store: Store, validation: Validation, captured: LookUp, on_kept: Progress = lambda _done, _all: None) -> Kept:
+def keep_comparison(
+    store: Store, validation: Validation, captured: LookUp, on_kept: Progress = lambda _done, _all: None
+) -> Kept:
     """Store the scenarios, probes and signed errors of a validation, in one sweep; what is there is left as it is."""
     if not validation.comparisons:
         return Kept()
@@ -211,7 +213,7 @@ def remembered(store: Store) -> LookUp:
         key = request.key
         if key not in known:
             stored = get_operators(store, [key])
-            known[key] = from_json(stored[key]) if key in stored else _captured(store, request)
+            known[key] = operators_from_json(stored[key]) if key in stored else _captured(store, request)
         return known[key]
 
     return look_up
@@ -219,5 +221,7 @@ def remembered(store: Store) -> LookUp:
 
 def _captured(store: Store, request: CaptureRequest) -> OperatorSet:
     traced = capture(request)
-    put_operators(store, [OperatorSetRecord(key=request.key, payload=to_json(traced), torch_version=version("torch"))])
+    put_operators(
+        store, [OperatorSetRecord(key=request.key, payload=operators_to_json(traced), torch_version=version("torch"))]
+    )
     return traced

@@ -23,7 +23,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.formats import check_precision
 from evaluator.inputs.models import load_model
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import Family, load_device
+from evaluator.inputs.profiles.load import WantedFamily, load_device
 from evaluator.inputs.workloads.lengths import load_distribution, mean_input_length
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
@@ -86,7 +86,7 @@ def commands() -> None:
         command("sweep file of a million probes, stored", f"--sweep {million}", folder / "million.sqlite", goal=25.0)
 
 
-def unstored(family: Family, device: str) -> None:
+def unstored(family: WantedFamily, device: str) -> None:
     """Probes a second of some two hundred scenarios, operators unknown at first, nothing stored."""
     request = SweepRequest(
         models=tuple(

@@ -24,13 +24,13 @@ from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.measure import measure, measured_profile
-from evaluator.calibration.record import from_json
-from evaluator.calibration.shipped import as_yaml
 from evaluator.calibration.tables import write_tables
 from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.profiles.calibration_record import calibration_from_json
 from evaluator.inputs.profiles.load import load_device
 from evaluator.pricing.calibrated import calibrated_cost
 from evaluator.pricing.step import step_seconds
+from tools.calibrations import as_yaml
 
 
 def say(name, **values):
@@ -40,7 +40,7 @@ def say(name, **values):
 def against_shipped(measured, device):
     """The shipped coefficients on kernels measured here: nothing of them was fitted on this machine."""
     profile = load_device(device, family="calibrated")
-    calibration, figures = from_json(profile.calibration), figures_of(profile)
+    calibration, figures = calibration_from_json(profile.calibration), figures_of(profile)
     for rows in kernel_sets(measured.tables, figures, quantising=False):
         name = rows.name if rows.name in calibration.kernels else rows.name.partition(".")[0]
         if name in calibration.kernels:

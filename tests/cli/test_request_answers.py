@@ -78,7 +78,7 @@ def test_a_slow_format_is_said_at_evaluation_and_beside_every_answer(tmp_path):
 
 
 def test_the_drop_in_command_keeps_the_seeds_defaults(tmp_path, monkeypatch, capsys):
-    from cli.inference.throughput_optimizer import run
+    from cli.inference.throughput_optimizer import run_optimizer as run
 
     url = f"sqlite:///{tmp_path}/sweepdb.sqlite"
     monkeypatch.setenv("SWEEPDB_STORE", url)

@@ -65,7 +65,7 @@ def optimizer(folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "plotext", None)
 
     def run(text):
-        assert throughput_optimizer.run(text.replace("LENGTHS", str(folder / "lengths.yaml")).split()) == 0
+        assert throughput_optimizer.run_optimizer(text.replace("LENGTHS", str(folder / "lengths.yaml")).split()) == 0
         return capsys.readouterr()
 
     return run

@@ -5,11 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from evaluator.calibration.figures import Figures, figures_of
+from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.lookup import attention_kernel, kernel_format, product_kernel
-from evaluator.calibration.record import Calibration, carried_to, to_json
-from evaluator.calibration.shipped import CARRIED, FITTED, shipped_calibration
 from evaluator.graph.operators import (
     Affine,
     AttentionExtents,
@@ -20,6 +18,8 @@ from evaluator.graph.operators import (
 )
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.profiles.calibration_record import Calibration, calibration_to_json, carried_to
+from evaluator.inputs.profiles.shipped_calibrations import CARRIED, FITTED, shipped_calibration
 from evaluator.pricing.calibrated import CalibratedCost, calibrated_cost
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.links import reach
@@ -63,9 +63,9 @@ PROFILE = DeviceProfile(
     vector_static_s=2e-6,
     communication_static_s=5e-6,
     compute_units=100,
-    calibration=to_json(CALIBRATION),
+    calibration=calibration_to_json(CALIBRATION),
 )
-FIGURES = Figures(
+FIGURES = DeviceFigures(
     matrix_flops_per_s=PROFILE.matrix_flops_per_s,
     memory_bytes_per_s=1e12,
     link_bytes_per_s=100e9,
@@ -179,7 +179,7 @@ def test_experts_apart_add_up_to_the_measured_kernel():
 def test_narrow_experts_take_the_faster_of_two_implementations():
     fast = VALUES["experts"] | {"fixed_us": 1.0, "compute_efficiency": 1.0, "memory_efficiency": 1.0}
     kernels = KERNELS | {"moe.nvfp4.gated.balanced.low_latency": fast}
-    both = cost(calibration=to_json(replace(CALIBRATION, kernels=kernels)))
+    both = cost(calibration=calibration_to_json(replace(CALIBRATION, kernels=kernels)))
     narrow, wide = (replace(experts("both"), weight_format=form) for form in ("FP8_BLOCK", "BF16"))
     assert (both.operator_seconds(narrow, SUMS).total() < cost().operator_seconds(narrow, SUMS).total()).all()
     assert both.operator_seconds(wide, SUMS).total() == pytest.approx(cost().operator_seconds(wide, SUMS).total())
@@ -219,7 +219,7 @@ def test_nearest_coefficients_but_its_own_bytes_and_peak():
 
 
 def test_assumptions_say_what_is_carried_and_what_is_inside():
-    carried = to_json(carried_to(CALIBRATION, "other"))
+    carried = calibration_to_json(carried_to(CALIBRATION, "other"))
     said = " ".join(cost(calibration=carried).assumptions)
     assert "carried over from toy" in said
     assert "rope" in said

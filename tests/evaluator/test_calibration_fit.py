@@ -8,18 +8,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.calibration.device_fit import accuracy_of, chosen, fit_device, fit_kernel, left_out, training_half
-from evaluator.calibration.figures import Figures, figures_of
+from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.forms.attention import padded_pairs
 from evaluator.calibration.forms.base import p_norm, root, whole_power
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.least_squares import Box, Solution, fit_log
-from evaluator.calibration.record import carried_to, from_json, from_mapping, to_json, to_mapping
 from evaluator.calibration.tables import KernelTable
 from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.profiles.calibration_record import (
+    calibration_from_json,
+    calibration_from_mapping,
+    calibration_to_json,
+    calibration_to_mapping,
+    carried_to,
+)
 from store.errors import InputError
 
-FIGURES = Figures(
+FIGURES = DeviceFigures(
     matrix_flops_per_s=(("bf16", 100e12), ("fp8", 200e12)),
     memory_bytes_per_s=1e12,
     link_bytes_per_s=100e9,
@@ -234,7 +240,7 @@ def test_fit_device_keeps_errors_and_survives_json():
     assert calibration.kernels["elementwise"]["memory_efficiency"] == pytest.approx(0.7, rel=0.05)
     assert calibration.kernels["elementwise"]["fixed_us"] == pytest.approx(3.0, rel=1e-3)
     assert calibration.accuracy["elementwise"].median_ape < 0.1
-    assert from_json(to_json(calibration)) == calibration
+    assert calibration_from_json(calibration_to_json(calibration)) == calibration
     assert fit_device([copy_table()], PROFILE, includes=()).hash == calibration.hash
 
 
@@ -245,13 +251,13 @@ def test_kernels_nobody_measured_are_said_to_be_assumed():
 
 
 def test_a_changed_calibration_is_refused():
-    content = to_mapping(fit_device([copy_table()], PROFILE))
+    content = calibration_to_mapping(fit_device([copy_table()], PROFILE))
     content["kernels"]["elementwise"]["fixed_us"] = 1.0
     with pytest.raises(InputError, match="changed after it was fitted"):
-        from_mapping(content)
+        calibration_from_mapping(content)
     content["version"] = 0
     with pytest.raises(InputError, match="version 0"):
-        from_mapping(content)
+        calibration_from_mapping(content)
 
 
 def test_carried_parameters_say_so_and_carry_no_errors():

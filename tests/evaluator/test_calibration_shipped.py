@@ -11,9 +11,10 @@ from shared_data import shared_data
 
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS
-from evaluator.calibration.kernel_report import figures
-from evaluator.calibration.shipped import FITTED, as_yaml, fit_folder, shipped_calibration
 from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.profiles.shipped_calibrations import FITTED, shipped_calibration
+from tools.calibrations import as_yaml, fit_folder
+from tools.kernel_report import figures
 
 # Held-out median and mean absolute error, in percent, that docs promise of H100 and H200; A100 within twice these.
 PROMISED = {
@@ -98,10 +99,9 @@ def test_the_command_yields_the_shipped_coefficients(device):
     assert "accuracy" in as_yaml(fitted)
 
 
-@pytest.mark.parametrize(
-    ("device", "pattern"), [DELICATE[0], *(pytest.param(*each, marks=pytest.mark.survival) for each in DELICATE[1:])]
-)
-@pytest.mark.parametrize("arithmetic", others(quick=True))
+@pytest.mark.survival
+@pytest.mark.parametrize(("device", "pattern"), DELICATE)
+@pytest.mark.parametrize("arithmetic", others(rest=pytest.mark.long))
 def test_delicate_fits_are_the_same_on_every_processor_and_in_any_order_of_rows(device, pattern, arithmetic):
     shared_data("kernels", device)
     fitted = printed_by("fitted_kernels.py", device, pattern, "shuffled", arithmetic=arithmetics()[arithmetic])
@@ -117,6 +117,7 @@ def test_every_fit_is_the_same_on_another_processor_and_in_another_order_of_rows
     assert_shipped(device, printed_by("fitted_kernels.py", device, ".*", "shuffled", arithmetic=arithmetic))
 
 
+@pytest.mark.survival
 @pytest.mark.parametrize(("device", "allowance"), [("a100_sxm", 2.0), ("h100_sxm", 1.0), ("h200_sxm", 1.0)])
 def test_held_out_figures_keep_their_promise(device, allowance):
     found = {figure.group: figure.accuracy for figure in figures(shared_data("kernels", device), load_device(device))}

@@ -4,12 +4,12 @@ import duckdb
 import numpy as np
 import pytest
 
-from evaluator.calibration.figures import Figures
+from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.kernels import kernel_sets, sent_by_expert_exchange, sharing_of
 from evaluator.calibration.tables import COLUMNS, KernelTable, read_tables, write_tables
 from store.errors import InputError
 
-FIGURES = Figures(
+FIGURES = DeviceFigures(
     matrix_flops_per_s=(("bf16", 100e12), ("fp8", 200e12)),
     memory_bytes_per_s=1e12,
     link_bytes_per_s=100e9,

@@ -30,7 +30,7 @@ from evaluator.graph.capture.affine_fit import NotAffineError, fitted, trace_poi
 from evaluator.graph.capture.blocks import pointwise
 from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.capture.recorder import Recorder, meta_tensor
-from evaluator.graph.operators import Affine, from_json, to_json
+from evaluator.graph.operators import Affine, operators_from_json, operators_to_json
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import DenseMlp
 from evaluator.inputs.plan import Plan
@@ -60,7 +60,7 @@ def test_every_model_is_captured_whole(name, plan, compiled):
     assert operators.unmodelled == ()
     assert operators.stages == plan.pp
     assert {len(one.counts) for one in operators.operators} == {plan.pp}
-    assert from_json(to_json(operators)) == operators
+    assert operators_from_json(operators_to_json(operators)) == operators
     layers = sum(group.count for group in MODELS[name].layers)
     attention = [one for one in operators.operators if one.attention is not None]
     assert sum(one.count for one in attention) == layers
@@ -292,13 +292,13 @@ def test_the_key_follows_everything_that_decides_operators(name):
 
 def test_known_operators_need_no_torch(tmp_path):
     path = tmp_path / "operators.json"
-    path.write_text(to_json(captured(QWEN3_32B, Plan(tp=8), "decode", linear=W8A8)))
+    path.write_text(operators_to_json(captured(QWEN3_32B, Plan(tp=8), "decode", linear=W8A8)))
     code = (
         "import sys, pathlib, numpy as np\n"
         "from evaluator.evaluate import capture_requests, evaluate_scenario\n"
-        "from evaluator.graph.operators import from_json\n"
+        "from evaluator.graph.operators import operators_from_json\n"
         "import evaluator.graph.capture, evaluator.explain\n"
-        f"operators = from_json(pathlib.Path({str(path)!r}).read_text())\n"
+        f"operators = operators_from_json(pathlib.Path({str(path)!r}).read_text())\n"
         "assert 'torch' not in sys.modules, 'torch was imported'\n"
         "print(len(operators.operators))\n"
     )

@@ -10,11 +10,11 @@ import yaml
 from shared_data import shared_data
 
 from evaluator.ledger.deployments import deployment_of
-from evaluator.ledger.fitting.shipped_engines import POINTS_A_PAIR, fit_with_pairs_held_out, points_of
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.readers import read_measurements
-from evaluator.serving.engine.engines import STARTS, FittedEngine, as_yaml, fitted_engine, from_mapping
+from evaluator.serving.engine.engines import STARTS, FittedEngine, as_yaml, engine_from_mapping, fitted_engine
 from store.records import MeasurementRecord
+from tools.engines import POINTS_A_PAIR, engine_points, fit_with_pairs_held_out
 
 PAIR = ("h100_sxm", "Qwen/Qwen3-32B")
 
@@ -27,24 +27,22 @@ def records() -> tuple[MeasurementRecord, ...]:
 
 
 def fitted(points: tuple[MeasurementRecord, ...], name: str) -> FittedEngine:
-    return fit_with_pairs_held_out(points_of(points, name), STARTS[name], fitted_engine(name).source)
+    return fit_with_pairs_held_out(engine_points(points, name), STARTS[name], fitted_engine(name).source)
 
 
 # Fits of few points run with every change, those of many with the survival tests.
 @pytest.mark.parametrize(
     "name",
-    [
-        name if name in {"eager", "sglang"} else pytest.param(name, marks=pytest.mark.survival)
-        for name in sorted(STARTS)
-    ],
+    [name if name == "eager" else pytest.param(name, marks=pytest.mark.survival) for name in sorted(STARTS)],
 )
 def test_a_shipped_profile_is_what_its_command_yields(name):
     assert as_yaml(fitted(records(), name)) == as_yaml(fitted_engine(name))
 
 
+@pytest.mark.survival
 @pytest.mark.parametrize("name", sorted(STARTS))
 def test_every_pair_that_is_fitted_to_has_a_fit_without_it(name):
-    points = points_of(records(), name)
+    points = engine_points(records(), name)
     assert {point.pair for point in points} == set(fitted_engine(name).held_out)
     for pair in fitted_engine(name).held_out:
         assert sum(point.pair == pair for point in points) <= 2 * POINTS_A_PAIR
@@ -61,14 +59,15 @@ def poisoned(record: MeasurementRecord) -> MeasurementRecord:
     return replace(record, metrics={name: 3.0 * value for name, value in record.metrics.items()})
 
 
+@pytest.mark.survival
 @pytest.mark.parametrize(
-    "name", ["sglang", *(pytest.param(name, marks=pytest.mark.survival) for name in ("trtllm", "vllm"))]
+    "name", ["sglang", *(pytest.param(name, marks=pytest.mark.long) for name in ("trtllm", "vllm"))]
 )
 def test_points_of_a_pair_do_not_reach_the_fit_that_scores_it(name):
     assert any({"ttft_ms_mean", "tpot_exclusive_ms_mean"} <= set(record.metrics) for record in records())
     right, wrong = fitted_engine(name), fitted(tuple(poisoned(record) for record in records()), name)
     # The shipped numbers are rounded in their file; so are these for the comparison.
-    wrong = from_mapping(yaml.safe_load(as_yaml(wrong)), name)
+    wrong = engine_from_mapping(yaml.safe_load(as_yaml(wrong)), name)
     assert wrong.held_out[PAIR] == right.held_out[PAIR]
     assert wrong.profile != right.profile
     others = [pair for pair in right.held_out if pair != PAIR]

@@ -20,8 +20,8 @@ from evaluator.serving.engine.engines import (
     as_yaml,
     described,
     engine_from_file,
+    engine_from_mapping,
     engine_profile,
-    from_mapping,
     key_of_engine,
     label_of_engine,
     list_engines,
@@ -44,7 +44,7 @@ def test_users_drift_apart_under_every_engine_but_old_sglang() -> None:
     drifts = {name: 1.0 - engine_profile(name).client.shortest for name in list_engines()}
     assert drifts.pop("sglang_locked") == 0.0
     assert all(0.005 <= drift <= 0.01 + 1e-9 for drift in drifts.values())
-    assert from_mapping(PROFILE, "mine").profile.client == Client(shortest=0.99)
+    assert engine_from_mapping(PROFILE, "mine").profile.client == Client(shortest=0.99)
     today, old = engine_profile("sglang"), engine_profile("sglang_locked")
     assert replace(old, name=today.name, client=today.client) == today
 
@@ -66,7 +66,7 @@ profiles = st.builds(
 def test_what_is_written_or_stored_is_read_back(profile: EngineProfile) -> None:
     held_out = {("h100_sxm", "a/b"): with_numbers(profile, {"step_ms": 7.0})}
     fitted = FittedEngine(profile=profile, held_out=held_out, source="20 points of a: b")
-    assert from_mapping(yaml.safe_load(as_yaml(fitted)), "file") == fitted
+    assert engine_from_mapping(yaml.safe_load(as_yaml(fitted)), "file") == fitted
     assert restored(canonical(profile)) == profile
 
 

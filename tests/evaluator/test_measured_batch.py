@@ -12,7 +12,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.profiles.load import load_device
 from evaluator.ledger.matching import measured_model
-from evaluator.ledger.saturation import LARGEST_BATCH, saturated_users
+from evaluator.ledger.saturation import LARGEST_PLANNED_BATCH, saturated_users
 
 LLAMA = measured_model("Llama-2 7B")[1]
 A100 = load_device("a100_sxm")
@@ -49,7 +49,7 @@ def test_experts_are_split_over_all_devices_and_replicas_count_together():
 
 def test_a_model_that_leaves_nothing_serves_one_and_short_requests_stop_at_the_largest_batch():
     assert saturated_users(measured_model("Llama-3.1 405B")[1], A100, Precision(), Plan(tp=1), 100.0) == 1
-    assert saturated_users(LLAMA, A100, Precision(), Plan(tp=8), 16.0) == LARGEST_BATCH
+    assert saturated_users(LLAMA, A100, Precision(), Plan(tp=8), 16.0) == LARGEST_PLANNED_BATCH
 
 
 @given(tokens=st.floats(16.0, 1e5), more=st.floats(1.0, 1e5))

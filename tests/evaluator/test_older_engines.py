@@ -16,13 +16,13 @@ from evaluator.inputs.precision import Precision
 from evaluator.inputs.profiles.load import load_device
 from evaluator.ledger.deployments import Deployment, deployment_of, engine_of
 from evaluator.ledger.fitting.fit_points import FitPoint, PlayedProbe, fit_points
-from evaluator.ledger.fitting.shipped_engines import EnginePoint, fit_with_pairs_held_out
 from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.readers import read_measurements
 from evaluator.serving.engine.closed_loop import ClosedLoop
-from evaluator.serving.engine.closed_run import Served
+from evaluator.serving.engine.closed_run import ServedTimes
 from evaluator.serving.engine.engines import STARTS, engine_profile, with_numbers
 from evaluator.serving.engine.step_tables import StepTable, launched
+from tools.engines import EnginePoint, fit_with_pairs_held_out
 
 TABLE = StepTable(
     spacing=100,
@@ -108,7 +108,7 @@ def measured_points(model: str, truth, *, wrong_by: float = 1.0) -> list[EngineP
         linear = 0.004 + 1e-6 * np.arange(200)
         kernels = replace(TABLE, decode_linear=linear, decode_own=2e-5 * np.arange(200))
         loop = ClosedLoop(users=1, output_length=128)
-        replica = Served(kernels=kernels, layers=80, engine=truth, loop=loop)
+        replica = ServedTimes(kernels=kernels, layers=80, engine=truth, loop=loop)
         exact = PlayedProbe(replica=replica, phase="decode").value("tpot_exclusive_ms", users)
         measured = {"decode_step_ms": wrong_by * exact}
         point = FitPoint(deployment=one, replica=replica, phase="decode", batch_size=users, measured=measured)

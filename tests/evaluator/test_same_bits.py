@@ -13,7 +13,7 @@ def here():
     return bits()
 
 
-@pytest.mark.parametrize("arithmetic", others())
+@pytest.mark.parametrize("arithmetic", others(rest=pytest.mark.survival))
 def test_numbers_are_the_same_on_every_processor(arithmetic):
     there = printed_by("evaluated_bits.py", arithmetic=arithmetics()[arithmetic])
     assert there.keys() == here().keys()

@@ -12,7 +12,7 @@ import duckdb
 import pytest
 from generator import fill
 
-from queries.sandbox import Limits, run_sql, write_parquet
+from queries.sandbox import StatementLimits, run_sql, write_parquet
 from store.errors import InputError
 from store.location import parse_url
 from store.sealing import seal_location
@@ -39,7 +39,7 @@ def part(store_location):
 
 
 def rows(location, sql, **limits):
-    with run_sql(location, sql, Limits(**limits)) as result:
+    with run_sql(location, sql, StatementLimits(**limits)) as result:
         return list(result)
 
 
@@ -235,12 +235,12 @@ def test_a_statement_that_needs_too_much_memory_is_stopped(store_location, sql):
 def test_memory_stays_bounded_in_a_process_of_its_own(store_location):
     program = """
         import resource, sys
-        from queries.sandbox import Limits, run_sql
+        from queries.sandbox import StatementLimits, run_sql
         from store.errors import InputError
         from store.location import parse_url
         for sql in ("SELECT length(repeat('x', 3000000000))", "SELECT list_sum(range(600000000))"):
             try:
-                with run_sql(parse_url(sys.argv[1]), sql, Limits(memory_bytes=2**28, threads=2)) as result:
+                with run_sql(parse_url(sys.argv[1]), sql, StatementLimits(memory_bytes=2**28, threads=2)) as result:
                     list(result)
             except InputError:
                 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
@@ -288,10 +288,10 @@ def test_a_call_that_never_looks_up_ends_the_process(store_location):
     """One function call cannot be interrupted; whoever owns the process may give up on it."""
     program = """
         import os, sys
-        from queries.sandbox import Limits, run_sql
+        from queries.sandbox import StatementLimits, run_sql
         from store.location import parse_url
         sql = "SELECT levenshtein(repeat('a', 5000000), repeat('b', 5000000))"
-        with run_sql(parse_url(sys.argv[1]), sql, Limits(timeout_s=0.2, when_stuck=lambda: os._exit(77))) as result:
+        with run_sql(parse_url(sys.argv[1]), sql, StatementLimits(timeout_s=0.2, when_stuck=lambda: os._exit(77))) as result:
             list(result)
     """
     result = subprocess.run([sys.executable, "-c", textwrap.dedent(program), store_location.url], timeout=60)

@@ -21,7 +21,6 @@ from store.opening import open_store
 from store.sealing import seal
 
 ROOT = Path(__file__).parents[2]
-KILLS = 50
 SOAK_S = 20.0
 WRITERS, READERS = 2, 8
 
@@ -66,12 +65,13 @@ def count_with_duckdb(url):
         return connection.execute("SELECT COUNT(*), COUNT(DISTINCT block_id) FROM raw.stored_probe").fetchone()
 
 
-def test_a_writer_killed_fifty_times_loses_nothing_it_acknowledged(tmp_path):
+@pytest.mark.parametrize("wanted", [10, pytest.param(100, marks=pytest.mark.long)])
+def test_a_writer_killed_many_times_loses_nothing_it_acknowledged(tmp_path, wanted):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     chance = random.Random(20_26)
     acknowledged, kills = [], 0
     log = tmp_path / "said"
-    while kills < KILLS:
+    while kills < wanted:
         with log.open("wb") as output:
             process = start("write", url, kills, 60, stdout=output)
         while not facts(log) and process.poll() is None:
@@ -86,7 +86,7 @@ def test_a_writer_killed_fifty_times_loses_nothing_it_acknowledged(tmp_path):
         assert [fault for fault in report.faults if not fault.startswith("The snapshot")] == []
         require_acknowledged(url, acknowledged)
         assert count_with_duckdb(url) == (report.probes, report.blocks)
-    assert len(acknowledged) > KILLS
+    assert len(acknowledged) > wanted
     with open_store(url) as store:
         seal(store)
     report = check_store(parse_url(url))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arithmetic import log2
-from evaluator.calibration.figures import Figures
+from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm, root, whole_power
 
 BLOCK = 128
@@ -24,7 +24,7 @@ def padded_pairs(tokens: Array, sequences: Array, pairs: Array, block: float = B
     return np.asarray(rows * np.maximum(pairs / tokens + (block - 1) / 2, block), dtype=np.float64)
 
 
-def _prefill(values: Values, x: Inputs, figures: Figures) -> Parts:
+def _prefill(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     block = values["block"]
     tokens, sequences = np.asarray(x["tokens"], float), np.asarray(x["sequences"], float)
     pairs, keys = np.asarray(x["pairs"], float), np.asarray(x["keys"], float)
@@ -78,7 +78,7 @@ PREFILL_ATTENTION = Form(
 )
 
 
-def _decode(values: Values, x: Inputs, figures: Figures) -> Parts:
+def _decode(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     sequences, keys = np.asarray(x["sequences"], float), np.asarray(x["keys"], float)
     heads, kv_heads = x["heads"], x["kv_heads"]
     width = np.asarray(x["key_dim"], float) + x["value_dim"]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.arithmetic import power
-from evaluator.calibration.figures import Figures
+from evaluator.calibration.figures import DeviceFigures
 
 Array = npt.NDArray[np.float64]
 Inputs = Mapping[str, Array | float]  # shapes by name; scalars are the same for every row
@@ -57,9 +57,9 @@ class Form:
     name: str
     inputs: tuple[str, ...]
     parameters: tuple[Parameter, ...]
-    parts: Callable[[Values, Inputs, Figures], Parts]
+    parts: Callable[[Values, Inputs, DeviceFigures], Parts]
 
-    def seconds(self, values: Values, inputs: Inputs, figures: Figures) -> Array:
+    def seconds(self, values: Values, inputs: Inputs, figures: DeviceFigures) -> Array:
         """Seconds of the kernel at each row."""
         return self.parts(values, inputs, figures).total()
 

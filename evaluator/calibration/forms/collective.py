@@ -6,11 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arithmetic import power
-from evaluator.calibration.figures import Figures
+from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms.base import Form, Inputs, Parameter, Parts, Values
 
 
-def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
+def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     message, group = np.asarray(x["message_bytes"], float), np.asarray(x["group"], float)
     sent = np.asarray(x["passes"], float) * (group - 1) / group * message  # what one device sends
     if values["multicast"]:  # an all-reduce in the switch sends the message once and a shard of the result: (g + 1) / g
@@ -57,7 +57,7 @@ COLLECTIVE = Form(
 )
 
 
-def _exchange(values: Values, x: Inputs, figures: Figures) -> Parts:
+def _exchange(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     sent = np.asarray(x["sent_bytes"], float)
     moving = sent / (figures.link_bytes_per_s * values["link_efficiency"])
     ramp = values["ramp_us"] * 1e-6 * sent / (sent + values["ramp_mb"] * 1e6)

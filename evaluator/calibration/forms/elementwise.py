@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from evaluator.calibration.figures import Figures
+from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms.base import Form, Inputs, Parameter, Parts, Values
 
 
-def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
+def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     moved = np.asarray(x["moved_bytes"], float)
     memory = moved / (figures.memory_bytes_per_s * values["memory_efficiency"])
     # data that no longer fits a cache moves slower: the rest has a rate of its own

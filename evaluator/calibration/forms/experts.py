@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arithmetic import log2
-from evaluator.calibration.figures import Figures
+from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm
 from evaluator.calibration.forms.matmul import tile_seconds
 
@@ -13,7 +13,7 @@ TILES = ((16, 64), (16, 128), (32, 128), (64, 128), (128, 128), (128, 256))
 
 
 def _grouped(
-    load: tuple[Array, Array], shape: tuple[Array, Array], values: Values, x: Inputs, figures: Figures
+    load: tuple[Array, Array], shape: tuple[Array, Array], values: Values, x: Inputs, figures: DeviceFigures
 ) -> tuple[Array, Array]:
     """Compute and memory seconds of a grouped product; load: rows, experts touched; shape: columns, inner."""
     (rows, touched), (columns, inner) = load, shape
@@ -33,7 +33,7 @@ def _grouped(
     return p_norm(np.minimum.reduce(seconds), memory, values["overlap"])
 
 
-def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
+def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     ranks = np.maximum(np.asarray(x["expert_ranks"], float), 1.0)
     imbalance = np.where(np.asarray(x["skewed"]) > 0, 1 + values["imbalance"] * log2(ranks), 1.0)
     limit = np.maximum(np.asarray(x["most_rows"], float), 1.0)

@@ -7,7 +7,7 @@ import functools
 
 import numpy as np
 
-from evaluator.calibration.figures import Figures
+from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm
 
 TILES = ((64, 16), (64, 32), (64, 64), (64, 128), (128, 128), (128, 256))  # rows x columns of the output
@@ -44,7 +44,7 @@ def tile_seconds(
     return np.asarray(waves * (inner + values["prologue"]) * an_element, dtype=np.float64)
 
 
-def _compute(values: Values, x: Inputs, figures: Figures, peak: Array) -> Array:
+def _compute(values: Values, x: Inputs, figures: DeviceFigures, peak: Array) -> Array:
     """Seconds of the fastest tile and split, as `tile_seconds` says, with what splits have in common computed once:
     tiles are whole numbers, so that their order of multiplying changes no bit."""
     m, n, k = np.asarray(x["m"], float), np.asarray(x["n"], float), np.asarray(x["k"], float)
@@ -68,7 +68,7 @@ def _compute(values: Values, x: Inputs, figures: Figures, peak: Array) -> Array:
     return np.asarray(fastest, dtype=np.float64)
 
 
-def _parts(values: Values, x: Inputs, figures: Figures) -> Parts:
+def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     m, n, k = np.asarray(x["m"], float), np.asarray(x["n"], float), np.asarray(x["k"], float)
     count = x.get("count", 1.0)
     weight_bytes, activation_bytes = x["weight_bytes"], x["activation_bytes"]

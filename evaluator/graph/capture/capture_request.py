@@ -11,10 +11,10 @@ from typing import Literal
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
+from store.records import Convention
 
 CAPTURE_VERSION = 1  # raised by hand when the blocks or the formulas of operators change
 Trace = Literal["prefill", "decode"]
-Convention = Literal["physical", "upstream"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,13 +12,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from evaluator.inputs.device import DeviceProfile, Link
 from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
+from store.records import Family
 
-Family = Literal["auto", "theoretical", "calibrated"]
+WantedFamily = Family | Literal["auto"]
 LARGEST_FILE_BYTES = 1_000_000
 DTYPES = ("fp32", "bf16", "fp16", "int8", "fp8", "fp4", "int4")
 # Figures with their allowed range, inclusive: far wider than any machine, narrow enough to catch a wrong unit.
@@ -43,7 +44,7 @@ _LINK_RANGES: Mapping[str, tuple[float, float]] = {
 RATE_RANGE = (1e6, 1e19)
 
 
-def load_device(name: str, *, family: Family = "auto") -> DeviceProfile:
+def load_device(name: str, *, family: WantedFamily = "auto") -> DeviceProfile:
     """The profile called `name` (or an alias, in any case), or the one in the YAML file `name`.
 
     `auto` is calibrated where a calibration is shipped or stands in the file, else theoretical."""
@@ -140,7 +141,7 @@ def _checked(data: Mapping[str, Any], where: str) -> DeviceProfile:
     return DeviceProfile(
         name=data["name"],
         vendor=str(data.get("vendor", "")),
-        family=_choice(data.get("family", "theoretical"), ("theoretical", "calibrated"), f"{where}: family"),
+        family=_choice(data.get("family", "theoretical"), get_args(Family), f"{where}: family"),
         matrix_flops_per_s=_rates(data["matrix_flops_per_s"], f"{where}: matrix_flops_per_s"),
         vector_flops_per_s=_rates(data["vector_flops_per_s"], f"{where}: vector_flops_per_s"),
         memory_bytes=int(numbers.pop("memory_bytes")),
@@ -156,11 +157,11 @@ def _checked(data: Mapping[str, Any], where: str) -> DeviceProfile:
 def _calibration(value: object) -> str | None:
     if value is None:
         return None
-    from evaluator.calibration.record import from_mapping, to_json
+    from evaluator.inputs.profiles.calibration_record import calibration_from_mapping, calibration_to_json
 
     if not isinstance(value, Mapping):
         raise InputError("calibration must be a mapping, as sweepdb calibrate writes it")
-    return to_json(from_mapping(value))
+    return calibration_to_json(calibration_from_mapping(value))
 
 
 def _number(value: object, where: str, limits: tuple[float, float]) -> float:
@@ -225,18 +226,18 @@ def _shipped(name: str) -> DeviceProfile:
     return profile_from_text(file.read_text(encoding="utf-8"), f"profiles/{name}.yaml")
 
 
-def _of_family(profile: DeviceProfile, family: Family) -> DeviceProfile:
+def _of_family(profile: DeviceProfile, family: WantedFamily) -> DeviceProfile:
     if family == "theoretical":
         return replace(profile, family="theoretical", calibration=None)
     calibration = profile.calibration
     if calibration is None:
-        from evaluator.calibration.shipped import shipped_calibration
+        from evaluator.inputs.profiles.shipped_calibrations import shipped_calibration
 
         shipped = shipped_calibration(profile.name)
         if shipped is not None:
-            from evaluator.calibration.record import to_json
+            from evaluator.inputs.profiles.calibration_record import calibration_to_json
 
-            calibration = to_json(shipped)
+            calibration = calibration_to_json(shipped)
     if calibration is not None:
         return replace(profile, family="calibrated", calibration=calibration)
     if family == "calibrated":

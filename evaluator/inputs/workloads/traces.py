@@ -15,15 +15,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluator.arithmetic import dot
+from evaluator.arithmetic import FloatArray, Integers, dot
 from evaluator.inputs.workloads.lengths import LARGEST_BIN_COUNT, LARGEST_LENGTH, normalised
 from evaluator.inputs.workloads.workload import LengthBin
 from store.errors import InputError
-
-Integers = NDArray[np.int64]
-FloatArray = NDArray[np.float64]
 
 LARGEST_FILE_BYTES = 1 << 30
 LARGEST_LINE_BYTES = 1 << 22

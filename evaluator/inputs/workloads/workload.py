@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -29,3 +30,10 @@ class Workload:
     mtp_acceptance: tuple[float, ...] = ()
     bins: tuple[LengthBin, ...] = ()
     name: str | None = None
+
+
+def new_prompt_tokens(input_length: int, hit_rate: float) -> int:
+    """Tokens of a prompt that the prefix cache does not hold: seed 001, E = I - floor(I x hit); the last is always
+    new."""
+    # 3500 x 0.29 is 1014.9999999999999 in binary: a grain of 1e-9 keeps the floor what decimal arithmetic says.
+    return max(1, input_length - math.floor(input_length * hit_rate + 1e-9))

@@ -6,8 +6,7 @@ import math
 from collections.abc import Sequence
 
 from evaluator.inputs.workloads.lengths import LARGEST_LENGTH, mean_input_length, normalised
-from evaluator.inputs.workloads.workload import LengthBin, Workload
-from evaluator.serving.batches import new_prompt_tokens
+from evaluator.inputs.workloads.workload import LengthBin, Workload, new_prompt_tokens
 from store.errors import InputError
 
 DEFAULT_TOKEN_BUDGET = 8192  # seed 001

@@ -9,8 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from evaluator.arithmetic import dot, solve
-from evaluator.graph.sums import FloatArray
+from evaluator.arithmetic import FloatArray, dot, solve
 from evaluator.serving.engine.engines import EngineProfile, with_numbers
 
 # Fitted number -> (smallest, largest, step of the finite difference, spread of the prior about the start).
@@ -30,7 +29,7 @@ CORNER = 0.15  # log error from which a point pulls with constant force: outlier
 PRIOR_POINTS = 4.0  # how many points at the corner the starting values weigh
 
 
-class Measured(Protocol):
+class MeasuredPoint(Protocol):
     """A measured point. `weight` lets a large group count less a point."""
 
     @property
@@ -44,7 +43,7 @@ class Measured(Protocol):
 
 
 def fit_engine(
-    points: Sequence[Measured],
+    points: Sequence[MeasuredPoint],
     start: EngineProfile,
     *,
     names: Sequence[str] = (),
@@ -70,13 +69,13 @@ def fit_engine(
     return profile
 
 
-def log_errors(points: Sequence[Measured], engine: EngineProfile) -> FloatArray:
+def log_errors(points: Sequence[MeasuredPoint], engine: EngineProfile) -> FloatArray:
     """log(predicted / measured), [point, what was measured of it]."""
     return np.asarray([point.log_errors(engine) for point in points], dtype=np.float64)
 
 
 def _newton_step(
-    points: Sequence[Measured],
+    points: Sequence[MeasuredPoint],
     profile: EngineProfile,
     start: EngineProfile,
     errors: FloatArray,
@@ -126,7 +125,7 @@ def _huber_weight(errors: FloatArray) -> FloatArray:
 
 
 def _loss(
-    points: Sequence[Measured],
+    points: Sequence[MeasuredPoint],
     errors: FloatArray,
     profile: EngineProfile,
     start: EngineProfile,

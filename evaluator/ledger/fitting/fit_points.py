@@ -13,11 +13,12 @@ import numpy as np
 from evaluator.evaluate import batch_source, cost_of
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.predicting import LookUp, asked_of, operators_of, values_of
-from evaluator.scenario import Phase, Run, Scenario
+from evaluator.scenario import Run, Scenario
 from evaluator.serving.engine.closed_loop import decode_steps_s
-from evaluator.serving.engine.closed_run import Served, prompts_alone, served
+from evaluator.serving.engine.closed_run import ServedTimes, prompts_alone, served
 from evaluator.serving.engine.engines import EngineProfile
 from evaluator.serving.models import serving_model_of
+from store.records import Phase
 
 LATENCIES = ("ttft_ms", "tpot_exclusive_ms")
 
@@ -26,7 +27,7 @@ LATENCIES = ("ttft_ms", "tpot_exclusive_ms")
 class PlayedProbe:
     """The probe of a replica at exactly one batch size: what `evaluate` gives, without interpolating between sizes."""
 
-    replica: Served
+    replica: ServedTimes
     phase: Phase
 
     def value(self, column: str, batch_size: int) -> float:
@@ -52,7 +53,7 @@ class FitPoint:
     """What was measured of a replica at one batch size. `weight` lets a large group count less a point."""
 
     deployment: Deployment
-    replica: Served
+    replica: ServedTimes
     phase: Phase
     batch_size: int
     measured: Mapping[str, float]  # by metric
@@ -93,7 +94,7 @@ def fit_points(
     ]
 
 
-def _replica(scenario: Scenario, size: int, captured: LookUp | None) -> Served:
+def _replica(scenario: Scenario, size: int, captured: LookUp | None) -> ServedTimes:
     run = Run(
         scenario=scenario,
         operators=operators_of(scenario, captured),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluator.graph.sums import FloatArray
+from evaluator.arithmetic import FloatArray
 from evaluator.ledger.deployments import Deployment, deployment_of
 from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine, log_errors
 from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points

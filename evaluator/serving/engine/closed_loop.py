@@ -11,8 +11,7 @@ from math import fsum
 
 import numpy as np
 
-from evaluator.arithmetic import dot
-from evaluator.graph.sums import FloatArray
+from evaluator.arithmetic import FloatArray, dot
 from evaluator.serving.engine.engines import EngineProfile
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.schedule import Rules, Schedule, schedule_of

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from evaluator.arithmetic import exp, log
-from evaluator.graph.sums import FloatArray
-from evaluator.scenario import Integers, Run, Scenario
+from evaluator.arithmetic import FloatArray, Integers, exp, log
+from evaluator.scenario import Run, Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engine.engines import EngineProfile
@@ -40,7 +39,7 @@ def refusal(scenario: Scenario) -> InputError | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServedTimes:
     """One replica of a scenario under an engine: its kernel seconds, and what its client and launch ask of it.
 
     The engine may be replaced by another with the same admission, token budget and client: tables stay as they are."""
@@ -84,7 +83,7 @@ def mean_prompt(kinds: Sequence[RequestKind]) -> float:
     return float((weights_of(kinds) * [kind.new_tokens for kind in kinds]).sum())
 
 
-def served(run: Run, engine: EngineProfile, sequences: int) -> Served:
+def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
     """The replica of a run, its tables as large as `sequences` need."""
     scenario, source = run.scenario, run.source
     error = refusal(scenario)
@@ -109,10 +108,10 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> Served:
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
     kernels = step_table(traces, run.cost, extents, windows=windows, replicas=scenario.plan.dp)
-    return Served(kernels=kernels, layers=scenario.layers, engine=engine, loop=_loop(scenario, engine))
+    return ServedTimes(kernels=kernels, layers=scenario.layers, engine=engine, loop=_loop(scenario, engine))
 
 
-def replica_of(run: Run, engine: EngineProfile) -> Served:
+def replica_of(run: Run, engine: EngineProfile) -> ServedTimes:
     """The replica of a run that serves one phase alone, with full steps of prompts."""
     full = int(engine.token_budget // mean_prompt(kinds_of(run.scenario, run.source)))
     return served(run, engine, max(int(run.batch_sizes.max()), full))
@@ -139,19 +138,19 @@ def closed_loop_times(run: Run, engine: EngineProfile) -> tuple[PrefillCompletio
     return completion, replace(times, tpot_exclusive=times.tpot_exclusive * each)
 
 
-def prompts_alone(replica: Served, batch_sizes: Integers) -> PrefillCompletion:
+def prompts_alone(replica: ServedTimes, batch_sizes: Integers) -> PrefillCompletion:
     """A prefill instance, which others generate beside: prompts of each batch that are all there at the start."""
     batches = prompt_batches(replica.table, replica.engine, batch_sizes)
     request_ms = replica.engine.request_ms
     return replace(batches, mean=batches.mean + 1e-3 * (receiving_ms(request_ms) - request_ms))
 
 
-def prompt_service_s(replica: Served) -> float:
+def prompt_service_s(replica: ServedTimes) -> float:
     """What one more prompt adds to an instance that takes prompts only and has enough of them to fill its steps."""
     return marginal_prompt_s(replica.table, replica.engine, alone=True)
 
 
-def decodes_alone(replica: Served, batch_sizes: Integers) -> FloatArray:
+def decodes_alone(replica: ServedTimes, batch_sizes: Integers) -> FloatArray:
     """A decode instance: seconds of a step of each batch size."""
     steps = np.asarray(decode_steps_s(replica.table, replica.engine))
     return np.asarray(steps[batch_sizes])
@@ -236,7 +235,7 @@ def _prompt_steps(line: PromptLine, engine: EngineProfile, start: Integers, end:
 class _Curve:
     """Times by users, each size played when it is first asked for."""
 
-    replica: Served
+    replica: ServedTimes
     known: dict[int, LoopTimes] = field(default_factory=dict)
     decode_s: list[float] = field(init=False)
     prompt_s: float = field(init=False)

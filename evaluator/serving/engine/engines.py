@@ -160,7 +160,7 @@ def fitted_engine(name: str) -> FittedEngine:
     file = resources.files("evaluator").joinpath(f"{FOLDER}/{name}.yaml")
     if not file.is_file():
         return FittedEngine(profile=STARTS[name], held_out={}, source="not fitted")
-    return from_mapping(_parsed(file.read_text(encoding="utf-8"), file.name), f"{name}.yaml")
+    return engine_from_mapping(_parsed(file.read_text(encoding="utf-8"), file.name), f"{name}.yaml")
 
 
 def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> EngineProfile:
@@ -176,10 +176,10 @@ def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> Engin
 def engine_from_file(path: Path) -> FittedEngine:
     """A profile that somebody fitted to their own measurements."""
     text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="an engine profile")
-    return from_mapping(_parsed(text, str(path)), str(path))
+    return engine_from_mapping(_parsed(text, str(path)), str(path))
 
 
-def from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
+def engine_from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
     """The fit that `as_yaml` wrote, or a profile written by hand."""
     try:
         _known_keys(content, ("name", "admission", "profile", "client", "source", "held_out", "expected"))

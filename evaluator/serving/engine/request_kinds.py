@@ -13,11 +13,9 @@ from itertools import groupby
 from math import fsum
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluator.graph.sums import FloatArray
+from evaluator.arithmetic import FloatArray, Integers
 
-Integers = NDArray[np.int64]
 SEED = 20_240_601
 SHUFFLED_TOGETHER = 16  # requests: below, neighbours are too even; above, ten requests miss the mean
 SHORTEST_ORDER = 1024

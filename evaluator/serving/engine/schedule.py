@@ -12,14 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluator.arithmetic import dot
-from evaluator.graph.sums import FloatArray
+from evaluator.arithmetic import FloatArray, Integers, dot
 from evaluator.serving.engine.engines import Admission
 from evaluator.serving.engine.request_kinds import RequestKind, Requests, requests_of
 
-Integers = NDArray[np.int64]
 # Requests played at least where lengths vary: those of a few users are too few to show them all, and their TTFT would
 # jump by a tenth from one number of users to the next.
 LEAST_PLAYED = 640

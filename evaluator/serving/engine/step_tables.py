@@ -11,8 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import CollectiveExtents, Operator, OperatorSet
-from evaluator.graph.sums import BatchSums, FloatArray, composed, repeated, request_sums
+from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.step import operator_seconds
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of

@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from math import floor
 
 import numpy as np
-from numpy.typing import NDArray
 
-from evaluator.arithmetic import dot
-from evaluator.graph.sums import FloatArray
+from evaluator.arithmetic import FloatArray, Integers, dot
 
 BUDGET_MARGIN = 1.15
-Integers = NDArray[np.int64]
 # (decodes, prefills, chunk index) of steps -> their times
 StepTime = Callable[[FloatArray, Integers, Integers], FloatArray]
 
@@ -39,7 +36,7 @@ class ChunkedWorkload:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Schedule:
+class ChunkSchedule:
     """Steps until the last prompt is prefilled: decodes and prefills in each, the chunk they are of, the first
     prompt of the
     group, and the progress clock after it (decode steps that a request present throughout has had).
@@ -54,7 +51,7 @@ class Schedule:
     prefilled_in: Integers
 
 
-def schedule(workload: ChunkedWorkload, requests: int) -> Schedule:
+def schedule(workload: ChunkedWorkload, requests: int) -> ChunkSchedule:
     """Play the counts for `requests` prompts that are all there at the start."""
     limit = floor(BUDGET_MARGIN * workload.token_budget)
     queue: deque[tuple[int, int, int]] = deque([(0, requests, 0)])  # first prompt, prompts, chunks done
@@ -80,7 +77,7 @@ def schedule(workload: ChunkedWorkload, requests: int) -> Schedule:
             decoding.append((clock + workload.decode_steps, taken))
             ready += taken
     decodes_, prefills, chunk, firsts, clocks = zip(*rows, strict=True)
-    return Schedule(
+    return ChunkSchedule(
         decodes=np.asarray(decodes_, dtype=np.float64),
         prefills=np.asarray(prefills, dtype=np.int64),
         chunk=np.asarray(chunk, dtype=np.int64),
@@ -137,7 +134,7 @@ class _Savings:
         return most
 
 
-def _smaller_last_groups(plan: Schedule, step_time: StepTime) -> _Savings:
+def _smaller_last_groups(plan: ChunkSchedule, step_time: StepTime) -> _Savings:
     spare = np.maximum(plan.prefills - 1, 0)
     step = np.repeat(np.arange(plan.prefills.size), spare)
     prompts = np.arange(step.size) - np.repeat(np.cumsum(spare) - spare, spare) + 1
@@ -150,7 +147,7 @@ def _smaller_last_groups(plan: Schedule, step_time: StepTime) -> _Savings:
 
 def _last_tokens(
     workload: ChunkedWorkload,
-    plan: Schedule,
+    plan: ChunkSchedule,
     ended: FloatArray,
     makespan: FloatArray,
     savings: _Savings,

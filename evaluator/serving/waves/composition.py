@@ -9,8 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.arithmetic import Integers
+
 Ties = Literal["first", "last"]
-Integers = NDArray[np.int64]
 # 0.1 x 30 is 3.0000000000000004 in binary: compare remainders at a grain far above rounding, far below a request.
 _GRAIN_DIGITS = 9
 _GRAINS = 10**_GRAIN_DIGITS

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from evaluator.serving.waves.composition import Integers
+from evaluator.arithmetic import Integers
 from evaluator.serving.waves.packing import PackedSteps, joined
 
 # What one ladder may keep: 35 bins up to batch size 8,192, or a quarter of a million steps of five numbers.

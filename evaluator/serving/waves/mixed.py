@@ -11,14 +11,15 @@ from typing import Literal
 
 import numpy as np
 
-from evaluator.arithmetic import dot
-from evaluator.graph.sums import BatchSums, FloatArray, composed, repeated, request_sums
-from evaluator.inputs.workloads.workload import LengthBin
-from evaluator.serving.batches import CachedTokens, Convention, Integers, WaveStage, new_prompt_tokens
+from evaluator.arithmetic import FloatArray, Integers, dot
+from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
+from evaluator.inputs.workloads.workload import LengthBin, new_prompt_tokens
+from evaluator.serving.batches import CachedTokens, WaveStage
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, merged
 from evaluator.serving.waves.composition import Ties, largest_remainder, realised_mean
 from evaluator.serving.waves.ladders import LARGEST_STEP_COUNT, CompositionLadder, StepLadder
 from evaluator.serving.waves.packing import PackedSteps, PromptKind, pack, taken
+from store.records import Convention
 
 PrefillRule = Literal["packed", "whole", "even"]
 STEPS_TOGETHER = 65_536  # of blocks, where steps are too many to be kept

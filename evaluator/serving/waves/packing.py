@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.graph.sums import BatchSums, FloatArray, concatenated, window_pairs
+from evaluator.arithmetic import FloatArray, Integers
+from evaluator.graph.sums import BatchSums, concatenated, window_pairs
 
-Integers = NDArray[np.int64]
 _Number = TypeVar("_Number", np.int64, np.float64)
 
 

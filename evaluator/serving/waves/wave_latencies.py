@@ -9,15 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
-from evaluator.graph.sums import FloatArray
+from evaluator.arithmetic import FloatArray
 from evaluator.pricing.step import StepTimes
 from evaluator.serving.batches import WaveStage
-
-Convention = Literal["physical", "upstream"]
+from store.records import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

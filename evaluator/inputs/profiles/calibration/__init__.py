@@ -1,1 +1,1 @@
-"""Coefficients of the devices that come calibrated, written by evaluator.calibration.shipped."""
+"""Coefficients of the devices that come calibrated, written by tools.calibrations."""

@@ -61,7 +61,7 @@ class Calibration:
             ) from None
 
 
-def to_mapping(calibration: Calibration) -> dict[str, Any]:
+def calibration_to_mapping(calibration: Calibration) -> dict[str, Any]:
     """Plain mappings and numbers, for YAML or JSON."""
     return {
         "device": calibration.device,
@@ -87,8 +87,8 @@ def to_mapping(calibration: Calibration) -> dict[str, Any]:
     }
 
 
-def from_mapping(data: Mapping[str, Any]) -> Calibration:
-    """The calibration that `to_mapping` wrote; its hash is checked."""
+def calibration_from_mapping(data: Mapping[str, Any]) -> Calibration:
+    """The calibration that `calibration_to_mapping` wrote; its hash is checked."""
     if data.get("version") != VERSION:
         raise InputError(
             f"calibration of {data.get('device')} has version {data.get('version')}, this program reads {VERSION}",
@@ -115,14 +115,14 @@ def from_mapping(data: Mapping[str, Any]) -> Calibration:
     return calibration
 
 
-def to_json(calibration: Calibration) -> str:
+def calibration_to_json(calibration: Calibration) -> str:
     """Canonical JSON, as DeviceProfile.calibration holds it."""
-    return json.dumps(to_mapping(calibration), sort_keys=True, separators=(",", ":"))
+    return json.dumps(calibration_to_mapping(calibration), sort_keys=True, separators=(",", ":"))
 
 
-def from_json(text: str) -> Calibration:
+def calibration_from_json(text: str) -> Calibration:
     """The calibration of DeviceProfile.calibration."""
-    return from_mapping(cast("dict[str, Any]", json.loads(text)))
+    return calibration_from_mapping(cast("dict[str, Any]", json.loads(text)))
 
 
 def carried_to(calibration: Calibration, device: str) -> Calibration:

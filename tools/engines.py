@@ -1,6 +1,6 @@
 """Engine profiles that come with the program, and the one command that writes them.
 
-`python -m evaluator.ledger.fitting.shipped_engines FILE...` fits every engine to the usable points of these files
+`python -m tools.engines FILE...` fits every engine to the usable points of these files
 and writes evaluator/serving/engine/profiles/<engine>.yaml: the fit to all of them, and one without each (device,
 model) pair to score that pair with. Nothing is random: the same files give the same profiles."""
 
@@ -42,7 +42,7 @@ SHIPPED_NUMBERS: Mapping[str, tuple[str, ...]] = {
 }
 # Versions of an engine that differ in how far users drift apart, and in nothing else: they share their points.
 SAME_HOST: Mapping[str, str] = {"sglang_locked": "sglang"}
-HEAD = "# Written by python -m evaluator.ledger.fitting.shipped_engines; do not edit.\n"
+HEAD = "# Written by python -m tools.engines; do not edit.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class EnginePoint:
     point: FitPoint
 
 
-def points_of(records: Iterable[MeasurementRecord], engine: str) -> list[EnginePoint]:
+def engine_points(records: Iterable[MeasurementRecord], engine: str) -> list[EnginePoint]:
     """Points of one engine, at most POINTS_A_PAIR of each pair, evenly over users and lengths.
 
     Those with both latencies of a closed loop where there are any, else every figure we can predict. Each is played
@@ -143,7 +143,7 @@ def main(files: Sequence[Path]) -> None:
     target = Path(str(resources.files("evaluator").joinpath(FOLDER)))
     target.mkdir(parents=True, exist_ok=True)
     for name, start in STARTS.items():
-        fitted = fit_with_pairs_held_out(points_of(records, name), start, source, _say)
+        fitted = fit_with_pairs_held_out(engine_points(records, name), start, source, _say)
         (target / f"{name}.yaml").write_text(HEAD + as_yaml(fitted), encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """Held-out figures of the shipped calibrations, by group of kernels.
 
-    python -m evaluator.calibration.kernel_report FOLDER
+    python -m tools.kernel_report FOLDER
 
 prints a table from the kernel tables in FOLDER; every row of a kernel's held-out half counts, none is left out."""
 
@@ -18,9 +18,9 @@ from evaluator.calibration.device_fit import accuracy_of, left_out, training_hal
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS, Array
 from evaluator.calibration.kernels import KernelSet, kernel_sets
-from evaluator.calibration.record import Accuracy, Calibration, carried_to, from_json
 from evaluator.calibration.tables import read_tables
 from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.profiles.calibration_record import Accuracy, Calibration, calibration_from_json, carried_to
 
 # Group -> kernels it pools. The first ones are what the product promises figures for; "whole domain" leaves nothing
 # out.
@@ -58,7 +58,7 @@ def figures(folder: Path, profile: DeviceProfile) -> Iterator[GroupFigure]:
     """Every group of one calibrated device."""
     if profile.calibration is None:
         return
-    calibration = from_json(profile.calibration)
+    calibration = calibration_from_json(profile.calibration)
     sets = [rows for rows in kernel_sets(read_tables(folder), figures_of(profile)) if rows.name in calibration.kernels]
     held = {rows.name: _held_out(rows, calibration, profile) for rows in sets}
     for group, pattern in GROUPS.items():
@@ -113,8 +113,8 @@ def as_table(found: Iterable[GroupFigure]) -> str:
 
 def main(folder: Path) -> None:
     """Print the figures of every shipped device that `folder` holds tables of."""
-    from evaluator.calibration.shipped import FITTED, shipped_calibration
     from evaluator.inputs.profiles.load import load_device
+    from evaluator.inputs.profiles.shipped_calibrations import FITTED, shipped_calibration
 
     devices = [device for device in FITTED if (folder / device).is_dir()]
     found = [figure for device in devices for figure in figures(folder / device, load_device(device))]
