@@ -8,9 +8,11 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
+from queries.asking.question import Answer
 from queries.notebook import Notebook
 from store.errors import InputError
 from store.reading.sweeps import SweepSummary, list_sweeps
+from sweepdb.length_scope import with_lengths
 from sweepdb.statements import TIMEOUT_S, SqlRows, rows_of, statement_limits
 
 if TYPE_CHECKING:
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 class OpenStore(Notebook):
     """A store open for questions: every report is a method, `sql` takes a statement, `evaluate` adds rows."""
+
+    def report(self, name: str, **options: object) -> Answer:
+        """Any report by its name; `input_length` may be the file of a length distribution."""
+        return super().report(name, **with_lengths(options, self._session.location.url))
 
     def sql(self, statement: str, *, timeout: float = TIMEOUT_S, memory_limit: float | None = None) -> SqlRows:
         """The rows of one read-only SELECT, within `timeout` seconds and `memory_limit` GiB."""

@@ -23,7 +23,7 @@ from cli.shared_options import (
 )
 from store.errors import EvaluationError, InputError
 from store.location import parse_url
-from sweepdb.evaluating.option_values import options_by_keyword, options_of
+from sweepdb.evaluating.option_values import options_by_keyword, options_of, takes_numbers
 
 if TYPE_CHECKING:
     from evaluator.request import SweepRequest
@@ -81,15 +81,16 @@ def evaluate(
 
 def _parsed(options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as Python's keywords: numbers that the command line joins by commas become numbers again."""
-    table, parsed = options_by_keyword(), dict(options)
-    for keyword, text in options.items():
-        kinds = get_args(table[keyword].type)
+    parsed = dict(options)
+    for keyword, item in options_by_keyword().items():
+        text = options.get(keyword)
+        if text is None or not takes_numbers(item):
+            continue
         if keyword == "batch_range":
             parsed[keyword] = parse_batch_range(text)
-        elif text is not None and {int, tuple[int, ...]} & set(kinds) and isinstance(text, str):
-            parsed[keyword] = parse_sizes(text, spelled(keyword))
-        elif text is not None and tuple[float, ...] in kinds:
-            parsed[keyword] = parse_rates(text, spelled(keyword))
+        else:
+            parse = parse_rates if tuple[float, ...] in get_args(item.type) else parse_sizes
+            parsed[keyword] = parse(text, spelled(keyword))
     return parsed
 
 

@@ -85,6 +85,8 @@ def _hint(asked: Report, item: Declared) -> Any:  # noqa: ANN401  a type hint is
         return Sequence[tuple[str, float]]
     if item.keyword == "mode":
         return Literal[asked.modes]
+    if item.keyword == "input_length":
+        return int | str  # a file of length bins, which `sweepdb.open` reads
     if item.takes_several:
         return str | Sequence[str]
     if get_origin(item.type) is Literal:

@@ -15,7 +15,7 @@ class ScopeKeywords(TypedDict, total=False):
     last: bool | None
     all: bool | None
     workload: str | None
-    input_length: int | None
+    input_length: int | str | None
     output_length: float | None
     prefix_cache_hit_rate: float | None
     max_batched_tokens: int | None

@@ -73,6 +73,11 @@ def kind_of(item: Declared) -> Kind:
     return Kind(read=_text, expected=_TEXT.expected, hint=words)
 
 
+def takes_numbers(item: Declared) -> bool:
+    """Whether an option takes several numbers."""
+    return kind_of(item).read in {_sizes, _rates, _batch_range}
+
+
 def _parts(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for part in text.split(",") if part))
 

@@ -92,6 +92,23 @@ def test_keywords_read_as_the_command_line_does():
     assert (told.batch_range, told.input_length, told.compile, told.family) == ((1, 9), "100", False, "auto")
 
 
+def test_lengths_come_from_a_file(tmp_path, sqlite_url):
+    lengths = tmp_path / "lengths.yaml"
+    lengths.write_text(
+        "bins: [{min_tokens: 0, max_tokens: 100, weight: 1}, {min_tokens: 100, max_tokens: 300, weight: 1}]"
+    )
+    sweepdb.evaluate(MODEL, **{**EXAMPLE, "input_length": lengths, "output_length": 10}, store=sqlite_url)
+    sweepdb.evaluate(MODEL, **EXAMPLE, store=sqlite_url)
+    with sweepdb.open(sqlite_url) as store:
+        (asked,) = store.decode(input_length=lengths).dicts()
+        assert (asked["input_length"], asked["input_length_mean"]) == (None, 125.0)  # bins of 50 and 200 tokens
+        assert store.decode(input_length=350).dicts()[0]["input_length_mean"] == 350
+        with pytest.raises(InputError, match="`input_length` is a whole number, not '350'"):
+            store.decode(input_length="350")
+        with pytest.raises(InputError, match=r"`input_length=gone.yaml`: not a whole number, and no such file"):
+            store.decode(input_length="gone.yaml", workload="mine")
+
+
 def test_a_step_is_explained(url):
     with sweepdb.open(url) as store:
         probe = store.decode().dicts()[0]["probe"]
