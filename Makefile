@@ -36,6 +36,7 @@ bench: $(INSTALLED)
 docs: $(INSTALLED)
 	$(BIN)/python -m queries.dictionary docs/reference/schema.md
 	$(BIN)/python -m tools.report_reference docs/reference/queries.md
+	$(BIN)/python -m tools.keyword_types
 	$(BIN)/python -m tools.ledger_page docs/reference/expected-errors.md
 	$(BIN)/python tests/readme_screen.py README.md
 
@@ -43,7 +44,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV); the first time takes a few minutes" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep -i '^torch==' constraints.txt)" -c constraints.txt
-	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[postgres,plot,test,dev]'
+	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[evaluate,hub,postgres,plot,test,dev]'
 	@touch $@
 
 clean:

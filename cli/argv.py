@@ -7,20 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from cli.derived import spelled
+from sweepdb.evaluating.option_values import options_by_keyword, takes_numbers
+
 Kind = Literal["number", "text"]
 
+# Lists of text end at the next option, so that they are few: what follows one could have been an argument.
 LIST_OPTIONS: Mapping[str, Kind] = {
-    "--num-devices": "number",
-    "--prefill-devices-per-instance": "number",
-    "--decode-devices-per-instance": "number",
-    "--tp-sizes": "number",
-    "--pp-sizes": "number",
-    "--dp-sizes": "number",
-    "--ep-sizes": "number",
-    "--moe-tp-sizes": "number",
-    "--moe-dp-sizes": "number",
-    "--batch-range": "number",
-    "--mtp-acceptance-rate": "number",
+    **{spelled(keyword): "number" for keyword, item in options_by_keyword().items() if takes_numbers(item)},
     "--device": "text",
     "--workload": "text",
     "--measurements": "text",

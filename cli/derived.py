@@ -7,7 +7,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING
 from typing import Annotated, Any
 
 import typer
@@ -37,7 +36,7 @@ def derived_parameters(table: Mapping[str, Declared], written: Mapping[str, Any]
     """A parameter of a command for each declared option; `written` are those that a command line writes otherwise."""
     found = []
     for keyword, item in table.items():
-        hint = written.get(keyword, str | None if item.takes_several else _optional(item.type))
+        hint = written.get(keyword, str | None if tuple in plain_types(item.type) else _optional(item.type))
         told = _default(item)
         names = (item.option.flag,) if item.option.flag else (spelled(keyword), *item.option.also)
         found.append(
@@ -79,6 +78,7 @@ def _optional(hint: Any) -> Any:  # noqa: ANN401  a type hint is of no one type
 
 
 def _default(item: Declared) -> str:
-    if item.default in {None, (), False, MISSING} or "[default" in item.option.help:
+    if item.default in (None, ()) or item.default is False or "[default" in item.option.help:
         return ""
-    return f" [default: {item.default}]"
+    shown = ",".join(map(str, item.default)) if isinstance(item.default, tuple) else item.default
+    return f" [default: {shown}]"

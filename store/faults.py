@@ -39,7 +39,7 @@ def translate(error: Exception, location: StoreLocation) -> StoreError | None:
 _READ_ONLY = (
     StoreError,
     "The store {where} cannot be written: the file or its directory is read-only.",
-    "Make both writable, or copy the file to a directory you may write and name it with --store.",
+    "Make both writable, or copy the file to a directory you may write and name it with `store`.",
 )
 _LOCKED = (
     StoreBusyError,
@@ -69,7 +69,7 @@ _SQLITE_FAULTS: dict[int, tuple[type[StoreError], str, str]] = {
     sqlite3.SQLITE_NOTADB: (
         NotAStoreError,
         "{where} is not a sweepdb store: it is no SQLite database, or it is damaged.",
-        "Name another file with --store.",
+        "Name another file with `store`.",
     ),
     sqlite3.SQLITE_CANTOPEN: (
         StoreError,

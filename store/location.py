@@ -34,12 +34,12 @@ class StoreLocation:
 
     @property
     def argument(self) -> str:
-        """The `--store` option that names this store again, empty where none is needed; without a password."""
+        """The keyword `store` that names this store again, empty where none is needed; without a password."""
         try:
             needed = parse_url().url != self.url
         except InputError:
             needed = True
-        return f" --store {quote(self.display)}" if needed else ""
+        return f" `store={quote(self.display)}`" if needed else ""
 
 
 def parse_url(url: str | None = None) -> StoreLocation:

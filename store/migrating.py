@@ -165,7 +165,7 @@ def _create_file(location: StoreLocation, path: Path) -> bool:
         return False
     if not path.parent.is_dir():
         raise StoreError(
-            f"The directory {path.parent} does not exist.", hint="Create it, or name another with --store."
+            f"The directory {path.parent} does not exist.", hint="Create it, or name another with `store`."
         )
     temporary = _temporary_beside(path)
     try:

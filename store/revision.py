@@ -27,7 +27,7 @@ def revision_error(location: StoreLocation, found: str) -> RevisionError:
         )
     return RevisionError(
         f"The store {location.display} is at revision {found}, which is newer than this program's {HEAD_REVISION}.",
-        hint="Upgrade the program (pip install --upgrade sweepdb), then run: "
+        hint="Upgrade the program (pip install -U sweepdb), then run: "
         f"sweepdb db upgrade{location.argument}   (it changes nothing when the revisions already agree)",
     )
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from store.records import BlockRecord, ScenarioRef, SweepOutcome
 
 
-def import_bundle(store: Store, folder: Path) -> BundleSummary:
+def add_bundle(store: Store, folder: Path) -> BundleSummary:
     """Add what a bundle holds; the summary counts what was added."""
     from store.sealing import seal
     from store.writing import finish_sweep, put_scenarios

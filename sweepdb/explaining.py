@@ -109,7 +109,7 @@ class Explanation:
 def explain_probes(references: Sequence[str], store_url: str | None, *, step: str | None) -> Explanation:
     """Explain one probe, or two that differ."""
     if step not in {None, "prefill", "decode"}:
-        raise InputError(f"--step {step} is not one of prefill, decode")
+        raise InputError(f"`step={step}` is not one of prefill, decode")
     if len(set(references)) != len(references):
         raise InputError("the two probes are the same")
     return Explanation(steps=tuple(item for name in references for item in _explained(name, store_url, step)))

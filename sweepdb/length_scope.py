@@ -1,11 +1,11 @@
-"""What --input-length of a question stands for: a number, the stored workloads of a file of length bins, or a name."""
+"""The input length of a question: a number, the stored workloads of a file of length bins, or a name."""
 
 from __future__ import annotations
 
 import math
+import os
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,23 +32,25 @@ class _Bin(NamedTuple):
     output_length: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LengthScope:
-    """The part of a question's scope that it stands for: one of the three."""
+def with_lengths(given: Mapping[str, object], store_url: str | None) -> dict[str, object]:
+    """Keywords of a question in which a file of length bins is the stored workloads with these bins, of any token
+    budget, and a text that is no file a workload's name."""
+    asked = given.get("input_length")
+    if not isinstance(asked, str | os.PathLike) or str(asked).isdecimal():
+        return dict(given)
+    text, others = str(asked), {name: value for name, value in given.items() if name != "input_length"}
+    if Path(text).exists():
+        length = given.get("output_length")
+        return {
+            **others,
+            "workload_keys": _keys_of(text, length if isinstance(length, int | float) else None, store_url),
+        }
+    if given.get("workload") is not None:
+        raise InputError(f"`input_length={text}`: not a whole number, and no such file")
+    return {**others, "workload": text}
 
-    input_length: int | None = None
-    workload: str | None = None
-    workload_keys: tuple[str, ...] = ()
 
-
-def length_scope(text: str | None, output_length: float | None, store_url: str | None) -> LengthScope:
-    """A whole number as it is; else every workload with a file's bins, of any token budget; else a workload's name."""
-    if text is None:
-        return LengthScope()
-    if text.isdecimal():
-        return LengthScope(input_length=int(text))
-    if not Path(text).exists():
-        return LengthScope(workload=text)
+def _keys_of(text: str, output_length: float | None, store_url: str | None) -> tuple[str, ...]:
     from evaluator.inputs.workloads.lengths import load_distribution  # questions without a file need nothing of it
 
     # Without an output length, and where the file has none of its own, any is meant.
@@ -57,9 +59,9 @@ def length_scope(text: str | None, output_length: float | None, store_url: str |
     if not keys:
         raise InputError(
             f"nothing is stored of the length distribution {text}",
-            hint=f"evaluate it with: sweepdb evaluate MODEL --input-length {text} --output-length TOKENS",
+            hint=f"evaluate it with: sweepdb evaluate MODEL `input_length={text}` `output_length=TOKENS`",
         )
-    return LengthScope(workload_keys=keys)
+    return keys
 
 
 def _stored_bins(store_url: str | None) -> dict[str, list[_Row]]:

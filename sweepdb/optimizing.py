@@ -23,6 +23,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import Phase
 from sweepdb.optimizer_options import OptimizerOptions
+from sweepdb.torch_needed import torch_needed
 
 TOP = 10
 
@@ -85,7 +86,7 @@ def run_device(options: OptimizerOptions, device: str, store_url: str | None) ->
         serving_cost_ms=options.serving_cost_ms,
     )
     create_if_missing(parse_url(store_url))
-    with open_store(store_url) as store:
+    with open_store(store_url) as store, torch_needed():
         sweep = run_sweep(store, request, label="throughput_optimizer", jobs=options.jobs)
     if sweep.failures and sum(failure.scenarios for failure in sweep.failures) == sweep.scenarios:
         raise InputError(f"no plan could be evaluated on {profile.name}: {sweep.failures[0].reason}")

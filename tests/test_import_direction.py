@@ -11,7 +11,8 @@ MAY_IMPORT = {
     "migrations": {"migrations", "store"},
     "evaluator": {"evaluator", "store"},
     "queries": {"queries", "store"},
-    "cli": {"cli", "evaluator", "migrations", "queries", "store"},
+    "sweepdb": {"sweepdb", "evaluator", "migrations", "queries", "store"},
+    "cli": {"cli", "sweepdb", "evaluator", "migrations", "queries", "store"},
 }
 TRACES = ("evaluator/graph/capture/", "evaluator/calibration/")
 

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from cli.derived import as_typed
 from cli.output import check_format, say, write_rows
 from cli.shared_options import FormatOption, StoreOption
 from store.errors import InputError
@@ -83,11 +84,10 @@ def _device(
         if measure is None:
             raise InputError("--kernels needs the device they were measured on", hint="sweepdb devices lists them")
         device = f"this-{measure}"
-    output = profile or Path(f"{Path(device).stem}-calibrated.yaml")
-    if output.exists():
-        raise InputError(f"{output} is there already", hint="name another file: --profile FILE.yaml")
     from sweepdb.measuring import kernel_fitting as flow
+    from sweepdb.measuring.functions import new_profile
 
+    output = new_profile(device, profile)
     if kernels is not None:
         done = flow.from_kernels(device, kernels)
     else:
@@ -116,14 +116,14 @@ def _serving(
     kept = fit_serving(engine, measurements, profile, store, only=only)
     write_rows(COLUMNS, kept.rows(), format_)
     for problem in kept.problems:
-        say(f"{problem.where}: {problem.what}")
+        say(as_typed(f"{problem.where}: {problem.what}"))
     points = kept.fit.points
     say(f"{len(points.records)} of {kept.read} points of {points.engine} used")
     for one in points.excluded:
         say(f"  {one.rows} left out: {one.rule}")
     say("; ".join(f"{name} {before:g} -> {after:g}" for name, before, after in kept.changes()))
     say(f"{kept.output} written; version {kept.version} of {kept.fit.profile.name} is stored as {kept.label}")
-    say(f"next: sweepdb evaluate MODEL ... --serving-model {kept.output}{parse_url(store).argument}")
+    say(as_typed(f"next: sweepdb evaluate MODEL ... --serving-model {kept.output}{parse_url(store).argument}"))
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from cli.derived import as_typed
 from cli.output import check_format, say, write_rows
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import StoreError
@@ -61,14 +62,15 @@ def check(format_: FormatOption = "table", output: OutputOption = None, store: S
     from store.location import parse_url
 
     report = check_store(parse_url(store))
+    faults = [as_typed(fault) for fault in report.faults]
     columns = ("store", "revision", "sweeps", "scenarios", "blocks", "probes", "snapshot_probes", "faults")
     values = [getattr(report, name) for name in columns[:-1]]
-    write_rows(columns, [[*values, list(report.faults) if format_ != "table" else len(report.faults)]], format_, output)
-    for fault in report.faults:
+    write_rows(columns, [[*values, faults if format_ != "table" else len(faults)]], format_, output)
+    for fault in faults:
         say(f"fault: {fault}")
     if not report.whole:
         raise StoreError(
-            f"{_counted(len(report.faults))} found in {parse_url(store).display}",
+            f"{_counted(len(faults))} found in {parse_url(store).display}",
             hint="a faulty snapshot is rebuilt by: sweepdb db seal; a faulty database needs its backup",
         )
     return 0

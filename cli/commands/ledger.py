@@ -1,4 +1,4 @@
-"""measurements and validate: measured points into the store, and predictions beside them. Computing: cli.flows."""
+"""measurements and validate: measured points into the store, predictions beside them. Computing: sweepdb.measuring."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.derived import as_typed
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import EvaluationError, InputError
 
 if TYPE_CHECKING:
-    from evaluator.serving.engine.engines import EngineProfile
     from sweepdb.measuring.measurement_files import ReadFiles
     from sweepdb.measuring.recording import Kept
     from sweepdb.measuring.validating import Validation
@@ -87,7 +87,7 @@ def measurements(  # noqa: PLR0917  one parameter an option
 
 def _say_problems(found: ReadFiles) -> None:
     for problem in found.problems:
-        say(f"{problem.where}: {problem.what}")
+        say(as_typed(f"{problem.where}: {problem.what}"))
 
 
 def validate(  # noqa: PLR0917  one parameter an option
@@ -110,10 +110,11 @@ def validate(  # noqa: PLR0917  one parameter an option
     if against is not None and against not in PEERS:
         raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
     from cli.render.progress import ProgressLine
+    from sweepdb.measuring.functions import engine_named, with_unreadable
     from sweepdb.measuring.measurement_files import read_files
-    from sweepdb.measuring.recording import validate as compare_and_keep
+    from sweepdb.measuring.recording import compare_and_keep
 
-    chosen = None if engine is None else _engine(engine, store)
+    chosen = None if engine is None else engine_named(engine, store)
     paths = [Path(part) for part in (measurements or "").split(",") if part]
     found = read_files(paths) if paths else None
     if found is not None:
@@ -127,34 +128,14 @@ def validate(  # noqa: PLR0917  one parameter an option
             on_progress=lambda done, points: line.show(done, points, "scenarios of measured points evaluated"),
             on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios stored"),
         )
-    unreadable = 0 if found is None else len(found.problems)
-    _write(done, unreadable, against, format_, output)
+    _write(with_unreadable(done, found), against, format_, output)
     _say_kept(kept, chosen is not None)
     return 0
 
 
-def _engine(name: str, store: str | None) -> EngineProfile:
-    """By name, as a profile's file, or by the label under which this store holds it."""
-    if "@" in name and not Path(name).suffix:
-        from evaluator.serving.engine.stored_engines import stored_engine
-        from store.opening import open_store
-
-        with open_store(store, read_only=True) as opened:
-            return stored_engine(opened, name)
-    from evaluator.serving.engine.engines import engine_profile
-
-    return engine_profile(name)
-
-
-def _write(done: Validation, unreadable: int, against: str | None, format_: str, output: Path | None) -> None:
-    from dataclasses import replace
-
+def _write(done: Validation, against: str | None, format_: str, output: Path | None) -> None:
     from cli.render.validation import as_document, flat_rows, table_text
-    from evaluator.ledger.scoring import Exclusion
 
-    if unreadable:
-        left_out = Exclusion(rule="line could not be read", rows=unreadable)
-        done = replace(done, excluded=(left_out, *done.excluded))
     if format_ == "json":
         write_text([json.dumps(as_document(done, against=against), indent=1, allow_nan=False), "\n"], output)
     elif format_ == "csv":

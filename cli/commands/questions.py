@@ -76,18 +76,12 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
     """What the command line writes otherwise than Python: lengths by a file, shares of a blend, names without a key."""
     from queries.asking.library import question_report
     from queries.asking.question import question_of
-    from sweepdb.length_scope import length_scope
+    from sweepdb.length_scope import with_lengths
 
-    given = dict(options)
-    lengths = length_scope(given["input_length"], given["output_length"], store)
-    if given["workload"] is not None and lengths.workload is not None:
-        raise InputError(f"--input-length {given['input_length']}: not a whole number, and no such file")
-    given |= {
-        "input_length": lengths.input_length,
-        "workload": given["workload"] or lengths.workload,
-        "workload_keys": lengths.workload_keys or None,
-        "mix": tuple(map(_weighted, given["mix"] or ())) or None,
-    }
+    text = options["input_length"]
+    mix = tuple(map(_weighted, options["mix"] or ())) or None
+    length = int(text) if text is not None and text.isdecimal() else text
+    given = with_lengths({**options, "input_length": length, "mix": mix}, store)
     named = question_report(report).names
     if named is not None:
         given[named.option] = tuple(names)

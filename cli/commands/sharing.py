@@ -9,7 +9,6 @@ import typer
 
 from cli.output import counted, say
 from cli.shared_options import StoreOption
-from store.errors import InputError
 
 
 def register(app: typer.Typer) -> None:
@@ -25,12 +24,9 @@ def export(
     store: StoreOption = None,
 ) -> int:
     """Write a store, or one sweep, as a bundle with its data dictionary."""
-    from queries.bundle import export_bundle
-    from store.location import parse_url
+    from sweepdb.carrying import export_bundle
 
-    if format_ not in {"parquet", "csv"}:
-        raise InputError(f"--format {format_} is not one of parquet, csv")
-    done = export_bundle(parse_url(store), folder, sweep=sweep, format_="csv" if format_ == "csv" else "parquet")
+    done = export_bundle(folder, sweep=sweep, format=format_, store=store)
     scenarios, probes = counted(done.scenarios, "scenario"), counted(done.probes, "probe")
     say(f"{folder}: {counted(done.sweeps, 'sweep')}, {scenarios}, {probes}")
     return 0
@@ -40,15 +36,8 @@ def import_(
     folder: Annotated[Path, typer.Argument(help="a bundle written by export")], store: StoreOption = None
 ) -> int:
     """Bring a bundle into this store; what is there already is not added again."""
-    from queries.bundle import Bundle
-    from store.location import parse_url
-    from store.migrating import create_if_missing
-    from store.opening import open_store
-    from sweepdb.bundles import import_bundle
+    from sweepdb.carrying import import_bundle
 
-    Bundle(folder)  # checked before a store is made for it
-    create_if_missing(parse_url(store))
-    with open_store(store) as opened:
-        done = import_bundle(opened, folder)
+    done = import_bundle(folder, store=store)
     say(f"{counted(done.sweeps, 'sweep')} and {counted(done.probes, 'probe')} added")
     return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli.derived import as_typed
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
@@ -39,17 +40,9 @@ def sql(  # noqa: PLR0917  one parameter an option
 
     if schema:
         return _schema(format_, output)
-    if not 0 < timeout < 1e6:
-        raise InputError(f"--timeout must be a number of seconds above 0, not {timeout:g}")
-    if memory_limit is not None and not 0 < memory_limit < 1e6:
-        raise InputError(f"--memory-limit must be a number of GiB above 0, not {memory_limit:g}")
-    from queries.sandbox import StatementLimits
+    from sweepdb.statements import statement_limits
 
-    limits = StatementLimits(
-        timeout_s=timeout,
-        memory_bytes=None if memory_limit is None else int(memory_limit * 2**30),
-        when_stuck=_give_up,
-    )
+    limits = statement_limits(timeout, memory_limit, when_stuck=_give_up)
     location = parse_url(store)
     text = _statement(statement, file)
     if text is None:
@@ -124,9 +117,9 @@ def _prompt(location: StoreLocation, limits: StatementLimits, format_: str) -> i
         except KeyboardInterrupt:
             say("\ninterrupted; .quit leaves")
         except SweepdbError as error:
-            say(f"error: {error.message}")
+            say(as_typed(f"error: {error.message}"))
             if error.hint:
-                say(f"hint: {error.hint}")
+                say(as_typed(f"hint: {error.hint}"))
 
 
 def _remember() -> None:

@@ -84,14 +84,16 @@ def _fetched(name: str) -> ModelSpec:
     if name.count("/") != 1:
         raise InputError(f"unknown model {name!r}", hint=hint)
     try:
-        from huggingface_hub import hf_hub_url
-        from huggingface_hub.utils._headers import build_hf_headers
+        from huggingface_hub import get_token, hf_hub_url
     except ImportError:
         raise InputError(
-            f"unknown model {name!r}, and huggingface_hub is not installed to fetch it", hint=hint
+            f"unknown model {name!r}, and huggingface_hub is not installed to fetch it",
+            hint=f"{hint}; or pip install 'sweepdb[hub]'",
         ) from None
     # One plain request: the hub's own downloader retries for half a minute when there is no network.
-    request = urllib.request.Request(hf_hub_url(name, "config.json"), headers=build_hf_headers())  # noqa: S310  https
+    token = get_token()
+    headers = {"User-Agent": "sweepdb", **({} if token is None else {"Authorization": f"Bearer {token}"})}
+    request = urllib.request.Request(hf_hub_url(name, "config.json"), headers=headers)  # noqa: S310  https
     try:
         with urllib.request.urlopen(request, timeout=FETCH_TIMEOUT_S) as response:  # noqa: S310  the hub's address
             text = response.read(LARGEST_CONFIG_BYTES)

@@ -127,12 +127,7 @@ def check_options(question: Question) -> None:
 
 def given_options(question: Question) -> frozenset[str]:
     """Keywords of limits and options that a question gives a value of their own."""
-    return frozenset(
-        item.keyword
-        for part in (question.limits, question.pairs, question.options)
-        for item in declared(type(part))
-        if getattr(part, item.field) != item.default
-    )
+    return question.given
 
 
 def check_used(question: Question, named: Collection[str]) -> None:

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 
+from queries.asking.declaring import declared
+from queries.asking.frames import Framed, html_table
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
 from queries.errors.expected import ExpectedError
 
@@ -29,6 +32,16 @@ class Question:
     pairs: PairOptions = field(default_factory=PairOptions)
     options: ReportOptions = field(default_factory=ReportOptions)
 
+    @property
+    def given(self) -> frozenset[str]:
+        """Keywords of limits and options that are given a value of their own."""
+        return frozenset(
+            item.keyword
+            for part in (self.limits, self.pairs, self.options)
+            for item in declared(type(part))
+            if getattr(part, item.field) != item.default
+        )
+
 
 def question_of(report: str, given: Mapping[str, object]) -> Question:
     """A question from keywords: those of Python, and of the command line's options."""
@@ -36,7 +49,7 @@ def question_of(report: str, given: Mapping[str, object]) -> Question:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(Framed):
     """Rows with everything needed to read and to repeat them. `nearest` is filled when nothing satisfies the limits."""
 
     question: Question
@@ -70,16 +83,24 @@ class Answer:
             return next(iter(by_rule))
         return ", ".join(f"{rule} ({', '.join(names)})" for rule, names in sorted(by_rule.items()))
 
-    def dicts(self) -> list[dict[str, object]]:
-        """The rows as mappings."""
-        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
-
     def nearest_dicts(self) -> list[dict[str, object]]:
         """The nearest misses as mappings."""
         return [dict(zip(self.nearest_columns, row, strict=True)) for row in self.nearest]
 
-    def df(self):  # type: ignore[no-untyped-def]  # noqa: ANN201  naming its type would import pandas
-        """The rows as a pandas DataFrame."""
-        import pandas as pd
+    def __repr__(self) -> str:
+        """What was asked and how much was found; `df()` and `dicts()` have the rows."""
+        rows = f"{len(self.rows):,} row{'' if len(self.rows) == 1 else 's'}"
+        return f"<Answer {self.report}: {rows} of {self.probes_considered:,} probes looked at>"
 
-        return pd.DataFrame(self.dicts(), columns=list(self.columns))
+    def _repr_html_(self) -> str:
+        """The columns that the command's table shows; the nearest misses where nothing satisfies the limits."""
+        from queries.asking.headers import shown_names
+        from queries.asking.library import report
+
+        said = f"<p>{escape(repr(self)[1:-1])}</p>"
+        given = self.question.given
+        if not self.rows and self.nearest:
+            shown = shown_names(report("nearest"), given)
+            nearest = html_table(self.nearest_columns, self.nearest, shown)
+            return f"{said}<p>Nothing satisfies the limits. The nearest misses:</p>{nearest}"
+        return said + html_table(self.columns, self.rows, shown_names(report(self.report), given))

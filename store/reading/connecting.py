@@ -113,7 +113,7 @@ def _not_sqlite(location: StoreLocation, magic: bytes) -> NotAStoreError:
     kind = next((name for start, name in _KNOWN_MAGIC if magic.startswith(start)), "no SQLite database")
     return NotAStoreError(
         f"{location.display} is not a sweepdb store: it is {kind}, or it is damaged from its first byte on.",
-        hint="Name another file with --store.",
+        hint="Name another file with `store`.",
     )
 
 
@@ -156,7 +156,7 @@ def _require_own_tables(location: StoreLocation, tables: set[str]) -> None:
     what = "holds no tables" if not tables else f"holds other tables ({', '.join(sorted(tables)[:5])})"
     raise NotAStoreError(
         f"{location.display} is a database, but not a sweepdb store: it {what}.",
-        hint="Name another store with --store, or create one: sweepdb db init --store URL",
+        hint="Name another store with `store`, or create one: sweepdb db init `store=URL`",
     )
 
 

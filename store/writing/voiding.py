@@ -30,7 +30,7 @@ class VoidReport:
 def void(store: Store, reference: str, reason: str) -> VoidReport:
     """Hide a sweep or a scenario, named by the start of its key, from every answer."""
     if not reason.strip():
-        raise InputError("Voiding needs a reason, which every later reader will see.", hint='Add --reason "..."')
+        raise InputError("Voiding needs a reason, which every later reader will see.", hint='Add `reason="..."`')
     with store.writing() as connection:
         kind, id_, key = find_target(connection, reference)
         if current := connection.execute(select(TOMBSTONE).where(_active(kind, id_))).first():

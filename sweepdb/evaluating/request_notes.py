@@ -45,7 +45,7 @@ def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
     if not options.serving_models:
         served = "formulas (waves)" if part.serving_model == FORMULAS else part.serving_model
         yield f"{' and '.join(device.name for device in part.devices)} served by {served}"
-    if not options.linears:
+    if not options.linear:
         (precision,) = part.precisions
         names = dict.fromkeys((precision.linear, precision.experts or precision.linear))
         cache = "" if precision.attention == "DISABLED" else f", {precision.attention} KV cache"

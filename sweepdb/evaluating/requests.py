@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
 from evaluator.inputs.device import DeviceProfile
 from evaluator.inputs.formats import check_precision
 from evaluator.inputs.launchable import RULES
 from evaluator.inputs.models import load_model
-from evaluator.inputs.plan_search import PlanSearch
+from evaluator.inputs.plan_search import PlanSearch, SearchRule
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.profiles.load import load_device
 from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
@@ -49,10 +49,9 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
         raise InputError(
             "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
         )
-    convention: Convention = _one_of(options.convention, get_args(Convention), "--convention")
+    convention = options.convention
     models = tuple(NamedModel(name=name, spec=spec) for name, spec in map(load_model, options.models))
-    family = _one_of(options.family, _FAMILIES, "--family")
-    devices = [load_device(name, family=family) for name in options.devices]
+    devices = [load_device(name, family=options.family) for name in options.devices]
     parts: list[SweepRequest] = []
     notes: list[str] = []
     for name, served in _by_serving_model(options, devices, convention).items():
@@ -113,10 +112,10 @@ def _search(options: SweepOptions, serving: Serving, convention: Convention) -> 
     rule, engine = usual_search(serving.label, convention)
     if options.search == "launchable" and engine is None:
         raise InputError(
-            f"--search launchable needs an engine, and {serving.label} is none with launch rules",
-            hint=f"--serving-model {' or '.join(RULES)}",
+            f"`search=launchable` needs an engine, and {serving.label} is none with launch rules",
+            hint=f"`serving_model={' or '.join(RULES)}`",
         )
-    asked = _one_of(options.search or rule, ("launchable", "every", "tp"), "--search")
+    asked: SearchRule = options.search or rule
     return PlanSearch(rule=asked, engine=engine if asked == "launchable" else None, **sizes)
 
 
@@ -125,7 +124,7 @@ def _by_precision(
 ) -> dict[Precision, tuple[NamedModel, ...]]:
     """The models that each precision is for: published formats differ between models."""
     found: dict[Precision, tuple[NamedModel, ...]] = {}
-    for linear in options.linears or (None,):
+    for linear in options.linear or (None,):
         for model in models:
             precision = _precision(options, linear, model, convention)
             found[precision] = tuple(dict.fromkeys((*found.get(precision, ()), model)))
@@ -139,13 +138,6 @@ def _from_file(options: SweepOptions, path: Path) -> list[SweepOptions]:
 
 
 NATIVE = "NATIVE"  # the format that the weights are published in
-_FAMILIES = ("auto", "theoretical", "calibrated")
-
-
-def _one_of(value: str, known: Sequence[str], option: str) -> Any:  # noqa: ANN401  one of a closed set
-    if value not in known:
-        raise InputError(f"{option} {value} is not one of {', '.join(known)}")
-    return value
 
 
 def _precision(options: SweepOptions, linear: str | None, model: NamedModel, convention: Convention) -> Precision:
@@ -176,9 +168,7 @@ def _devices(options: SweepOptions) -> tuple[int, ...] | None:
     """Sizes of one instance: as named, or every size that divides the total."""
     if options.total_devices is not None:
         if options.num_devices:
-            raise InputError("give --num-devices or --total-devices, not both")
-        if options.total_devices < 1:
-            raise InputError(f"--total-devices must be at least 1, not {options.total_devices}")
+            raise InputError("give `num_devices` or `total_devices`, not both")
         return tuple(size for size in range(1, options.total_devices + 1) if options.total_devices % size == 0)
     if options.num_devices:
         return options.num_devices
@@ -187,7 +177,7 @@ def _devices(options: SweepOptions) -> tuple[int, ...] | None:
 
 def _phases(options: SweepOptions) -> tuple[Any, ...]:
     if options.modes:
-        return tuple(_one_of(mode, PHASES, "--mode") for mode in options.modes)
+        return options.modes
     if _devices(options) is None:
         wanted = (("prefill", options.prefill_devices), ("decode", options.decode_devices))
         return tuple(phase for phase, devices in wanted if devices)
@@ -201,7 +191,7 @@ def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -
 
         return tuple(stored_workload(name, store_url) for name in options.workload_names)
     if options.input_length is None:
-        raise InputError("--input-length is missing", hint="prompt tokens, or a YAML file of length bins")
+        raise InputError("`input_length` is missing", hint="prompt tokens, or a YAML file of length bins")
     common = {
         "prefix_cache_hit_rate": options.prefix_cache_hit_rate,
         "max_batched_tokens": serving.token_budget
@@ -212,12 +202,12 @@ def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -
     }
     if _is_number(options.input_length):
         if options.output_length is None:
-            raise InputError("--output-length is missing")
+            raise InputError("`output_length` is missing")
         return (_fixed(options.input_length, options.output_length, common),)
     if not Path(options.input_length).exists():
         raise InputError(
-            f"--input-length {options.input_length}: neither a number of tokens nor a file",
-            hint="a workload of the store is named with --workload",
+            f"`input_length={options.input_length}`: neither a number of tokens nor a file",
+            hint="a workload of the store is named with `workload`",
         )
     bins = load_distribution(Path(options.input_length), output_length=options.output_length)
     return (workload_of(input_length=None, output_length=mean_output_length(bins), bins=bins, **common),)  # type: ignore[arg-type]
@@ -226,26 +216,26 @@ def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -
 def _check_alone(options: SweepOptions) -> None:
     """Refuse options that a named workload would silently overrule."""
     if options.input_length is not None:
-        raise InputError("give --workload or --input-length, not both")
-    for option, given in (
-        ("--output-length", options.output_length is not None),
-        ("--prefix-cache-hit-rate", options.prefix_cache_hit_rate != 0),
-        ("--max-batched-tokens", options.max_batched_tokens is not None),
-        ("--num-mtp-tokens", options.mtp_tokens != 0),
-        ("--mtp-acceptance-rate", options.mtp_acceptance is not None),
+        raise InputError("give `workload` or `input_length`, not both")
+    for keyword, given in (
+        ("output_length", options.output_length is not None),
+        ("prefix_cache_hit_rate", options.prefix_cache_hit_rate != 0),
+        ("max_batched_tokens", options.max_batched_tokens is not None),
+        ("num_mtp_tokens", options.mtp_tokens != 0),
+        ("mtp_acceptance_rate", options.mtp_acceptance is not None),
     ):
         if given:
             raise InputError(
-                f"a named workload brings its own settings: drop {option}",
+                f"a named workload brings its own settings: drop `{keyword}`",
                 hint="sweepdb workloads add stores another under another name",
             )
 
 
 def _fixed(input_length: str, output_length: float, common: Mapping[str, Any]) -> Workload:
     length = float(input_length)
-    for option, value in (("--input-length", length), ("--output-length", output_length)):
+    for keyword, value in (("input_length", length), ("output_length", output_length)):
         if not math.isfinite(value):
-            raise InputError(f"{option} must be a number of tokens, not {value:g}")
+            raise InputError(f"`{keyword}` must be a number of tokens, not {value:g}")
     if length != int(length) or output_length != int(output_length):
         raise InputError(f"lengths are whole tokens, not {input_length} and {output_length:g}")
     return workload_of(input_length=int(length), output_length=int(output_length), **common)

@@ -11,6 +11,7 @@ from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
+from sweepdb.torch_needed import torch_needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ def evaluate_requests(
 ) -> SweepReport:
     """Run what was asked as one sweep, creating the store first where there is none."""
     create_if_missing(parse_url(store_url))
-    with open_store(store_url) as store:
+    with open_store(store_url) as store, torch_needed():
         for part in parts_of(request):
             if part.engine is not None:
                 shipped = part.serving_model == part.engine.name
@@ -43,4 +44,5 @@ def evaluate_requests(
 def count_request(request: SweepRequest | Sequence[SweepRequest]) -> RequestCounts:
     """Scenarios and probes of a request; batch ranges are worked out, nothing is evaluated or stored."""
     illegal = [planned.illegal is not None for planned in planned_scenarios(request)]
-    return RequestCounts(scenarios=len(illegal), illegal=sum(illegal), probes=count_probes(request))
+    with torch_needed():
+        return RequestCounts(scenarios=len(illegal), illegal=sum(illegal), probes=count_probes(request))

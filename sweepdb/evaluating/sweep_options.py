@@ -1,50 +1,115 @@
-"""Options of `evaluate` as plain values. What they mean is sweepdb.evaluating.requests."""
+"""Every option of `evaluate`, declared once: keyword, type, unit, meaning and check.
+
+The command line, keywords in Python and the keys of sweep files follow from these fields: a key is a field's name or
+its keyword. Values are read by sweepdb.evaluating.option_values; what they mean is sweepdb.evaluating.requests."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
-from evaluator.inputs.plan_search import Sizes
+from queries.asking.declaring import check_declared, one_of, option
+from store.records import Convention, Phase
+
+Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
+BatchRange = tuple[int, int | None]
+# Closed sets that the evaluator owns, restated because options are read where it must not be imported; mypy compares.
+Search = Literal["launchable", "every", "tp"]
+Routing = Literal["balanced", "power_law_1.2", "auto"]
+CostFamily = Literal["auto", "theoretical", "calibrated"]
+
+
+def _at_least_one(value: int) -> str | None:
+    return None if value >= 1 else f"must be at least 1, not {value}"
+
+
+def _each(check: Callable[[str], str | None]) -> Callable[[Sequence[str]], str | None]:
+    return lambda values: next((wrong for value in values if (wrong := check(value)) is not None), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
     """What `evaluate` was told, as plain values. What is empty or None was left to the device, model or engine."""
 
-    models: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ("TEST_DEVICE",)
-    num_devices: tuple[int, ...] = ()
-    total_devices: int | None = None
-    prefill_devices: tuple[int, ...] = ()
-    decode_devices: tuple[int, ...] = ()
-    input_length: str | None = None
-    output_length: float | None = None
-    workload_names: tuple[str, ...] = ()
-    prefix_cache_hit_rate: float = 0.0
-    max_batched_tokens: int | None = None
-    linears: tuple[str, ...] = ()  # none: as published, or the convention's own
-    experts: str | None = None
-    attention: str | None = None
-    mxfp4_group_size: int = 32
-    mtp_tokens: int = 0
-    mtp_acceptance: tuple[float, ...] | None = None
-    compile: bool = True
-    convention: str = "physical"
-    modes: tuple[str, ...] = ()
-    search: str | None = None  # None: what the engine can launch; every legal plan without one
-    tp_sizes: Sizes = None
-    pp_sizes: Sizes = None
-    dp_sizes: Sizes = None
-    ep_sizes: Sizes = None
-    moe_tp_sizes: Sizes = None
-    moe_dp_sizes: Sizes = None
-    batch_range: tuple[int, int | None] = (1, None)
-    serving_cost_ms: float = 0.0
-    serving_models: tuple[str, ...] = ()  # none: each device's usual one
-    client_shortest: float | None = None
-    prompts_per_user: int | None = None
-    poll_steps: int | None = None
-    seats: int | None = None
-    wait_steps: int | None = None
-    routing: str | None = None
-    family: str = "auto"
+    models: tuple[str, ...] = option((), "id, directory or config.json; several by commas", keyword="model")
+    devices: tuple[str, ...] = option(("TEST_DEVICE",), "device names or profile files", keyword="device")
+    num_devices: tuple[int, ...] = option(
+        (), "devices of one instance; several sizes: 4,8,16 [default: 1]", unit="devices"
+    )
+    total_devices: int | None = option(
+        None, "instead: instances of every size that divides this many devices", unit="devices", check=_at_least_one
+    )
+    prefill_devices: tuple[int, ...] = option(
+        (), "devices of a prefill instance", keyword="prefill_devices_per_instance", unit="devices"
+    )
+    decode_devices: tuple[int, ...] = option(
+        (), "devices of a decode instance", keyword="decode_devices_per_instance", unit="devices"
+    )
+    input_length: str | None = option(None, "prompt tokens, or a length distribution FILE", unit="tokens")
+    output_length: float | None = option(None, "generated tokens", unit="tokens")
+    workload_names: tuple[str, ...] = option((), "named workloads of the store, instead of lengths", keyword="workload")
+    prefix_cache_hit_rate: float = option(0.0, "share of a prompt found in cache, [0, 1)", unit="ratio")
+    max_batched_tokens: int | None = option(
+        None, "token budget of one step of a replica [default: 8192, or the engine's]", unit="tokens"
+    )
+    linear: tuple[str, ...] = option(
+        (), "format of linears; several by commas [default: NATIVE, as the weights are published]",
+        keyword="quantize_linear_action",
+    )  # fmt: skip
+    experts: str | None = option(
+        None, "format of experts [default: as named for linears, else NATIVE]", keyword="quantize_experts_action"
+    )
+    attention: str | None = option(
+        None, "KV cache: DISABLED, INT8 or FP8 [default: NATIVE]", keyword="quantize_attention_action"
+    )
+    mxfp4_group_size: int = option(32, "weights that share one MXFP4 scale", unit="weights")
+    mtp_tokens: int = option(0, "tokens drafted a step, 0-9", keyword="num_mtp_tokens", unit="tokens")
+    mtp_acceptance: tuple[float, ...] | None = option(
+        None, "acceptance of each drafted token", keyword="mtp_acceptance_rate", unit="ratio"
+    )
+    compile: bool = option(True, "compiled or eager graph [default: compile]", flag="--compile/--eager")
+    convention: Convention = option("physical", "physical or upstream", check=one_of(*get_args(Convention)))
+    modes: tuple[Phase, ...] = option(
+        (), "prefill, decode, aggregated; several by commas [default: all]", keyword="mode",
+        check=_each(one_of(*get_args(Phase))),
+    )  # fmt: skip
+    search: Search | None = option(
+        None,
+        "launchable: plans that the engine launches as one server; every legal plan; tp (seed 001's rule)"
+        " [default: launchable; every without an engine]",
+        check=one_of(*get_args(Search)),
+    )
+    tp_sizes: Sizes = option(None, "tensor parallel sizes; none given: powers of two", unit="devices")
+    pp_sizes: Sizes = option(None, "pipeline stages; searched only when asked", unit="stages")
+    dp_sizes: Sizes = option(None, "data parallel replicas", unit="replicas")
+    ep_sizes: Sizes = option(None, "expert parallel sizes", unit="devices")
+    moe_tp_sizes: Sizes = option(None, "tensor parallel sizes inside experts", unit="devices")
+    moe_dp_sizes: Sizes = option(None, "replicas of the expert group", unit="replicas")
+    batch_range: BatchRange = option(
+        (1, None), "[min] max batch size of a replica [default: what memory holds]", unit="requests"
+    )
+    serving_cost_ms: float = option(0.0, "fixed cost of delivery, ms", keyword="serving_cost", unit="ms")
+    serving_models: tuple[str, ...] = option(
+        (),
+        "how steps become latencies: an engine (vllm, sglang, trtllm) or its FILE.yaml, waves, seed002; several by"
+        " commas [default: vllm where the device has it, else waves]",
+        keyword="serving_model",
+    )
+    client_lengths: float | None = option(
+        None, "shortest request as a share of the lengths [default: the engine's client]", unit="ratio"
+    )
+    prompts_per_user: int | None = option(None, "requests that each user sends in turn", unit="requests")
+    poll_steps: int | None = option(None, "decode steps between two looks for new requests", unit="steps")
+    seats: int | None = option(None, "most requests of a replica in flight [default: all]", unit="requests")
+    wait_steps: int | None = option(None, "decode steps that a prompt waits for others", unit="steps")
+    routing: Routing | None = option(
+        None, "tokens over experts: balanced, power_law_1.2 or auto [default: auto]", check=one_of(*get_args(Routing))
+    )
+    family: CostFamily = option(
+        "auto", "auto, theoretical or calibrated cost model", check=one_of(*get_args(CostFamily))
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what no option takes; the error names the keyword."""
+        check_declared(self)

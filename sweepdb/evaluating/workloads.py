@@ -57,7 +57,7 @@ def add(
     summary = None
     if trace is not None:
         if output_length is not None:
-            raise InputError("a trace brings its own output lengths: drop --output-length")
+            raise InputError("a trace brings its own output lengths: drop `output_length`")
         summary = read_trace(trace, input_bins=trace_bins)
         bins, fixed = summary.bins, None
     elif input_length is not None and input_length.isdecimal():
@@ -65,7 +65,7 @@ def add(
     else:
         bins, fixed = load_distribution(Path(str(input_length)), output_length=output_length), None
     if fixed is not None and output_length is None:
-        raise InputError("--output-length is missing")
+        raise InputError("`output_length` is missing")
     workload = workload_of(
         input_length=fixed,
         output_length=mean_output_length(bins) if bins else float(output_length or 0),

@@ -31,6 +31,7 @@ from store.records import MeasurementRecord
 from store.writing.measurements import get_measurements, put_measurements
 from sweepdb.measuring.measurement_files import read_files
 from sweepdb.measuring.recording import remembered
+from sweepdb.torch_needed import torch_needed
 
 COLUMNS = ("metric", "stage", "points", "median_ape_percent", "mean_ape_percent", "p90_ape_percent", "bias_percent")
 
@@ -80,7 +81,7 @@ def fit_serving(
     found = read_files(files) if files else None
     if files:
         create_if_missing(location)
-    with open_store(store_url) as store:
+    with open_store(store_url) as store, torch_needed():
         if found is not None:
             put_measurements(store, found.records)
         every = get_measurements(store) if found is None else found.records
@@ -91,7 +92,7 @@ def fit_serving(
         called = chosen.name if start is not None and start.name not in list_engines() else f"{chosen.name}-calibrated"
         target = output or Path(f"{called}.yaml")
         if target.exists():
-            raise InputError(f"{target} is there already", hint="name another file: --profile FILE.yaml")
+            raise InputError(f"{target} is there already", hint="name another file: `profile=FILE.yaml`")
         fit = fit_own(points, chosen, called, remembered(store))
         expected = expected_of(fit)
         _write(target, as_yaml(FittedEngine(profile=fit.profile, held_out={}, source=_source(fit), expected=expected)))
@@ -125,7 +126,7 @@ def _write(target: Path, text: str) -> None:
         with target.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InputError(f"{target} is there already", hint="name another file: --profile FILE.yaml") from None
+        raise InputError(f"{target} is there already", hint="name another file: `profile=FILE.yaml`") from None
     except OSError as error:
         raise InputError(f"{target}: cannot be written: {error.strerror}") from error
 

@@ -26,6 +26,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import CalibrationRecord
 from store.writing.calibrations import put_calibration
+from sweepdb.torch_needed import torch_needed
 
 COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
            "bias_percent")  # fmt: skip
@@ -62,9 +63,10 @@ def from_machine(
     kind: Literal["cpu", "cuda"], name: str, budget_s: float, on_progress: Callable[[float, str], None]
 ) -> Calibrated:
     """Time kernels on this machine, and fit a profile to them."""
-    from evaluator.calibration.measure import measure, measured_profile
+    with torch_needed():
+        from evaluator.calibration.measure import measure, measured_profile
 
-    measured = measure(kind, budget_s, on_progress)
+        measured = measure(kind, budget_s, on_progress)
     profile, _ = measured_profile(measured, name)
     return Calibrated(
         profile=profile, calibration=calibration_from_json(profile.calibration or ""), tables=measured.tables
@@ -78,7 +80,7 @@ def keep_calibration(calibrated: Calibrated, output: Path, store_url: str | None
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
-        raise InputError(f"{output} is there already", hint="name another file: --profile FILE.yaml") from None
+        raise InputError(f"{output} is there already", hint="name another file: `profile=FILE.yaml`") from None
     except OSError as error:
         raise InputError(f"{output}: cannot be written: {error.strerror}") from error
     create_if_missing(parse_url(store_url))

@@ -43,6 +43,7 @@ from store.writing.operators import get_operators, put_operators
 from store.writing.scenarios import missing_intervals
 from sweepdb.measuring.measurement_files import place_of
 from sweepdb.measuring.validating import SHORT, Progress, Validation, compare
+from sweepdb.torch_needed import torch_needed
 
 LONG = {short: long for long, short in SHORT.items()}
 PROMPT_METRICS = {"ttft", "kv_transfer_ms", "prefill_latency_ms"}
@@ -57,7 +58,7 @@ class Kept:
     errors: int = 0
 
 
-def validate(
+def compare_and_keep(
     records: Sequence[MeasurementRecord] | None,
     store_url: str | None,
     *,
@@ -70,7 +71,7 @@ def validate(
     What an `engine` of the caller's own predicts is compared and not kept: the ledger is about what is shipped."""
     if records is not None:
         create_if_missing(parse_url(store_url))
-    with open_store(store_url) as store:
+    with open_store(store_url) as store, torch_needed():
         if records is None:
             records = get_measurements(store)
         else:

@@ -73,13 +73,13 @@ def test_the_upstream_convention_keeps_its_own_defaults():
     ("said", "precision"),
     [
         ({}, Precision(linear="BF16", experts="MXFP4")),
-        ({"linears": ("NATIVE",)}, Precision(linear="BF16", experts="MXFP4")),
-        ({"linears": ("FP8",)}, Precision(linear="FP8", experts="FP8")),
-        ({"linears": ("FP8",), "experts": "native"}, Precision(linear="FP8", experts="MXFP4")),
+        ({"linear": ("NATIVE",)}, Precision(linear="BF16", experts="MXFP4")),
+        ({"linear": ("FP8",)}, Precision(linear="FP8", experts="FP8")),
+        ({"linear": ("FP8",), "experts": "native"}, Precision(linear="FP8", experts="MXFP4")),
         ({"experts": "BF16"}, Precision(linear="BF16", experts="BF16")),
         ({"attention": "INT8"}, Precision(linear="BF16", experts="MXFP4", attention="INT8")),
         ({"convention": "upstream"}, Precision(linear="W8A8_DYNAMIC", experts="W8A8_DYNAMIC")),
-        ({"convention": "upstream", "linears": ("NATIVE",)}, Precision(linear="BF16", experts="MXFP4")),
+        ({"convention": "upstream", "linear": ("NATIVE",)}, Precision(linear="BF16", experts="MXFP4")),
     ],
 )
 def test_formats_that_are_named_and_formats_that_are_published(said, precision):
@@ -116,7 +116,7 @@ def test_models_and_devices_of_several_defaults_are_parts_of_one_sweep():
 
 def test_lists_are_products_and_nothing_is_asked_twice():
     found = built(
-        devices=("h200_sxm",), serving_models=("vllm", "sglang"), linears=("NATIVE", "FP8", "BF16"), search="every"
+        devices=("h200_sxm",), serving_models=("vllm", "sglang"), linear=("NATIVE", "FP8", "BF16"), search="every"
     )
     assert [(part.serving_model, part.precisions[0].linear) for part in found.parts] == [
         ("vllm", "BF16"), ("vllm", "FP8"), ("sglang", "BF16"), ("sglang", "FP8"),
@@ -134,14 +134,14 @@ def test_what_an_engine_refuses_is_served_by_formulas_where_no_engine_was_named(
 
 
 def test_a_format_slower_than_sixteen_bits_is_warned_about():
-    slow = built(devices=("gb300", "h200_sxm"), linears=("W8A8_DYNAMIC",)).notes
+    slow = built(devices=("gb300", "h200_sxm"), linear=("W8A8_DYNAMIC",)).notes
     warned = [note for note in slow if note.startswith("warning")]
     # 165e12 against 2,500e12; h200_sxm computes int8 at twice its 16 bits.
     assert warned == [
         "warning: gb300 computes int8 at 165 TFLOP/s, below its 2,500 in 16 bits: W8A8_DYNAMIC is slow there"
     ]
     for name in ("BF16", "FP8", "NVFP4", "W4A16"):
-        assert not [note for note in built(devices=("gb300",), linears=(name,)).notes if note.startswith("warning")]
+        assert not [note for note in built(devices=("gb300",), linear=(name,)).notes if note.startswith("warning")]
 
 
 def test_sizes_that_the_engine_cannot_launch_are_said():
@@ -165,9 +165,9 @@ def test_plans_are_those_of_the_engine_that_was_named(serving_model, rule, engin
 def test_a_search_that_was_named():
     assert one(devices=("h200_sxm",), search="every").search.rule == "every"
     assert one(devices=("h200_sxm",), search="tp").search.engine is None
-    with pytest.raises(InputError, match="--search launchable needs an engine, and waves is none"):
+    with pytest.raises(InputError, match="`search=launchable` needs an engine, and waves is none"):
         one(search="launchable")
-    with pytest.raises(InputError, match="--search all is not one of launchable, every, tp"):
+    with pytest.raises(InputError, match="`search` all is not one of launchable, every, tp"):
         one(search="all")
 
 
@@ -184,8 +184,8 @@ def test_instance_sizes_are_named_or_divide_a_total():
     assert (sizes_of(apart), sizes_of(apart, "prefill"), sizes_of(apart, "decode")) == ((), (2, 4), (8,))
     assert apart.phases == ("prefill", "decode")
     for said, reason in (
-        ({"num_devices": (8,), "total_devices": 8}, "give --num-devices or --total-devices, not both"),
-        ({"total_devices": 0}, "--total-devices must be at least 1, not 0"),
+        ({"num_devices": (8,), "total_devices": 8}, "give `num_devices` or `total_devices`, not both"),
+        ({"total_devices": 0}, "`total_devices` must be at least 1, not 0"),
         ({"num_devices": (0,)}, "at least 1 device, not 0"),
         ({"num_devices": (8, 4096)}, "grid holds"),
     ):
@@ -216,7 +216,7 @@ def test_sizes_of_a_mixture_on_an_engine():
 def test_client_and_launch_are_those_of_the_engine_unless_named():
     served = {"devices": ("h200_sxm",)}
     usual = engine_profile("vllm").client
-    assert one(**served, client_shortest=0.8).client == replace(usual, shortest=0.8)
+    assert one(**served, client_lengths=0.8).client == replace(usual, shortest=0.8)
     assert one(**served, prompts_per_user=4, poll_steps=64).client == replace(usual, prompts_per_user=4, poll_steps=64)
     assert one(**served, seats=64, wait_steps=40, compile=False).launch == Launch(
         seats=64, wait_steps=40, compile=False
@@ -228,15 +228,15 @@ def test_client_and_launch_are_those_of_the_engine_unless_named():
 @pytest.mark.parametrize(
     ("said", "reason"),
     [
-        ({"client_shortest": 0.0}, "--client-lengths must be a number from 0.01 to 1, not 0.0"),
-        ({"client_shortest": 1.2}, "--client-lengths must be a number from 0.01 to 1"),
-        ({"prompts_per_user": 0}, "--prompts-per-user must be a whole number from 1 to 1000"),
-        ({"poll_steps": 0}, "--poll-steps must be a whole number from 1 to 100000"),
-        ({"seats": 0}, "--seats must lie between 1 and 1,000,000, not 0"),
-        ({"wait_steps": -1}, "--wait-steps must lie between 0 and 1,000,000, not -1"),
-        ({"routing": "skewed"}, "--routing skewed is not one of balanced, power_law_1.2, auto"),
-        ({"serving_models": ("waves",), "seats": 8}, "--seats: waves plays no client and no server"),
-        ({"serving_models": ("waves",), "poll_steps": 8}, "--poll-steps: waves plays no client and no server"),
+        ({"client_lengths": 0.0}, "`client_lengths` must be a number from 0.01 to 1, not 0.0"),
+        ({"client_lengths": 1.2}, "`client_lengths` must be a number from 0.01 to 1"),
+        ({"prompts_per_user": 0}, "`prompts_per_user` must be a whole number from 1 to 1000"),
+        ({"poll_steps": 0}, "`poll_steps` must be a whole number from 1 to 100000"),
+        ({"seats": 0}, "`seats` must lie between 1 and 1,000,000, not 0"),
+        ({"wait_steps": -1}, "`wait_steps` must lie between 0 and 1,000,000, not -1"),
+        ({"routing": "skewed"}, "`routing` skewed is not one of balanced, power_law_1.2, auto"),
+        ({"serving_models": ("waves",), "seats": 8}, "`seats`: waves plays no client and no server"),
+        ({"serving_models": ("waves",), "poll_steps": 8}, "`poll_steps`: waves plays no client and no server"),
     ],
 )
 def test_what_no_client_or_server_can_be_is_refused_by_its_option(said, reason):

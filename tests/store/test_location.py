@@ -54,10 +54,10 @@ def test_what_is_no_store_address_is_refused_with_examples(url):
 
 def test_a_hint_names_a_store_unless_it_is_the_one_used_anyway(monkeypatch):
     monkeypatch.delenv("SWEEPDB_STORE", raising=False)
-    assert parse_url("sqlite:///other.sqlite").argument == " --store sqlite:///other.sqlite"
-    assert parse_url("sqlite:///my store.sqlite").argument == " --store 'sqlite:///my store.sqlite'"
+    assert parse_url("sqlite:///other.sqlite").argument == " `store=sqlite:///other.sqlite`"
+    assert parse_url("sqlite:///my store.sqlite").argument == " `store='sqlite:///my store.sqlite'`"
     monkeypatch.setenv("SWEEPDB_STORE", "postgresql://ada:secret@db.example/sweeps")
     assert parse_url().argument == ""
-    assert parse_url("sweepdb.sqlite").argument == " --store sqlite:///sweepdb.sqlite"
+    assert parse_url("sweepdb.sqlite").argument == " `store=sqlite:///sweepdb.sqlite`"
     monkeypatch.setenv("SWEEPDB_STORE", "nonsense://")
-    assert parse_url("sweepdb.sqlite").argument == " --store sqlite:///sweepdb.sqlite"
+    assert parse_url("sweepdb.sqlite").argument == " `store=sqlite:///sweepdb.sqlite`"

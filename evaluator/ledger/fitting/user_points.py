@@ -98,7 +98,7 @@ def _only_engine(by_engine: Counter[str]) -> str:
             hint="a point needs model, device, engine, lengths, concurrency, TTFT and TPOT: sweepdb measurements list",
         )
     listed = ", ".join(f"{name} ({rows} points)" for name, rows in sorted(by_engine.items()))
-    raise InputError(f"points of several engines: {listed}", hint="sweepdb calibrate --serving ENGINE")
+    raise InputError(f"points of several engines: {listed}", hint="sweepdb calibrate `serving` ENGINE")
 
 
 def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: LookUp | None = None) -> OwnFit:

@@ -1,0 +1,85 @@
+"""Rows with their columns as tables of other libraries, and as HTML for notebooks.
+
+Not here: which rows (queries.asking.question), and tables of a terminal (cli.render)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from store.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+_ROWS_SHOWN = 20  # of a page; `df()` has all of them
+_STYLE = "text-align: right; white-space: nowrap"
+
+
+class Framed:
+    """Rows by column. Libraries are imported when their kind of table is asked for."""
+
+    __slots__ = ()
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __bool__(self) -> bool:
+        return True  # an answer without rows is an answer
+
+    def dicts(self) -> list[dict[str, object]]:
+        """The rows as mappings."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def df(self) -> pd.DataFrame:
+        """The rows as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self.rows), columns=list(self.columns))
+
+    def arrow(self) -> pa.Table:
+        """The rows as an Arrow table; needs pyarrow."""
+        try:
+            import pyarrow as pa
+        except ImportError:
+            raise _missing("pyarrow", "arrow") from None
+        cells = [pa.array([row[place] for row in self.rows]) for place in range(len(self.columns))]
+        return pa.Table.from_arrays(cells, names=list(self.columns))
+
+    def pl(self) -> pl.DataFrame:
+        """The rows as a polars DataFrame; needs polars."""
+        try:
+            import polars as pl
+        except ImportError:
+            raise _missing("polars", "pl") from None
+        return pl.DataFrame(self.rows, schema=list(self.columns), orient="row", infer_schema_length=None)
+
+    def _repr_html_(self) -> str:
+        return html_table(self.columns, self.rows)
+
+
+def _missing(package: str, method: str) -> InputError:
+    return InputError(f"{method}() needs {package}, which is not installed", hint=f"pip install {package}; or df()")
+
+
+def html_table(columns: Sequence[str], rows: Sequence[Sequence[object]], shown: Sequence[str] | None = None) -> str:
+    """The first rows as an HTML table, of all columns or of those `shown`; every text is escaped."""
+    places = range(len(columns)) if shown is None else [columns.index(name) for name in shown if name in columns]
+    head = "".join(f'<th style="{_STYLE}">{escape(columns[place])}</th>' for place in places)
+    body = "".join(
+        "<tr>" + "".join(f'<td style="{_STYLE}">{escape(_cell(row[place]))}</td>' for place in places) + "</tr>"
+        for row in rows[:_ROWS_SHOWN]
+    )
+    more = f"<p>... {len(rows) - _ROWS_SHOWN:,} more rows</p>" if len(rows) > _ROWS_SHOWN else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

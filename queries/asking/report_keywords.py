@@ -1,0 +1,95 @@
+"""Which keywords each report takes, of which type and meaning: for signatures, docstrings and the generated stub.
+
+Not here: checking what was given (queries.asking.parameters, at every question)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from operator import or_
+from typing import Any, Literal, get_args, get_origin
+
+from queries.asking.declaring import Declared, declared
+from queries.asking.headers import Report
+from queries.asking.library import report, reports
+from queries.asking.options import PARTS, PRESETS, option_table
+
+_EVERYWHERE = ("num_devices", "top")
+_TIMES = ("ttft_limit_ms", "tpot_limit_ms", "e2e_limit_ms", "min_user_rate")  # what a confidence reads otherwise
+_TWO_NAMES = tuple[str, str] | list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keyword:
+    """One keyword of a report's method."""
+
+    name: str
+    hint: Any  # a type
+    default: object  # None: not given
+    help: str
+    required: bool = False
+
+
+def asked_reports() -> Mapping[str, Report]:
+    """Reports that can be asked for, by the name of their method."""
+    return {name.replace("-", "_"): item for name, item in reports().items() if item.part_of is None}
+
+
+def keywords_of(asked: Report) -> tuple[Keyword, ...]:
+    """The keywords that a report takes: what it compares by name, then options in the order of their declaration."""
+    return tuple(_keywords(asked))
+
+
+def _keywords(asked: Report) -> Iterator[Keyword]:
+    if asked.names is not None:
+        told = f"the two {asked.names.option} that are compared"
+        yield Keyword(name=asked.names.option, hint=_TWO_NAMES, default=None, help=told, required=True)
+    required = {told.option for told in asked.requires}
+    for keyword, item in option_table().items():
+        if _takes(asked, item):
+            yield Keyword(
+                name=keyword,
+                hint=_hint(asked, item),
+                default=None if item.default in {None, (), False} else item.default,
+                help=item.option.help,
+                required=keyword in required,
+            )
+    presets = Literal[tuple(PRESETS)]  # type: ignore[valid-type]
+    yield Keyword(name="preset", hint=presets, default=None, help="a set of definitions by its name")
+
+
+def _takes(asked: Report, item: Declared) -> bool:
+    if item in declared(PARTS["scope"]):
+        return asked.scope not in {"sweeps", "probes"}
+    if item.keyword in {told.option for told in asked.refuses}:
+        return False
+    if item.keyword == "confidence":
+        return bool(_variables(asked.name) & set(_TIMES))
+    if item.keyword == "mode":
+        return bool(asked.modes)
+    return item.option.variable in _variables(asked.name) or item.keyword in _EVERYWHERE
+
+
+@cache
+def _variables(name: str) -> frozenset[str]:
+    """Variables of the SQL that answers, and of the reports that are asked on the way or in its place."""
+    asked = report(name)
+    others = [one.report for one in asked.variants]
+    others += [other for other in (asked.best_of, asked.each_device and asked.each_device.report) if other]
+    return asked.parameter_names.union(*(report(other).parameter_names for other in others))
+
+
+def _hint(asked: Report, item: Declared) -> Any:  # noqa: ANN401  a type hint is of no one type
+    if item.keyword == "mix":
+        return Sequence[tuple[str, float]]
+    if item.keyword == "mode":
+        return Literal[asked.modes]
+    if item.keyword == "input_length":
+        return int | str  # a file of length bins, which `sweepdb.open` reads
+    if item.takes_several:
+        return str | Sequence[str]
+    if get_origin(item.type) is Literal:
+        return item.type
+    kinds = [kind for kind in get_args(item.type) or (item.type,) if kind is not type(None)]
+    return reduce(or_, kinds)

@@ -1,0 +1,45 @@
+# fmt: off
+"""Keywords of sweepdb.evaluate and their types; `python -m tools.keyword_types` writes this file."""
+
+import os
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+class EvaluateKeywords(TypedDict, total=False):
+    """The options of `evaluate`; what is not given, or None, is left to the device, model or engine."""
+    device: str | Sequence[str] | None
+    num_devices: int | Sequence[int] | None
+    total_devices: int | None
+    prefill_devices_per_instance: int | Sequence[int] | None
+    decode_devices_per_instance: int | Sequence[int] | None
+    input_length: int | str | os.PathLike[str] | None
+    output_length: float | None
+    workload: str | Sequence[str] | None
+    prefix_cache_hit_rate: float | None
+    max_batched_tokens: int | None
+    quantize_linear_action: str | Sequence[str] | None
+    quantize_experts_action: str | None
+    quantize_attention_action: str | None
+    mxfp4_group_size: int | None
+    num_mtp_tokens: int | None
+    mtp_acceptance_rate: float | Sequence[float] | None
+    compile: bool | None
+    convention: Literal["physical", "upstream"] | None
+    mode: Literal["prefill", "decode", "aggregated"] | Sequence[Literal["prefill", "decode", "aggregated"]] | None
+    search: Literal["launchable", "every", "tp"] | None
+    tp_sizes: int | Sequence[int] | None
+    pp_sizes: int | Sequence[int] | None
+    dp_sizes: int | Sequence[int] | None
+    ep_sizes: int | Sequence[int] | None
+    moe_tp_sizes: int | Sequence[int] | None
+    moe_dp_sizes: int | Sequence[int] | None
+    batch_range: int | tuple[int, int] | None
+    serving_cost: float | None
+    serving_model: str | Sequence[str] | None
+    client_lengths: float | None
+    prompts_per_user: int | None
+    poll_steps: int | None
+    seats: int | None
+    wait_steps: int | None
+    routing: Literal["balanced", "power_law_1.2", "auto"] | None
+    family: Literal["auto", "theoretical", "calibrated"] | None

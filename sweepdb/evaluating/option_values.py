@@ -1,0 +1,162 @@
+"""Values of `evaluate`'s options as keywords of Python and keys of YAML give them: each read by the type of its field.
+
+Not here: which options there are (sweepdb.evaluating.sweep_options)."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from numbers import Integral, Real
+from typing import Any, Literal, get_args, get_origin
+
+from queries.asking.declaring import Declared, declared
+from store.errors import InputError
+from sweepdb.evaluating.sweep_options import BatchRange, Sizes, SweepOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """How values of a type are read, what is expected of them, and their type in Python."""
+
+    read: Callable[[object], object]
+    expected: str
+    hint: Any  # a type
+
+
+@cache
+def options_by_keyword() -> Mapping[str, Declared]:
+    """Every option by its keyword."""
+    return {item.keyword: item for item in declared(SweepOptions)}
+
+
+def options_of(given: Mapping[str, object]) -> SweepOptions:
+    """Options from keywords; what is None was not given. An unknown keyword names the nearest."""
+    known = options_by_keyword()
+    held: dict[str, Any] = {}
+    for keyword, value in given.items():
+        if keyword not in known:
+            raise InputError(f"unknown option {keyword!r} of evaluate", hint=nearest(keyword, known))
+        if value is not None:
+            item = known[keyword]
+            several = isinstance(value, str) and kind_of(item).read is _names
+            held[item.field] = _parts(str(value)) if several else read_value(item, value, f"`{keyword}`")
+    return SweepOptions(**held)
+
+
+def read_value(item: Declared, value: object, named: str) -> object:
+    """A value of one option; the error says what is expected of `named`."""
+    kind = kind_of(item)
+    try:
+        return kind.read(value)
+    except (TypeError, ValueError):
+        raise InputError(f"{named} must be {kind.expected}, not {value!r}") from None
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Names like one that is unknown, or all of them."""
+    found = difflib.get_close_matches(name, sorted(known), n=3)
+    return f"nearest: {', '.join(found)}" if found else f"known: {', '.join(sorted(known))}"
+
+
+def kind_of(item: Declared) -> Kind:
+    """How values of an option are read."""
+    if item.field == "input_length":
+        return _LENGTH
+    if item.type in _KINDS:
+        return _KINDS[item.type]
+    words: Any = next(part for part in (item.type, *get_args(item.type)) if get_origin(part) is Literal)
+    if get_origin(item.type) is tuple:
+        return Kind(read=_names, expected=_NAMES.expected, hint=words | Sequence[words])
+    return Kind(read=_text, expected=_TEXT.expected, hint=words)
+
+
+def takes_numbers(item: Declared) -> bool:
+    """Whether an option takes several numbers."""
+    return kind_of(item).read in {_sizes, _rates, _batch_range}
+
+
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(part for part in text.split(",") if part))
+
+
+def _text(value: object) -> str:
+    if isinstance(value, os.PathLike):
+        return str(value)
+    if not isinstance(value, str) or not value:
+        raise TypeError
+    return value
+
+
+def _several(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def _names(value: object) -> tuple[str, ...]:
+    return tuple(_text(item) for item in _several(value))
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError
+    return int(value)
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError
+    return float(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
+def _sizes(value: object) -> tuple[int, ...]:
+    return tuple(_whole(item) for item in _several(value))
+
+
+def _rates(value: object) -> tuple[float, ...]:
+    return tuple(_number(item) for item in _several(value))
+
+
+def _batch_range(value: object) -> BatchRange:
+    """One number is the largest batch size."""
+    sizes = _several(value)
+    if not 1 <= len(sizes) <= 2:
+        raise ValueError
+    first, last = (1, *sizes)[-2:]
+    return _whole(first), None if last is None else _whole(last)
+
+
+def _length(value: object) -> str:
+    return _text(value) if isinstance(value, str | os.PathLike) else f"{_whole(value)}"
+
+
+_LENGTH = Kind(read=_length, expected="a whole number or the file of a distribution", hint=int | str | os.PathLike[str])
+_NAMES = Kind(read=_names, expected="a name or a list of names", hint=str | Sequence[str])
+_TEXT = Kind(read=_text, expected="text", hint=str)
+_WHOLE = Kind(read=_whole, expected="a whole number", hint=int)
+_NUMBER = Kind(read=_number, expected="a number", hint=float)
+_KINDS: Mapping[Any, Kind] = {
+    str: _TEXT,
+    str | None: _TEXT,
+    int: _WHOLE,
+    int | None: _WHOLE,
+    float: _NUMBER,
+    float | None: _NUMBER,
+    bool: Kind(read=_flag, expected="true or false", hint=bool),
+    tuple[str, ...]: _NAMES,
+    tuple[int, ...]: Kind(read=_sizes, expected="a whole number or a list of them", hint=int | Sequence[int]),
+    Sizes: Kind(read=_sizes, expected="a list of whole numbers", hint=int | Sequence[int]),
+    tuple[float, ...] | None: Kind(read=_rates, expected="a list of numbers", hint=float | Sequence[float]),
+    BatchRange: Kind(
+        read=_batch_range,
+        expected="the largest batch size, or [smallest, largest]",
+        hint=int | tuple[int, int],
+    ),
+}

@@ -1,0 +1,146 @@
+"""`evaluate` as a function: keywords into a request, the request into rows, the outcome as a typed report.
+
+Not here: which keywords there are (sweepdb.evaluating.sweep_options)."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from evaluator.sweep import Progress, SweepReport
+from store.errors import InputError
+from sweepdb.evaluating.option_values import kind_of, options_by_keyword, options_of
+from sweepdb.evaluating.requests import BuiltRequest, build_request
+from sweepdb.evaluating.storing import evaluate_requests
+from sweepdb.evaluating.sweep_options import SweepOptions
+from sweepdb.measuring.engine_fitting import keep_given_profile
+
+if TYPE_CHECKING:
+    from sweepdb.evaluating.evaluate_keywords import EvaluateKeywords  # a stub: types alone
+
+JOBS = 8
+_SAID_EVERY_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluation(SweepReport):
+    """What one evaluation stored, found and could not evaluate, and what was assumed because nothing was said."""
+
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        """The sweep and its counts; `failures` and `notes` have the rest."""
+        failed = sum(failure.scenarios for failure in self.failures)
+        told = f"{self.probes_stored:,} probes stored, {self.probes_known:,} already there"
+        return f"<Evaluation {self.sweep}: {self.scenarios} scenarios, {told}{f', {failed} failed' if failed else ''}>"
+
+
+def evaluate(
+    model: str | list[str] | None = None,
+    *,
+    sweep: str | os.PathLike[str] | None = None,
+    store: str | None = None,
+    label: str | None = None,
+    jobs: int = JOBS,
+    progress: bool | Callable[[Progress], None] = False,
+    **options: Unpack[EvaluateKeywords],
+) -> Evaluation:
+    """Evaluate every plan and batch size of a model, and store every point that the store lacks.
+
+    `sweep` is a YAML file of products, `label` a name for what is stored, `jobs` the threads. `progress` is called as
+    rows are stored; True writes lines to stderr. Limits belong to questions."""
+    check_jobs(jobs)
+    asked = options_of({"model": model, **options})
+    built = build_request(asked, None if sweep is None else Path(sweep), store)
+    on_progress = _Printed() if progress is True else progress or _silent
+    if isinstance(on_progress, _Printed):
+        on_progress.say(*built.notes)
+    report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=on_progress)
+    if report.interrupted:  # what was stored is kept; the same call again goes on
+        raise KeyboardInterrupt
+    check_outcome(report)
+    return Evaluation(**{item.name: getattr(report, item.name) for item in fields(report)}, notes=built.notes)
+
+
+def check_jobs(jobs: object) -> None:
+    """Refuse a number of threads that is none."""
+    if isinstance(jobs, bool) or not isinstance(jobs, int):
+        raise InputError(f"`jobs` must be a whole number, not {jobs!r}")
+    if jobs < 1:
+        raise InputError(f"`jobs` must be at least 1, not {jobs}")
+
+
+def run_request(
+    asked: SweepOptions,
+    built: BuiltRequest,
+    store: str | None,
+    *,
+    label: str | None,
+    jobs: int,
+    on_progress: Callable[[Progress], None],
+) -> SweepReport:
+    """Evaluate and store a request; profiles of engines that were given as files come with their held-out errors."""
+    for name in asked.serving_models:
+        if name.endswith((".yaml", ".yml")):
+            keep_given_profile(Path(name), store)
+    return evaluate_requests(built.parts, store, label=label, jobs=jobs, on_progress=on_progress)
+
+
+def check_outcome(report: SweepReport) -> None:
+    """Refuse an outcome without a row that anybody could deploy."""
+    if sum(failure.scenarios for failure in report.failures) == report.scenarios:
+        reason = report.failures[0].reason if report.failures else "nothing was evaluated"
+        raise InputError(f"nothing could be evaluated: {reason}")
+    if not report.fitting_scenarios:
+        raise InputError(
+            "the model does not fit the device memory at batch size 1 in any plan (the rows are stored all the same)",
+            hint="more devices an instance (`num_devices`), a larger device, or a smaller format"
+            " (`quantize_linear_action=FP8`)",
+        )
+
+
+def _silent(_: Progress) -> None:
+    """Say nothing."""
+
+
+class _Printed:
+    """Progress as lines on stderr, at most one a second and one at the end."""
+
+    def __init__(self) -> None:
+        self._said = time.monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        if time.monotonic() - self._said > _SAID_EVERY_S or progress.scenarios_done == progress.scenarios:
+            self._said = time.monotonic()
+            done = f"{progress.scenarios_done}/{progress.scenarios} scenarios"
+            self.say(f"{done}, {progress.probes_stored:,} probes stored")
+
+    def say(self, *lines: str) -> None:
+        """Lines for the person who waits."""
+        sys.stderr.writelines(f"{line}\n" for line in lines)
+
+
+def with_declared_keywords(function: Callable[..., Evaluation]) -> None:
+    """Give a function the signature and help of every declared option in place of **options."""
+    own = [
+        one for one in inspect.signature(function).parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    items = [item for keyword, item in options_by_keyword().items() if keyword != "model"]
+    taken = [
+        inspect.Parameter(
+            item.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind_of(item).hint | None
+        )
+        for item in items
+    ]
+    function.__signature__ = inspect.Signature([*own, *taken], return_annotation=Evaluation)  # type: ignore[attr-defined]
+    told = "\n".join(f"    {item.keyword}: {item.option.help}" for item in items)
+    function.__doc__ = f"{function.__doc__}\n\nKeywords:\n{told}"
+
+
+with_declared_keywords(evaluate)

@@ -1,0 +1,118 @@
+"""Validating and calibrating as functions of Python: plain arguments in, typed reports out, nothing printed.
+
+Not here: predicting, fitting and keeping (the other modules of this folder)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from evaluator.ledger.scoring import Exclusion
+from evaluator.serving.engine.engines import EngineProfile, engine_profile
+from store.errors import InputError
+from sweepdb.measuring.engine_fitting import KeptFit, fit_serving
+from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, keep_calibration
+from sweepdb.measuring.measurement_files import ReadFiles, read_files
+from sweepdb.measuring.recording import compare_and_keep
+from sweepdb.measuring.validating import Validation
+
+PathName = str | os.PathLike[str]
+Progress = Callable[[int, int], None]  # (done, all)
+
+
+def validate(
+    measurements: PathName | Iterable[PathName] | None = None,
+    *,
+    engine: str | None = None,
+    store: str | None = None,
+    progress: Progress | None = None,
+) -> Validation:
+    """Predict measured points and compare; by default every stored point, else those of files, which are stored too.
+
+    `engine` (a name, a FILE.yaml or a label) predicts for every point, and then nothing is kept. Lines that could not
+    be read are among `excluded`."""
+    files = None if measurements is None else read_files(_paths("measurements", measurements))
+    chosen = None if engine is None else engine_named(engine, store)
+    records = None if files is None else files.records
+    done, _ = compare_and_keep(records, store, engine=chosen, on_progress=progress or _silent)
+    return with_unreadable(done, files)
+
+
+def calibrate(
+    device: str,
+    kernels: PathName,
+    *,
+    profile: PathName | None = None,
+    store: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Calibrated:
+    """Fit a known device to tables of measured kernels; the profile is written to a new file and stored.
+
+    `profile` is that file, DEVICE-calibrated.yaml by default; `progress` is called with the name of each kernel."""
+    output = new_profile(device, profile)
+    done = from_kernels(device, _paths("kernels", kernels)[0], progress)
+    keep_calibration(done, output, store)
+    return done
+
+
+def calibrate_serving(
+    engine: str | None = None,
+    *,
+    measurements: PathName | Iterable[PathName] = (),
+    only: str | Iterable[str] = (),
+    profile: PathName | None = None,
+    store: str | None = None,
+) -> KeptFit:
+    """Fit an engine to measured serving points, of files or else of the store; its profile becomes a new file.
+
+    `only` keeps points with this text in their device, model or engine version."""
+    texts = [only] if isinstance(only, str) else list(only)
+    output = None if profile is None else _paths("profile", profile)[0]
+    return fit_serving(engine, _paths("measurements", measurements), output, store, only=texts)
+
+
+def new_profile(device: str, profile: PathName | None) -> Path:
+    """The file that a fit of a device is written to; it must not be there yet."""
+    output = Path(f"{Path(_text('device', device)).stem}-calibrated.yaml" if profile is None else profile)
+    if output.exists():
+        raise InputError(f"{output} is there already", hint="name another file: `profile=FILE.yaml`")
+    return output
+
+
+def engine_named(name: str, store: str | None) -> EngineProfile:
+    """An engine by name, as a profile's file, or by the label under which this store holds it."""
+    if "@" in _text("engine", name) and not Path(name).suffix:
+        from evaluator.serving.engine.stored_engines import stored_engine
+        from store.opening import open_store
+
+        with open_store(store, read_only=True) as opened:
+            return stored_engine(opened, name)
+    return engine_profile(name)
+
+
+def with_unreadable(done: Validation, files: ReadFiles | None) -> Validation:
+    """A comparison that counts the lines which could not be read."""
+    if files is None or not files.problems:
+        return done
+    left_out = Exclusion(rule="line could not be read", rows=len(files.problems))
+    return replace(done, excluded=(left_out, *done.excluded))
+
+
+def _paths(keyword: str, given: PathName | Iterable[PathName]) -> list[Path]:
+    named = [given] if isinstance(given, str | os.PathLike) else given
+    try:
+        return [Path(one) for one in named]
+    except TypeError:
+        raise InputError(f"`{keyword}` must be a file or a list of files, not {given!r}") from None
+
+
+def _text(keyword: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise InputError(f"`{keyword}` must be a text, not {value!r}")
+    return value
+
+
+def _silent(_done: int, _all: int) -> None:
+    """Say nothing."""

@@ -1,0 +1,70 @@
+"""A store open for questions from Python, and for evaluating into it. Reports as methods: queries.notebook.
+
+Not here: functions that need no open store (sweepdb.evaluating.running, sweepdb.measuring.functions)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Unpack
+
+from queries.asking.question import Answer
+from queries.notebook import Notebook
+from store.errors import InputError
+from store.reading.sweeps import SweepSummary, list_sweeps
+from sweepdb.length_scope import with_lengths
+from sweepdb.statements import TIMEOUT_S, SqlRows, rows_of, statement_limits
+
+if TYPE_CHECKING:
+    from evaluator.sweep import Progress
+    from sweepdb.evaluating.evaluate_keywords import EvaluateKeywords
+    from sweepdb.evaluating.running import Evaluation
+    from sweepdb.explaining import Explanation
+
+
+class OpenStore(Notebook):
+    """A store open for questions: every report is a method, `sql` takes a statement, `evaluate` adds rows."""
+
+    def report(self, name: str, **options: object) -> Answer:
+        """Any report by its name; `input_length` may be the file of a length distribution."""
+        return super().report(name, **with_lengths(options, self._session.location.url))
+
+    def sql(self, statement: str, *, timeout: float = TIMEOUT_S, memory_limit: float | None = None) -> SqlRows:
+        """The rows of one read-only SELECT, within `timeout` seconds and `memory_limit` GiB."""
+        return rows_of(self._session.location, statement, statement_limits(timeout, memory_limit))
+
+    def explain(self, probe: str, other: str | None = None, *, step: str | None = None) -> Explanation:
+        """The operators of a stored step (`a1b2c3d4:175`), or of two probes; `step` is prefill or decode."""
+        from sweepdb.explaining import explain_probes
+
+        return explain_probes([probe] if other is None else [probe, other], self._session.location.url, step=step)
+
+    def sweeps(self, limit: int = 20) -> list[SweepSummary]:
+        """What was asked to be evaluated, the newest first."""
+        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+            raise InputError(f"`limit` must be a positive whole number, not {limit!r}")
+        return list_sweeps(self._session.location, limit=limit)
+
+    def evaluate(
+        self,
+        model: str | list[str] | None = None,
+        *,
+        sweep: str | os.PathLike[str] | None = None,
+        label: str | None = None,
+        jobs: int = 8,
+        progress: bool | Callable[[Progress], None] = False,
+        **options: Unpack[EvaluateKeywords],
+    ) -> Evaluation:
+        """Evaluate into this store, as `sweepdb.evaluate` does; later questions see the new rows."""
+        from sweepdb.evaluating.running import evaluate
+
+        url = self._session.location.url
+        try:
+            return evaluate(model, sweep=sweep, store=url, label=label, jobs=jobs, progress=progress, **options)
+        finally:
+            self.refresh()
+
+
+def open(url: str | None = None) -> OpenStore:  # noqa: A001  the documented name
+    """The store at `url` (default: SWEEPDB_STORE, else sweepdb.sqlite here); use it in a `with` block."""
+    return OpenStore(url)

@@ -1,0 +1,56 @@
+"""Read-only statements of a caller: their limits, checked, and their rows. Running them safely: queries.sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from queries.asking.frames import Framed
+from queries.sandbox import StatementLimits, run_sql
+from store.errors import InputError
+from store.location import StoreLocation
+
+_MOST = 1e6
+TIMEOUT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlRows(Framed):
+    """The rows of one statement, with DuckDB's type of each column."""
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+
+    def __repr__(self) -> str:
+        """How many rows there are; `df()` and `dicts()` have them."""
+        names = ", ".join(self.columns[:5]) + (" ..." if len(self.columns) > 5 else "")
+        return f"<SqlRows: {len(self.rows):,} row{'' if len(self.rows) == 1 else 's'} of {names}>"
+
+
+def statement_limits(
+    timeout: float = TIMEOUT_S, memory_limit: float | None = None, when_stuck: Callable[[], None] | None = None
+) -> StatementLimits:
+    """StatementLimits of a statement from seconds and GiB."""
+    _check("timeout", timeout, "seconds")
+    if memory_limit is not None:
+        _check("memory_limit", memory_limit, "GiB")
+    memory = None if memory_limit is None else int(memory_limit * 2**30)
+    return StatementLimits(timeout_s=timeout, memory_bytes=memory, when_stuck=when_stuck)
+
+
+def rows_of(location: StoreLocation, statement: str, limits: StatementLimits) -> SqlRows:
+    """Every row of one read-only statement."""
+    if not isinstance(statement, str):
+        raise InputError(f"`statement` is a text, not {statement!r}")
+    with run_sql(location, statement, limits) as result:
+        columns = tuple(column.name for column in result.columns)
+        types = tuple(column.type for column in result.columns)
+        return SqlRows(columns=columns, types=types, rows=tuple(result))
+
+
+def _check(keyword: str, value: object, unit: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InputError(f"`{keyword}` is a number of {unit}, not {value!r}")
+    if not 0 < value < _MOST:
+        raise InputError(f"`{keyword}` must be a number of {unit} above 0, not {value:g}")

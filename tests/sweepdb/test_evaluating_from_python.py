@@ -1,0 +1,159 @@
+"""`sweepdb.evaluate` and its siblings: keywords of the command, typed reports, and not a word printed."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import sweepdb
+from store.errors import InputError
+from sweepdb.evaluating.option_values import options_by_keyword, options_of
+
+EXAMPLE = {"device": "TEST_DEVICE", "num_devices": 8, "input_length": 350, "output_length": 150, "batch_range": 4,
+           "mode": "decode", "tp_sizes": 8}  # fmt: skip
+MODEL = "Qwen/Qwen3-0.6B"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A store that the function itself filled."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('evaluated')}/store.sqlite"
+    sweepdb.evaluate(MODEL, **EXAMPLE, store=url)
+    return url
+
+
+def test_evaluating_reports_and_prints_nothing(sqlite_url, capsys):
+    seen = []
+    done = sweepdb.evaluate(MODEL, **EXAMPLE, store=sqlite_url, label="mine", progress=seen.append)
+    assert (done.scenarios, done.probes_stored, done.probes_known, done.failures) == (1, 4, 0, ())
+    assert done.notes == (
+        "assumed: TEST_DEVICE served by formulas (waves), BF16 weights as published, every legal plan",
+    )
+    assert repr(done) == f"<Evaluation {done.sweep}: 1 scenarios, 4 probes stored, 0 already there>"
+    assert (seen[-1].scenarios_done, seen[-1].probes_stored) == (1, 4)
+    with sweepdb.open(sqlite_url) as store:
+        assert store.sweeps()[0].label == "mine"
+        assert len(store.decode()) == 1
+        again = store.evaluate(MODEL, **{**EXAMPLE, "batch_range": (2, 6)})
+        assert (again.probes_stored, again.probes_known) == (2, 3)
+        assert store.curve().dicts()[-1]["batch_size"] == 6
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_is_said_on_stderr_when_asked_for(sqlite_url, capsys):
+    sweepdb.evaluate(MODEL, **EXAMPLE, store=sqlite_url, progress=True)
+    printed, said = capsys.readouterr()
+    assert printed == ""
+    assert said.splitlines()[0].startswith("assumed: ")
+    assert said.splitlines()[-1] == "1/1 scenarios, 4 probes stored"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": 3}, "`device` must be a name or a list of names, not 3"),
+        ({"num_devices": "8"}, "`num_devices` must be a whole number or a list of them, not '8'"),
+        ({"output_length": [7]}, r"`output_length` must be a number, not \[7\]"),
+        ({"input_length": 3.5}, "`input_length` must be a whole number or the file of a distribution, not 3.5"),
+        ({"compile": "yes"}, "`compile` must be true or false, not 'yes'"),
+        ({"batch_range": (1, 2, 3)}, "`batch_range` must be the largest batch size"),
+        ({"convention": "usual"}, "`convention` usual is not one of physical, upstream"),
+        ({"mode": "prefil"}, "`mode` prefil is not one of prefill, decode, aggregated"),
+        ({"devise": "a"}, "unknown option 'devise' of evaluate\nnearest: device"),
+        ({"total_devices": 4}, "give `num_devices` or `total_devices`, not both"),
+        ({"jobs": 0}, "`jobs` must be at least 1, not 0"),
+        ({"jobs": "2"}, "`jobs` must be a whole number, not '2'"),
+        ({"input_length": None}, "`input_length` is missing"),
+    ],
+)
+def test_a_bad_argument_is_named_by_its_keyword(sqlite_url, options, message):
+    with pytest.raises(InputError, match=message):
+        sweepdb.evaluate(MODEL, **{**EXAMPLE, **options}, store=sqlite_url)
+
+
+def test_a_model_that_fits_nowhere_is_an_error(sqlite_url):
+    with pytest.raises(InputError, match=r"does not fit the device memory.*\n.*`num_devices`"):
+        sweepdb.evaluate("deepseek-ai/DeepSeek-V3", **{**EXAMPLE, "num_devices": 1, "tp_sizes": 1}, store=sqlite_url)
+
+
+def test_the_signature_is_what_is_declared():
+    parameters = inspect.signature(sweepdb.evaluate).parameters
+    assert set(options_by_keyword()) <= set(parameters)
+    assert set(parameters) - set(options_by_keyword()) == {"sweep", "store", "label", "jobs", "progress"}
+    for item in options_by_keyword().values():
+        assert item.option.help in inspect.getdoc(sweepdb.evaluate) or item.keyword == "model"
+
+
+def test_keywords_read_as_the_command_line_does():
+    told = options_of({"model": "a,b,a", "device": ["x", "y"], "num_devices": 4, "quantize_linear_action": "FP8",
+                       "batch_range": 9, "input_length": 100, "compile": False, "family": None})  # fmt: skip
+    assert (told.models, told.devices, told.num_devices, told.linear) == (("a", "b"), ("x", "y"), (4,), ("FP8",))
+    assert (told.batch_range, told.input_length, told.compile, told.family) == ((1, 9), "100", False, "auto")
+
+
+def test_lengths_come_from_a_file(tmp_path, sqlite_url):
+    lengths = tmp_path / "lengths.yaml"
+    lengths.write_text(
+        "bins: [{min_tokens: 0, max_tokens: 100, weight: 1}, {min_tokens: 100, max_tokens: 300, weight: 1}]"
+    )
+    sweepdb.evaluate(MODEL, **{**EXAMPLE, "input_length": lengths, "output_length": 10}, store=sqlite_url)
+    sweepdb.evaluate(MODEL, **EXAMPLE, store=sqlite_url)
+    with sweepdb.open(sqlite_url) as store:
+        (asked,) = store.decode(input_length=lengths).dicts()
+        assert (asked["input_length"], asked["input_length_mean"]) == (None, 125.0)  # bins of 50 and 200 tokens
+        assert store.decode(input_length=350).dicts()[0]["input_length_mean"] == 350
+        with pytest.raises(InputError, match="`input_length` is a whole number, not '350'"):
+            store.decode(input_length="350")
+        with pytest.raises(InputError, match=r"`input_length=gone.yaml`: not a whole number, and no such file"):
+            store.decode(input_length="gone.yaml", workload="mine")
+
+
+def test_a_step_is_explained(url):
+    with sweepdb.open(url) as store:
+        probe = store.decode().dicts()[0]["probe"]
+        (step,) = store.explain(probe).steps
+        assert step.summed_ms == pytest.approx(step.stored_ms)
+        with pytest.raises(InputError, match="`step=both` is not one of prefill, decode"):
+            store.explain(probe, step="both")
+        with pytest.raises(InputError, match="the two probes are the same"):
+            store.explain(probe, probe)
+
+
+def test_rows_are_carried_to_another_store(url, tmp_path):
+    out = sweepdb.export_bundle(tmp_path / "bundle", store=url)
+    other = f"sqlite:///{tmp_path}/other.sqlite"
+    brought = sweepdb.import_bundle(tmp_path / "bundle", store=other)
+    assert (out.sweeps, out.probes) == (brought.sweeps, brought.probes) == (1, 4)
+    with sweepdb.open(other) as store:
+        assert len(store.coverage()) == 1
+    with pytest.raises(InputError, match="`format=json` is not one of parquet, csv"):
+        sweepdb.export_bundle(tmp_path / "again", format="json", store=url)
+
+
+def test_measured_points_are_compared(tmp_path, sqlite_url, capsys):
+    file = tmp_path / "points.csv"
+    file.write_text(
+        "model,device,engine,precision,mode,num_devices,tp,concurrency,input_length,output_length,ttft_ms_mean,"
+        "tpot_exclusive_ms_mean\n"
+        "Qwen/Qwen3-8B,h100_sxm,vllm,bf16,aggregated,1,1,16,1024,128,95,8.5\n"
+        "Qwen/Qwen3-8B,h100_sxm,vllm,bf16,aggregated,1,1,32,1024,many,95,8.5\n"
+    )
+    done = sweepdb.validate(file, store=sqlite_url)
+    assert isinstance(done, sweepdb.Validation)
+    assert done.figures_of("tpot").rows == 1
+    assert done.excluded[0].rule == "line could not be read"
+    assert capsys.readouterr() == ("", "")
+    with pytest.raises(InputError, match="`measurements` must be a file or a list of files, not 3"):
+        sweepdb.validate(3, store=sqlite_url)
+    with pytest.raises(InputError, match="`engine` must be a text, not 3"):
+        sweepdb.validate(file, engine=3, store=sqlite_url)
+
+
+def test_calibrating_never_writes_over_a_file(tmp_path):
+    there = tmp_path / "there.yaml"
+    there.write_text("")
+    with pytest.raises(InputError, match=r"is there already\nname another file: `profile=FILE.yaml`"):
+        sweepdb.calibrate("h100_sxm", tmp_path, profile=there)
+    with pytest.raises(InputError, match="`device` must be a text, not 3"):
+        sweepdb.calibrate(3, tmp_path)

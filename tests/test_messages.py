@@ -1,0 +1,55 @@
+"""Below the command line, texts name keywords between backquotes; only `cli` knows how an option is typed."""
+
+import ast
+import re
+
+import pytest
+from test_import_direction import ROOT
+
+from cli.derived import as_typed
+
+OPTION = re.compile(r"--[a-z]")
+SPELLINGS = {"flag", "also"}  # how the command line spells a declared option, where the option is declared
+PAGES = {"queries/dictionary.py"}  # writes a reference page, whose readers type commands
+
+
+def texts(tree):
+    """Every text of a module but docstrings and the spellings of declared options."""
+    left_out = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            left_out.add(node.value)
+        if isinstance(node, ast.keyword) and node.arg in SPELLINGS:
+            left_out.update(ast.walk(node.value))
+    return [
+        node for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in left_out
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("package", ["store", "migrations", "evaluator", "queries", "sweepdb"])
+def test_no_text_below_the_command_line_spells_an_option(package):
+    for path in (ROOT / package).rglob("*.py"):
+        name = str(path.relative_to(ROOT))
+        if name not in PAGES:
+            found = [node.value for node in texts(ast.parse(path.read_text())) if OPTION.search(node.value)]
+            assert not found, name
+
+
+def test_the_check_sees_messages_and_skips_docstrings():
+    module = '"""About --this."""\nraise E(f"--that {x}", hint="drop --those")\nx = option(1, "h", flag="--flag")'
+    assert [node.value for node in texts(ast.parse(module)) if OPTION.search(node.value)] == ["--that ", "drop --those"]
+
+
+@pytest.mark.parametrize(
+    ("told", "typed"),
+    [
+        ("give `num_devices` or `total_devices`", "give --num-devices or --total-devices"),
+        ("`search=launchable` needs it", "--search launchable needs it"),
+        ("run `sweepdb db seal `store=sqlite:///a b.sqlite``:", "run `sweepdb db seal --store sqlite:///a b.sqlite`:"),
+        ("`compile=False` here", "--eager here"),
+        ("no keyword: `SELECT 1`", "no keyword: `SELECT 1`"),
+    ],
+)
+def test_the_command_line_says_options(told, typed):
+    assert as_typed(told) == typed

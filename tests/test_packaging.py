@@ -1,0 +1,183 @@
+"""What is installed: the wheel asks a question in an empty environment, torch is wanted by capturing alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import site
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+from generator import MODELS, PLANS
+from queries_stores import mission_records, write_sweep
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("cli", "evaluator", "migrations", "queries", "store", "sweepdb")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+WITHOUT_TORCH = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+sys.modules["torch"] = None
+from cli.main import run
+done = []
+for command in json.loads(sys.argv[1]):
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = run(command)
+    done.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(done))
+"""
+ASKED = """
+import sys
+sys.modules["torch"] = None
+import sweepdb
+assert "face-wheel" in sweepdb.__file__, sweepdb.__file__
+with sweepdb.open(sys.argv[1]) as store:
+    print(len(store.best(tpot_limits=1e6).df()), store.sql("SELECT count(*) AS n FROM probe").dicts()[0]["n"])
+"""
+
+
+def without_torch(*commands):
+    """Run commands in one process that has no torch; returns (exit code, stdout, stderr) of each."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory):
+    """A store with two probes that can be explained."""
+    import sweepdb
+
+    url = f"sqlite:///{tmp_path_factory.mktemp('packaging')}/store.sqlite"
+    sweepdb.evaluate("Qwen/Qwen3-0.6B", input_length=100, output_length=10, batch_range=2, mode="decode", store=url)
+    return url
+
+
+def test_torch_and_the_hub_are_extras():
+    required = {re.split(r"[<>=]", line)[0] for line in PROJECT["dependencies"]}
+    assert not required & {"torch", "huggingface_hub", "transformers"}
+    assert [re.split(r"[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["evaluate"]] == ["torch"]
+    assert [re.split(r"[<>=]", line)[0] for line in PROJECT["optional-dependencies"]["hub"]] == ["huggingface_hub"]
+    assert "'.[evaluate,hub," in (ROOT / "Makefile").read_text(encoding="utf-8")
+
+
+def test_the_hub_is_asked_by_public_names():
+    text = (ROOT / "evaluator" / "inputs" / "models.py").read_text(encoding="utf-8")
+    assert re.findall(r"from huggingface_hub(\S*) import (.*)", text) == [("", "get_token, hf_hub_url")]
+
+
+def test_asking_reading_and_explaining_need_no_torch(evaluated, tmp_path):
+    import sweepdb
+
+    with sweepdb.open(evaluated) as store:
+        probe = store.sql("SELECT probe FROM probe LIMIT 1").rows[0][0]
+    here, other, bundle = (
+        ["--store", evaluated],
+        ["--store", f"sqlite:///{tmp_path}/new.sqlite"],
+        str(tmp_path / "bundle"),
+    )
+    commands = [
+        ["query", "decode", "--tpot-limits", "1000", *here],
+        ["sql", "SELECT count(*) FROM probe", *here],
+        ["explain", probe, *here],
+        ["sweeps", *here],
+        ["db", "check", *here],
+        ["export", bundle, *here],
+        ["db", "init", *other],
+        ["import", bundle, *other],
+    ]
+    for command, (code, out, err) in zip(commands, without_torch(*commands), strict=True):
+        assert (code, bool(out or err)) == (0, True), f"{command}: {err}"
+
+
+def test_evaluating_says_what_to_install_and_does_without_where_operators_are_known(evaluated):
+    asked = ["evaluate", "Qwen/Qwen3-0.6B", "--output-length", "10", "--mode", "decode", "--store", evaluated]
+    known, unknown = without_torch(
+        [*asked, "--input-length", "200", "--batch-range", "3"],
+        [*asked, "--input-length", "200", "--num-devices", "2", "--tp-sizes", "2"],
+    )
+    assert known[0] == 0, known[2]
+    assert unknown[0] == 2
+    assert unknown[2].splitlines()[-2:] == [
+        "error: operators that this store lacks are captured with torch, which is not installed",
+        "hint: pip install 'sweepdb[evaluate]'",
+    ]
+
+
+def test_the_containerfile_copies_what_is_there():
+    lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
+    copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
+    assert set(PACKAGES) <= set(copied)
+    assert all((ROOT / name).exists() for name in copied)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The wheel, built from a copy of the sources as they are committed to it."""
+    copy, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in (*PACKAGES, "tools", "tests/sweepdb", "docs/howto"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    build = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(out), str(copy)]
+    subprocess.run([sys.executable, "-m", "pip", *build], check=True, capture_output=True, text=True)
+    (built,) = out.glob("*.whl")
+    return built
+
+
+@pytest.mark.survival
+def test_the_wheel_holds_the_program_and_nothing_else(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition("/")[0] for name in names if ".dist-info" not in name} == set(PACKAGES)
+    assert {f"{package}/py.typed" for package in PACKAGES} <= set(names)
+    here = [
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    ]
+    assert set(here) <= set(names), set(here) - set(names)
+
+
+@pytest.mark.survival
+def test_the_wheel_answers_a_question_in_an_empty_environment(wheel, tmp_path):
+    environment = tmp_path / "face-wheel"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
+    python = environment / "bin" / "python"
+    folder = Path(
+        subprocess.run(
+            [python, "-c", "import site; print(site.getsitepackages()[0])"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+    )
+    install = ["install", "--quiet", "--no-deps", "--no-index", str(wheel)]
+    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), *install], check=True, capture_output=True)
+    # What it depends on is taken from this environment, whose own sweepdb stands behind the one just installed.
+    (folder / "dependencies.pth").write_text("\n".join(site.getsitepackages()), encoding="utf-8")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:4]), key="a", sizes=20)
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+
+    def run(*command):
+        done = subprocess.run(command, cwd=empty, capture_output=True, text=True, env=outside, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    rows, probes = map(int, run(python, "-c", ASKED, url).split())
+    assert rows > 0
+    assert probes == 4 * 2 * 3 * 20  # plans, devices, phases, batch sizes
+    assert "best:" in run(environment / "bin" / "sweepdb", "query", "best", "--store", url)
+    assert "created" not in run(environment / "bin" / "sweepdb", "models")
+    assert list(empty.iterdir()) == []

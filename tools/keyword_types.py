@@ -1,0 +1,114 @@
+"""Writes the types by which checkers and editors know every report as a method and every keyword of `evaluate`.
+
+`python -m tools.keyword_types`; a test compares the files with the declarations they are made from."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from textwrap import fill
+from types import UnionType
+from typing import Literal, Union, get_args, get_origin
+
+from queries.asking.declaring import declared
+from queries.asking.headers import Report
+from queries.asking.options import PARTS
+from queries.asking.report_keywords import Keyword, asked_reports, keywords_of
+from sweepdb.evaluating.option_values import kind_of, options_by_keyword
+
+_HEAD = '''# fmt: off
+"""The methods of queries.asking.report_methods for type checkers; `python -m tools.keyword_types` writes this file."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal, Required, TypedDict, Unpack
+
+from queries.asking.question import Answer
+
+class ScopeKeywords(TypedDict, total=False):
+    """Which stored rows a question is about."""
+'''
+_CLASS = '''
+class ReportMethods(ABC):
+    """Every report as a method. Each returns the answer; a keyword that is not given, or None, takes its default."""
+
+    @abstractmethod
+    def report(self, name: str, **options: object) -> Answer:
+        """Any report by its name."""
+'''
+
+
+def report_methods() -> str:
+    """The stub of every report's method as text."""
+    found = asked_reports()
+    scope = {item.keyword for item in declared(PARTS["scope"])}
+    of_scope = next(taken for taken in map(keywords_of, found.values()) if scope <= {one.name for one in taken})
+    parts = [_HEAD, *(_field(one) for one in of_scope if one.name in scope)]
+    parts += [_keywords(method, item, scope) for method, item in found.items()]
+    return "".join([*parts, _CLASS, *(_method(method, item) for method, item in found.items())])
+
+
+def _keywords(method: str, asked: Report, scope: set[str]) -> str:
+    keywords = keywords_of(asked)
+    base = "ScopeKeywords" if scope & {one.name for one in keywords} else "TypedDict"
+    fields = [_field(one) for one in keywords if one.name not in scope]
+    return f"\nclass {_class_name(method)}({base}, total=False):\n{''.join(fields)}"
+
+
+def _field(one: Keyword) -> str:
+    hint = _text(one.hint)
+    return f"    {one.name}: {f'Required[{hint}]' if one.required else f'{hint} | None'}\n"
+
+
+def _text(hint: object) -> str:
+    """A type as it is written; unions with literals print otherwise in older versions of Python."""
+    parts = get_args(hint)
+    if get_origin(hint) in {Union, UnionType}:
+        return " | ".join(map(_text, parts))
+    if get_origin(hint) is Literal:
+        return f"Literal[{', '.join(json.dumps(word) for word in parts)}]"
+    if get_origin(hint) is Sequence:
+        return f"Sequence[{_text(parts[0])}]"
+    return inspect.formatannotation(hint).replace("collections.abc.", "")
+
+
+def _method(method: str, asked: Report) -> str:
+    summary = fill(f'"""{asked.summary[:1].upper()}{asked.summary[1:]}."""', 112).replace("\n", f"\n{' ' * 8}")
+    return f"\n    def {method}(self, **options: Unpack[{_class_name(method)}]) -> Answer:\n        {summary}\n"
+
+
+def _class_name(method: str) -> str:
+    return "".join(part.title() for part in method.split("_")) + "Keywords"
+
+
+_EVALUATE = '''# fmt: off
+"""Keywords of sweepdb.evaluate and their types; `python -m tools.keyword_types` writes this file."""
+
+import os
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+class EvaluateKeywords(TypedDict, total=False):
+    """The options of `evaluate`; what is not given, or None, is left to the device, model or engine."""
+'''
+
+
+def evaluate_keywords() -> str:
+    """The module with the keywords of `evaluate` as text."""
+    return _EVALUATE + "".join(
+        f"    {keyword}: {_text(kind_of(item).hint)} | None\n"
+        for keyword, item in options_by_keyword().items()
+        if keyword != "model"
+    )
+
+
+FILES: Mapping[str, Callable[[], str]] = {
+    "queries/asking/report_methods.pyi": report_methods,
+    "sweepdb/evaluating/evaluate_keywords.pyi": evaluate_keywords,
+}
+
+if __name__ == "__main__":
+    for name, text in FILES.items():
+        (Path(__file__).parents[1] / name).write_text(text(), encoding="utf-8")
