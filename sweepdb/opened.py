@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 from queries.asking.question import Answer
 from queries.notebook import Notebook
 from store.errors import InputError
-from store.reading.sweeps import SweepSummary, list_sweeps
+from store.sweep_list import SweepSummary, list_sweeps
 from sweepdb.length_scope import with_lengths
 from sweepdb.statements import TIMEOUT_S, SqlRows, rows_of, statement_limits
 
