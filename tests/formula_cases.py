@@ -33,7 +33,7 @@ from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.user_points import fit_own, served_points
 from evaluator.ledger.readers.circumstances import Circumstances, kept
 from evaluator.scenario import Scenario
-from evaluator.serving.engine.engines import STARTS, EngineProfile, with_numbers
+from evaluator.serving.engine.engines import EngineProfile, unfitted_engine, with_numbers
 from evaluator.serving.models import list_serving_models
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_of_users
 from store.errors import InputError
@@ -212,13 +212,13 @@ def span(family: str, serving: str, lengths: str, phase: str) -> Scenario:
         workload=LENGTHS[lengths],
         phase=phase,
         serving_model=serving,
-        engine=stated_engine(serving) if serving in STARTS else None,
+        engine=stated_engine(serving) if serving in unfitted_engine else None,
     )
 
 
 def stated_engine(name: str) -> EngineProfile:
     """An engine with its own way of admitting prompts, and numbers that no fit moves."""
-    return replace(with_numbers(STARTS[name], _ENGINE_NUMBERS), client=Client())
+    return replace(with_numbers(unfitted_engine(name), _ENGINE_NUMBERS), client=Client())
 
 
 def kind_of_lengths(lengths: str) -> tuple[str, bool]:

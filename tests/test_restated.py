@@ -8,7 +8,7 @@ from restate import TABLES
 from restated import DATA, config_of, model_names
 from shared_data import ROOT, shared_data
 
-from evaluator.inputs.model_config import spec_from_config
+from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.models import list_models
 
 LARGEST = 2 * 10**6  # bytes of all tables

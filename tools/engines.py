@@ -10,7 +10,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
@@ -22,27 +22,21 @@ from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.predicting import metrics_of
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.scoring import usable
-from evaluator.serving.engine.engines import FOLDER, STARTS, EngineProfile, FittedEngine, as_yaml
+from evaluator.serving.engine.engines import (
+    FOLDER,
+    EngineProfile,
+    FittedEngine,
+    as_yaml,
+    fitted_engine,
+    list_engines,
+    unfitted_engine,
+)
 from store.errors import InputError
 from store.records import MeasurementRecord
 
 POINTS_A_PAIR = 60  # a pair measured more often does not count for more
 LEAST_POINTS = 8
-# What the measured points of many servers identify across models: more numbers fit them better and predict pairs that
-# were left out worse (docs/explanation/accuracy.md). For trtllm that is no time a request: its points differ by server
-# and client, from 10 ms to 130. A user's own points of one server identify them all.
-SHIPPED_NUMBERS: Mapping[str, tuple[str, ...]] = {
-    "sglang": ("request_ms",),
-    "sglang_locked": ("request_ms",),
-    "vllm": ("request_ms",),
-    "trtllm": ("step_ms",),
-    "trtllm_v0": ("step_ms",),
-    "vllm_v0": ("step_ms", "step_per_decode_ms"),
-    "eager": ("layer_ms", "prefill_factor"),
-}
-# Versions of an engine that differ in how far users drift apart, and in nothing else: they share their points.
-SAME_HOST: Mapping[str, str] = {"sglang_locked": "sglang"}
-HEAD = "# Written by python -m tools.engines; do not edit.\n"
+HEAD = "# Numbers under `profile` and `held_out` are written by python -m tools.engines, which keeps the rest.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +70,12 @@ def engine_points(records: Iterable[MeasurementRecord], engine: str) -> list[Eng
     return [
         EnginePoint(point.deployment.pair, point)
         for version in versions
-        for point in fit_points([one for one in wanted if one[0].engine == version], STARTS[version])
+        for point in fit_points([one for one in wanted if one[0].engine == version], unfitted_engine(version))
     ]
 
 
 def _host(engine: str | None) -> str | None:
-    return None if engine is None else SAME_HOST.get(engine, engine)
+    return None if engine is None else fitted_engine(engine).points_of or engine
 
 
 def _latencies(record: MeasurementRecord, deployment: Deployment) -> Iterable[Mapping[str, float]]:  # noqa: ARG001
@@ -111,25 +105,31 @@ def _thinned(
 
 def fit_with_pairs_held_out(
     points: Sequence[EnginePoint],
-    start: EngineProfile,
+    engine: FittedEngine,
     source: str,
     on_pair: Callable[[str], None] = lambda _: None,
 ) -> FittedEngine:
-    """The fit to every point, and one without each pair. Every fit begins at `start`: none has seen its pair."""
+    """The fit to every point, and one without each pair. Every fit begins unfitted: none has seen its pair."""
+    name = engine.profile.name
     if len(points) < LEAST_POINTS:
-        raise InputError(f"{len(points)} points of {start.name}: a fit needs at least {LEAST_POINTS}")
-    whole = _fit(points, start)
-    on_pair(f"{start.name}: {len(points)} points")
+        raise InputError(f"{len(points)} points of {name}: a fit needs at least {LEAST_POINTS}")
+    whole = _fit(points, engine)
+    on_pair(f"{name}: {len(points)} points")
     held_out = {}
     for pair in sorted({one.pair for one in points}):
-        held_out[pair] = _fit([one for one in points if one.pair != pair], start)
-        on_pair(f"{start.name} without {pair[1]} on {pair[0]}")
-    return FittedEngine(profile=whole, held_out=held_out, source=source)
+        held_out[pair] = _fit([one for one in points if one.pair != pair], engine)
+        on_pair(f"{name} without {pair[1]} on {pair[0]}")
+    return replace(engine, profile=whole, held_out=held_out, source=source)
 
 
-def _fit(points: Sequence[EnginePoint], start: EngineProfile) -> EngineProfile:
-    names = SHIPPED_NUMBERS[start.name]
-    return fit_engine([one.point for one in points], start, names=names) if points and names else start
+def _fit(points: Sequence[EnginePoint], engine: FittedEngine) -> EngineProfile:
+    """The numbers that points of many servers identify across models.
+
+    More of them fit the points better and predict pairs that were left out worse (docs/explanation/accuracy.md). A
+    user's own points of one server identify them all."""
+    if not points or not engine.fitted:
+        return engine.unfitted
+    return fit_engine([one.point for one in points], engine.unfitted, names=engine.fitted)
 
 
 def _say(text: str) -> None:
@@ -142,8 +142,8 @@ def main(files: Sequence[Path]) -> None:
     source = f"{', '.join(path.name for path in files)}: {len(records)} rows read"
     target = Path(str(resources.files("evaluator").joinpath(FOLDER)))
     target.mkdir(parents=True, exist_ok=True)
-    for name, start in STARTS.items():
-        fitted = fit_with_pairs_held_out(engine_points(records, name), start, source, _say)
+    for name in list_engines():
+        fitted = fit_with_pairs_held_out(engine_points(records, name), fitted_engine(name), source, _say)
         (target / f"{name}.yaml").write_text(HEAD + as_yaml(fitted), encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 """Models by name: the shipped catalogue, a config.json by path, or one fetched by its id.
 
-Not here: what a config means (evaluator.inputs.model_config)."""
+Not here: what a config means (evaluator.inputs.architectures)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
-from evaluator.inputs.model_config import spec_from_config
 from store.errors import InputError
 
 LARGEST_CONFIG_BYTES = 10_000_000

@@ -15,7 +15,7 @@ from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.fit_points import LATENCIES, fit_points
 from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints
 from evaluator.ledger.readers import read_measurements
-from evaluator.serving.engine.engines import STARTS, EngineProfile, engine_from_file, with_numbers
+from evaluator.serving.engine.engines import EngineProfile, engine_from_file, unfitted_engine, with_numbers
 from evaluator.serving.engine.stored_engines import OWNER
 from store.errors import InputError
 from store.opening import open_store
@@ -24,7 +24,7 @@ from sweepdb.measuring.engine_fitting import expected_of
 
 # A server unlike the shipped profile: a slow host in front of slow prompts.
 TRUTH = with_numbers(
-    STARTS["vllm"],
+    unfitted_engine("vllm"),
     {
         "prefill_factor": 1.35, "decode_factor": 0.9, "step_ms": 3.5, "step_per_decode_ms": 0.03,
         "step_per_prompt_ms": 4.0, "request_ms": 60.0,
@@ -196,7 +196,11 @@ def test_errors_of_an_end_to_end_time_follow_from_both_latencies_of_a_point(poin
     metrics = {"ttft_ms_mean": 100.0, "tpot_exclusive_ms_mean": 10.0}
     served = replace(served, records=(replace(records[0], metrics=metrics),))
     fit = OwnFit(
-        profile=STARTS["vllm"], start=STARTS["vllm"], points=served, figures={}, held_out=np.asarray([[0.1, -0.2]])
+        profile=unfitted_engine("vllm"),
+        start=unfitted_engine("vllm"),
+        points=served,
+        figures={},
+        held_out=np.asarray([[0.1, -0.2]]),
     )
     found = expected_of(fit)
     # 100 tokens: measured 100 + 99 x 10 = 1,090 ms, predicted 110 + 99 x 8 = 902 ms; 902 / 1,090 - 1 = -17.25 %

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
-from evaluator.serving.engine.engines import STARTS, EngineProfile, with_numbers
+from evaluator.serving.engine.engines import EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine.request_kinds import requests_of
 from evaluator.serving.engine.schedule import LEAST_PLAYED, Rules, schedule_of
 from evaluator.serving.engine.step_tables import StepTable
@@ -41,10 +41,10 @@ def curved(input_length: int) -> StepTable:
     )
 
 
-@pytest.mark.parametrize("name", sorted(STARTS))
+@pytest.mark.parametrize("name", list_engines())
 def test_one_user_is_the_hand_sum(name: str) -> None:
     engine = replace(
-        STARTS[name], prefill_factor=1.0, decode_factor=1.0, step_ms=2.0, step_per_decode_ms=0.5,
+        unfitted_engine(name), prefill_factor=1.0, decode_factor=1.0, step_ms=2.0, step_per_decode_ms=0.5,
         step_per_prompt_ms=2.0, prompt_step_ms=1.0, request_ms=7.0, token_budget=8192,
     )  # fmt: skip
     times = simulate(TABLE, engine, ClosedLoop(users=1, output_length=11))
@@ -58,7 +58,7 @@ def test_one_user_is_the_hand_sum(name: str) -> None:
 
 
 def test_two_users_of_a_mixed_engine_by_hand() -> None:
-    engine = with_numbers(STARTS["vllm"], {**FREE, "token_budget": 1500})
+    engine = with_numbers(unfitted_engine("vllm"), {**FREE, "token_budget": 1500})
     times = simulate(TABLE, engine, ClosedLoop(users=2, output_length=3, prompts=2))
     # Step 1: the first prompt and half of the second: 1.5 linear + 2 + 1 attention = 4.5 ms.
     # Step 2: the rest of it beside one decode: 0.501 linear + 1 attention + 0.006 = 1.507 ms. Both then have a token.
@@ -80,9 +80,10 @@ loops = st.builds(
 )
 engines = st.builds(
     lambda name, budget, slow, fast: with_numbers(
-        STARTS[name], {"token_budget": budget, "prefill_factor": slow, "decode_factor": fast, "request_ms": 0.0}
+        unfitted_engine(name),
+        {"token_budget": budget, "prefill_factor": slow, "decode_factor": fast, "request_ms": 0.0},
     ),
-    st.sampled_from(sorted(STARTS)),
+    st.sampled_from(list_engines()),
     st.sampled_from([5, 64, 200, 1000, 4000]),
     st.floats(0.5, 2.0),
     st.floats(0.5, 2.0),
@@ -145,17 +146,19 @@ def cycle_of(table: StepTable, engine: EngineProfile, users: int, outputs: int) 
 @settings(max_examples=60)
 @given(
     users=st.integers(1, 48),
-    name=st.sampled_from(sorted(STARTS)),
+    name=st.sampled_from(list_engines()),
     full=st.integers(1, 8),
     outputs=st.integers(1000, 1600),
     host=st.floats(0.0, 10.0),
 )
 def test_a_cycle_is_its_decodes_and_everybodys_prompts(users, name, full, outputs, host) -> None:
     """TTFT + (O - 1) TPOT = O D + C W to 0.1 %: the scheduler divides this sum, and cannot change it."""
-    alone = STARTS[name].admission == "prefill_first"
+    alone = unfitted_engine(name).admission == "prefill_first"
     users = users // full * full or full  # in steps of `full` prompts each, or all beside the decodes
     budget = full * 1000 if alone else users * 1000 + 300
-    engine = with_numbers(STARTS[name], {"token_budget": budget, "step_ms": host, "prompt_step_ms": 0.0, **REQUEST})
+    engine = with_numbers(
+        unfitted_engine(name), {"token_budget": budget, "step_ms": host, "prompt_step_ms": 0.0, **REQUEST}
+    )
     linear = replace(TABLE, decode_linear=TABLE.decode_linear - 5e-3)  # what is fixed is the host's
     times = simulate(linear, engine, ClosedLoop(users=users, output_length=outputs))
     decode, prompt = decode_steps_s(linear, engine)[users], marginal_prompt_s(linear, engine)
@@ -182,7 +185,9 @@ REQUEST = {"request_ms": 0.0, "decode_factor": 1.0, "prefill_factor": 1.0}
     ],
 )
 def test_where_scheduling_adds_work_the_sum_is_larger(name, length, outputs, users, budget, least, most):  # noqa: PLR0917  a column of the table each
-    engine = with_numbers(STARTS[name], {"token_budget": budget, "step_ms": 5.0, "prompt_step_ms": 0.0, **REQUEST})
+    engine = with_numbers(
+        unfitted_engine(name), {"token_budget": budget, "step_ms": 5.0, "prompt_step_ms": 0.0, **REQUEST}
+    )
     table = StepTable(
         spacing=128, linear=2e-6 * 128 * np.arange(80), input_length=length,
         attention=1e-6 * length * np.linspace(0.0, 1.0, 9), decode_linear=2e-6 * np.arange(200),
@@ -196,16 +201,16 @@ def test_where_scheduling_adds_work_the_sum_is_larger(name, length, outputs, use
 
 def test_polling_rarely_delays_first_tokens_only() -> None:
     loop = ClosedLoop(users=8, output_length=200, shortest=0.8)
-    often = simulate(TABLE, STARTS["sglang"], loop)
-    rarely = simulate(TABLE, STARTS["sglang"], replace(loop, poll_steps=30))
+    often = simulate(TABLE, unfitted_engine("sglang"), loop)
+    rarely = simulate(TABLE, unfitted_engine("sglang"), replace(loop, poll_steps=30))
     assert rarely.ttft_s > often.ttft_s + 0.02
     assert rarely.tpot_exclusive_s <= often.tpot_exclusive_s
 
 
 def test_shorter_requests_end_sooner() -> None:
     loop = ClosedLoop(users=16, output_length=200)
-    fixed = simulate(TABLE, STARTS["vllm"], loop)
-    ranged = simulate(TABLE, STARTS["vllm"], replace(loop, shortest=0.8))
+    fixed = simulate(TABLE, unfitted_engine("vllm"), loop)
+    ranged = simulate(TABLE, unfitted_engine("vllm"), replace(loop, shortest=0.8))
     assert 0.85 < ranged.makespan_s / fixed.makespan_s < 1.0
 
 
@@ -233,7 +238,7 @@ def test_the_closed_form_agrees(name: str, below: float, above: float) -> None:
         if users * length > 0.2 * outputs * (budget - users):
             continue  # prompts take so much of the steps that they queue
         engine = with_numbers(
-            STARTS[name], {"token_budget": budget, "request_ms": 0.0, "step_ms": 2.0, "prompt_step_ms": 2.0}
+            unfitted_engine(name), {"token_budget": budget, "request_ms": 0.0, "step_ms": 2.0, "prompt_step_ms": 2.0}
         )
         table = StepTable(
             spacing=128, linear=linear_kernels(tokens) * (tokens > 0), input_length=length,

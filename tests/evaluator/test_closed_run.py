@@ -20,14 +20,14 @@ from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Run, Scenario
 from evaluator.serving.engine.closed_loop import ClosedLoop, simulate
 from evaluator.serving.engine.closed_run import closed_loop_times, prompt_batches
-from evaluator.serving.engine.engines import NUMBERS, STARTS, Client, EngineProfile, list_engines, with_numbers
+from evaluator.serving.engine.engines import NUMBERS, Client, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable, TableExtents, step_table
 from store.errors import InputError
 
 ENGINE = replace(
     with_numbers(
-        STARTS["vllm"],
+        unfitted_engine("vllm"),
         {
             "token_budget": 4096, "prefill_factor": 1.5, "decode_factor": 0.5, "step_ms": 2.0, "step_per_decode_ms": 0.5,
             "step_per_prompt_ms": 3.0, "prompt_step_ms": 1.0, "request_ms": 7.0,
@@ -80,7 +80,7 @@ def test_phases_alone_are_the_hand_sum_too():
     assert decode.tpot_exclusive_ms[0] == decode.tpot_inclusive_ms[0] == pytest.approx(10.4715, abs=0.005)
 
 
-KERNELS_ALONE = with_numbers(STARTS["sglang_locked"], {name: 0.0 for name in NUMBERS if name.endswith("_ms")})
+KERNELS_ALONE = with_numbers(unfitted_engine("sglang_locked"), {name: 0.0 for name in NUMBERS if name.endswith("_ms")})
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_engine_and_its_numbers_are_among_the_assumptions():
 
 @pytest.mark.parametrize("name", list_engines())
 def test_more_users_get_more_tokens_and_wait_longer(name: str):
-    found = block(scenario(engine=STARTS[name]), np.arange(1, 201))
+    found = block(scenario(engine=unfitted_engine(name)), np.arange(1, 201))
     users = np.arange(1, 201)
     rate = users / found.e2e_ms
     # A step of one more prompt can cost a little throughput, never more than 2 %; and a user never gains from company.
@@ -160,7 +160,7 @@ def test_a_batch_size_has_one_answer_whatever_range_it_is_asked_in(first: int, l
 @pytest.mark.parametrize("shortest", [1.0, 0.8])
 def test_interpolating_costs_little(model, plan, device, lengths, name, shortest):  # noqa: PLR0917  a column each
     """Against playing every size: tokens within 1 %, first tokens within 1 % on average and 8 % in the worst place."""
-    engine = with_numbers(replace(STARTS[name], client=Client(shortest=shortest)), {"token_budget": 4096})
+    engine = with_numbers(replace(unfitted_engine(name), client=Client(shortest=shortest)), {"token_budget": 4096})
     one = scenario(model, plan, engine, lengths=lengths, device=load_device(device))
     run = Run(
         scenario=one, operators=both_traces(model, plan, linear=W8A8), source=batch_source(one),
@@ -193,7 +193,9 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
     name=st.sampled_from(list_engines()),
 )
 def test_prompts_of_every_batch_at_once_are_those_of_each_batch_played(length: int, budget: int, name: str):
-    engine = with_numbers(STARTS[name], {"token_budget": budget, "prefill_factor": 1.3, "step_per_prompt_ms": 2.0})
+    engine = with_numbers(
+        unfitted_engine(name), {"token_budget": budget, "prefill_factor": 1.3, "step_per_prompt_ms": 2.0}
+    )
     table = StepTable(
         spacing=128, linear=1e-5 * np.arange(80) ** 1.1, input_length=length,
         attention=1e-6 * length * np.linspace(0.0, 1.0, 9) ** 1.7, decode_linear=np.zeros(70),

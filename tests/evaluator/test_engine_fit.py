@@ -10,10 +10,10 @@ import pytest
 
 from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine, log_errors
 from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, simulate
-from evaluator.serving.engine.engines import STARTS, EngineProfile, with_numbers
+from evaluator.serving.engine.engines import EngineProfile, unfitted_engine, with_numbers
 from evaluator.serving.engine.step_tables import StepTable
 
-START = STARTS["sglang"]
+START = unfitted_engine("sglang")
 TRUTH = with_numbers(
     START,
     {

@@ -20,13 +20,14 @@ from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.closed_loop import ClosedLoop, marginal_prompt_s, simulate
 from evaluator.serving.engine.closed_run import prompt_batches
-from evaluator.serving.engine.engines import NUMBERS, STARTS, EngineProfile, with_numbers
+from evaluator.serving.engine.engines import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, merged, weights_of
 from evaluator.serving.engine.step_tables import StepTable, TableExtents
 
 TP8 = Plan(tp=8)
 LOOPED = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "e2e_ms", "makespan_ms")
-KERNELS_ALONE = with_numbers(STARTS["sglang"], {name: 0.0 for name in NUMBERS if name.endswith("_ms")})
+VLLM = unfitted_engine("vllm")
+KERNELS_ALONE = with_numbers(unfitted_engine("sglang"), {name: 0.0 for name in NUMBERS if name.endswith("_ms")})
 
 
 def curved(kinds: tuple[RequestKind, ...]) -> StepTable:
@@ -67,9 +68,10 @@ loops = st.builds(
 )
 engines = st.builds(
     lambda name, budget, slow, fast: with_numbers(
-        STARTS[name], {"token_budget": budget, "prefill_factor": slow, "decode_factor": fast, "request_ms": 0.0}
+        unfitted_engine(name),
+        {"token_budget": budget, "prefill_factor": slow, "decode_factor": fast, "request_ms": 0.0},
     ),
-    st.sampled_from(sorted(STARTS)),
+    st.sampled_from(list_engines()),
     st.sampled_from([64, 200, 1000, 4000]),
     st.floats(0.5, 2.0),
     st.floats(0.5, 2.0),
@@ -113,7 +115,7 @@ def test_seats_change_numbers_exactly_where_there_are_fewer_than_users(engine, l
 
 def test_two_users_of_one_seat_by_hand() -> None:
     """No kernels but 1 ms a token of a prompt and 1 ms a decode: prompts of 4 tokens and 3 answers take 6 ms."""
-    engine = with_numbers(STARTS["vllm"], {name: 0.0 for name in NUMBERS if name.endswith("_ms")})
+    engine = with_numbers(unfitted_engine("vllm"), {name: 0.0 for name in NUMBERS if name.endswith("_ms")})
     engine = with_numbers(engine, {"token_budget": 100, "prefill_factor": 1.0, "decode_factor": 1.0})
     table = StepTable(
         spacing=10, linear=1e-2 * np.arange(20), input_length=4, attention=np.zeros(3),
@@ -127,9 +129,11 @@ def test_two_users_of_one_seat_by_hand() -> None:
 
 
 @settings(max_examples=40)
-@given(kinds=some_kinds, budget=st.sampled_from([100, 1024, 4096]), name=st.sampled_from(sorted(STARTS)))
+@given(kinds=some_kinds, budget=st.sampled_from([100, 1024, 4096]), name=st.sampled_from(list_engines()))
 def test_prompts_of_every_batch_at_once_are_those_of_each_batch_played(kinds, budget: int, name: str):
-    engine = with_numbers(STARTS[name], {"token_budget": budget, "prefill_factor": 1.3, "step_per_prompt_ms": 2.0})
+    engine = with_numbers(
+        unfitted_engine(name), {"token_budget": budget, "prefill_factor": 1.3, "step_per_prompt_ms": 2.0}
+    )
     table, sizes = curved(kinds), np.arange(1, 41)
     found = prompt_batches(table, engine, sizes)
     order = even_order(table.kinds, 40).tolist() if table.kinds else [0] * 40
@@ -145,7 +149,7 @@ def test_prompts_of_every_batch_at_once_are_those_of_each_batch_played(kinds, bu
 @given(kinds=some_kinds, name=st.sampled_from(["vllm", "sglang"]))
 def test_one_more_prompt_adds_its_service_to_full_steps(kinds, name: str):
     """The slope of long runs of prompts; prompts that do not fill steps cost up to a step of host time more."""
-    engine = with_numbers(STARTS[name], {"token_budget": 8192})
+    engine = with_numbers(unfitted_engine(name), {"token_budget": 8192})
     makespan = prompt_batches(curved(kinds), engine, np.asarray([500, 2500])).makespan
     slope = float(makespan[1] - makespan[0]) / 2000
     assert marginal_prompt_s(curved(kinds), engine, alone=True) == pytest.approx(slope, rel=0.15)
@@ -161,7 +165,7 @@ def test_mean_keys_stand_for_the_keys_that_sequences_hold(kinds, users: int, nam
     mean = float(TableExtents(kinds=kinds, sequences=1, tokens=1).decoding(1.0, ()).keys)
     table = replace(curved(kinds), decode_own=1e-7 * mean * np.arange(300))
     loop = ClosedLoop(users=users, output_length=12.0)
-    engine = with_numbers(STARTS[name], {"token_budget": 1000, "request_ms": 0.0})
+    engine = with_numbers(unfitted_engine(name), {"token_budget": 1000, "request_ms": 0.0})
     exact = [one for run in played(table, engine, loop, lambda keys: 1e-7 * sum(keys)) for one in run.ended]
     times = simulate(table, engine, loop)
     later = [one for one in exact if one.output > 1]
@@ -180,7 +184,7 @@ def bin_of(length, output, weight=1.0, hit=None) -> LengthBin:
     )  # fmt: skip
 
 
-def scenario(bins, phase="aggregated", engine: EngineProfile | None = STARTS["vllm"], **more) -> Scenario:
+def scenario(bins, phase="aggregated", engine: EngineProfile | None = VLLM, **more) -> Scenario:
     total = sum(one.weight for one in bins)
     output = sum(one.weight * one.output_length for one in bins) / total
     workload = workload_of(input_length=None, output_length=output, bins=tuple(bins), **more.pop("served", {}))
@@ -265,7 +269,7 @@ def test_drafts_gain_tokens_of_every_length():
 @pytest.mark.parametrize("name", ["vllm", "sglang"])
 def test_more_users_get_more_tokens_and_wait_longer(name: str):
     users = np.arange(1, 65)
-    found = columns(scenario(BINS, engine=STARTS[name], client=Client(shortest=0.99)), users)
+    found = columns(scenario(BINS, engine=unfitted_engine(name), client=Client(shortest=0.99)), users)
     rate = users / found["e2e_ms"]
     assert (rate[1:] > 0.97 * rate[:-1]).all()
     assert rate[-1] > 6 * rate[0]

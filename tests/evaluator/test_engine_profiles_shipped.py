@@ -12,7 +12,7 @@ from shared_data import shared_data
 from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.readers import read_measurements
-from evaluator.serving.engine.engines import STARTS, FittedEngine, as_yaml, engine_from_mapping, fitted_engine
+from evaluator.serving.engine.engines import FittedEngine, as_yaml, engine_from_mapping, fitted_engine, list_engines
 from store.records import MeasurementRecord
 from tools.engines import POINTS_A_PAIR, engine_points, fit_with_pairs_held_out
 
@@ -27,20 +27,20 @@ def records() -> tuple[MeasurementRecord, ...]:
 
 
 def fitted(points: tuple[MeasurementRecord, ...], name: str) -> FittedEngine:
-    return fit_with_pairs_held_out(engine_points(points, name), STARTS[name], fitted_engine(name).source)
+    return fit_with_pairs_held_out(engine_points(points, name), fitted_engine(name), fitted_engine(name).source)
 
 
 # Fits of few points run with every change, those of many with the survival tests.
 @pytest.mark.parametrize(
     "name",
-    [name if name == "eager" else pytest.param(name, marks=pytest.mark.survival) for name in sorted(STARTS)],
+    [name if name == "eager" else pytest.param(name, marks=pytest.mark.survival) for name in list_engines()],
 )
 def test_a_shipped_profile_is_what_its_command_yields(name):
     assert as_yaml(fitted(records(), name)) == as_yaml(fitted_engine(name))
 
 
 @pytest.mark.survival
-@pytest.mark.parametrize("name", sorted(STARTS))
+@pytest.mark.parametrize("name", list_engines())
 def test_every_pair_that_is_fitted_to_has_a_fit_without_it(name):
     points = engine_points(records(), name)
     assert {point.pair for point in points} == set(fitted_engine(name).held_out)

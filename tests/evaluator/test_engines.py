@@ -13,7 +13,6 @@ from evaluator.canonical import canonical
 from evaluator.restore import restored
 from evaluator.serving.engine.engines import (
     NUMBERS,
-    STARTS,
     Client,
     EngineProfile,
     FittedEngine,
@@ -25,6 +24,7 @@ from evaluator.serving.engine.engines import (
     key_of_engine,
     label_of_engine,
     list_engines,
+    unfitted_engine,
     with_numbers,
 )
 from store.errors import InputError
@@ -36,7 +36,7 @@ PROFILE = {"name": "mine", "admission": "mixed", "profile": {"token_budget": 300
 def test_every_engine_has_a_profile_that_names_its_source(name: str) -> None:
     profile = engine_profile(name)
     assert profile.name == name
-    assert profile.admission == STARTS[name].admission
+    assert profile.admission == unfitted_engine(name).admission
     assert 0.5 <= profile.prefill_factor <= 2.5
 
 

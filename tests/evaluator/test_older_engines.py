@@ -20,7 +20,7 @@ from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.readers import read_measurements
 from evaluator.serving.engine.closed_loop import ClosedLoop
 from evaluator.serving.engine.closed_run import ServedTimes
-from evaluator.serving.engine.engines import STARTS, engine_profile, with_numbers
+from evaluator.serving.engine.engines import engine_profile, fitted_engine, unfitted_engine, with_numbers
 from evaluator.serving.engine.step_tables import StepTable, launched
 from tools.engines import EnginePoint, fit_with_pairs_held_out
 
@@ -80,7 +80,7 @@ def deployment(tp: int, users: int = 1, mode: str = "decode") -> Deployment:
 
 
 def test_decodes_of_an_eager_stack_do_not_get_faster_than_its_launches():
-    engine = with_numbers(STARTS["eager"], {"layer_ms": 0.5})
+    engine = with_numbers(unfitted_engine("eager"), {"layer_ms": 0.5})
     steps = {}
     for tp in (2, 8):
         (point,) = fit_points([(deployment(tp), {"decode_step_ms": 1.0})], engine)
@@ -117,20 +117,20 @@ def measured_points(model: str, truth, *, wrong_by: float = 1.0) -> list[EngineP
 
 
 def test_a_fit_predicts_what_it_was_made_with():
-    truth = with_numbers(STARTS["vllm_v0"], {"step_ms": 6.0, "step_per_decode_ms": 0.08})
+    truth = with_numbers(unfitted_engine("vllm_v0"), {"step_ms": 6.0, "step_per_decode_ms": 0.08})
     points = measured_points("a", truth)
-    fitted = fit_with_pairs_held_out(points, STARTS["vllm_v0"], "made up").profile
-    before = max(abs(one.point.log_errors(STARTS["vllm_v0"])[0]) for one in points)
+    fitted = fit_with_pairs_held_out(points, fitted_engine("vllm_v0"), "made up").profile
+    before = max(abs(one.point.log_errors(unfitted_engine("vllm_v0"))[0]) for one in points)
     after = max(abs(one.point.log_errors(fitted)[0]) for one in points)
     assert before > 0.4
     assert after < 0.06  # the prior still holds on to a little of where the fit started
 
 
 def test_what_is_held_out_has_no_say():
-    truth = with_numbers(STARTS["vllm_v0"], {"step_ms": 3.1, "step_per_decode_ms": 0.08})
+    truth = with_numbers(unfitted_engine("vllm_v0"), {"step_ms": 3.1, "step_per_decode_ms": 0.08})
     others = measured_points("b", truth)
-    right = fit_with_pairs_held_out(measured_points("a", truth) + others, STARTS["vllm_v0"], "")
-    poisoned = fit_with_pairs_held_out(measured_points("a", truth, wrong_by=5.0) + others, STARTS["vllm_v0"], "")
+    right = fit_with_pairs_held_out(measured_points("a", truth) + others, fitted_engine("vllm_v0"), "")
+    poisoned = fit_with_pairs_held_out(measured_points("a", truth, wrong_by=5.0) + others, fitted_engine("vllm_v0"), "")
     pair = ("a100_sxm", "a")
     assert poisoned.held_out[pair] == right.held_out[pair]
     assert poisoned.profile != right.profile

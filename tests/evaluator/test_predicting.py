@@ -25,7 +25,7 @@ from evaluator.ledger.predicting import (
     values_of,
 )
 from evaluator.ledger.scenarios import KNOWLEDGE, UNSTATED, lengths_of, prompts_scenario_of, scenario_of
-from evaluator.serving.engine.engines import STARTS, fitted_engine, label_of_engine
+from evaluator.serving.engine.engines import fitted_engine, label_of_engine, unfitted_engine
 
 
 def deployment(**changes: object) -> Deployment:
@@ -98,8 +98,8 @@ def test_the_engine_has_not_seen_the_pair():
     assert (unseen.engine, unseen.serving_model) == (None, "vllm")
     assert scenario_of(deployment(engine=None), "asked").serving_model == UNSTATED
     assert scenario_of(deployment(), "asked", serving_model="waves").serving_model == "waves"
-    mine = scenario_of(deployment(), "asked", engine=STARTS["sglang"])
-    assert mine.engine == STARTS["sglang"]
+    mine = scenario_of(deployment(), "asked", engine=unfitted_engine("sglang"))
+    assert mine.engine == unfitted_engine("sglang")
 
 
 def test_batches_that_nobody_follows_are_a_client_with_one_prompt_a_user():
@@ -145,9 +145,9 @@ def test_a_fit_plays_the_probe_that_is_evaluated(mode):
     """Up to 16 users every size is played, so that the two are equal."""
     one = deployment(mode=mode, users=5)
     (point,) = fit_points(
-        [(one, {"tpot_exclusive_ms": 9.0} if mode == "decode" else {"ttft_ms": 90.0})], STARTS["vllm"]
+        [(one, {"tpot_exclusive_ms": 9.0} if mode == "decode" else {"ttft_ms": 90.0})], unfitted_engine("vllm")
     )
-    asked = asked_of(one, "known", engine=STARTS["vllm"])
+    asked = asked_of(one, "known", engine=unfitted_engine("vllm"))
     probe = evaluated([asked])[asked.scenario]
     played = PlayedProbe(replica=point.replica, phase=point.phase)
     columns = {"prefill": ("ttft_ms", "makespan_ms"), "decode": ("tpot_exclusive_ms",),
@@ -156,7 +156,7 @@ def test_a_fit_plays_the_probe_that_is_evaluated(mode):
         assert played.value(column, 5) == pytest.approx(probe.value(column, 5), rel=1e-12)
     ((measured,),) = (point.measured.values(),)
     name = next(iter(point.measured))
-    assert point.log_errors(STARTS["vllm"])[0] == pytest.approx(np.log(played.value(name, 5) / measured))
+    assert point.log_errors(unfitted_engine("vllm"))[0] == pytest.approx(np.log(played.value(name, 5) / measured))
 
 
 def test_metrics_once_each_by_mean_then_median():

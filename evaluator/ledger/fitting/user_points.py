@@ -19,7 +19,7 @@ from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.predicting import LookUp
 from evaluator.ledger.scoring import Exclusion, Figures, figures, usable
-from evaluator.serving.engine.engines import NUMBERS, STARTS, EngineProfile, list_engines, with_numbers
+from evaluator.serving.engine.engines import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from store.errors import InputError
 from store.records import MeasurementRecord
 
@@ -134,7 +134,7 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
 
 def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | None) -> list[FitPoint]:
     # What a profile of the user's says of the client is believed before what its points look like.
-    wanted, usual = [], start.client == STARTS[points.engine].client
+    wanted, usual = [], start.client == unfitted_engine(points.engine).client
     for record, deployment in zip(points.records, points.deployments, strict=True):
         known = central_metrics(record.metrics)
         asked = deployment if usual else replace(deployment, client=start.client)

@@ -74,49 +74,27 @@ _RANGES: Mapping[str, tuple[float, float]] = {
 _WHOLE = {"token_budget", "prompts_per_user", "poll_steps"}
 # Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
 # How far is a number of an engine and its version, in the client of its profile: 0.5-1 % of a request's length.
-DRIFTING, HARDLY_DRIFTING, LOCKED = Client(shortest=0.99), Client(shortest=0.995), Client()
-# What fits start from, and fall back to where points say little: engineering guesses, not fitted to any point.
-STARTS: Mapping[str, EngineProfile] = {
-    "sglang": EngineProfile(name="sglang", admission="prefill_first", client=DRIFTING),
-    # SGLang before 0.5.6: users of equal lengths stay in step there, as measured.
-    "sglang_locked": EngineProfile(name="sglang_locked", admission="prefill_first", client=LOCKED),
-    "vllm": EngineProfile(name="vllm", admission="mixed", token_budget=4096, client=DRIFTING),
-    "trtllm": EngineProfile(name="trtllm", admission="mixed", replica_wait_steps=20.0, client=HARDLY_DRIFTING),
-    # TensorRT-LLM before 1.0, on engines built ahead: the host prepares a step while nothing runs.
-    "trtllm_v0": EngineProfile(name="trtllm_v0", admission="mixed", prompt_step_ms=0.0, client=DRIFTING),
-    # vLLM before 0.8: scheduler and sampler in the process that launches, so that every step waits for both.
-    "vllm_v0": EngineProfile(
-        name="vllm_v0",
-        admission="prefill_first",
-        step_ms=2.0,
-        step_per_decode_ms=0.05,
-        prompt_step_ms=0.0,
-        client=DRIFTING,
-    ),
-    # Stacks of 2023: PyTorch launches every kernel, no graph replays them; half a millisecond for some forty launches.
-    "eager": EngineProfile(
-        name="eager",
-        admission="prefill_first",
-        token_budget=2**20,
-        step_ms=0.0,
-        step_per_decode_ms=0.0,
-        step_per_prompt_ms=0.0,
-        prompt_step_ms=0.0,
-        request_ms=0.0,
-        layer_ms=0.5,
-        client=DRIFTING,
-    ),
-}
+DRIFTING = Client(shortest=0.99)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FittedEngine:
-    """A shipped profile, and those fitted without one (device, model) pair each, to score that pair with."""
+    """A profile, and those fitted without one (device, model) pair each, to score that pair with: one YAML file."""
 
     profile: EngineProfile
     held_out: Mapping[tuple[str, str], EngineProfile]
     source: str
     expected: Mapping[str, Any] = field(default_factory=dict)  # its own held-out errors, where a user fitted it
+    note: str = ""
+    start: Mapping[str, float] = field(default_factory=dict)  # guesses that fits start from, where not the usual ones
+    fitted: tuple[str, ...] = ()  # numbers that measured points of many servers identify
+    points_of: str | None = None  # the engine whose points it shares: the same host
+
+    @property
+    def unfitted(self) -> EngineProfile:
+        """What fits start from and fall back to: engineering guesses, not fitted to any point."""
+        usual = EngineProfile(name=self.profile.name, admission=self.profile.admission, client=self.profile.client)
+        return with_numbers(usual, self.start)
 
 
 def with_numbers(profile: EngineProfile, values: Mapping[str, float]) -> EngineProfile:
@@ -148,18 +126,23 @@ def described(profile: EngineProfile) -> str:
 
 def list_engines() -> tuple[str, ...]:
     """Names of the profiles that come with the program."""
-    return tuple(sorted(STARTS))
+    names = (item.name for item in (resources.files("evaluator") / FOLDER).iterdir())
+    return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
+
+
+def unfitted_engine(name: str) -> EngineProfile:
+    """What fits of a shipped engine start from."""
+    return fitted_engine(name).unfitted
 
 
 @functools.cache
 def fitted_engine(name: str) -> FittedEngine:
     """The shipped fit of an engine."""
-    if name not in STARTS:
-        nearest = difflib.get_close_matches(name, STARTS, n=3, cutoff=0.3)
-        raise InputError(f"unknown engine {name!r}", hint=f"known: {', '.join(nearest or STARTS)}")
-    file = resources.files("evaluator").joinpath(f"{FOLDER}/{name}.yaml")
-    if not file.is_file():
-        return FittedEngine(profile=STARTS[name], held_out={}, source="not fitted")
+    known = list_engines()
+    if name not in known:
+        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
+        raise InputError(f"unknown engine {name!r}", hint=f"known: {', '.join(nearest or known)}")
+    file = resources.files("evaluator") / FOLDER / f"{name}.yaml"
     return engine_from_mapping(_parsed(file.read_text(encoding="utf-8"), file.name), f"{name}.yaml")
 
 
@@ -182,12 +165,16 @@ def engine_from_file(path: Path) -> FittedEngine:
 def engine_from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
     """The fit that `as_yaml` wrote, or a profile written by hand."""
     try:
-        _known_keys(content, ("name", "admission", "profile", "client", "source", "held_out", "expected"))
+        _known_keys(content, _KEYS)
+        start = _checked(content.get("start") or {}, NUMBERS)
         base = EngineProfile(
             name=_name(content["name"]),
             admission=_admission(content["admission"]),
             client=replace(DRIFTING, **_checked(content.get("client") or {}, [item.name for item in fields(Client)])),
-            **_checked(content["profile"], NUMBERS),
+            **(
+                start
+                | _checked(content["profile"] if "start" not in content else content.get("profile") or {}, NUMBERS)
+            ),
         )
         held_out = {
             (str(one["device"]), str(one["model"])): replace(base, **_checked(one["profile"], NUMBERS))
@@ -198,6 +185,10 @@ def engine_from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
             held_out=held_out,
             source=str(content.get("source", "")),
             expected=_expected(content.get("expected") or {}),
+            note=str(content.get("note", "")),
+            start=start,
+            fitted=tuple(_number_name(one) for one in content.get("fitted", ())),
+            points_of=content.get("points_of"),
         )
     except InputError as error:
         raise InputError(f"{where}: {error.message}", hint=error.hint) from error
@@ -214,6 +205,10 @@ def as_yaml(engine: FittedEngine) -> str:
     plain = {
         "name": engine.profile.name,
         "admission": engine.profile.admission,
+        **({"note": engine.note} if engine.note else {}),
+        **({"start": dict(engine.start)} if engine.start or engine.fitted else {}),
+        **({"fitted": list(engine.fitted)} if engine.fitted else {}),
+        **({"points_of": engine.points_of} if engine.points_of else {}),
         "source": engine.source,
         "profile": _plain(engine.profile),
         "client": asdict(engine.profile.client),
@@ -251,9 +246,17 @@ def _finite(name: str, value: object) -> float:
     return value
 
 
+_KEYS = (
+    "name", "admission", "note", "start", "fitted", "points_of", "profile", "client", "source", "held_out", "expected",
+)  # fmt: skip
 _HINT = (
     "keys: name, admission (prefill_first or mixed), profile (its numbers), client; docs/explanation/serving-models.md"
 )
+
+
+def _number_name(name: object) -> str:
+    _known_keys({str(name): 0.0}, NUMBERS)
+    return str(name)
 
 
 def _known_keys(content: Mapping[str, Any], known: Sequence[str]) -> None:

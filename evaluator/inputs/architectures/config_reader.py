@@ -1,0 +1,162 @@
+"""What readers of architectures share: checked access to a config.json, and the parts that many models are made of.
+
+Not here: which architectures there are (the modules beside this one), where a file comes from
+(evaluator.inputs.models), and the formats of its weights (evaluator.inputs.native_formats)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.native_formats import native_formats, native_kv_cache
+from store.errors import InputError
+
+Config = Mapping[str, Any]
+
+_GATED_ACTIVATIONS = {"silu", "swish", "swiglu"}
+# Training, generation, arithmetic on a few numbers a token, scales of positions: no operator's shape, no weight.
+_HARMLESS = {
+    "_name_or_path", "_source", "architectures", "attention_dropout", "auto_map", "aux_loss_alpha", "bos_token_id",
+    "chunk_size_feed_forward", "dtype", "dropout", "embd_pdrop", "eos_token_id", "ep_size", "hidden_dropout",
+    "id2label", "init_std", "initializer_range", "is_encoder_decoder", "label2id", "layer_norm_epsilon", "layerdrop",
+    "model_type", "norm_topk_prob", "output_attentions", "output_hidden_states", "output_router_logits",
+    "pad_token_id", "pretraining_tp", "problem_type", "resid_pdrop", "return_dict", "rms_norm_eps", "rope_interleave",
+    "rope_parameters", "rope_scaling", "rope_theta", "routed_scaling_factor", "router_aux_loss_coef",
+    "router_jitter_noise", "scoring_func", "seq_aux", "torch_dtype", "transformers_version", "unk_token_id",
+    "unsloth_fixed", "use_cache",
+}  # fmt: skip
+
+
+class ConfigReader:
+    """Typed access to a config: it names the file and the key in errors, and remembers which keys were read."""
+
+    def __init__(self, config: Config, where: str) -> None:
+        self.config = config
+        self.where = where
+        self.read: set[str] = set()  # or said to make no difference
+
+    def ignore(self, *names: str) -> None:
+        """Say of keys that no operator and no weight answers to them in this architecture."""
+        self.read.update(names)
+
+    def unread(self) -> list[str]:
+        """Keys with a value that nobody read and that are not known to change no shape."""
+        return sorted(
+            key
+            for key, value in self.config.items()
+            if key not in self.read and key not in _HARMLESS and value not in (None, False, 0, "", [], {})
+        )
+
+    def value(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  whatever the file holds
+        """What the file says under a key, unchecked."""
+        self.read.add(name)
+        return self.config.get(name, default)
+
+    def size(self, *names: str, default: int | None = None) -> int:
+        """A positive whole number under the first of `names` that is there."""
+        for name in names:
+            value = self.value(name)
+            if value is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{self.where}: {name} must be a whole number of at least 1, not {value!r}")
+            return value
+        if default is None:
+            raise InputError(
+                f"{self.where}: {names[0]} is missing", hint="is this the config.json of a language model?"
+            )
+        return default
+
+    def count(self, name: str, default: int = 0) -> int:
+        """A whole number of at least 0."""
+        value = self.value(name, default)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InputError(f"{self.where}: {name} must be a whole number of at least 0, not {value!r}")
+        return value
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """A boolean."""
+        value = self.value(name, default)
+        return default if value is None else bool(value)
+
+    def refuse(self, part: str) -> InputError:
+        """The error for an architecture that is not covered."""
+        return InputError(
+            f"{self.where}: {part} is not covered by the evaluator, and it is never approximated silently",
+            hint="sweepdb models lists what is; docs/howto/add-a-model.md says how to add an architecture",
+        )
+
+
+def grouped_queries(reader: ConfigReader, **options: Any) -> GroupedQueryAttention:  # noqa: ANN401  fields of the record
+    """Attention of grouped queries by the usual keys; `options` are what the architecture adds."""
+    heads = reader.size("num_attention_heads")
+    kv_heads = reader.size("num_key_value_heads", default=heads)
+    hidden = reader.size("hidden_size")
+    if heads % kv_heads:
+        raise InputError(
+            f"{reader.where}: num_key_value_heads ({kv_heads}) does not divide num_attention_heads ({heads})"
+        )
+    if reader.value("head_dim") is None and hidden % heads:
+        raise InputError(f"{reader.where}: num_attention_heads ({heads}) does not divide hidden_size ({hidden})")
+    head_dim = reader.size("head_dim", default=max(1, hidden // heads))
+    return GroupedQueryAttention(query_heads=heads, kv_heads=kv_heads, head_dim=head_dim, **options)
+
+
+def require_gated(reader: ConfigReader) -> None:
+    """Refuse an activation without a gate: gated ones have three matrices."""
+    activation = reader.value("hidden_act", "silu")
+    if activation not in _GATED_ACTIVATIONS:
+        raise reader.refuse(f"activation {activation!r}")
+
+
+def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -> ModelSpec:  # noqa: ANN401  fields of the record
+    """The model by the usual keys and its layers; `options` are what the architecture adds."""
+    linear, experts = native_formats(reader.value("quantization_config"))
+    maximum = reader.value("max_position_embeddings")
+    return ModelSpec(
+        architecture=str(reader.value("model_type")),
+        hidden_size=reader.size("hidden_size"),
+        vocab_size=reader.size("vocab_size"),
+        layers=tuple(group for group in layers if group.count),
+        native_linear=linear,
+        native_experts=experts,
+        native_kv_cache=native_kv_cache(reader.value("quantization_config")),
+        max_positions=maximum if isinstance(maximum, int) else None,
+        **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), **options},
+    )
+
+
+def windowed_layers(reader: ConfigReader, attention: GroupedQueryAttention, mlp: DenseMlp | MoeMlp) -> list[LayerGroup]:
+    """Layer groups by `layer_types`, or one group under the sliding window where it is switched on."""
+    total = reader.size("num_hidden_layers")
+    window = reader.value("sliding_window")
+    types = reader.value("layer_types")
+    if not isinstance(window, int):
+        return [LayerGroup(count=total, attention=attention, mlp=mlp)]
+    if isinstance(types, list) and types:
+        unknown = set(types) - {"full_attention", "sliding_attention"}
+        if unknown or len(types) != total:
+            raise reader.refuse(f"layer_types with {sorted(unknown) or len(types)}")
+        sliding = types.count("sliding_attention")
+    else:
+        sliding = total
+    return [
+        LayerGroup(count=sliding, attention=attention, mlp=mlp, window=window),
+        LayerGroup(count=total - sliding, attention=attention, mlp=mlp),
+    ]
+
+
+def first_dense_layers(
+    reader: ConfigReader, attention: GroupedQueryAttention | LatentAttention, moe: MoeMlp
+) -> list[LayerGroup]:
+    """Layers of which the first `first_k_dense_replace` have no experts."""
+    total = reader.size("num_hidden_layers")
+    first = min(total, reader.count("first_k_dense_replace"))
+    dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    return [
+        LayerGroup(count=first, attention=attention, mlp=dense),
+        LayerGroup(count=total - first, attention=attention, mlp=moe),
+    ]
