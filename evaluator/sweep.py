@@ -33,9 +33,16 @@ from store.errors import InputError, SweepdbError
 from store.opening import Store
 from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, Status, SweepRecord
 from store.sealing import seal
-from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
-from store.writing.operators import get_operators, put_operators
-from store.writing.scenarios import missing_intervals
+from store.writing import (
+    begin_sweep,
+    finish_sweep,
+    get_operators,
+    missing_intervals,
+    put_block,
+    put_operators,
+    put_scenarios,
+    record_interval,
+)
 
 SCENARIOS_AT_ONCE = 64
 

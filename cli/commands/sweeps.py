@@ -146,7 +146,7 @@ def void(
 ) -> int:
     """Hide a sweep or a scenario from every answer; unvoid brings it back."""
     from store.opening import open_store
-    from store.writing.voiding import void as do_void
+    from store.writing import void as do_void
 
     with open_store(store) as opened:
         done = do_void(opened, reference, reason)
@@ -159,7 +159,7 @@ def void(
 def unvoid(reference: Annotated[str, typer.Argument(help="a sweep or a scenario")], store: StoreOption = None) -> int:
     """Show a voided sweep or scenario again."""
     from store.opening import open_store
-    from store.writing.voiding import unvoid as do_unvoid
+    from store.writing import unvoid as do_unvoid
 
     with open_store(store) as opened:
         done = do_unvoid(opened, reference)
