@@ -46,7 +46,7 @@ GROUPS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFigure:
-    """The error of one group of kernels on one device, each by the half of its rows it was not fitted to."""
+    """The error of one group of kernels on one device. Each counts by the half of its rows it was not fitted to."""
 
     device: str
     mode: str
