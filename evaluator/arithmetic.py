@@ -165,7 +165,9 @@ def _exp(given: FloatArray) -> FloatArray:
 
 
 def _logarithms() -> FloatArray:
-    """ln c of every c that `log` asks for, by ln c = 2 (s + s^3/3 + ...), s = (c - 1) / (c + 1), |s| <= 0.172."""
+    """Natural logarithms of every c that `log` asks for.
+
+    By ln c = 2 (s + s^3/3 + s^5/5 + ...) with s = (c - 1) / (c + 1), |s| <= 0.172."""
     places = np.arange(_FIRST, _FIRST + _PER_OCTAVE + 2)
     coarse = (places << _DROPPED).view(np.float64)
     ratio = (coarse - 1.0) / (coarse + 1.0)

@@ -1,4 +1,4 @@
-"""What a request takes where nothing is said: who serves on a device, published formats, plans that can be launched.
+"""Defaults of a request: who serves on a device, published formats, plans that can be launched.
 
 They serve the buyer of a real device; the upstream convention keeps its own."""
 

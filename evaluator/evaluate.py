@@ -52,7 +52,9 @@ def traces_of(phase: Phase) -> tuple[Trace, ...]:
 
 
 def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
-    """What `operators` of evaluate_scenario must hold: look each request's key up, and capture what is not known."""
+    """The captures that `operators` of evaluate_scenario must hold.
+
+    Look each request's key up, and capture what is not known."""
     precision = scenario.precision
     linear, experts = (
         linear_format(name, mxfp4_group_size=precision.mxfp4_group_size, convention=scenario.convention)
@@ -74,13 +76,13 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
 
 
 def cost_of(scenario: Scenario) -> CostModel:
-    """What prices a scenario: its device, and for calibrated ones how its tokens fall on experts."""
+    """The cost model that prices a scenario: by its device, and for calibrated ones by how tokens fall on experts."""
     return cost_model(scenario.device, scenario.convention, scenario.routing)
 
 
 @functools.lru_cache(maxsize=64)
 def cost_model(device: DeviceProfile, convention: Convention, routing: Routing = "balanced") -> CostModel:
-    """The family of cost model that a device profile says it has; a calibration is read once, not once a scenario."""
+    """The cost model of the family that a device profile names. A calibration is read once, not once a scenario."""
     if device.family == "theoretical":
         return TheoreticalCost(device=device, convention=convention)
     from evaluator.pricing.calibrated import calibrated_cost
@@ -91,7 +93,7 @@ def cost_model(device: DeviceProfile, convention: Convention, routing: Routing =
 def assumptions_of(
     scenario: Scenario, operators: Mapping[str, OperatorSet], *, cost: CostModel | None = None
 ) -> tuple[str, ...]:
-    """What a reader of the numbers should know, one sentence each: dtypes the device lacks, operators without a
+    """Sentences that a reader of the numbers should know, such as dtypes the device lacks, operators without a
     formula."""
     model = cost or cost_of(scenario)
     sets = [operators[trace] for trace in traces_of(scenario.phase)]
@@ -107,7 +109,7 @@ def assumptions_of(
 
 
 def batch_source(scenario: Scenario) -> BatchSource:
-    """What the workload puts into batches."""
+    """The source of the batches that the scenario's workload fills."""
     return serving_model_of(scenario).source(scenario)
 
 
@@ -202,10 +204,10 @@ def batch_range(
     source: BatchSource | None = None,
     ceiling: int | None = None,
 ) -> BatchRange:
-    """Every integer up to the largest that fits, and an eighth beyond it; at most 8,192 a replica and four users a
-    seat (or `ceiling`), prefill up to 64 waves.
+    """The batch sizes to store: every integer up to the largest that fits, and an eighth beyond it.
 
-    One batch size at least, so that a question can say how far off it was."""
+    They end at 8,192 a replica and at four users a seat (or at `ceiling`), those of prefill at 64 waves. There is one
+    batch size at least, so that a question can say how far off it was."""
     chosen = source or batch_source(scenario)
     if ceiling is None:
         seats = seats_of(scenario)

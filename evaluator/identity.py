@@ -100,7 +100,7 @@ def plan_record(plan: Plan) -> PlanRecord:
 
 
 def workload_record(workload: Workload, *, trace: TraceSummary | None = None) -> WorkloadRecord:
-    """What is served; the user's name for it is in no key, nor is the trace it was reduced from."""
+    """The record of a workload. Neither the user's name for it nor the trace it was reduced from is in a key."""
     bare = replace(workload, name=None)
     total = sum(bin_.weight for bin_ in workload.bins)
     bins = tuple(
@@ -226,7 +226,7 @@ class ServedAs(TypedDict):
 
 
 def served_as(scenario: Scenario) -> ServedAs:
-    """What a scenario's numbers depend on of who asks, how the server was started and how tokens are routed.
+    """Client, launch and routing of a scenario, as far as its numbers depend on them.
 
     Prefill rows are of prompts as long as stated, whoever asks; the pairs that they stand in are of the client's mean
     lengths, and of as many first requests as it sends others (queries/paired.sql)."""

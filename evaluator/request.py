@@ -1,4 +1,4 @@
-"""What a sweep is asked for, and the scenarios that it stands for. Nothing is evaluated or stored here."""
+"""The request for a sweep, and the scenarios that it stands for. Nothing is evaluated or stored here."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepReport:
-    """What a sweep stored, found and could not evaluate."""
+    """The outcome of a sweep: what it stored, what it found stored, and what it could not evaluate."""
 
     sweep: str
     scenarios: int
@@ -324,7 +324,7 @@ class _Runner:
 
 
 def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int]:
-    """What is known to be stored once `block` is: the part of the interval up to its end."""
+    """The part of an interval that is known to be stored once `block` is: up to the end of the block."""
     return interval[0], int(block.batch_size[-1])
 
 

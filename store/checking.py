@@ -76,7 +76,7 @@ _TRIGGERS = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckReport:
-    """What a check found. Without faults the store is whole."""
+    """The findings of a check: what the store holds, and what is wrong with it. Without faults the store is whole."""
 
     store: str
     revision: str

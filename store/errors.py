@@ -1,14 +1,15 @@
 """The one error tree of sweepdb. Every error says what, where and what to do next, and carries an exit code.
 
-SweepdbError (2)
-├── InputError (2)          a wrong option, file or value; the user can fix it
-├── StoreError (3)          the store cannot be opened, read or written
-│   ├── RevisionError       the store's schema is older or newer than this program
-│   ├── NotAStoreError      the file is something else, or damaged
-│   └── StoreBusyError      another process holds the write lock for too long
-├── EvaluationError (4)     some probes could not be evaluated
-└── NothingFits (5)         nothing satisfies the limits and --fail-empty was given
-"""
+    SweepdbError (2)
+    ├── InputError (2)          a wrong option, file or value; the user can fix it
+    ├── StoreError (3)          the store cannot be opened, read or written
+    │   ├── RevisionError       the store's schema is older or newer than this program
+    │   ├── NotAStoreError      the file is something else, or damaged
+    │   └── StoreBusyError      another process holds the write lock for too long
+    ├── EvaluationError (4)     some probes could not be evaluated
+    └── NothingFits (5)         nothing satisfies the limits and --fail-empty was given
+
+Numbers in brackets are exit codes; an error without one has the code of the error above it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ def store_faults(location: StoreLocation) -> Iterator[None]:
 
 
 def translate(error: Exception, location: StoreLocation) -> StoreError | None:
-    """Return the store error a driver error stands for, None when it is no fault of the store or its surroundings."""
+    """Return the store error that a driver error stands for.
+
+    None where the fault is neither of the store nor of its surroundings."""
     cause = getattr(error, "orig", None) or error
     if isinstance(cause, sqlite3.Error):
         return _from_sqlite(cause, location)

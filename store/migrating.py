@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeReport:
-    """What an upgrade did: revisions before and after, and where the backup of a file store lies."""
+    """The outcome of an upgrade: revisions before and after, and where the backup of a file store lies."""
 
     before: str
     after: str

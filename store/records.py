@@ -1,4 +1,4 @@
-"""What crosses the store's border: plain frozen records, no SQLAlchemy, no numpy.
+"""Records that cross the store's border: plain and frozen, no SQLAlchemy, no numpy.
 
 Keys are sha256 hex digests of canonical JSON, made by whoever builds the record; the store only compares them."""
 
@@ -111,7 +111,7 @@ class WorkloadRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubjectRecord:
-    """What a row is about: what two sweeps have in common when they can be compared."""
+    """The subject that a row is about: what two sweeps have in common when they can be compared."""
 
     key: str
     model: ModelRecord
@@ -136,7 +136,9 @@ class SubjectRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRecord:
-    """What determines numbers: a subject, the device profile and the formula version. Failures are scenarios too."""
+    """Everything that determines numbers: a subject, the device profile and the formula version.
+
+    A scenario that failed is a scenario, too."""
 
     key: str
     subject: SubjectRecord
@@ -250,7 +252,7 @@ class CalibrationRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceRecord:
-    """What a device costs and draws from a date on."""
+    """The price of a device and the power that it draws, from a date on."""
 
     device_name: str
     effective_from: str  # ISO date

@@ -71,7 +71,7 @@ class OutcomeCount(NamedTuple):
 
 
 class SweepContent(NamedTuple):
-    """What a sweep asked for of one model, device, workload and phase."""
+    """The scenarios and probes that a sweep asked for of one model, device, workload and phase, by number."""
 
     model: str
     device: str

@@ -87,7 +87,7 @@ def _drawn(arrows: Arrows) -> str:
 
 
 def _reached(arrows: Arrows, start: str) -> set[str]:
-    """What can be reached from a place by one arrow or more."""
+    """Every other place that can be reached from `start` by one arrow or more."""
     found: set[str] = set()
     waiting = list(arrows.get(start, ()))
     while waiting:

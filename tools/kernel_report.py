@@ -51,7 +51,7 @@ GROUPS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFigure:
-    """Error of one group of kernels on one device, each kernel by the half of its rows it was not fitted to."""
+    """The error of one group of kernels on one device. Each counts by the half of its rows it was not fitted to."""
 
     device: str
     mode: str

@@ -64,7 +64,7 @@ KNOWLEDGE: tuple[Knowledge, ...] = (ASKED, KNOWN)
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What a probe can be evaluated under. The serving model is waves, or the engine that served the point."""
+    """The settings that a probe can be evaluated under. The serving model is waves, or the engine behind the point."""
 
     family: WantedFamily
     convention: Convention
@@ -131,7 +131,9 @@ def errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = 
 
 
 def pair_errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowledge = "asked") -> Iterator[Error]:
-    """Errors of the time to first token that both sides of a deployment have together, as pairs of rows answer it."""
+    """Errors of the time to first token where prompts and decodes have instances of their own.
+
+    The time is predicted from pairs of rows, one of each side, as answers predict it."""
     if variant.serving_model != ENGINE:
         return
     covered: list[tuple[Point, Deployment, Asked, float]] = []
@@ -150,7 +152,7 @@ def pair_errors_of(points: Sequence[Point], variant: Variant, knowledge: Knowled
 
 
 def asked_under(point: Point, variant: Variant, knowledge: Knowledge) -> Asked | None:
-    """What a point is evaluated as under a variant; None where the variant does not cover it."""
+    """The scenario and the batch size that a point has under a variant. None where the variant does not cover it."""
     one = point.deployment
     if variant.serving_model == ENGINE and one.engine is None:
         return None
@@ -172,7 +174,7 @@ def shown_values(point: Point, knowledge: Knowledge, probe: Probe, batch_size: i
 
 
 def measured_values(point: Point, knowledge: Knowledge, *, engine: bool) -> Values:
-    """What was measured, by the names of the summary: as stated, or from both latencies of a closed loop."""
+    """The measured values of a point by the summary's names: as stated, or from both latencies of a closed loop."""
     found, one = central_metrics(point.record.metrics), point.deployment
     if point.phase == "prefill":
         return _renamed(found, {"ttft_ms": "ttft_ms", "prefill_latency_ms": "prefill_latency_ms"})
@@ -246,8 +248,9 @@ def write_csv(path: Path, kind: type[Region | ShippedDevice], records: Iterable[
 
 
 def summarise(files: Sequence[Path], say: Callable[[str], object] = lambda _: None) -> list[PointError]:
-    """The errors of every usable point of these files, under every variant; formulas know no client, so that for them
-    there is nothing to know beyond what is asked."""
+    """The errors of every usable point of these files, under every variant.
+
+    Formulas know no client, so that for them there is nothing to know beyond what is asked."""
     points = points_of(record for path in files for record in read_measurements(path).records)
     say(f"{len(points)} usable points")
     errors: list[PointError] = []

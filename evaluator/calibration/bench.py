@@ -45,7 +45,7 @@ class Bench:
         return self.pool[:numbers].view(shape).clone()
 
     def copies(self, *shape: int) -> list[Tensor]:
-        """Operands spread over the pool, to be used in turn, so that none is in a cache when its turn comes again."""
+        """Operands spread over the pool, to be used in turn. None of them is in a cache when its turn comes again."""
         numbers = math.prod(shape)
         if numbers > self.pool.numel():
             return [self.tensor(*shape)]
@@ -209,7 +209,7 @@ def wall_seconds(kernel: Kernel, devices: int, repeats: int = 20) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What the driver says of the device."""
+    """The properties of the device, as its driver states them."""
 
     name: str
     memory_bytes: int

@@ -70,8 +70,9 @@ def _joined(parts: list[KernelSet]) -> KernelSet:
 
 
 def _ordered(kernels: KernelSet) -> KernelSet:
-    """Rows in an order that depends on their content only, so that a random half is the same whatever the file's
-    order."""
+    """The rows in an order that depends on their content only.
+
+    A random half is then the same whatever the file's order."""
     order = np.lexsort((kernels.latency_s, *(kernels.inputs[name] for name in sorted(kernels.inputs))))
     inputs = {name: column[order] for name, column in kernels.inputs.items()}
     return KernelSet(name=kernels.name, form=kernels.form, inputs=inputs, latency_s=kernels.latency_s[order])

@@ -30,7 +30,8 @@ SHARES = {"gemm": 0.45, "attn_prefill": 0.2, "attn_decode": 0.2, "elementwise": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredKernels:
-    """What was timed on this machine, and the peak rates seen: the profile's efficiencies are relative to them."""
+    """The kernels timed on this machine, and the peak rates seen. The profile's efficiencies are relative to the
+    rates."""
 
     tables: tuple[KernelTable, ...]
     matrix_flops_per_s: tuple[tuple[str, float], ...]

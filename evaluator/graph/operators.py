@@ -1,4 +1,4 @@
-"""What capture produces and cost models price: operators with exact affine work. No torch, no seconds.
+"""Operators with exact affine work, as capture produces them and cost models price them. No torch, no seconds.
 
 An operator's work is affine in five numbers of a batch: 1, new tokens T, rows of logits B, attended pairs A and keys
 read R."""
@@ -116,9 +116,10 @@ class AttentionExtents:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpertExtents:
-    """A group of experts on one device. `tokens` are the tokens its expert-parallel group routes,
-    `experts_per_token` of `experts` each;
-    `intermediate_size` is the device's share (moe_tp)."""
+    """A group of experts on one device.
+
+    Its expert-parallel group routes `tokens` tokens, each to `experts_per_token` of `experts`. The `intermediate_size`
+    is the device's share (moe_tp)."""
 
     tokens: Affine
     experts: int
@@ -199,8 +200,9 @@ class Operator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSet:
-    """Operators of one forward step and of one MTP draft pass; `unmodelled` names what was traced but has no formula
-    (never priced at zero silently)."""
+    """The operators of one forward step and of one MTP draft pass.
+
+    `unmodelled` names what was traced but has no formula: it is never priced at zero silently."""
 
     key: str
     trace: Literal["prefill", "decode"]

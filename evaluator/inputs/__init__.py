@@ -1,4 +1,4 @@
-"""What a request names: models, devices, plans, formats, workloads. Read and checked here, priced nowhere in it."""
+"""The inputs that a request names: models, devices, plans, formats, workloads. Read and checked here, never priced."""
 
 from __future__ import annotations
 

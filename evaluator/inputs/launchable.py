@@ -47,7 +47,7 @@ RULES: Mapping[str, Rule] = {"vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm
 
 
 def launchable_by(model: ModelSpec, plan: Plan) -> tuple[str, ...]:
-    """Names of the engines that can launch a legal plan as one server, each named once and in a fixed order."""
+    """Names of the engines that can launch a legal plan as one server. Each is named once, in a fixed order."""
     return tuple(name for name, rule in RULES.items() if rule(plan, model.routed))
 
 

@@ -105,7 +105,7 @@ def _fetched(name: str) -> ModelSpec:
 
 
 def _why(error: OSError) -> str:
-    """What went wrong on the way to the hub, without the wrapping of the library."""
+    """The reason that the hub was not reached, without the wrapping of the library."""
     reason = getattr(error, "reason", error)
     return str(getattr(reason, "strerror", None) or reason)
 

@@ -24,7 +24,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """What one scenario computes in: `linear` and `experts` name formats, `attention` the KV cache's."""
+    """The formats that one scenario computes in: `linear` and `experts` name formats, `attention` the KV cache's."""
 
     linear: str = "BF16"
     experts: str | None = None  # None: as linear

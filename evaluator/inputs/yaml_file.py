@@ -12,7 +12,7 @@ DEEPEST = 32
 
 
 def read_text(path: Path, *, largest_bytes: int, what: str, hint: str | None = None) -> str:
-    """The text of a file of at most so many bytes; no more of it is ever read (a device has no size)."""
+    """The text of a file of at most `largest_bytes`. No more of it is ever read, because a device has no size."""
     try:
         size = path.stat().st_size
         with path.open("rb") as file:
@@ -29,7 +29,7 @@ def read_text(path: Path, *, largest_bytes: int, what: str, hint: str | None = N
 
 
 def parse_yaml(text: str, where: str) -> object:
-    """What YAML text holds; `where` names its file in errors."""
+    """The content of a YAML text; `where` names its file in errors."""
     import yaml
 
     # libyaml is ten times faster, but nesting without end would overflow its stack: events are looked at first.

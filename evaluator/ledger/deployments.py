@@ -42,7 +42,7 @@ FIRST_TRTLLM_V1 = (1, 0)  # and TensorRT-LLM serves with PyTorch, its host worki
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What is predicted for one measured point. `users` is the concurrency of the whole deployment."""
+    """The deployment that is predicted for one measured point. `users` is the concurrency of all of it."""
 
     model_name: str
     model: ModelSpec
@@ -192,10 +192,10 @@ def _sides(model: ModelSpec, record: MeasurementRecord) -> tuple[int, int, Plan]
 
 
 def engine_of(name: str | None, version: str | None = None, year: int | None = None) -> str | None:
-    """Our name of a serving engine, from what a source calls it; `year` is when it was measured, where that is known.
+    """Our name of a serving engine, from the name that a source gives it; None where we have none.
 
-    vLLM before 0.8 is another engine than after, SGLang before 0.5.6 likewise, and so is whatever served before engines
-    replayed graphs."""
+    `year` is when it was measured, where that is known. vLLM before 0.8 is another engine than after, SGLang before
+    0.5.6 likewise, and so is whatever served before engines replayed graphs."""
     folded = re.sub(r"[^a-z]", "", (name or "").lower())
     if "tensorrt" in folded or "trtllm" in folded:
         return "trtllm_v0" if _before(FIRST_TRTLLM_V1, f"{name} {version or ''}", year) else "trtllm"

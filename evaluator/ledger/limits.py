@@ -1,4 +1,5 @@
-"""What no server of a point's devices can do, by the figures of their data sheets: no prediction and no efficiency.
+"""Limits that no server of a point's devices can pass, by the figures of their data sheets: no prediction, no
+efficiency.
 
 Not here: what else takes a point out (evaluator.ledger.scoring, deployments)."""
 

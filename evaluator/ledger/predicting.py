@@ -27,7 +27,9 @@ LookUp = Callable[[CaptureRequest], OperatorSet]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is evaluated for one point. `prompts` are the instances that take prompts, where sides are apart."""
+    """The scenario and the batch size that are evaluated for one point.
+
+    `prompts` is the scenario of the instances that take prompts, where sides are apart."""
 
     scenario: Scenario
     batch_size: int  # of one replica and pipeline stage: the fullest; the largest where sides are apart
@@ -56,7 +58,7 @@ Evaluations = Mapping[Scenario, Evaluated]
 
 
 def asked_of(deployment: Deployment, knowledge: Knowledge, *, engine: EngineProfile | None = None) -> Asked:
-    """What a point is evaluated as."""
+    """The scenarios and the batch size that a point is evaluated as."""
     scenario = scenario_of(deployment, knowledge, engine=engine)
     return Asked(
         scenario=scenario,
@@ -142,7 +144,7 @@ class _Ones:
     """A probe that has every number."""
 
     def value(self, column: str, batch_size: int) -> float:  # noqa: ARG002
-        """One."""
+        """The number 1.0, whatever is asked for."""
         return 1.0
 
 

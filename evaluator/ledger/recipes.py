@@ -19,7 +19,7 @@ FILE = "recipes.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """What of a point chooses its recipe's flags."""
+    """The features of a point that choose its recipe's flags."""
 
     point_id: str
     engine: str | None
@@ -35,7 +35,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """What a recipe sets; None is the engine's own choice."""
+    """The flags that a recipe sets; None is the engine's own choice."""
 
     client: Client | None = None
     token_budget: int | None = None

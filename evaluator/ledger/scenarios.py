@@ -30,10 +30,10 @@ def scenario_of(
     engine: EngineProfile | None = None,
     serving_model: str | None = None,
 ) -> Scenario:
-    """What is evaluated for a point: of its whole, or of the instances that generate where sides are apart.
+    """The scenario that is evaluated for a point. Where its sides are apart, it is that of the instances that generate.
 
-    As asked, it is what a question can say: model, plan, formats, mean lengths, a public token budget. As known, it
-    has the source's client and launch, too. The engine is the one fitted without the point's device and model, unless
+    As asked, it is what a question can say: model, plan, formats, mean lengths, a public token budget. As known, it has
+    the source's client and launch, too. The engine is the one fitted without the point's device and model, unless
     `engine` or another `serving_model` takes its place."""
     return _scenario(deployment, knowledge, engine, serving_model, PHASES[deployment.mode], deployment.plan)
 

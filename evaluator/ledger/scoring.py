@@ -196,8 +196,9 @@ def _twins(records: Sequence[MeasurementRecord]) -> tuple[int, int]:
 
 
 def ranking_agreement(comparisons: Iterable[Comparison]) -> tuple[float, int] | None:
-    """Mean Kendall tau of predicted against measured tokens/s/device over groups that differ only in plan or batch,
-    and how many groups of at least three points there are."""
+    """Mean Kendall tau of predicted against measured tokens/s/device, and how many groups of points it is over.
+
+    Points of a group differ only in plan or batch; a group has three points at least."""
     groups: dict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
     for point, measured, predicted in _rates(comparisons):
         group = (point.model, point.device, point.engine, point.mode, point.input_length, point.output_length)

@@ -52,7 +52,7 @@ class CalibratedCost:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What a reader of these times should know."""
+        """Sentences that a reader of these times should know."""
         calibration = self.calibration
         said = [f"kernel coefficients {calibration.hash} of {calibration.device}"]
         if calibration.carried_from:

@@ -49,7 +49,7 @@ class CostModel(Protocol):
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What was assumed, one sentence each (a dtype widened ...); stored with the scenario."""
+        """The assumptions made, one sentence each (a dtype widened ...). They are stored with the scenario."""
 
     def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         """Seconds of one occurrence of `operator` for every batch of `sums` (already within the operator's window).

@@ -42,7 +42,9 @@ def activation_bytes(operators: OperatorSet, sums: BatchSums) -> FloatArray:
 
 
 def layer_token_bytes(group: LayerGroup, kv_bits: int, tp: int) -> float:
-    """KV bytes of one token in one layer on one of `tp` devices; KV heads replicate, MLA's latent is held by each."""
+    """KV bytes of one token in one layer on one of `tp` devices.
+
+    KV heads fewer than the devices are replicated; each device holds the whole latent of MLA."""
     attention = group.attention
     if isinstance(attention, LatentAttention):
         return (attention.kv_lora_rank + attention.rope_head_dim) * kv_bits / 8

@@ -58,8 +58,9 @@ class TheoreticalCost:
         return ()
 
     def said_of(self, dtype: str) -> str:
-        """What was assumed for products in `dtype`; empty where the device has the unit. All 16-bit work is one
-        dtype."""
+        """The sentence about products in `dtype` that the device has no unit for; empty where it has one.
+
+        All 16-bit work is one dtype."""
         used = self.widened(dtype)
         if used == dtype or {used, dtype} == {"bf16", "fp16"}:
             return ""

@@ -1,4 +1,4 @@
-"""What a workload puts into batches: the four sums of its prefill waves and decode steps, and the tokens it caches.
+"""The batches of a workload: the four sums of its prefill waves and decode steps, and the tokens it caches.
 
 `BatchSource` is the seam between workloads and the serving formulas; `FixedLengths` is the source for one length,
 `MixedLengths` (evaluator.serving.waves.mixed) that for a distribution. Nothing here knows what a batch costs."""
@@ -22,9 +22,8 @@ class WaveStage:
     """`repeats[i]` equal prefill waves of `requests[i]` prompts each, for the batch at index `batch[i]`.
 
     A wave takes the steps of `steps`, one after the other (one a chunk of its prompts); their arrays have the length of
-    `batch`, or 1 where every batch has the same wave. Stages follow each other in time. Prompts and repeats are
-    counted over
-    what is scheduled as one (a replica; all replicas under upstream's convention), sums over one replica."""
+    `batch`, or 1 where every batch has the same wave. Stages follow each other in time. Prompts and repeats are counted
+    over what is scheduled as one (a replica; all replicas under upstream's convention), sums over one replica."""
 
     batch: Integers
     requests: Integers

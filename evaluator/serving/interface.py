@@ -1,4 +1,4 @@
-"""What a serving model is: step times in, latencies of requests out, for every batch size of a phase at once.
+"""The face of every serving model: step times in, latencies of requests out, for every batch size of a phase at once.
 
 Each model is a module of evaluator.serving.models that registers itself there. Models are pure: a run in, columns out;
 memory, and the columns that all phases have, are not theirs (evaluator.evaluate)."""
@@ -45,13 +45,13 @@ class ServingModel(Protocol):
         """The engine whose scheduler serves, with the scenario's client and token budget; None for formulas."""
 
     def source(self, scenario: Scenario) -> BatchSource:
-        """What the workload puts into batches."""
+        """The source of the batches that the scenario's workload fills."""
 
     def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:
         """Why the model does not cover a scenario; None where it does. Nothing is traced to know."""
 
     def said(self, scenario: Scenario) -> tuple[str, ...]:
-        """What a reader of the numbers should know, one sentence each."""
+        """Sentences that a reader of the numbers should know."""
 
     def parts(self, run: Run) -> list[slice]:
         """Neighbouring batch sizes to evaluate together, so that memory stays small."""

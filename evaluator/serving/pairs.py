@@ -40,7 +40,7 @@ class DecodeSide:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairLoad:
-    """What both sides serve: mean tokens of an answer, the time to move a prompt's keys and values, and the client."""
+    """The load of both sides: mean tokens of an answer, the time to move a prompt's keys and values, and the client."""
 
     output_length: float
     transfer_ms: float = 0.0
@@ -66,7 +66,7 @@ class PairTimes:
 
 
 def pair_times(prefill: PrefillSide, decode: DecodeSide, load: PairLoad) -> PairTimes | None:
-    """Times of a pair whose decode side is always as full as its row says; None where prefill cannot keep up.
+    """Times of a pair whose decode side is always as full as its row says. None where prefill cannot keep up.
 
     A request decodes T = (O - 1) TPOT long, so `decoding` requests at once are X = decoding / T of them a second
     (Little 1961), and the prefill servers are busy a share rho = X s / m of the time. Nothing is searched for: X
@@ -81,8 +81,8 @@ def pair_times(prefill: PrefillSide, decode: DecodeSide, load: PairLoad) -> Pair
     lies in the middle of steps of one length (the mean residual of a renewal, E[D^2] / 2 E[D] = D / 2).
 
     Worked: 2 servers of 100 ms a prompt, alone 120 ms, nothing to move; 8 decode at 10 ms for 101 tokens: T = 1,000 ms,
-    X = 8 / s, rho = 8 x 0.1 / 2 = 0.4; users without the wait are 8 (0.12 + 0.005 + 1) = 9, so the others' load is
-    0.4 x 8 / 9 = 0.356, the wait 0.5 x 0.356^1.449 / (2 x 0.644) x 100 = 8.7 ms.
+    X = 8 / s, rho = 8 x 0.1 / 2 = 0.4; users without the wait are 8 (0.12 + 0.005 + 1) = 9, so the others' load is 0.4
+    x 8 / 9 = 0.356, the wait 0.5 x 0.356^1.449 / (2 x 0.644) x 100 = 8.7 ms.
 
     Left out: limits of the KV cache between the sides, and imbalance between instances."""
     answer = max(load.output_length - 1.0, 0.0) * decode.tpot_ms
@@ -113,8 +113,10 @@ def pair_times(prefill: PrefillSide, decode: DecodeSide, load: PairLoad) -> Pair
 
 
 def receiving_ms(request_ms: float) -> float:
-    """What receiving a request adds on each of two instances that are apart: half of its time on a server that does
-    both, where one front takes it, and half of the handover. A prefill row's TTFT holds it, and a pair has it twice."""
+    """The time that receiving a request adds on each of two instances that are apart.
+
+    It is half of its time on a server that does both, where one front takes it, and half of the handover. A prefill
+    row's TTFT holds it, and a pair has it twice."""
     return 0.5 * (request_ms + HANDOVER_MS)
 
 
@@ -127,10 +129,11 @@ def queueing_ms(load: float, service_ms: float, servers: int) -> float:
 
 
 def transfer_ms(prompt_bytes: float, devices: int, link_bytes_per_s: float) -> float:
-    """Time to move a prompt's keys and values over the outermost link of each device that holds a part of them.
+    """Time to move a prompt's keys and values from one side to the other.
 
-    Worked: 1.6e9 bytes on 4 devices with 50e9 bytes/s each take 8 ms. Left out: latency of the link, what the
-    transfer library adds, and layers sent while others are computed."""
+    They go over the outermost link of each device that holds a part of them. Worked: 1.6e9 bytes on 4 devices with 50e9
+    bytes/s each take 8 ms. Left out: latency of the link, what the transfer library adds, and layers sent while others
+    are computed."""
     return 1e3 * prompt_bytes / (devices * link_bytes_per_s)
 
 

@@ -12,7 +12,7 @@ from store.records import Convention
 
 
 def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:
-    """What the workload puts into batches; `rule` says how prompts of several lengths share a prefill step."""
+    """The source of the workload's batches. `rule` says how prompts of several lengths share a prefill step."""
     workload = scenario.workload
     windows = tuple(sorted({group.window for group in scenario.model.layers if group.window is not None}))
     single = _single_lengths(workload)

@@ -24,7 +24,7 @@ class _Key(NamedTuple):
 
 
 class ReadTransaction(ABC):
-    """What reading needs of a driver. Statements mark parameters with `?`; a whole result is never in memory."""
+    """The operations that reading needs of a driver. A `?` marks a parameter; a whole result is never in memory."""
 
     store_id: str
     """Identity of the store, read before the transaction: a list of parts read in between holds no later block."""

@@ -19,7 +19,7 @@ _Convert = Callable[[Any], object]
 
 
 def typed_rows(row_type: type[RowT], chunks: Iterable[Sequence[Cells]]) -> Iterator[RowT]:
-    """Yield rows of a NamedTuple; most columns are right as they come, so a column is converted only where it must."""
+    """Yield rows of a NamedTuple. Most columns come with the right type: a column is converted only where it must."""
     for chunk in chunks:
         yield from _made(row_type, list(zip(*chunk, strict=True)))
 

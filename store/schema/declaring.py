@@ -1,4 +1,4 @@
-"""What a table and a column are declared with: plain records that any reader can follow, no SQLAlchemy.
+"""The words that tables and columns are declared in: plain records that any reader can follow, no SQLAlchemy.
 
 Not here: which tables there are (store.schema.tables)."""
 
@@ -14,7 +14,7 @@ Kind = Literal["key", "integer", "long", "short", "double", "flag", "text", "mom
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """How a database keeps a column, the longest text it takes, and the type that DuckDB and snapshots read it as."""
+    """The type of a column: how a database keeps it, its longest text, and what DuckDB and snapshots read it as."""
 
     kind: Kind
     read_as: str
@@ -86,7 +86,9 @@ class Table:
         return tuple(column.name for column in self.columns)
 
     def row_of(self, record: object, **more: object) -> dict[str, Any]:
-        """Return the columns that a record has under the same names, and more; raise where a value is none of them."""
+        """Return the columns that a record has under the same names, and `more`.
+
+        Raise where a value is missing, or is none that its column may hold."""
         row = {name: getattr(record, name) for name in self.names if name not in more and hasattr(record, name)} | more
         for column in self.columns:
             if column.name in row:

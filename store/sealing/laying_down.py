@@ -62,7 +62,7 @@ class Located(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SealReport:
-    """What sealing did. `rejected` lists the parts that did not match and were laid down again."""
+    """The outcome of sealing. `rejected` lists the parts that did not match and were laid down again."""
 
     directory: Path
     probes_sealed: int
@@ -222,7 +222,7 @@ class SealStep:
 
 
 def plan_steps(hot: Sequence[UnsealedBlock], parts: Sequence[Part]) -> list[SealStep]:
-    """Cut what is not laid down into parts of bounded size, and merge the last one with parts of its own size.
+    """Cut the blocks that are not laid down into parts of bounded size. The last is merged with parts of its own size.
 
     A part is rewritten only into one at least half as large again, so a probe is rewritten a logarithmic number of
     times and few parts remain however often one seals."""

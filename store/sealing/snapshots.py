@@ -30,7 +30,7 @@ _MANIFEST_FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contents:
-    """What a part holds; written into its Parquet footer and compared with the store whenever the store is opened."""
+    """The contents of a part: written into its Parquet footer, and compared with the store whenever that is opened."""
 
     store_id: str
     revision: str
@@ -278,7 +278,7 @@ def _footer_fault(part: Part, footer: _Footer | None) -> str | None:
 
 
 class _BlockSums(NamedTuple):
-    """What the store says about the blocks of one part."""
+    """The store's own counts and sums over the blocks of one part."""
 
     block_count: int
     rows: int
@@ -333,7 +333,7 @@ def block_sums(transaction: ReadTransaction, ranges: str) -> dict[int, _BlockSum
 
 
 def _moment(value: object) -> str:
-    """Write a time as the microseconds since 1970 where the driver gives a time, as its text where it gives text."""
+    """Write a time as text: as microseconds since 1970 where the driver gives a time, unchanged where it gives text."""
     from datetime import datetime
 
     return str(round(value.timestamp() * 1e6)) if isinstance(value, datetime) else str(value)

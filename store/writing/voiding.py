@@ -19,7 +19,7 @@ _SHORTEST_REFERENCE = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoidReport:
-    """What a reference turned out to name, and the reason given (for unvoid: the reason that was lifted)."""
+    """The sweep or scenario that a reference named, and the reason given (for unvoid: the reason that was lifted)."""
 
     kind: Literal["sweep", "scenario"]
     key: str

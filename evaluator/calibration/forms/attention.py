@@ -13,12 +13,11 @@ BLOCK = 128
 
 
 def padded_pairs(tokens: Array, sequences: Array, pairs: Array, block: float = BLOCK) -> Array:
-    """Query-key pairs computed when both are taken in blocks (of 128 unless told otherwise).
+    """Query-key pairs that are computed when both are taken in blocks (of 128 unless told otherwise).
 
-    tokens = sum of new tokens, pairs = sum of attended pairs: a row block holds 128 rows, and the causal half of its
-    last
-    key block is wasted. Exact for equal lengths that are multiples of 128: length 256: (1 + 2) blocks of 128 x 128 =
-    2 x 128 rows x 192."""
+    `tokens` is the sum of new tokens, `pairs` the sum of attended pairs. A row block holds 128 rows, and the causal
+    half of its last key block is wasted. Exact for equal lengths that are multiples of 128. Worked: length 256 takes (1
+    + 2) blocks of 128 x 128 = 2 x 128 rows x 192."""
     length = tokens / sequences
     rows = sequences * np.ceil(length / block) * block
     return np.asarray(rows * np.maximum(pairs / tokens + (block - 1) / 2, block), dtype=np.float64)

@@ -1,4 +1,6 @@
-"""What a kernel form is: named parameters with units and a function from shapes to seconds. No form of its own."""
+"""The parts of a kernel form: named parameters with units and a function from shapes to seconds.
+
+Not here: any form of its own (the modules beside this one)."""
 
 from __future__ import annotations
 
@@ -19,9 +21,9 @@ WHOLE = (1.0, 2.0, 4.0, 8.0)  # exponents that products and square roots do
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One fitted number: its unit, where the fits start and how far it may go. `choices` are tried one by one
-    instead; the
-    first is kept unless another lowers the cost of the fit by a tenth."""
+    """One fitted number: its unit, where the fits start and how far it may go.
+
+    `choices` are tried one by one instead. The first is kept unless another lowers the cost of the fit by a tenth."""
 
     name: str
     unit: str
@@ -65,7 +67,7 @@ class Form:
 
 
 def whole_power(base: Array, exponent: float) -> Array:
-    """base ** exponent; by squaring where the exponent is 1, 2, 4 or 8, which is much faster than a power."""
+    """The power base ** exponent. An exponent of 1, 2, 4 or 8 goes by squaring, which is much faster."""
     if exponent in WHOLE:
         for _ in range(int(exponent).bit_length() - 1):
             base = base * base

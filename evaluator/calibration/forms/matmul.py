@@ -36,8 +36,9 @@ def tile_seconds(
     unit_rate: Array,
     units: int,
 ) -> Array:
-    """Seconds of `count` products of (rows, columns, inner) in whole waves of one tile size; a tile begins with a
-    prologue worth `prologue` inner elements."""
+    """Seconds of `count` products of (rows, columns, inner) in whole waves of one tile size.
+
+    A tile begins with a prologue worth `prologue` inner elements."""
     rows, columns, inner = shape
     waves = np.ceil(count * np.ceil(rows / tile[0]) * np.ceil(columns / tile[1]) / units)
     an_element = element_seconds(tile, values=values, unit_rate=unit_rate)

@@ -1,4 +1,6 @@
-"""What a capture depends on, and its content key: computed without torch, so that known operators need none."""
+"""The request for a capture: everything that a capture depends on, and its content key.
+
+It is computed without torch, so that known operators need none."""
 
 from __future__ import annotations
 

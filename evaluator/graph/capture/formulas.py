@@ -22,8 +22,9 @@ SOFTMAX_FLOPS_PER_SCORE = 4  # scale, subtract the maximum, exponential, normali
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one call does at one traced point. `gemm` is (m, n, k, batch), `collective` (group, stride, payload
-    bytes)."""
+    """The work of one call at one traced point.
+
+    `gemm` is (m, n, k, batch), `collective` is (group, stride, payload bytes)."""
 
     kind: OperatorKind
     label: str = ""

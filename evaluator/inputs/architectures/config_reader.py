@@ -1,4 +1,4 @@
-"""What readers of architectures share: checked access to a config.json, and the parts that many models are made of.
+"""Tools that readers of architectures share: checked access to a config.json, and parts that many models are made of.
 
 Not here: which architectures there are (the modules beside this one), where a file comes from
 (evaluator.inputs.models), and the formats of its weights (evaluator.inputs.native_formats)."""
@@ -49,7 +49,7 @@ class ConfigReader:
         )
 
     def value(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  whatever the file holds
-        """What the file says under a key, unchecked."""
+        """The file's value under a key, unchecked."""
         self.read.add(name)
         return self.config.get(name, default)
 

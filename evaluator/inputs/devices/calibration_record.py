@@ -16,8 +16,9 @@ VERSION = 1  # of the kernel forms: coefficients of another version mean somethi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accuracy:
-    """Error of one fit on the half of the rows it did not see, in percent; `rows` counts that half, `fitted` the rows
-    used to fit."""
+    """The error of one fit, in percent, on the half of the rows it did not see.
+
+    `rows` counts that half, `fitted` the rows used to fit."""
 
     rows: int
     fitted: int

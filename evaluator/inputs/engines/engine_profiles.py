@@ -92,7 +92,7 @@ class FittedEngine:
 
     @property
     def unfitted(self) -> EngineProfile:
-        """What fits start from and fall back to: engineering guesses, not fitted to any point."""
+        """The profile that fits start from and fall back to: engineering guesses, not fitted to any point."""
         usual = EngineProfile(name=self.profile.name, admission=self.profile.admission, client=self.profile.client)
         return with_numbers(usual, self.start)
 
@@ -113,7 +113,7 @@ def key_of_engine(profile: EngineProfile) -> str:
 
 
 def label_of_engine(profile: EngineProfile) -> str:
-    """What a scenario calls a profile of the user's own: its name and the beginning of its content key."""
+    """The label that scenarios give to a user's own profile: its name and the beginning of its content key."""
     return f"{profile.name}@{key_of_engine(profile)[:KEY_LENGTH]}"
 
 
@@ -131,7 +131,7 @@ def list_engines() -> tuple[str, ...]:
 
 
 def unfitted_engine(name: str) -> EngineProfile:
-    """What fits of a shipped engine start from."""
+    """The profile that fits of a shipped engine start from."""
     return fitted_engine(name).unfitted
 
 
@@ -147,8 +147,9 @@ def fitted_engine(name: str) -> FittedEngine:
 
 
 def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> EngineProfile:
-    """The profile called `name`, or the one in a YAML file; with `unseen`, the one that was fitted without that
-    (device, model) pair."""
+    """The profile called `name`, or the one in a YAML file.
+
+    With `unseen`, a (device, model) pair, it is the profile that was fitted without that pair, where there is one."""
     path = Path(name)
     if path.suffix in {".yaml", ".yml"}:
         return engine_from_file(path).profile

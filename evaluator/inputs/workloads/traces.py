@@ -48,7 +48,7 @@ _OUTPUT_NAMES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TraceSummary:
-    """What is kept of a trace."""
+    """The part of a trace that is kept: length bins, counts of requests, and the digest of its file."""
 
     bins: tuple[LengthBin, ...]
     requests: int
@@ -79,7 +79,7 @@ class _Share:
     weights: FloatArray
 
     def parts(self, order: Integers, number: int) -> list[_Share]:
-        """So many parts of equal weight in an order of the members; a request at an edge belongs to both sides."""
+        """The members in `number` parts of equal weight, in this order. A request at an edge belongs to both sides."""
         members, weights = self.members[order], self.weights[order]
         ends = np.cumsum(weights)
         edges = ends[-1] * np.arange(number + 1) / number

@@ -1,4 +1,4 @@
-"""What is served: input and output lengths, prefix cache, token budget, MTP."""
+"""The workload that is served: input and output lengths, prefix cache, token budget, MTP."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ class PlayedProbe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitPoint:
-    """What was measured of a replica at one batch size. `weight` lets a large group count less a point."""
+    """The measured values of a replica at one batch size. A `weight` below 1 lets a point of a large group count
+    less."""
 
     deployment: Deployment
     replica: ServedTimes

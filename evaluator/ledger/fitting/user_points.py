@@ -1,7 +1,7 @@
-"""Fits an engine profile to the measured points of one user, and says how well it predicts points left out of it.
+"""Fits an engine profile to the measured points of one user.
 
-Not here: the fit itself (evaluator.ledger.fitting.engine_fit), profiles that come with the program
-(shipped_engines)."""
+It also says how well the profile predicts points that were left out of its fit. Not here: the fit itself
+(evaluator.ledger.fitting.engine_fit), profiles that come with the program (shipped_engines)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class OwnFit:
 
 
 def served_points(records: Iterable[MeasurementRecord], engine: str | None) -> ServedPoints:
-    """What a fit can use of `records`: points of `engine`, or of the only engine there is."""
+    """The points of `records` that a fit can use: those of `engine`, or of the only engine there is."""
     chosen = usable(records)
     rules = Counter({one.rule: one.rows for one in chosen.excluded})
     found: list[tuple[MeasurementRecord, Deployment]] = []
@@ -143,7 +143,7 @@ def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | N
 
 
 def _fitted_numbers(points: ServedPoints, start: EngineProfile) -> tuple[str, ...]:
-    """Those that these points can say something about."""
+    """Names of the engine's numbers that these points can say something about."""
     silent = set()
     if all(one.plan.dp == 1 for one in points.deployments):
         silent.add("replica_wait_steps")

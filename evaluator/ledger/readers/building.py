@@ -1,4 +1,4 @@
-"""What every reader of measurements shares: numbers that may be missing, problems by file and line, content keys."""
+"""Tools of every reader of measurements: numbers that may be missing, problems by file and line, content keys."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def decoded(path: Path, *, errors: str = "strict") -> str:
 
 
 def delimiter_of(header: str) -> str:
-    """What separates the fields of a header: a comma, a semicolon or a tab."""
+    """The character that separates the fields of a header: a comma, a semicolon or a tab."""
     return max(",;\t", key=header.count)
 
 

@@ -1,6 +1,6 @@
-"""What a source says of how a point was asked and served, beside sizes and lengths: typed, set by the file's reader.
+"""Statements of a source about how a point was asked and served, beside sizes and lengths.
 
-Not here: what follows from it for a prediction (evaluator.ledger)."""
+They are typed, and set by the file's reader. Not here: what follows for a prediction (evaluator.ledger)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Circumstances:
 
 
 def kept(circumstances: Circumstances) -> dict[str, object]:
-    """What is not as usual, as a record keeps it; nothing where all is."""
+    """The circumstances that are not as usual, as a record keeps them; nothing where all are usual."""
     usual = asdict(Circumstances())
     unusual = {name: value for name, value in asdict(circumstances).items() if value != usual[name]}
     return {FIELD: unusual} if unusual else {}

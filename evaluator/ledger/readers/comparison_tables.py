@@ -162,7 +162,7 @@ _POINT_ID = re.compile(r"\brow id (\S+?);")  # the table repeats the id at the s
 
 
 def _published_circumstances(row: Mapping[str, str]) -> Circumstances:
-    """What this table says in its notes, which are sentences of a fixed form."""
+    """The circumstances that a row of this table states, most of them in notes of fixed sentences."""
     notes, source = row.get("notes", ""), row.get("source", "")
     known_id, rate = _POINT_ID.search(notes), _LINE_RATE.search(notes)
     return Circumstances(

@@ -1,4 +1,4 @@
-"""What the person who imports knows and the file does not say, such as the device behind a benchmark client."""
+"""Facts that the importing person knows and the file does not say, such as the device behind a benchmark client."""
 
 from __future__ import annotations
 

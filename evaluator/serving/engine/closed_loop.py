@@ -22,7 +22,7 @@ PROMPTS_A_USER = 10  # what the benchmark clients of measured points send
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClosedLoop:
-    """What the benchmark client does: `users` at once from the start, each asking again when it is answered."""
+    """The behaviour of the benchmark client: `users` ask at once from the start, each again when it is answered."""
 
     users: int
     output_length: float  # the mean, where lengths are distributed

@@ -147,7 +147,7 @@ def prompts_alone(replica: ServedTimes, batch_sizes: Integers) -> PrefillComplet
 
 
 def prompt_service_s(replica: ServedTimes) -> float:
-    """What one more prompt adds to an instance that takes prompts only and has enough of them to fill its steps."""
+    """Seconds that one more prompt adds to an instance that takes prompts only and has enough to fill its steps."""
     return marginal_prompt_s(replica.table, replica.engine, alone=True)
 
 
@@ -247,7 +247,9 @@ class _Curve:
         self.prompt_s = marginal_prompt_s(table, engine)
 
     def alone(self, users: int) -> float:
-        """O D + C W, with as many decodes as the output takes steps; with fewer seats than users, of all in turn."""
+        """O D + C W seconds, with as many decodes as the output takes steps.
+
+        With fewer seats than users, the decodes are of all users in turn."""
         seats = self.replica.loop.seats
         seated = users if seats is None else min(users, seats)
         return users / seated * self.replica.loop.steps * self.decode_s[seated] + users * self.prompt_s

@@ -33,7 +33,9 @@ class RequestKind:
 
 
 def merged(kinds: Iterable[RequestKind]) -> tuple[RequestKind, ...]:
-    """Kinds in the order of their lengths, equal ones as one, weights summing to 1: bins in any order are the same."""
+    """The kinds in the order of their lengths, equal ones as one, with weights that sum to 1.
+
+    Bins in any order give the same kinds."""
     ordered = sorted(kinds)
     total = fsum(kind.weight for kind in ordered)
     together = groupby(ordered, key=lambda kind: replace(kind, weight=1.0))

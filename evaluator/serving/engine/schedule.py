@@ -1,8 +1,8 @@
-"""What every step of a closed loop holds, in whole numbers: played once, then priced under any table and engine.
+"""The contents of every step of a closed loop, in whole numbers: played once, then priced under any table and engine.
 
 Requests arrive when others end and are looked for between steps, so the schedule never depends on how long a step
-takes. Every mean that is asked for is a sum over steps of their time, each step weighted by the requests that wait
-or decode in it. Not here: step times (evaluator.serving.engine.step_tables) and the pricing
+takes. Every mean that is asked for is a sum over steps of their time, each step weighted by the requests that wait or
+decode in it. Not here: step times (evaluator.serving.engine.step_tables) and the pricing
 (evaluator.serving.engine.closed_loop)."""
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _counted(rules: Rules, asked: Requests, ends: Integers, steps: Integers) -> 
 
 
 def _attention(rules: Rules, kind: Integers, pieces: _Pieces, weights: FloatArray) -> FloatArray:
-    """What each node of the attention tables gets, those of one kind of prompt after those of another."""
+    """The weight of each node of the attention tables, those of one kind of prompt after those of another."""
     nodes = rules.stretches + 1
     lengths = np.asarray([one.new_tokens for one in rules.kinds], dtype=np.float64)
     kinds = kind[pieces.request]
@@ -253,7 +253,7 @@ def _weights(rules: Rules, outputs: Integers, begun: Integers, numbers: Integers
 
 
 def _during(after: Integers, until: Integers, counts: FloatArray, steps: int) -> FloatArray:
-    """What counts in each step, where request r counts in steps after[r] + 1 ... until[r]."""
+    """The sum of `counts` in each step. Request r counts in steps after[r] + 1 ... until[r]."""
     changes = np.bincount(after + 1, counts, steps + 1) - np.bincount(until + 1, counts, steps + 1)
     return np.asarray(np.cumsum(changes)[:steps])
 

@@ -56,7 +56,7 @@ class Engine:
         return replace(profile, token_budget=scenario.workload.max_batched_tokens, client=client)
 
     def source(self, scenario: Scenario) -> BatchSource:
-        """What the workload puts into batches."""
+        """The source of the workload's batches, in the order in which users of the loop ask."""
         return batches_of(scenario, "even")
 
     def refusal(self, scenario: Scenario, source: BatchSource) -> InputError | None:  # noqa: ARG002  any lengths

@@ -1,8 +1,7 @@
 """Aggregated serving of prompts longer than the token budget: chunks and decodes share steps, decodes first.
 
-Seed 001: a fixed decode-first scheduler with a margin of 15 % on the token budget. Counts do not depend on times,
-nor on
-how many requests come later: one schedule of the largest batch holds that of every smaller one. Left out: random
+Seed 001: a fixed decode-first scheduler with a margin of 15 % on the token budget. Counts do not depend on times, nor
+on how many requests come later: one schedule of the largest batch holds that of every smaller one. Left out: random
 lengths."""
 
 from __future__ import annotations
@@ -23,9 +22,10 @@ StepTime = Callable[[FloatArray, Integers, Integers], FloatArray]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkedWorkload:
-    """What decides the counts. `decode_steps` is what a request needs after its first token; `rounds` micro-batches
-    circulate
-    in a pipeline, so that a request decodes in every rounds-th step."""
+    """The numbers that decide the counts of a schedule.
+
+    `decode_steps` is what a request needs after its first token. `rounds` micro-batches circulate in a pipeline, so
+    that a request decodes in every rounds-th step."""
 
     chunks: int
     chunk_tokens: int
@@ -37,11 +37,11 @@ class ChunkedWorkload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkSchedule:
-    """Steps until the last prompt is prefilled: decodes and prefills in each, the chunk they are of, the first
-    prompt of the
-    group, and the progress clock after it (decode steps that a request present throughout has had).
-    `prefilled_in[i]` is the
-    step in which prompt i's last chunk runs."""
+    """The steps until the last prompt is prefilled, one entry each.
+
+    A step has `decodes` and `prefills`, the `chunk` that the prefills are of, and the `first` prompt of their group.
+    The progress `clock` after it counts the decode steps that a request present throughout has had. `prefilled_in[i]`
+    is the step in which prompt i's last chunk runs."""
 
     decodes: FloatArray
     prefills: Integers
@@ -89,8 +89,9 @@ def schedule(workload: ChunkedWorkload, requests: int) -> ChunkSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkedTimes:
-    """Mean time to first token, mean time to the last, and when the last prompt is prefilled, by number of requests
-    1, 2 ..."""
+    """Mean time to first token, mean time to the last, and when the last prompt is prefilled.
+
+    Entries are by number of requests: 1, 2 ..."""
 
     ttft: FloatArray
     e2e: FloatArray
@@ -113,8 +114,9 @@ def chunked_times(workload: ChunkedWorkload, requests: int, step_time: StepTime)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Savings:
-    """What a batch saves in a step in which it has fewer prompts than the schedule's group: one entry a (batch,
-    step)."""
+    """The seconds that a batch saves in a step in which it has fewer prompts than the schedule's group.
+
+    There is one entry a (batch, step)."""
 
     batch: Integers  # index: one less than its requests
     step: Integers

@@ -35,10 +35,10 @@ def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tu
 def shared_mixed_steps(
     run: Run, source: MixedLengths, gained: float, decode_s: FloatArray
 ) -> tuple[PrefillCompletion, RequestTimes, StepTimes]:
-    """Completion of the prompts, latencies of requests that decode while later prompts are prefilled, and the first
-    (fullest) prefill step of each batch alone.
+    """Completion of the prompts, latencies of the requests, and the first prefill step of each batch alone.
 
-    `decode_s` is the decode period of the whole batch, `gained` the tokens a request gains in a step."""
+    Requests decode while later prompts are prefilled. The first prefill step is the fullest. `decode_s` is the decode
+    period of the whole batch, `gained` the tokens a request gains in a step."""
     packed = source.packed(run.requests)
     done = np.cumsum(packed.finished) - packed.finished
     decoding = done - np.repeat(done[packed.first], packed.count)

@@ -1,4 +1,4 @@
-"""Prompts of many lengths packed into prefill steps of a token budget, for every batch size and every bin at once.
+"""Prompts of many lengths packed into prefill steps of a token budget, for all batch sizes and bins at once.
 
 Prompts stand in bin order, end to end; each step takes the next `token_budget` tokens, so a prompt may be cut and go on
 in the next step (upstream's rule for length distributions, reproduced from its printed run; engines with chunked
@@ -123,11 +123,11 @@ class _Line:
 
 
 class _Steps:
-    """Steps that end before these tokens of their rows, each beginning where the one before it ended (`first` those
-    that begin a row). Up to its end stand `done` prompts of `kind` and `offset` tokens of the next one.
+    """Steps that end before these tokens of their rows, each beginning where the one before it ended.
 
-    `finished` prompts end in a step, one of them perhaps with its last `head` tokens only; `rest` tokens are of a
-    prompt that goes on after it."""
+    The steps `first` begin a row. Up to the end of a step stand `done` prompts of `kind` and `offset` tokens of the
+    next one. `finished` prompts end in a step, one of them perhaps with its last `head` tokens only; `rest` tokens are
+    of a prompt that goes on after it."""
 
     def __init__(self, line: _Line, first: Integers, row: Integers, end: Integers) -> None:
         self._line, self._first = line, first

@@ -1,9 +1,8 @@
 """From step times to TTFT, TPOT and makespan, for every batch size at once. All times of one call are in one unit.
 
-Sources: seed 001 (waves, TPOT, serving cost), verified against upstream's probes; pipelines by the completion of
-their slowest
-stage. Left out: queueing of arrivals (every request is there at the start), and decodes running beside whole-prompt
-waves."""
+Sources: seed 001 (waves, TPOT, serving cost), verified against upstream's probes; pipelines by the completion of their
+slowest stage. Left out: queueing of arrivals (every request is there at the start), and decodes running beside
+whole-prompt waves."""
 
 from __future__ import annotations
 
