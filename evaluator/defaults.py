@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.launchable import rule_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import SearchRule

@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.operators import OperatorSet
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import Routing
-from evaluator.occupancy import kv_cache_bits, memory_bytes, seats_of
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.probe_block import ProbeBlock, joined_blocks
-from evaluator.scenario import Run, Scenario
+from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
-from evaluator.serving.interface import ServingModel
+from evaluator.serving.interface import Run, ServingModel
 from evaluator.serving.models import serving_model_of
+from evaluator.serving.occupancy import kv_cache_bits, memory_bytes, seats_of
 from evaluator.serving.waves.mixed import MixedLengths
 from store.errors import InputError
 from store.records import Convention, Phase

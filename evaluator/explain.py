@@ -15,9 +15,10 @@ from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel
 from evaluator.pricing.routing import expert_loads, touched_experts
 from evaluator.pricing.step import operator_seconds
-from evaluator.scenario import Run, Scenario
+from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import MS
+from evaluator.serving.interface import Run
 from evaluator.serving.phases import decode_period
 from store.errors import InputError
 

@@ -10,18 +10,18 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 from evaluator.canonical import canonical, content_key
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.devices.device_profiles import effective_rate
+from evaluator.inputs.engines.engine_profiles import key_of_engine
 from evaluator.inputs.launch import Launch
 from evaluator.inputs.launchable import launchable_by
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import effective_rate
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import label_of
 from evaluator.scenario import Scenario, default_routing
-from evaluator.serving.engine.engines import key_of_engine
 from evaluator.serving.models import serving_model_of
 from evaluator.version import FORMULA_VERSION
 from store.records import (

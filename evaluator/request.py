@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.devices.device_profiles import check_device_count
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client, Launch, Routing
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import check_device_count
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario, default_routing
-from evaluator.serving.engine.engines import EngineProfile
 from store.errors import InputError
 from store.records import Convention, Phase
 

@@ -6,12 +6,12 @@ import json
 from dataclasses import fields
 from typing import Any
 
-from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.devices.device import DeviceProfile, Link
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
-from evaluator.serving.engine.engines import EngineProfile
 from store.errors import StoreError
 
 _KNOWN = {

@@ -1,23 +1,18 @@
-"""Everything that determines the numbers of a row but its batch size, and what prices it.
+"""Everything that determines the numbers of a row but its batch size.
 
 Not here: how numbers are made (evaluator.serving), and which scenarios a request stands for (evaluator.request)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from evaluator.arithmetic import Integers
-from evaluator.graph.operators import OperatorSet
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines
 from evaluator.inputs.launch import Client, Launch, Routing
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.pricing.cost_model import CostModel
-from evaluator.serving.batches import BatchSource
-from evaluator.serving.engine.engines import EngineProfile, list_engines
 from store.records import Convention, Phase
 
 SERVED_ROUTING: Routing = "power_law_1.2"  # the skew that tools of the field assume for real prompts
@@ -57,19 +52,3 @@ def default_routing(scenario: Scenario) -> Routing:
     served = scenario.engine is not None or scenario.serving_model in list_engines()
     measured = scenario.device.family == "calibrated" and scenario.model.routed
     return SERVED_ROUTING if served and measured else "balanced"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """A scenario with what prices it and the batch sizes asked for."""
-
-    scenario: Scenario
-    operators: Mapping[str, OperatorSet]
-    source: BatchSource
-    cost: CostModel
-    batch_sizes: Integers
-
-    @property
-    def requests(self) -> Integers:
-        """Requests in flight in one replica: a micro-batch for every pipeline stage."""
-        return self.batch_sizes * self.scenario.plan.pp

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Unpack
 from queries.asking.question import Answer
 from queries.notebook import Notebook
 from store.errors import InputError
-from store.reading.sweeps import SweepSummary, list_sweeps
+from store.sweep_list import SweepSummary, list_sweeps
 from sweepdb.evaluating.option_values import with_declared_keywords
 from sweepdb.length_scope import with_lengths
 from sweepdb.statements import TIMEOUT_S, SqlRows, rows_of, statement_limits
@@ -41,7 +41,7 @@ class OpenStore(Notebook):
         return explain_probes([probe] if other is None else [probe, other], self._session.location.url, step=step)
 
     def sweeps(self, limit: int = 20) -> list[SweepSummary]:
-        """What was asked to be evaluated, the newest first."""
+        """Requests to evaluate, validations and imports, the newest first."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InputError(f"`limit` must be a positive whole number, not {limit!r}")
         return list_sweeps(self._session.location, limit=limit)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from evaluator.inputs.profiles.load import resolve
+from evaluator.inputs.devices.device_profiles import resolve
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing

@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.engine.closed_loop import ClosedLoop
-from evaluator.serving.engine.engines import EngineProfile
 from evaluator.serving.engine.request_kinds import requests_of
 from evaluator.serving.engine.schedule import LEAST_PLAYED
 from evaluator.serving.engine.step_tables import StepTable

@@ -8,7 +8,7 @@ import functools
 from restated import rows
 
 from evaluator.graph.capture import CaptureRequest, capture
-from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format

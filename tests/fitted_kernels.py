@@ -16,7 +16,7 @@ from evaluator.calibration.device_fit import fit_kernel
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.tables import KernelTable, read_tables
-from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.devices.device_profiles import load_device
 
 
 def rows_of(device: str, pattern: str = ".*", *, shuffled: bool = False) -> dict[str, KernelSet]:

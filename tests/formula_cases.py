@@ -24,16 +24,16 @@ from evaluator_cases import (
 )
 
 from evaluator.evaluate import batch_source, evaluate_scenario
+from evaluator.inputs.devices.calibration_record import Calibration, calibration_to_json
+from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.calibration_record import Calibration, calibration_to_json
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.user_points import fit_own, served_points
 from evaluator.ledger.readers.circumstances import Circumstances, kept
 from evaluator.scenario import Scenario
-from evaluator.serving.engine.engines import EngineProfile, unfitted_engine, with_numbers
 from evaluator.serving.models import list_serving_models
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_of_users
 from store.errors import InputError
@@ -212,7 +212,7 @@ def span(family: str, serving: str, lengths: str, phase: str) -> Scenario:
         workload=LENGTHS[lengths],
         phase=phase,
         serving_model=serving,
-        engine=stated_engine(serving) if serving in unfitted_engine else None,
+        engine=stated_engine(serving) if serving in list_engines() else None,
     )
 
 

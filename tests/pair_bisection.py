@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.engine.closed_loop import PROMPTS_A_USER, decode_steps_s, marginal_prompt_s
-from evaluator.serving.engine.engines import EngineProfile
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.pairs import queueing_ms
 

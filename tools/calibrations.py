@@ -3,7 +3,7 @@
     python -m tools.calibrations FOLDER
 
 fits every device that has a sub-folder of kernel tables in FOLDER (a100_sxm, h100_sxm, ...) and writes its
-coefficients to evaluator/inputs/profiles/calibration/<device>.yaml. The same tables give the same files: the seed is
+coefficients to evaluator/inputs/devices/calibration/<device>.yaml. The same tables give the same files: the seed is
 fixed."""
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import yaml
 
 from evaluator.calibration.device_fit import fit_device
 from evaluator.calibration.tables import read_tables
-from evaluator.inputs.device import DeviceProfile
-from evaluator.inputs.profiles.calibration_record import Calibration, calibration_to_mapping
-from evaluator.inputs.profiles.load import load_device
-from evaluator.inputs.profiles.shipped_calibrations import FITTED, FOLDER
+from evaluator.inputs.devices.calibration_record import Calibration, calibration_to_mapping
+from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.devices.shipped_calibrations import FITTED, FOLDER
 
 
 def fit_folder(folder: Path, profile: DeviceProfile) -> Calibration:

@@ -1,7 +1,7 @@
 """Engine profiles that come with the program, and the one command that writes them.
 
 `python -m tools.engines FILE...` fits every engine to the usable points of these files
-and writes evaluator/serving/engine/profiles/<engine>.yaml: the fit to all of them, and one without each (device,
+and writes evaluator/inputs/engines/<engine>.yaml: the fit to all of them, and one without each (device,
 model) pair to score that pair with. Nothing is random: the same files give the same profiles."""
 
 from __future__ import annotations
@@ -14,15 +14,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
-from evaluator.ledger.deployments import Deployment, deployment_of
-from evaluator.ledger.fitting.engine_fit import fit_engine
-from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
-from evaluator.ledger.matching import Unmatched
-from evaluator.ledger.metrics import central_metrics
-from evaluator.ledger.predicting import metrics_of
-from evaluator.ledger.readers import read_measurements
-from evaluator.ledger.scoring import usable
-from evaluator.serving.engine.engines import (
+from evaluator.inputs.engines.engine_profiles import (
     FOLDER,
     EngineProfile,
     FittedEngine,
@@ -31,6 +23,14 @@ from evaluator.serving.engine.engines import (
     list_engines,
     unfitted_engine,
 )
+from evaluator.ledger.deployments import Deployment, deployment_of
+from evaluator.ledger.fitting.engine_fit import fit_engine
+from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
+from evaluator.ledger.matching import Unmatched
+from evaluator.ledger.metrics import central_metrics
+from evaluator.ledger.predicting import metrics_of
+from evaluator.ledger.readers import read_measurements
+from evaluator.ledger.scoring import usable
 from store.errors import InputError
 from store.records import MeasurementRecord
 

@@ -19,8 +19,8 @@ from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS, Array
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.tables import read_tables
-from evaluator.inputs.device import DeviceProfile
-from evaluator.inputs.profiles.calibration_record import Accuracy, Calibration, calibration_from_json, carried_to
+from evaluator.inputs.devices.calibration_record import Accuracy, Calibration, calibration_from_json, carried_to
+from evaluator.inputs.devices.device import DeviceProfile
 
 # Group -> kernels it pools. The first ones are what the product promises figures for; "whole domain" leaves nothing
 # out.
@@ -113,8 +113,8 @@ def as_table(found: Iterable[GroupFigure]) -> str:
 
 def main(folder: Path) -> None:
     """Print the figures of every shipped device that `folder` holds tables of."""
-    from evaluator.inputs.profiles.load import load_device
-    from evaluator.inputs.profiles.shipped_calibrations import FITTED, shipped_calibration
+    from evaluator.inputs.devices.device_profiles import load_device
+    from evaluator.inputs.devices.shipped_calibrations import FITTED, shipped_calibration
 
     devices = [device for device in FITTED if (folder / device).is_dir()]
     found = [figure for device in devices for figure in figures(folder / device, load_device(device))]

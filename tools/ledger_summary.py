@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from evaluator.identity import device_record
-from evaluator.inputs.profiles.load import WantedFamily, list_shipped, load_device
+from evaluator.inputs.devices.device_profiles import WantedFamily, list_shipped, load_device
 from evaluator.ledger.deployments import Deployment, deployment_of
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.metrics import central_metrics

@@ -59,7 +59,7 @@ def devices(
 ) -> int:
     """List device profiles, show one, or add one of your own (devices add FILE.yaml)."""
     check_format(format_, output)
-    from evaluator.inputs.profiles.load import add_device, effective_rate, list_devices, load_device
+    from evaluator.inputs.devices.device_profiles import add_device, effective_rate, list_devices, load_device
 
     if name == "add":
         if file is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
 
 # What a device computes in when it lacks a dtype: the next wider one it has.
 WIDER = {"fp4": "fp8", "fp8": "bf16", "int8": "bf16", "fp16": "bf16", "bf16": "fp16"}

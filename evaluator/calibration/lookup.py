@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evaluator.calibration.figures import DeviceFigures
 from evaluator.calibration.kernel_formats import FORMATS, KernelFormat
-from evaluator.inputs.profiles.calibration_record import Calibration
+from evaluator.inputs.devices.calibration_record import Calibration
 from store.errors import InputError
 
 # Our kernel format of a quantisation by name; its bytes and compute dtype decide, whatever coefficients are at hand.

@@ -13,8 +13,8 @@ import numpy as np
 
 from evaluator.calibration.device_fit import SEED, fit_device
 from evaluator.calibration.tables import KernelTable
-from evaluator.inputs.device import DeviceProfile, Link
-from evaluator.inputs.profiles.calibration_record import Calibration, calibration_to_json
+from evaluator.inputs.devices.calibration_record import Calibration, calibration_to_json
+from evaluator.inputs.devices.device import DeviceProfile, Link
 from store.errors import InputError
 
 if TYPE_CHECKING:

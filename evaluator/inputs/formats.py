@@ -8,7 +8,7 @@ import difflib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.precision import Format, Precision
 from store.errors import InputError
 from store.records import Convention

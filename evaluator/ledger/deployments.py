@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import isqrt
 
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.launch import Client
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import load_device
 from evaluator.ledger.limits import impossible
 from evaluator.ledger.matching import Unmatched, measured_model, measured_precision
 from evaluator.ledger.metrics import central_metrics

@@ -7,13 +7,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format
 from evaluator.inputs.model import LayerGroup, MoeMlp
 from evaluator.inputs.parameters import attention_parameters, parameter_count
 from evaluator.inputs.precision import Precision
-from evaluator.occupancy import kv_cache_bits
 from evaluator.pricing.memory import layer_token_bytes
+from evaluator.serving.occupancy import kv_cache_bits
 
 if TYPE_CHECKING:
     from evaluator.ledger.deployments import Deployment

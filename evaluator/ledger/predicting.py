@@ -14,12 +14,12 @@ import numpy as np
 from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
 from evaluator.graph.capture import CaptureRequest, capture
 from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.scenarios import Knowledge, lengths_of, prompts_scenario_of, scenario_of
 from evaluator.ledger.sides import Probe, Sides, Values, decoding_of, values_of_sides
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
-from evaluator.serving.engine.engines import EngineProfile
 
 MS = 1000.0
 LookUp = Callable[[CaptureRequest], OperatorSet]

@@ -1,10 +1,10 @@
 """How many requests an instance holds that is asked for everything at once: what its memory decides.
 
-Not here: memory of scenarios with activations (evaluator.occupancy)."""
+Not here: memory of scenarios with activations (evaluator.serving.occupancy)."""
 
 from __future__ import annotations
 
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format
 from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.parameters import parameter_count

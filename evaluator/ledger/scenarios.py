@@ -7,12 +7,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile, label_of_engine
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.ledger.deployments import Deployment
 from evaluator.scenario import Scenario, default_routing
-from evaluator.serving.engine.engines import EngineProfile, engine_profile, label_of_engine
 from store.records import Phase
 
 Knowledge = Literal["asked", "known"]

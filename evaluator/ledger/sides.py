@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from math import inf
 from typing import Protocol
 
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client
 from evaluator.inputs.plan import Plan
 from evaluator.ledger.deployments import Deployment
-from evaluator.occupancy import kv_cache_bits
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.scenario import Scenario
-from evaluator.serving.engine.engines import EngineProfile
 from evaluator.serving.models import serving_model_of
+from evaluator.serving.occupancy import kv_cache_bits
 from evaluator.serving.pairs import (
     DecodeSide,
     PairLoad,

@@ -22,8 +22,8 @@ from evaluator.calibration.lookup import (
 )
 from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
 from evaluator.graph.sums import BatchSums
-from evaluator.inputs.device import DeviceProfile
-from evaluator.inputs.profiles.calibration_record import Calibration, calibration_from_json
+from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
+from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.cost_model import KindSeconds
 from evaluator.pricing.links import reach
 from store.errors import InputError

@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import CollectiveExtents, OperatorKind
-from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.devices.device import DeviceProfile, Link
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.devices.device import DeviceProfile, Link
 from store.errors import InputError
 
 

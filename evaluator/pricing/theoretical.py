@@ -13,7 +13,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import COLLECTIVE_KINDS, ZERO, Affine, CollectiveExtents, Operator
 from evaluator.graph.sums import BatchSums
-from evaluator.inputs.device import DeviceProfile
+from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.collectives import link_of_group, transfer_seconds
 from evaluator.pricing.cost_model import KINDS, KindSeconds
 from evaluator.pricing.routing import exchanged_share, touched_experts

@@ -10,8 +10,7 @@ import numpy as np
 
 from evaluator.pricing.cost_model import KINDS
 from evaluator.pricing.step import StepTimes
-from evaluator.scenario import Run
-from evaluator.serving.interface import Columns
+from evaluator.serving.interface import Columns, Run
 from evaluator.serving.phases import decode_period, prefilled, wave_times
 from evaluator.serving.waves.chunked_mixed import mixed_prefilled
 from evaluator.serving.waves.mixed import MixedLengths

@@ -6,16 +6,36 @@ memory, and the columns that all phases have, are not theirs (evaluator.evaluate
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from evaluator.scenario import Run, Scenario
+from evaluator.arithmetic import Integers
+from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.pricing.cost_model import CostModel
+from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
-from evaluator.serving.engine.engines import EngineProfile
 from store.errors import InputError
 
 Columns = Mapping[str, NDArray[Any]]  # of a probe block, by name; what a phase has not is left out
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A scenario with what prices it and the batch sizes asked for."""
+
+    scenario: Scenario
+    operators: Mapping[str, OperatorSet]
+    source: BatchSource
+    cost: CostModel
+    batch_sizes: Integers
+
+    @property
+    def requests(self) -> Integers:
+        """Requests in flight in one replica: a micro-batch for every pipeline stage."""
+        return self.batch_sizes * self.scenario.plan.pp
 
 
 class ServingModel(Protocol):

@@ -12,8 +12,8 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums, repeated
 from evaluator.pricing.cost_model import KINDS
 from evaluator.pricing.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
-from evaluator.scenario import Run
 from evaluator.serving.batches import FixedLengths
+from evaluator.serving.interface import Run
 from evaluator.serving.waves.chunked import ChunkedWorkload, chunked_times
 from evaluator.serving.waves.wave_latencies import (
     PrefillCompletion,

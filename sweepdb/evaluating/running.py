@@ -29,7 +29,7 @@ _SAID_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(SweepReport):
-    """What one evaluation stored, found and could not evaluate, and what was assumed because nothing was said."""
+    """Counts and failures of one evaluation, and notes of what was assumed because nothing was said."""
 
     notes: tuple[str, ...] = ()
 

@@ -7,9 +7,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluator.inputs.engines.engine_profiles import (
+    EngineProfile,
+    engine_profile,
+    label_of_engine,
+    list_engines,
+    with_client,
+)
 from evaluator.inputs.launch import Client, Launch, Routing
 from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET
-from evaluator.serving.engine.engines import EngineProfile, engine_profile, label_of_engine, list_engines, with_client
 from evaluator.serving.models import list_serving_models
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions

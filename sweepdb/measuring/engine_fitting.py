@@ -7,11 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from evaluator.ledger.fitting.fit_points import LATENCIES
-from evaluator.ledger.fitting.user_points import OwnFit, fit_own, served_points
-from evaluator.ledger.metrics import central_metrics
-from evaluator.ledger.readers.building import Problem
-from evaluator.serving.engine.engines import (
+from evaluator.inputs.engines.engine_profiles import (
     NUMBERS,
     EngineProfile,
     FittedEngine,
@@ -21,6 +17,10 @@ from evaluator.serving.engine.engines import (
     label_of_engine,
     list_engines,
 )
+from evaluator.ledger.fitting.fit_points import LATENCIES
+from evaluator.ledger.fitting.user_points import OwnFit, fit_own, served_points
+from evaluator.ledger.metrics import central_metrics
+from evaluator.ledger.readers.building import Problem
 from evaluator.serving.engine.stored_engines import keep_engine
 from queries.errors.figures import figures_of
 from store.errors import InputError

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile
 from evaluator.ledger.scoring import Exclusion
-from evaluator.serving.engine.engines import EngineProfile, engine_profile
 from store.errors import InputError
 from sweepdb.measuring.engine_fitting import KeptFit, fit_serving
 from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, from_machine, keep_calibration

@@ -12,14 +12,14 @@ from typing import Literal
 
 from evaluator.calibration.device_fit import fit_device
 from evaluator.calibration.tables import KernelTable, read_tables, write_tables
-from evaluator.inputs.device import DeviceProfile
-from evaluator.inputs.profiles.calibration_record import (
+from evaluator.inputs.devices.calibration_record import (
     Calibration,
     calibration_from_json,
     calibration_to_json,
     calibration_to_mapping,
 )
-from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.devices.device_profiles import load_device
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing

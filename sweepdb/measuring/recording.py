@@ -15,12 +15,12 @@ from evaluator.evaluate import assumptions_of
 from evaluator.graph.capture import CaptureRequest, capture
 from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
+from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile, list_engines
 from evaluator.ledger.predicting import Evaluated, LookUp, operators_of
 from evaluator.ledger.scenarios import Knowledge
 from evaluator.ledger.scoring import Comparison
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
-from evaluator.serving.engine.engines import EngineProfile, engine_profile, list_engines
 from evaluator.serving.engine.stored_engines import keep_engine
 from evaluator.sweep import program_version
 from store.errors import InputError

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evaluator.evaluate import unsupported
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.ledger.deployments import Deployment, deployment_of
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.metrics import central_metrics
@@ -36,7 +37,6 @@ from evaluator.ledger.scoring import (
     usable,
 )
 from evaluator.scenario import Scenario
-from evaluator.serving.engine.engines import EngineProfile
 from store.records import MeasurementRecord
 
 # Metric as columns name it -> name in the answer. Others keep their own.

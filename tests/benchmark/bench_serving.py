@@ -21,17 +21,18 @@ import numpy as np
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
 
 from evaluator.evaluate import batch_source, cost_model
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import load_device
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.scenario import Run, Scenario
+from evaluator.scenario import Scenario
 from evaluator.serving.engine.closed_loop import ClosedLoop, simulate
 from evaluator.serving.engine.closed_run import closed_loop_times
-from evaluator.serving.engine.engines import EngineProfile, engine_profile
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.schedule import schedule_of
 from evaluator.serving.engine.step_tables import TableExtents, step_table
+from evaluator.serving.interface import Run
 
 ENGINES = ("vllm", "sglang", "trtllm")
 LENGTHS = ((1000, 1000), (3500, 1500), (8000, 1000), (1024, 128))

@@ -26,8 +26,8 @@ from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.measure import measure, measured_profile
 from evaluator.calibration.tables import write_tables
 from evaluator.graph.sums import repeated, request_sums
-from evaluator.inputs.profiles.calibration_record import calibration_from_json
-from evaluator.inputs.profiles.load import load_device
+from evaluator.inputs.devices.calibration_record import calibration_from_json
+from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.pricing.calibrated import calibrated_cost
 from evaluator.pricing.step import step_seconds
 from tools.calibrations import as_yaml

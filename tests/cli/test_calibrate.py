@@ -11,7 +11,7 @@ import pytest
 from conftest_cli import sweepdb
 from sqlalchemy import select
 
-from evaluator.inputs.profiles.load import list_shipped, load_device, profile_from_text
+from evaluator.inputs.devices.device_profiles import list_shipped, load_device, profile_from_text
 from store.opening import open_store
 from store.schema.sql_tables import CALIBRATION
 from store.writing.calibrations import list_calibrations

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from conftest_cli import sweepdb
 
+from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_from_file, unfitted_engine, with_numbers
 from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.fit_points import LATENCIES, fit_points
 from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints
 from evaluator.ledger.readers import read_measurements
-from evaluator.serving.engine.engines import EngineProfile, engine_from_file, unfitted_engine, with_numbers
 from evaluator.serving.engine.stored_engines import OWNER
 from store.errors import InputError
 from store.opening import open_store

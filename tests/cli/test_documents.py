@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from evaluator.inputs.profiles.load import profile_from_text
+from evaluator.inputs.devices.device_profiles import profile_from_text
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

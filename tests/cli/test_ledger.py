@@ -15,8 +15,8 @@ from conftest_cli import sweepdb
 from shared_data import shared_data
 
 from cli.render.progress import ProgressLine
+from evaluator.inputs.engines.engine_profiles import as_yaml, fitted_engine, label_of_engine
 from evaluator.ledger.readers import read_measurements
-from evaluator.serving.engine.engines import as_yaml, fitted_engine, label_of_engine
 from sweepdb.measuring.validating import compare
 
 COLUMNS = ("model", "device", "engine", "precision", "input_length", "output_length", "concurrency", "tp", "pp",

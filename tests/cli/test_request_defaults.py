@@ -10,12 +10,12 @@ from conftest_cli import sweepdb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluator.inputs.devices.device_profiles import list_shipped, load_device
+from evaluator.inputs.engines.engine_profiles import engine_profile
 from evaluator.inputs.launch import Launch
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import list_shipped, load_device
 from evaluator.request import planned_scenarios
-from evaluator.serving.engine.engines import engine_profile
 from store.errors import InputError
 from sweepdb.evaluating.requests import build_request
 from sweepdb.evaluating.sweep_options import SweepOptions

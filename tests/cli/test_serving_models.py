@@ -7,7 +7,7 @@ import json
 import pytest
 from conftest_cli import sweepdb
 
-from evaluator.serving.engine.engines import engine_from_file, label_of_engine, list_engines
+from evaluator.inputs.engines.engine_profiles import engine_from_file, label_of_engine, list_engines
 from evaluator.serving.engine.stored_engines import stored_engine
 from store.opening import open_store
 

@@ -28,7 +28,7 @@ MODELS = {"mine": WAVES["waves"]}
 
 @pytest.mark.parametrize(
     ("place", "text"),
-    [("evaluator/serving/engine/profiles/mine.yaml", ENGINE), ("evaluator/serving/models/mine.py", MODEL)],
+    [("evaluator/inputs/engines/mine.yaml", ENGINE), ("evaluator/serving/models/mine.py", MODEL)],
     ids=["an engine", "a serving model"],
 )
 def test_it_is_one_file(tmp_path, place, text):

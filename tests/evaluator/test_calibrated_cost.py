@@ -17,9 +17,9 @@ from evaluator.graph.operators import (
     Operator,
 )
 from evaluator.graph.sums import BatchSums
-from evaluator.inputs.device import DeviceProfile, Link
-from evaluator.inputs.profiles.calibration_record import Calibration, calibration_to_json, carried_to
-from evaluator.inputs.profiles.shipped_calibrations import CARRIED, FITTED, shipped_calibration
+from evaluator.inputs.devices.calibration_record import Calibration, calibration_to_json, carried_to
+from evaluator.inputs.devices.device import DeviceProfile, Link
+from evaluator.inputs.devices.shipped_calibrations import CARRIED, FITTED, shipped_calibration
 from evaluator.pricing.calibrated import CalibratedCost, calibrated_cost
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.links import reach
@@ -258,7 +258,7 @@ def test_shipped_coefficients_lie_inside_their_bounds(device):
 
 @pytest.mark.parametrize("device", [*FITTED, *CARRIED])
 def test_every_shipped_device_prices_every_kind(device):
-    from evaluator.inputs.profiles.load import load_device
+    from evaluator.inputs.devices.device_profiles import load_device
 
     model = calibrated_cost(load_device(device, family="calibrated"))
     assert isinstance(model, CalibratedCost)

@@ -15,14 +15,14 @@ from evaluator.calibration.forms.base import p_norm, root, whole_power
 from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.least_squares import Box, Solution, fit_log
 from evaluator.calibration.tables import KernelTable
-from evaluator.inputs.device import DeviceProfile, Link
-from evaluator.inputs.profiles.calibration_record import (
+from evaluator.inputs.devices.calibration_record import (
     calibration_from_json,
     calibration_from_mapping,
     calibration_to_json,
     calibration_to_mapping,
     carried_to,
 )
+from evaluator.inputs.devices.device import DeviceProfile, Link
 from store.errors import InputError
 
 FIGURES = DeviceFigures(

@@ -11,8 +11,8 @@ from shared_data import shared_data
 
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS
-from evaluator.inputs.profiles.load import load_device
-from evaluator.inputs.profiles.shipped_calibrations import FITTED, shipped_calibration
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.devices.shipped_calibrations import FITTED, shipped_calibration
 from tools.calibrations import as_yaml, fit_folder
 from tools.kernel_report import figures
 

@@ -11,8 +11,8 @@ from clock_player import played
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
-from evaluator.serving.engine.engines import EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine.request_kinds import requests_of
 from evaluator.serving.engine.schedule import LEAST_PLAYED, Rules, schedule_of
 from evaluator.serving.engine.step_tables import StepTable

@@ -12,17 +12,25 @@ from hypothesis import strategies as st
 
 from evaluator.evaluate import assumptions_of, batch_source, cost_model, evaluate_scenario
 from evaluator.identity import RecordBuilder
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.engines.engine_profiles import (
+    NUMBERS,
+    Client,
+    EngineProfile,
+    list_engines,
+    unfitted_engine,
+    with_numbers,
+)
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import load_device
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.probe_block import ProbeBlock
-from evaluator.scenario import Run, Scenario
+from evaluator.scenario import Scenario
 from evaluator.serving.engine.closed_loop import ClosedLoop, simulate
 from evaluator.serving.engine.closed_run import closed_loop_times, prompt_batches
-from evaluator.serving.engine.engines import NUMBERS, Client, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable, TableExtents, step_table
+from evaluator.serving.interface import Run
 from store.errors import InputError
 
 ENGINE = replace(

@@ -10,7 +10,7 @@ from evaluator_cases import TEST_DEVICE
 
 from evaluator.graph.operators import Affine, CollectiveExtents, ExpertExtents, GemmExtents, Operator
 from evaluator.graph.sums import BatchSums
-from evaluator.inputs.device import Link
+from evaluator.inputs.devices.device import Link
 from evaluator.pricing.collectives import link_of_group, transfer_seconds
 from evaluator.pricing.theoretical import TheoreticalCost
 

@@ -6,7 +6,7 @@ import pytest
 from evaluator_cases import upstream_device
 from restated import rows
 
-from evaluator.inputs.profiles.load import (
+from evaluator.inputs.devices.device_profiles import (
     check_device_count,
     effective_rate,
     list_devices,

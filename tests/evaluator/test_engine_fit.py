@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from evaluator.inputs.engines.engine_profiles import EngineProfile, unfitted_engine, with_numbers
 from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine, log_errors
 from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, simulate
-from evaluator.serving.engine.engines import EngineProfile, unfitted_engine, with_numbers
 from evaluator.serving.engine.step_tables import StepTable
 
 START = unfitted_engine("sglang")

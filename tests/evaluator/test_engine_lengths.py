@@ -12,6 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evaluator.evaluate import assumptions_of, batch_range, composition_of, evaluate_scenario, unsupported
+from evaluator.inputs.engines.engine_profiles import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
@@ -20,7 +21,6 @@ from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario
 from evaluator.serving.engine.closed_loop import ClosedLoop, marginal_prompt_s, simulate
 from evaluator.serving.engine.closed_run import prompt_batches
-from evaluator.serving.engine.engines import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, merged, weights_of
 from evaluator.serving.engine.step_tables import StepTable, TableExtents
 

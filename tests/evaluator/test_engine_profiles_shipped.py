@@ -9,10 +9,16 @@ import pytest
 import yaml
 from shared_data import shared_data
 
+from evaluator.inputs.engines.engine_profiles import (
+    FittedEngine,
+    as_yaml,
+    engine_from_mapping,
+    fitted_engine,
+    list_engines,
+)
 from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.readers import read_measurements
-from evaluator.serving.engine.engines import FittedEngine, as_yaml, engine_from_mapping, fitted_engine, list_engines
 from store.records import MeasurementRecord
 from tools.engines import POINTS_A_PAIR, engine_points, fit_with_pairs_held_out
 

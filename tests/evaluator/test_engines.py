@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.canonical import canonical
-from evaluator.restore import restored
-from evaluator.serving.engine.engines import (
+from evaluator.inputs.engines.engine_profiles import (
     NUMBERS,
     Client,
     EngineProfile,
@@ -27,6 +26,7 @@ from evaluator.serving.engine.engines import (
     unfitted_engine,
     with_numbers,
 )
+from evaluator.restore import restored
 from store.errors import InputError
 
 PROFILE = {"name": "mine", "admission": "mixed", "profile": {"token_budget": 3000, "step_ms": 0.5}}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import load_device
 from evaluator.ledger.matching import measured_model
 from evaluator.ledger.saturation import LARGEST_PLANNED_BATCH, saturated_users
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.launch import Client
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import load_device
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.limits import (
     TOO_FAST_PROMPTS,

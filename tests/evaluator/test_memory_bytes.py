@@ -27,9 +27,9 @@ from evaluator.inputs.model import DenseMlp
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
-from evaluator.occupancy import memory_bytes
 from evaluator.pricing.memory import activation_bytes, kv_bytes, transfer_bytes, weight_bytes
 from evaluator.scenario import Scenario
+from evaluator.serving.occupancy import memory_bytes
 
 
 def scenario(model=QWEN3_32B, plan=Plan(tp=8), phase="decode", **changes):  # noqa: B008  frozen
@@ -177,7 +177,7 @@ def test_a_model_that_does_not_fit_keeps_one_batch_size():
 
 def test_memory_is_what_the_block_says():
     from evaluator.evaluate import batch_source, cost_model
-    from evaluator.scenario import Run
+    from evaluator.serving.interface import Run
 
     chosen = scenario(phase="aggregated")
     operators = both_traces(QWEN3_32B, Plan(tp=8), linear=W8A8)

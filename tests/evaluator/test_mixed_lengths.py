@@ -16,7 +16,8 @@ from evaluator.inputs.workloads.lengths import load_distribution
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.pricing.step import mixed_step_seconds, step_seconds
-from evaluator.scenario import Run, Scenario
+from evaluator.scenario import Scenario
+from evaluator.serving.interface import Run
 from evaluator.serving.phases import decode_step_times
 from evaluator.serving.waves.mixed import MixedLengths
 

@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from shared_data import shared_data
 
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.engines.engine_profiles import engine_profile, fitted_engine, unfitted_engine, with_numbers
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import load_device
 from evaluator.ledger.deployments import Deployment, deployment_of, engine_of
 from evaluator.ledger.fitting.fit_points import FitPoint, PlayedProbe, fit_points
 from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.readers import read_measurements
 from evaluator.serving.engine.closed_loop import ClosedLoop
 from evaluator.serving.engine.closed_run import ServedTimes
-from evaluator.serving.engine.engines import engine_profile, fitted_engine, unfitted_engine, with_numbers
 from evaluator.serving.engine.step_tables import StepTable, launched
 from tools.engines import EnginePoint, fit_with_pairs_held_out
 

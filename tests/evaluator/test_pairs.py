@@ -13,8 +13,8 @@ from pair_bisection import ClosedPair
 from pair_bisection import pair_times as bisected
 from pair_player import Setting, play
 
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.engine.closed_loop import decode_steps_s, marginal_prompt_s
-from evaluator.serving.engine.engines import EngineProfile
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.pairs import (
     DecodeSide,

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from evaluator.evaluate import evaluate_scenario
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.engines.engine_profiles import fitted_engine, label_of_engine, unfitted_engine
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import load_device
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.fitting.fit_points import PlayedProbe, fit_points
 from evaluator.ledger.matching import measured_model
@@ -25,7 +26,6 @@ from evaluator.ledger.predicting import (
     values_of,
 )
 from evaluator.ledger.scenarios import KNOWLEDGE, UNSTATED, lengths_of, prompts_scenario_of, scenario_of
-from evaluator.serving.engine.engines import fitted_engine, label_of_engine, unfitted_engine
 
 
 def deployment(**changes: object) -> Deployment:

@@ -24,16 +24,16 @@ from evaluator_cases import (
 from evaluator.evaluate import batch_range, capture_requests, evaluate_scenario, unsupported
 from evaluator.graph.capture import capture
 from evaluator.identity import RecordBuilder
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.engines.engine_profiles import engine_profile, list_engines
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, plan_choices
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import load_device
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario
-from evaluator.serving.engine.engines import engine_profile, list_engines
 
 SIZES = np.asarray([1, 3, 40])
 W8A8 = Precision(linear="W8A8_DYNAMIC")

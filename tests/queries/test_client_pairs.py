@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from conftest_cli import sweepdb
 
+from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.launch import Client
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.profiles.load import load_device
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.predicting import asked_of, evaluated, predicted
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms

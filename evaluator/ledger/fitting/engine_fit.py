@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, dot, solve
-from evaluator.serving.engine.engines import EngineProfile, with_numbers
+from evaluator.inputs.engines.engine_profiles import EngineProfile, with_numbers
 
 # Fitted number -> (smallest, largest, step of the finite difference, spread of the prior about the start).
 FITTED: Mapping[str, tuple[float, float, float, float]] = {

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.evaluate import batch_source, cost_of
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.predicting import LookUp, asked_of, operators_of, values_of
-from evaluator.scenario import Run, Scenario
+from evaluator.scenario import Scenario
 from evaluator.serving.engine.closed_loop import decode_steps_s
 from evaluator.serving.engine.closed_run import ServedTimes, prompts_alone, served
-from evaluator.serving.engine.engines import EngineProfile
+from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from store.records import Phase
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
+from evaluator.inputs.engines.engine_profiles import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.ledger.deployments import Deployment, deployment_of
 from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine, log_errors
 from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
@@ -19,7 +20,6 @@ from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.predicting import LookUp
 from evaluator.ledger.scoring import Exclusion, Figures, figures, usable
-from evaluator.serving.engine.engines import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from store.errors import InputError
 from store.records import MeasurementRecord
 

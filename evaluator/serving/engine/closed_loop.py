@@ -12,7 +12,7 @@ from math import fsum
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, dot
-from evaluator.serving.engine.engines import EngineProfile
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.schedule import Rules, Schedule, schedule_of
 from evaluator.serving.engine.step_tables import StepTable

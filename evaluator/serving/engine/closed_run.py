@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, exp, log
-from evaluator.scenario import Run, Scenario
+from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
-from evaluator.serving.engine.engines import EngineProfile
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, weights_of
 from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched, step_table
+from evaluator.serving.interface import Run
 from evaluator.serving.pairs import receiving_ms
 from evaluator.serving.waves.mixed import MixedLengths
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, request_times, tokens_per_step

@@ -14,7 +14,7 @@ from functools import lru_cache
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, dot
-from evaluator.serving.engine.engines import Admission
+from evaluator.inputs.engines.engine_profiles import Admission
 from evaluator.serving.engine.request_kinds import RequestKind, Requests, requests_of
 
 # Requests played at least where lengths vary: those of a few users are too few to show them all, and their TTFT would

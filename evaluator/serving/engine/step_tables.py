@@ -1,6 +1,6 @@
 """Kernel seconds of one replica as small tables over tokens, prompts and decoding sequences, for the closed loop.
 
-Not here: what an engine adds to kernels (evaluator.serving.engine.engines), and who asks when
+Not here: what an engine adds to kernels (evaluator.inputs.engines.engine_profiles), and who asks when
 (evaluator.serving.engine.closed_loop)."""
 
 from __future__ import annotations

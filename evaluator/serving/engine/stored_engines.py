@@ -8,8 +8,8 @@ import json
 from dataclasses import replace
 
 from evaluator.canonical import canonical
+from evaluator.inputs.engines.engine_profiles import EngineProfile, key_of_engine
 from evaluator.restore import restored
-from evaluator.serving.engine.engines import EngineProfile, key_of_engine
 from store.errors import InputError
 from store.opening import Store
 from store.records import CalibrationRecord

@@ -1,7 +1,7 @@
 """Serving by an engine's scheduler: a closed loop of users, or one phase alone, over tables of step times.
 
 Every shipped engine is a serving model of its name; a profile of the user's own is served the same way. Not here: the
-loop (evaluator.serving.engine.closed_run), and what engines are like (evaluator.serving.engine.engines)."""
+loop (evaluator.serving.engine.closed_run), and what engines are like (evaluator.inputs.engines.engine_profiles)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluator.occupancy import seated
-from evaluator.scenario import Run, Scenario
+from evaluator.inputs.engines.engine_profiles import (
+    EngineProfile,
+    described,
+    engine_profile,
+    label_of_engine,
+    list_engines,
+)
+from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import (
     MS,
@@ -29,15 +35,9 @@ from evaluator.serving.engine.closed_run import (
     refusal,
     replica_of,
 )
-from evaluator.serving.engine.engines import (
-    EngineProfile,
-    described,
-    engine_profile,
-    label_of_engine,
-    list_engines,
-)
-from evaluator.serving.interface import Columns, ServingModel
+from evaluator.serving.interface import Columns, Run, ServingModel
 from evaluator.serving.models import OWN_ENGINE
+from evaluator.serving.occupancy import seated
 from evaluator.serving.sources import batches_of
 from evaluator.serving.waves.wave_latencies import PrefillCompletion
 from store.errors import InputError

@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evaluator.pricing.step import StepTimes
-from evaluator.scenario import Run, Scenario
+from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.columns import (
     MS,
@@ -18,7 +18,7 @@ from evaluator.serving.columns import (
     prefill_columns,
     prompts_in_waves,
 )
-from evaluator.serving.interface import Columns, ServingModel
+from evaluator.serving.interface import Columns, Run, ServingModel
 from evaluator.serving.phases import shared_steps
 from evaluator.serving.sources import batches_of
 from evaluator.serving.waves.chunked_mixed import shared_mixed_steps

@@ -11,7 +11,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.step import StepTimes, draft_seconds, mixed_stage_seconds, step_seconds
-from evaluator.scenario import Run
+from evaluator.serving.interface import Run
 from evaluator.serving.phases import as_waves, decode_step_times, wave_times
 from evaluator.serving.waves.mixed import MixedLengths
 from evaluator.serving.waves.packing import PackedSteps, taken

@@ -20,7 +20,7 @@ from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
 Admission = Literal["prefill_first", "mixed"]
-FOLDER = "serving/engine/profiles"
+FOLDER = "inputs/engines"
 KEY_LENGTH = 8  # digits of a content key in a label
 LONGEST_NAME = 40
 LARGEST_FILE_BYTES = 100_000

@@ -10,9 +10,9 @@ from typing import Any
 
 import yaml
 
-from evaluator.inputs.profiles.calibration_record import Calibration, calibration_from_mapping, carried_to
+from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_mapping, carried_to
 
-FOLDER = "inputs/profiles/calibration"
+FOLDER = "inputs/devices/calibration"
 FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
 # Devices without measured kernels take the dimensionless parameters of the nearest generation of tensor cores.
 CARRIED: Mapping[str, str] = {

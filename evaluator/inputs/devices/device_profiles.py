@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from evaluator.inputs.device import DeviceProfile, Link
+from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 from store.records import Family
@@ -61,7 +61,7 @@ def list_devices() -> tuple[str, ...]:
 
 def list_shipped() -> tuple[str, ...]:
     """Names of the profiles that come with the program."""
-    folder = resources.files("evaluator") / "inputs" / "profiles"
+    folder = resources.files("evaluator") / "inputs" / "devices"
     return tuple(
         sorted(
             (item.name.removesuffix(".yaml") for item in folder.iterdir() if item.name.endswith(".yaml")), key=str.lower
@@ -157,7 +157,7 @@ def _checked(data: Mapping[str, Any], where: str) -> DeviceProfile:
 def _calibration(value: object) -> str | None:
     if value is None:
         return None
-    from evaluator.inputs.profiles.calibration_record import calibration_from_mapping, calibration_to_json
+    from evaluator.inputs.devices.calibration_record import calibration_from_mapping, calibration_to_json
 
     if not isinstance(value, Mapping):
         raise InputError("calibration must be a mapping, as sweepdb calibrate writes it")
@@ -222,7 +222,7 @@ def _link(data: object, where: str) -> Link:
 def _shipped(name: str) -> DeviceProfile:
     if name not in list_shipped():
         return profile_from_file(user_folder() / f"{name}.yaml")
-    file = resources.files("evaluator") / "inputs" / "profiles" / f"{name}.yaml"
+    file = resources.files("evaluator") / "inputs" / "devices" / f"{name}.yaml"
     return profile_from_text(file.read_text(encoding="utf-8"), f"profiles/{name}.yaml")
 
 
@@ -231,11 +231,11 @@ def _of_family(profile: DeviceProfile, family: WantedFamily) -> DeviceProfile:
         return replace(profile, family="theoretical", calibration=None)
     calibration = profile.calibration
     if calibration is None:
-        from evaluator.inputs.profiles.shipped_calibrations import shipped_calibration
+        from evaluator.inputs.devices.shipped_calibrations import shipped_calibration
 
         shipped = shipped_calibration(profile.name)
         if shipped is not None:
-            from evaluator.inputs.profiles.calibration_record import calibration_to_json
+            from evaluator.inputs.devices.calibration_record import calibration_to_json
 
             calibration = calibration_to_json(shipped)
     if calibration is not None:
@@ -254,7 +254,7 @@ def _spellings() -> Mapping[str, str]:
     import yaml
 
     spellings: dict[str, str] = {}
-    folder = resources.files("evaluator") / "inputs" / "profiles"
+    folder = resources.files("evaluator") / "inputs" / "devices"
     for name in list_devices():
         spellings[_folded(name)] = name
     for name in list_shipped():

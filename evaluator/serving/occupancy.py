@@ -12,7 +12,8 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.inputs.precision import Precision
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
-from evaluator.scenario import Run, Scenario
+from evaluator.scenario import Scenario
+from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 
 Charge = Literal["full", "mean"]

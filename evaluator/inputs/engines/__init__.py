@@ -1,0 +1,1 @@
+"""Serving engines that come with the program, one YAML file each, and their loader."""
