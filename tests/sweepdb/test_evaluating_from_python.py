@@ -66,11 +66,15 @@ def test_progress_is_said_on_stderr_when_asked_for(sqlite_url, capsys):
         ({"jobs": 0}, "`jobs` must be at least 1, not 0"),
         ({"jobs": "2"}, "`jobs` must be a whole number, not '2'"),
         ({"input_length": None}, "`input_length` is missing"),
+        ({"store": 3}, "`store` is an address or a path, not 3"),
+        ({"sweep": 3}, "`sweep` must be the path of a YAML file, not 3"),
+        ({"label": 3}, "`label` must be a text, not 3"),
+        ({"progress": "yes"}, "`progress` must be True, False or a function, not 'yes'"),
     ],
 )
 def test_a_bad_argument_is_named_by_its_keyword(sqlite_url, options, message):
     with pytest.raises(InputError, match=message):
-        sweepdb.evaluate(MODEL, **{**EXAMPLE, **options}, store=sqlite_url)
+        sweepdb.evaluate(MODEL, **{**EXAMPLE, "store": sqlite_url, **options})
 
 
 def test_a_model_that_fits_nowhere_is_an_error(sqlite_url):
@@ -122,6 +126,8 @@ def test_a_step_is_explained(url):
             store.explain(probe, step="both")
         with pytest.raises(InputError, match="the two probes are the same"):
             store.explain(probe, probe)
+        with pytest.raises(InputError, match="`other` must be a reference such as a1b2c3d4:175, not 3"):
+            store.explain(probe, 3)
 
 
 def test_rows_are_carried_to_another_store(url, tmp_path):
