@@ -173,9 +173,9 @@ def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
 
 
 def _capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
-    from evaluator.graph.capture import capture
+    from evaluator.graph.capture import capture_operators
 
-    operators[request.key] = capture(request)
+    operators[request.key] = capture_operators(request)
     return operators[request.key]
 
 

@@ -64,9 +64,9 @@ def from_machine(
 ) -> Calibrated:
     """Time kernels on this machine, and fit a profile to them."""
     with torch_needed():
-        from evaluator.calibration.measure import measure, measured_profile
+        from evaluator.calibration.measure import measure_kernels, measured_profile
 
-        measured = measure(kind, budget_s, on_progress)
+        measured = measure_kernels(kind, budget_s, on_progress)
     profile, _ = measured_profile(measured, name)
     return Calibrated(
         profile=profile, calibration=calibration_from_json(profile.calibration or ""), tables=measured.tables

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from evaluator.evaluate import assumptions_of
-from evaluator.graph.capture import CaptureRequest, capture
+from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
 from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile, list_engines
@@ -220,7 +220,7 @@ def remembered(store: Store) -> LookUp:
 
 
 def _captured(store: Store, request: CaptureRequest) -> OperatorSet:
-    traced = capture(request)
+    traced = capture_operators(request)
     put_operators(
         store, [OperatorSetRecord(key=request.key, payload=operators_to_json(traced), torch_version=version("torch"))]
     )
