@@ -5,6 +5,7 @@ Not here: the methods themselves (queries.asking.report_methods), and evaluating
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
@@ -21,7 +22,7 @@ from store.location import parse_url
 class Notebook(ReportMethods):
     """A store open for questions; `best(tpot_limits=50)` is `sweepdb query best` with that limit."""
 
-    def __init__(self, url: str | None = None) -> None:
+    def __init__(self, url: str | os.PathLike[str] | None = None) -> None:
         self._session = Session(parse_url(url))
 
     def __enter__(self) -> Self:

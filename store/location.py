@@ -42,9 +42,11 @@ class StoreLocation:
         return f" `store={quote(self.display)}`" if needed else ""
 
 
-def parse_url(url: str | None = None) -> StoreLocation:
+def parse_url(url: str | os.PathLike[str] | None = None) -> StoreLocation:
     """Read a store address: the argument, else SWEEPDB_STORE, else sweepdb.sqlite in the working directory."""
-    text = url or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_URL
+    if url is not None and not isinstance(url, str | os.PathLike):
+        raise InputError(f"`store` is an address or a path, not {url!r}", hint=_EXAMPLES)
+    text = (url and os.fspath(url)) or os.environ.get(ENVIRONMENT_VARIABLE) or DEFAULT_URL
     scheme, separator, rest = text.partition("://")
     if not separator:
         return _sqlite(text, text)

@@ -38,10 +38,14 @@ class OpenStore(Notebook):
         """The operators of a stored step (`a1b2c3d4:175`), or of two probes; `step` is prefill or decode."""
         from sweepdb.explaining import explain_probes
 
-        return explain_probes([probe] if other is None else [probe, other], self._session.location.url, step=step)
+        asked = [probe] if other is None else [probe, other]
+        for keyword, one in zip(("probe", "other"), asked, strict=False):
+            if not isinstance(one, str):
+                raise InputError(f"`{keyword}` must be a reference such as a1b2c3d4:175, not {one!r}")
+        return explain_probes(asked, self._session.location.url, step=step)
 
     def sweeps(self, limit: int = 20) -> list[SweepSummary]:
-        """What was asked to be evaluated, the newest first."""
+        """Requests to evaluate, validations and imports, the newest first."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InputError(f"`limit` must be a positive whole number, not {limit!r}")
         return list_sweeps(self._session.location, limit=limit)
@@ -69,6 +73,6 @@ class OpenStore(Notebook):
 with_declared_keywords(OpenStore.evaluate)
 
 
-def open(url: str | None = None) -> OpenStore:  # noqa: A001  the documented name
+def open(url: str | os.PathLike[str] | None = None) -> OpenStore:  # noqa: A001  the documented name
     """The store at `url` (default: SWEEPDB_STORE, else sweepdb.sqlite here); use it in a `with` block."""
     return OpenStore(url)

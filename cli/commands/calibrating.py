@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -74,27 +74,14 @@ def _device(
     format_: str,
     store: str | None,
 ) -> int:
-    if (kernels is None) == (measure is None):
-        raise InputError("calibrate needs --kernels DIR_OR_FILE or --measure cpu|cuda", hint="an engine: --serving")
-    if measure not in {None, "cpu", "cuda"}:
-        raise InputError(f"--measure {measure} is not one of cpu, cuda")
-    if not 1 <= budget <= 86_400:
-        raise InputError(f"--budget must lie between 1 and 86400 seconds, not {budget:g}")
-    if device is None:
-        if measure is None:
-            raise InputError("--kernels needs the device they were measured on", hint="sweepdb devices lists them")
-        device = f"this-{measure}"
-    from sweepdb.measuring import kernel_fitting as flow
-    from sweepdb.measuring import new_profile
+    import sweepdb
+    from sweepdb.measuring import KERNEL_COLUMNS
 
-    output = new_profile(device, profile)
-    if kernels is not None:
-        done = flow.from_kernels(device, kernels)
-    else:
-        kind: Literal["cpu", "cuda"] = "cuda" if measure == "cuda" else "cpu"
-        done = flow.from_machine(kind, device, budget, _progress)
-    version = flow.keep_calibration(done, output, store)
-    write_rows(flow.COLUMNS, done.rows(), format_)
+    kept = sweepdb.calibrate(
+        device, kernels, measure=measure, budget=budget, profile=profile, store=store, progress=_progress
+    )
+    done, output, version = kept.fit, kept.output, kept.version
+    write_rows(KERNEL_COLUMNS, done.rows(), format_)
     if done.calibration.assumed:
         say(f"assumed, because nothing was measured: {', '.join(done.calibration.assumed)}")
     say(f"{output} written; version {version} of {done.profile.name} is stored with its measurements")
@@ -111,10 +98,10 @@ def _serving(
     format_: str,
     store: str | None,
 ) -> int:
-    from sweepdb.measuring import COLUMNS, fit_serving
+    from sweepdb.measuring import ENGINE_COLUMNS, fit_serving
 
     kept = fit_serving(engine, measurements, profile, store, only=only)
-    write_rows(COLUMNS, kept.rows(), format_)
+    write_rows(ENGINE_COLUMNS, kept.rows(), format_)
     for problem in kept.problems:
         say(as_typed(f"{problem.where}: {problem.what}"))
     points = kept.fit.points

@@ -116,17 +116,17 @@ def workloads(  # noqa: PLR0917  one parameter an option
 ) -> int:
     """Named workloads of the store: list, show, add."""
     check_format(format_, output)
-    from sweepdb.evaluating import workloads as flow
+    from sweepdb.evaluating import add_workload, listed_workloads, shown_workload
 
     if action == "list":
-        columns, rows = flow.listed_workloads(store)
+        columns, rows = listed_workloads(store)
     elif action == "show" and name is not None:
-        sentence, (columns, rows) = flow.shown(name, store)
+        sentence, (columns, rows) = shown_workload(name, store)
         say(sentence)
     elif action == "add" and name is not None:
         if (trace is None) == (input_length is None):
             raise InputError("workloads add needs --input-length (a number or a FILE) or --trace FILE")
-        said = flow.add(
+        said = add_workload(
             name,
             store,
             input_length=input_length,

@@ -44,17 +44,17 @@ def measurements(  # noqa: PLR0917  one parameter an option
     """Import measured serving points from results of benchmark clients or our own CSV, or list them."""
     check_format(format_, output)
     from evaluator.ledger import parse_stated
-    from sweepdb.measuring import measurement_files as flow
+    from sweepdb.measuring import MEASUREMENT_COLUMNS, import_measurements, listed_measurements
 
     filters = {"--model": model, "--device": device, "--source": source}
     if action == "list" and not files:
         if set_:
             raise InputError("--set belongs to measurements import", hint="sweepdb measurements --help")
-        rows: Iterable[Sequence[object]] = flow.listed_measurements(store, model=model, device=device, source=source)
+        rows: Iterable[Sequence[object]] = listed_measurements(store, model=model, device=device, source=source)
         if format_ in {"json", "jsonl"}:
             rows = ([json.loads(str(cell)) if name == "metrics" else cell
-                     for name, cell in zip(flow.COLUMNS, row, strict=True)] for row in rows)  # fmt: skip
-        write_rows(flow.COLUMNS, rows, format_, output)
+                     for name, cell in zip(MEASUREMENT_COLUMNS, row, strict=True)] for row in rows)  # fmt: skip
+        write_rows(MEASUREMENT_COLUMNS, rows, format_, output)
         return 0
     if action != "import" or not files:
         raise InputError(
@@ -64,7 +64,7 @@ def measurements(  # noqa: PLR0917  one parameter an option
     for option, value in filters.items():
         if value is not None:
             raise InputError(f"{option} belongs to measurements list", hint=f"to state it: --set {option[2:]}={value}")
-    brought = flow.import_measurements(files, store, parse_stated(set_ or []))
+    brought = import_measurements(files, store, parse_stated(set_ or []))
     found = brought.found
     _say_problems(found)
     columns = ("read", "new", "unreadable", "formats", "sources")

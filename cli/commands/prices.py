@@ -30,10 +30,10 @@ def prices(  # noqa: PLR0917  one parameter an option
 ) -> int:
     """Dated prices and power of devices: list, set, import; `query cost` joins them."""
     check_format(format_, output)
-    from sweepdb import prices as flow
+    from sweepdb import prices
 
     if action == "list" and name is None:
-        write_rows(flow.COLUMNS, flow.listed_prices(store), format_, output)
+        write_rows(prices.COLUMNS, prices.listed_prices(store), format_, output)
         return 0
     if action == "set" and name is not None:
         from datetime import UTC, datetime
@@ -47,9 +47,9 @@ def prices(  # noqa: PLR0917  one parameter an option
             watts_per_device=watts_per_device,
             source=source,
         )
-        entered = flow.enter([record], store)
+        entered = prices.enter([record], store)
     elif action == "import" and name is not None:
-        entered = flow.enter(flow.read_prices(Path(name)), store)
+        entered = prices.enter(prices.read_prices(Path(name)), store)
     else:
         raise InputError(
             f"prices {action}{f' {name}' if name else ''} is not one of: list, set DEVICE, import FILE.csv",

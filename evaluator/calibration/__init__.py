@@ -12,7 +12,8 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.calibration.device_fit import accuracy_of, fit_device, left_out, training_half
     from evaluator.calibration.figures import figures_of
-    from evaluator.calibration.forms import FORMS, Array
+    from evaluator.calibration.forms import FORMS
+    from evaluator.calibration.forms.base import Array
     from evaluator.calibration.kernels import KernelSet, kernel_sets
     from evaluator.calibration.measure import measure_kernels, measured_profile
     from evaluator.calibration.tables import KernelTable, read_tables, write_tables

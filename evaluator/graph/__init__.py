@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.graph.capture import CaptureRequest, capture_operators
+    from evaluator.graph.capture import capture_operators
+    from evaluator.graph.capture.capture_request import CaptureRequest
     from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
 
 __all__ = [

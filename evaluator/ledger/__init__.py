@@ -25,7 +25,8 @@ if TYPE_CHECKING:
         predicted,
         values_of,
     )
-    from evaluator.ledger.readers import Problem, ReadResult, read_measurements
+    from evaluator.ledger.readers.building import Problem, ReadResult
+    from evaluator.ledger.readers.reading import read_measurements
     from evaluator.ledger.readers.stated import Stated, parse_stated, with_stated
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, scenario_of
     from evaluator.ledger.scoring import (

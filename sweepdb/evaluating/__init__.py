@@ -11,16 +11,20 @@ if TYPE_CHECKING:
     from sweepdb.evaluating.requests import build_request
     from sweepdb.evaluating.running import check_jobs, check_outcome, run_request
     from sweepdb.evaluating.storing import count_request
+    from sweepdb.evaluating.workloads import add_workload, listed_workloads, shown_workload
 
 __all__ = [
+    "add_workload",
     "build_request",
     "check_jobs",
     "check_outcome",
     "count_request",
     "kind_of",
+    "listed_workloads",
     "options_by_keyword",
     "options_of",
     "run_request",
+    "shown_workload",
     "takes_numbers",
 ]
 

@@ -29,7 +29,7 @@ _SAID_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(SweepReport):
-    """What one evaluation stored, found and could not evaluate, and what was assumed because nothing was said."""
+    """Counts and failures of one evaluation, and notes of what was assumed because nothing was said."""
 
     notes: tuple[str, ...] = ()
 
@@ -55,6 +55,7 @@ def evaluate(
     `sweep` is a YAML file of products, `label` a name for what is stored, `jobs` the threads. `progress` is called as
     rows are stored; True writes lines to stderr. Limits belong to questions."""
     check_jobs(jobs)
+    _check_own(sweep, label, progress)
     asked = options_of({"model": model, **options})
     built = build_request(asked, None if sweep is None else Path(sweep), store)
     on_progress = _Printed() if progress is True else progress or _silent
@@ -73,6 +74,17 @@ def check_jobs(jobs: object) -> None:
         raise InputError(f"`jobs` must be a whole number, not {jobs!r}")
     if jobs < 1:
         raise InputError(f"`jobs` must be at least 1, not {jobs}")
+
+
+def _check_own(sweep: object, label: object, progress: object) -> None:
+    """Refuse what none of evaluate's own keywords takes."""
+    for keyword, value, fits, expected in (
+        ("sweep", sweep, isinstance(sweep, str | os.PathLike), "the path of a YAML file"),
+        ("label", label, isinstance(label, str), "a text"),
+        ("progress", progress, isinstance(progress, bool) or callable(progress), "True, False or a function"),
+    ):
+        if value is not None and not fits:
+            raise InputError(f"`{keyword}` must be {expected}, not {value!r}")
 
 
 def run_request(

@@ -36,7 +36,7 @@ def stored_workload(name: str, store_url: str | None) -> Workload:
     )
 
 
-def add(
+def add_workload(
     name: str,
     store_url: str | None,
     *,
@@ -106,7 +106,7 @@ def listed_workloads(store_url: str | None) -> Table:
     return columns, [[item.name, item.label, item.bins, item.input_length_mean, item.output_length] for item in found]
 
 
-def shown(name: str, store_url: str | None) -> tuple[str, Table]:
+def shown_workload(name: str, store_url: str | None) -> tuple[str, Table]:
     """A sentence on a named workload; and its bins, or its one pair of lengths."""
     with open_store(store_url) as store:
         record = get_workload(store, name)

@@ -7,15 +7,24 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.measuring.engine_fitting import COLUMNS, fit_serving
+    from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
     from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
-    from sweepdb.measuring.functions import engine_named, new_profile, with_unreadable
-    from sweepdb.measuring.measurement_files import ReadFiles, read_files
+    from sweepdb.measuring.functions import engine_named, with_unreadable
+    from sweepdb.measuring.kernel_fitting import KERNEL_COLUMNS
+    from sweepdb.measuring.measurement_files import (
+        MEASUREMENT_COLUMNS,
+        ReadFiles,
+        import_measurements,
+        listed_measurements,
+        read_files,
+    )
     from sweepdb.measuring.recording import Kept, compare_and_keep
     from sweepdb.measuring.validating import PEER_FIELDS, Group, Validation
 
 __all__ = [
-    "COLUMNS",
+    "ENGINE_COLUMNS",
+    "KERNEL_COLUMNS",
+    "MEASUREMENT_COLUMNS",
     "PEER_FIELDS",
     "Field",
     "Group",
@@ -26,7 +35,8 @@ __all__ = [
     "compare_and_keep",
     "engine_named",
     "fit_serving",
-    "new_profile",
+    "import_measurements",
+    "listed_measurements",
     "read_files",
     "regions_of",
     "with_unreadable",

@@ -30,7 +30,15 @@ from sweepdb.measuring.measurement_files import read_files
 from sweepdb.measuring.recording import remembered
 from sweepdb.torch_needed import torch_needed
 
-COLUMNS = ("metric", "stage", "points", "median_ape_percent", "mean_ape_percent", "p90_ape_percent", "bias_percent")
+ENGINE_COLUMNS = (
+    "metric",
+    "stage",
+    "points",
+    "median_ape_percent",
+    "mean_ape_percent",
+    "p90_ape_percent",
+    "bias_percent",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +57,7 @@ class KeptFit:
         return label_of_engine(self.fit.profile)
 
     def rows(self) -> list[list[object]]:
-        """Errors before, in sample and held out, in the order of COLUMNS."""
+        """Errors before, in sample and held out, in the order of ENGINE_COLUMNS."""
         return [
             [metric, stage, one.rows, one.median_ape, one.mean_ape, one.p90_ape, one.bias]
             for (metric, stage), one in self.fit.figures.items()

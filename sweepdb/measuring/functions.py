@@ -6,20 +6,31 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from evaluator.inputs import EngineProfile, engine_profile
 from evaluator.ledger import Exclusion
 from store.errors import InputError
 from sweepdb.measuring.engine_fitting import KeptFit, fit_serving
-from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, keep_calibration
+from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, from_machine, keep_calibration
 from sweepdb.measuring.measurement_files import ReadFiles, read_files
 from sweepdb.measuring.recording import compare_and_keep
 from sweepdb.measuring.validating import Validation
 
 PathName = str | os.PathLike[str]
 Progress = Callable[[int, int], None]  # (done, all)
+BUDGET_S = 60.0
+_LONGEST_S = 86_400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptCalibration:
+    """A fit of a device that was written to a file and stored."""
+
+    fit: Calibrated
+    output: Path
+    version: int
 
 
 def validate(
@@ -41,20 +52,38 @@ def validate(
 
 
 def calibrate(
-    device: str,
-    kernels: PathName,
+    device: str | None = None,
+    kernels: PathName | None = None,
     *,
+    measure: str | None = None,
+    budget: float = BUDGET_S,
     profile: PathName | None = None,
     store: str | None = None,
-    progress: Callable[[str], None] | None = None,
-) -> Calibrated:
-    """Fit a known device to tables of measured kernels; the profile is written to a new file and stored.
+    progress: Callable[[float, str], None] | None = None,
+) -> KeptCalibration:
+    """Fit a known device to measured kernels, or time kernels on this machine; the profile becomes a new file.
 
-    `profile` is that file, DEVICE-calibrated.yaml by default; `progress` is called with the name of each kernel."""
-    output = new_profile(device, profile)
-    done = from_kernels(device, _paths("kernels", kernels)[0], progress)
-    keep_calibration(done, output, store)
-    return done
+    `kernels` are tables of them. `measure` is cpu or cuda, for `budget` seconds; `device` then names the profile.
+    `profile` is the file, by default DEVICE-calibrated.yaml; `progress` is called with the share of the budget that is
+    spent and what is timed."""
+    if (kernels is None) == (measure is None):
+        raise InputError(
+            "calibrate needs `kernels=DIR_OR_FILE` or `measure=cpu|cuda`", hint="an engine: calibrate `serving`"
+        )
+    if kernels is not None:
+        if device is None:
+            raise InputError("`kernels` needs the device they were measured on", hint="sweepdb devices lists them")
+        output = _new_profile(device, profile)
+        done = from_kernels(device, _paths("kernels", kernels)[0])
+    else:
+        if measure not in {"cpu", "cuda"}:
+            raise InputError(f"`measure` {measure} is not one of cpu, cuda")
+        if isinstance(budget, bool) or not isinstance(budget, int | float) or not 1 <= budget <= _LONGEST_S:
+            raise InputError(f"`budget` must lie between 1 and {_LONGEST_S} seconds, not {budget!r}")
+        name = device or f"this-{measure}"
+        output = _new_profile(name, profile)
+        done = from_machine("cuda" if measure == "cuda" else "cpu", name, budget, progress or _untold)
+    return KeptCalibration(fit=done, output=output, version=keep_calibration(done, output, store))
 
 
 def calibrate_serving(
@@ -73,7 +102,7 @@ def calibrate_serving(
     return fit_serving(engine, _paths("measurements", measurements), output, store, only=texts)
 
 
-def new_profile(device: str, profile: PathName | None) -> Path:
+def _new_profile(device: str, profile: PathName | None) -> Path:
     """The file that a fit of a device is written to; it must not be there yet."""
     output = Path(f"{Path(_text('device', device)).stem}-calibrated.yaml" if profile is None else profile)
     if output.exists():
@@ -112,6 +141,10 @@ def _text(keyword: str, value: object) -> str:
     if not isinstance(value, str) or not value:
         raise InputError(f"`{keyword}` must be a text, not {value!r}")
     return value
+
+
+def _untold(_share: float, _what: str) -> None:
+    """Say nothing."""
 
 
 def _silent(_done: int, _all: int) -> None:

@@ -27,7 +27,7 @@ from store.records import CalibrationRecord
 from store.writing import put_calibration
 from sweepdb.torch_needed import torch_needed
 
-COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
+KERNEL_COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
            "bias_percent")  # fmt: skip
 
 
@@ -40,7 +40,7 @@ class Calibrated:
     tables: tuple[KernelTable, ...]
 
     def rows(self) -> list[list[object]]:
-        """Errors over the held-out rows of each kernel, in the order of COLUMNS."""
+        """Errors over the held-out rows of each kernel, in the order of KERNEL_COLUMNS."""
         return [
             [name, entry.fitted, entry.rows, entry.median_ape, entry.mean_ape, entry.p90_ape, entry.bias]
             for name, entry in sorted(self.calibration.accuracy.items())

@@ -18,8 +18,10 @@ from store.opening import open_store
 from store.records import MeasurementRecord
 from store.writing import put_measurements
 
-COLUMNS = ("measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
-           "output_length", "concurrency", "metrics", "source", "source_format")  # fmt: skip
+MEASUREMENT_COLUMNS = (
+    "measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
+    "output_length", "concurrency", "metrics", "source", "source_format",
+)  # fmt: skip
 _LISTED = """
     SELECT left(key, 12) AS measurement, family, model, device, engine, mode, precision, num_devices, input_length,
         output_length, concurrency, metrics, source, source_format
@@ -82,10 +84,10 @@ def import_measurements(paths: Sequence[Path], store_url: str | None, stated: St
 def listed_measurements(
     store_url: str | None, *, model: str | None = None, device: str | None = None, source: str | None = None
 ) -> list[tuple[object, ...]]:
-    """Stored points in the order of COLUMNS; each filter is a part of the text, or the name of a format."""
+    """Stored points in the order of MEASUREMENT_COLUMNS; each filter is a part of the text, or the name of a format."""
     with connect(store_url) as connection:
         rows = connection.execute(_LISTED, {"model": model, "device": device, "source": source}).fetchall()
-    return sorted(rows, key=lambda row: (place_of(str(row[COLUMNS.index("source")])), str(row[0])))
+    return sorted(rows, key=lambda row: (place_of(str(row[MEASUREMENT_COLUMNS.index("source")])), str(row[0])))
 
 
 def place_of(source: str) -> list[str | int]:

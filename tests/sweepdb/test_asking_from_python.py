@@ -174,6 +174,13 @@ def test_sweeps_are_listed(store):
         store.sweeps(limit=0)
 
 
+def test_a_store_is_named_by_an_address_or_a_path(url):
+    with sweepdb.open(Path(url.removeprefix("sqlite:///"))) as opened:
+        assert opened.coverage().rows
+    with pytest.raises(InputError, match="`store` is an address or a path, not 3"):
+        sweepdb.open(3)
+
+
 def test_a_store_that_is_not_there_says_so(sqlite_url):
     with sweepdb.open(sqlite_url) as missing, pytest.raises(StoreError):
         missing.best()

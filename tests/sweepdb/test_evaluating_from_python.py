@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 
 import pytest
 
@@ -65,11 +66,15 @@ def test_progress_is_said_on_stderr_when_asked_for(sqlite_url, capsys):
         ({"jobs": 0}, "`jobs` must be at least 1, not 0"),
         ({"jobs": "2"}, "`jobs` must be a whole number, not '2'"),
         ({"input_length": None}, "`input_length` is missing"),
+        ({"store": 3}, "`store` is an address or a path, not 3"),
+        ({"sweep": 3}, "`sweep` must be the path of a YAML file, not 3"),
+        ({"label": 3}, "`label` must be a text, not 3"),
+        ({"progress": "yes"}, "`progress` must be True, False or a function, not 'yes'"),
     ],
 )
 def test_a_bad_argument_is_named_by_its_keyword(sqlite_url, options, message):
     with pytest.raises(InputError, match=message):
-        sweepdb.evaluate(MODEL, **{**EXAMPLE, **options}, store=sqlite_url)
+        sweepdb.evaluate(MODEL, **{**EXAMPLE, "store": sqlite_url, **options})
 
 
 def test_a_model_that_fits_nowhere_is_an_error(sqlite_url):
@@ -121,6 +126,8 @@ def test_a_step_is_explained(url):
             store.explain(probe, step="both")
         with pytest.raises(InputError, match="the two probes are the same"):
             store.explain(probe, probe)
+        with pytest.raises(InputError, match="`other` must be a reference such as a1b2c3d4:175, not 3"):
+            store.explain(probe, 3)
 
 
 def test_rows_are_carried_to_another_store(url, tmp_path):
@@ -153,10 +160,35 @@ def test_measured_points_are_compared(tmp_path, sqlite_url, capsys):
         sweepdb.validate(file, engine=3, store=sqlite_url)
 
 
+def test_a_device_is_fitted_to_measured_kernels(tmp_path, sqlite_url, capsys):
+    table = tmp_path / "gemm.csv"
+    sizes = itertools.product((1, 64, 1024, 8192), (1024, 4096), (1024, 4096))
+    rows = [(m, n, k, 1e6 * (3e-6 + 2 * m * n * k / 1e14 + 2 * n * k / 1e12)) for m, n, k in sizes]
+    table.write_text("\n".join(["m,n,k,dtype,latency_us", *(f"{m},{n},{k},bfloat16,{us}" for m, n, k, us in rows)]))
+    kept = sweepdb.calibrate("a100_sxm", table, profile=tmp_path / "mine.yaml", store=sqlite_url)
+    assert (kept.version, kept.output, kept.fit.profile.family) == (1, tmp_path / "mine.yaml", "calibrated")
+    assert kept.output.exists()
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kernels": "k.csv"}, "`kernels` needs the device"),
+        ({}, r"calibrate needs `kernels=DIR_OR_FILE` or `measure=cpu\|cuda`"),
+        ({"measure": "tpu"}, "`measure` tpu is not one of cpu, cuda"),
+        ({"measure": "cpu", "budget": "60"}, "`budget` must lie between 1 and 86400 seconds, not '60'"),
+        ({"device": 3, "kernels": "k.csv"}, "`device` must be a text, not 3"),
+        ({"device": "a100_sxm", "kernels": 3}, "`kernels` must be a file or a list of files, not 3"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_named_by_its_keyword(options, message):
+    with pytest.raises(InputError, match=message):
+        sweepdb.calibrate(**options)
+
+
 def test_calibrating_never_writes_over_a_file(tmp_path):
     there = tmp_path / "there.yaml"
     there.write_text("")
     with pytest.raises(InputError, match=r"is there already\nname another file: `profile=FILE.yaml`"):
         sweepdb.calibrate("h100_sxm", tmp_path, profile=there)
-    with pytest.raises(InputError, match="`device` must be a text, not 3"):
-        sweepdb.calibrate(3, tmp_path)
