@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from queries.asking.headers import Report
-from queries.asking.library import report, shared_sql
+from queries.asking.library import report, shared_sql, variables_read, variables_taken
 from queries.asking.options import Scope
 from queries.asking.parameters import (
     check_options,
@@ -21,6 +21,7 @@ from queries.asking.parameters import (
     phases_wanted,
 )
 from queries.asking.question import Answer, Question
+from queries.asking.variables import settings
 from queries.connect import StoreConnection
 from queries.errors.judging import read_with_confidence, unknown_note, with_expected_errors
 from queries.pairs import SURELY, by_engine, pairs_by_device, values_of_best, verdicts
@@ -60,6 +61,7 @@ class Session:
         self._looked_at: frozenset[str] = frozenset()
         self._counts: dict[tuple[str, ...], int] = {}
         self._kept = False
+        self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._errors_known: tuple[tuple[str, bool], ...] = ()  # by phase, where limits are read with a confidence
 
     def __enter__(self) -> Self:
@@ -107,12 +109,12 @@ class Session:
     def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
         asked = report(question.report)
         check_options(question)
-        check_used(question, _parameters_named(asked))
+        check_used(question, _variables_taken(asked))
         question = self._with_blend_keys(self._with_device_names(question))
         scope = self._prepare(question, pinned)
         served = by_engine(scope.serving_models)
         phases = phases_of(question, scope.phases, served=served)
-        if question.options.mode == "pd" and not served and "split" in asked.parameter_names:
+        if question.options.mode == "pd" and not served and "split" in variables_read(asked.name):
             raise InputError(
                 f"report {asked.name} takes pairs that an engine serves", hint="`mode=aggregated` or decode"
             )
@@ -157,8 +159,8 @@ class Session:
         scope: ResolvedScope,
         phases: tuple[str, ...],
     ) -> Answer:
-        parameters = {name: values[name] for name in sorted(asked.parameter_names)}
-        cursor = self._connection.duckdb.execute(asked.sql, parameters)
+        parameters = self._set(asked, values)
+        cursor = self._connection.duckdb.execute(asked.sql)
         columns = tuple(str(item[0]) for item in cursor.description or ())
         rows = tuple(cursor.fetchall())
         return Answer(
@@ -180,6 +182,15 @@ class Session:
             notes=(*_assumptions(scope, columns, rows), *unknown_note(self._errors_known, phases)),
             left_out=scope.left_out,
         )
+
+    def _set(self, asked: Report, values: Mapping[str, object]) -> dict[str, object]:
+        """Set the variables that a report reads, and say which these are."""
+        read = {name: values[name] for name in sorted(variables_read(asked.name))}
+        wanted = settings(read)
+        changed = wanted.items() - self._variables.items()  # each takes 0.3 ms
+        self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
+        self._variables |= wanted
+        return read
 
     def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
         kind = report(question.report).scope
@@ -250,9 +261,8 @@ class Session:
         rows: list[tuple[object, ...]] = []
         for phase in phases:
             served = by_engine(self._scope.serving_models if self._scope is not None else ())
-            values = {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase}
-            parameters = {name: values[name] for name in nearest.parameter_names}
-            cursor = self._connection.duckdb.execute(nearest.sql, parameters)
+            self._set(nearest, {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase})
+            cursor = self._connection.duckdb.execute(nearest.sql)
             columns = tuple(str(item[0]) for item in cursor.description or ())
             rows += cursor.fetchall()
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
@@ -303,11 +313,11 @@ def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned |
     return resolve_scope(transaction, question.scope, grouped, most_devices=most)
 
 
-def _parameters_named(asked: Report) -> frozenset[str]:
-    """Parameters of the SQL that answers, and of reports that are asked on the way or in its place."""
+def _variables_taken(asked: Report) -> frozenset[str]:
+    """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
     others = [one.report for one in asked.variants]
     others += [name for name in (asked.best_of, asked.each_device and asked.each_device.report) if name]
-    return asked.parameter_names.union(*(report(name).parameter_names for name in others))
+    return variables_taken(asked.name).union(*map(variables_taken, others))
 
 
 def _check_serving_models(scope: ResolvedScope) -> None:

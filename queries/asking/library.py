@@ -8,19 +8,20 @@ from functools import cache
 from pathlib import Path
 
 from queries.asking.headers import Report, read_header
+from queries.asking.macros import FILES, variables_of
+from queries.asking.options import option_table
 from store.errors import InputError
 
 FOLDER = Path(__file__).parents[1] / "reports"
 CONFIDENT = (
     Path(__file__).parents[1] / "errors" / "confident.sql"
 )  # its first view again, where limits are read with a confidence
-SHARED = tuple(Path(__file__).parents[1] / name for name in ("scoped.sql", "paired.sql", "deployed.sql"))
 
 
 @cache
 def shared_sql() -> str:
     """What every report is built on: rows of the question's scope, and pairs of them."""
-    return "\n".join(path.read_text(encoding="utf-8") for path in SHARED)
+    return "\n".join(path.read_text(encoding="utf-8") for path in FILES)
 
 
 @cache
@@ -31,6 +32,19 @@ def reports() -> dict[str, Report]:
 
 def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
     return f"nearest: {', '.join(nearest)}" if nearest else f"known: {', '.join(sorted(known))}"
+
+
+@cache
+def variables_read(name: str) -> frozenset[str]:
+    """The variables that a report reads, itself and through the macros that it is built on."""
+    return variables_of(report(name).sql)
+
+
+@cache
+def variables_taken(name: str) -> frozenset[str]:
+    """Those of them that a question may set."""
+    left_out = {option_table()[keyword].option.variable for keyword in report(name).leaves_out}
+    return variables_read(name) - left_out
 
 
 def report(name: str) -> Report:

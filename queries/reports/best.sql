@@ -3,12 +3,6 @@
 -- needs: aggregated
 -- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device if sized, instances if num_devices, system_rate if num_devices, ttft_ms, tpot_ms, num_devices, memory_free_gib, launchable, e2e_ms if e2e_limits, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- instead: mode | ask sweepdb query prefill, decode or pd-ratio
--- parameters: rules
--- parameters: limits
--- parameter: objective | VARCHAR | none | never NULL: rate, qps, rate_per_device, ttft, tpot, e2e, batch_size, concurrency, tokens_per_s_per_user
--- parameter: objective_asked | BOOLEAN | none | never NULL: whether the objective was asked for
--- parameter: num_devices | BIGINT | devices | no device budget: no copies
--- parameter: top | BIGINT | rows | never NULL: rows a group
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: rate | tokens/s | what the phase is ranked by: generated tokens/s, prompt tokens/s for prefill
@@ -39,12 +33,9 @@ SELECT
     p.decode_step_matrix_ms, p.decode_step_vector_ms, p.decode_step_memory_ms, p.decode_step_communication_ms,
     p.decode_step_overhead_ms, p.realised_input_length_mean, p.decode_step_p50_ms, p.decode_step_p90_ms,
     p.decode_step_p99_ms
-FROM ranked_instances(
-    'aggregated', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-    $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $objective, $objective_asked, $num_devices
-) AS ranked
+FROM ranked_instances('aggregated') AS ranked
 JOIN scoped AS p
     ON p.scenario_id = ranked.scenario_id AND p.batch_size = ranked.batch_size
     AND p.question_group = ranked.question_group
-WHERE rank <= $top
+WHERE rank <= getvariable('top')
 ORDER BY ranked.question_group, rank;

@@ -6,29 +6,6 @@
 -- shows: rank, prefill_device if prefill_device or decode_device or by_device, decode_device if prefill_device or decode_device, prefill_plan, ttft_ms, prefill_qps, decode_plan, tpot_ms, decode_qps, pd_ratio, balanced_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
 -- shows with num_devices: rank, prefill_device if prefill_device or decode_device or by_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, ttft_ms, decode_instances, decode_plan, tpot_ms, devices_idle, system_qps, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
 -- shows with served: rank, prefill_device if prefill_device or decode_device or by_device, decode_device if prefill_device or decode_device, prefill_instances, prefill_plan, prefill_utilisation, ttft_ms, decode_instances, decode_plan, decode_utilisation, tpot_ms, system_qps, qps_per_device, prefill_probe, decode_probe, kv_transfer_ms if kv_transfer_gb_per_s, transfer_hides if kv_transfer_gb_per_s
--- parameter: reserved_gib | DOUBLE | GiB | never NULL
--- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
--- parameter: tpot_rule | VARCHAR | none | each serving model's own: exclusive under engines, else inclusive
--- parameter: prefill_qps_rule | VARCHAR | none | never NULL: capacity or ttft
--- parameter: decode_qps_rule | VARCHAR | none | never NULL: minus-one or full
--- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice
--- parameter: ttft_limit_ms | DOUBLE | ms | no limit
--- parameter: tpot_limit_ms | DOUBLE | ms | no limit
--- parameter: e2e_limit_ms | DOUBLE | ms | no limit; only pairs under an engine have an end-to-end time
--- parameter: min_user_rate | DOUBLE | tokens/s | no limit
--- parameter: allocation_rule | VARCHAR | none | never NULL: budget (highest system QPS within the devices) or exact (every device used)
--- parameter: num_devices | BIGINT | devices | no device budget: no instance counts
--- parameter: prefill_device | VARCHAR | none | prefill instances on any stored device
--- parameter: decode_device | VARCHAR | none | decode instances on any stored device
--- parameter: prefill_instance_devices | BIGINT | devices | prefill instances of any size
--- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
--- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt, else no KV transfer time
--- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
--- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
--- parameter: all_pairs | BOOLEAN | none | never NULL: every stored row of each side rather than each plan's best
--- parameter: kept | BIGINT | rows | never NULL: pairs kept by pruning under formulas: top, or a number beyond all where the objective forbids it
--- parameter: objective | VARCHAR | none | never NULL: balanced_qps, system_qps, qps_per_device or qps_per_device_bound
--- parameter: top | BIGINT | rows | never NULL: rows a group
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: rank | none | 1 is best; ties go to the better prefill side (higher QPS, lower latency, smaller batch, content key), then decode side
 -- column: prefill_qps | requests/s | of one prefill instance, by the named rule and degradation; under an engine what its replicas pass in full steps
@@ -60,35 +37,27 @@
 -- column: prefill_memory_free_bytes | bytes | memory left on the fullest prefill device
 -- column: decode_memory_free_bytes | bytes | memory left on the fullest decode device
 WITH prefill_candidates AS NOT MATERIALIZED (
-    SELECT * REPLACE (qps * $prefill_degradation AS qps)
-    FROM side(
-        'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, NULL, NULL, $all_pairs
-    )
+    SELECT * REPLACE (qps * getvariable('prefill_degradation') AS qps)
+    FROM side('prefill')
     WHERE NOT by_engine
-        AND ($prefill_device IS NULL OR device = $prefill_device)
-        AND ($prefill_instance_devices IS NULL OR num_devices = $prefill_instance_devices)
+        AND takes_prefill(device, num_devices)
 ),
 decode_candidates AS NOT MATERIALIZED (
-    SELECT * REPLACE (qps * $decode_degradation AS qps)
-    FROM side(
-        'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        NULL, $tpot_limit_ms, $min_user_rate, $all_pairs
-    )
+    SELECT * REPLACE (qps * getvariable('decode_degradation') AS qps)
+    FROM side('decode')
     WHERE NOT by_engine
-        AND ($decode_device IS NULL OR device = $decode_device)
-        AND ($decode_instance_devices IS NULL OR num_devices = $decode_instance_devices)
+        AND takes_decode(device, num_devices)
 ),
--- No objective that is pruned falls when a side improves at the same size. So of each size only the best $kept rows
--- can be in the best $kept pairs, and of those only pairs whose ranks multiply to $kept at most: every pair of a row
+-- No objective that is pruned falls when a side improves at the same size. So of each size only the best `kept` rows
+-- can be in the best `kept` pairs, and of those only pairs whose ranks multiply to `kept` at most: every pair of a row
 -- at least as good on both sides comes before. Ties are broken by rank, or the argument would not hold.
 prefill_thresholds AS (
-    SELECT question_group, num_devices, list_min(max(qps, least($kept, 999999))) AS least_qps
+    SELECT question_group, num_devices, list_min(max(qps, least(getvariable('kept'), 999999))) AS least_qps
     FROM prefill_candidates
     GROUP BY question_group, num_devices
 ),
 decode_thresholds AS (
-    SELECT question_group, num_devices, list_min(max(qps, least($kept, 999999))) AS least_qps
+    SELECT question_group, num_devices, list_min(max(qps, least(getvariable('kept'), 999999))) AS least_qps
     FROM decode_candidates
     GROUP BY question_group, num_devices
 ),
@@ -104,7 +73,7 @@ prefill_side AS (
     FROM prefill_candidates AS c
     JOIN prefill_thresholds AS t
         ON c.question_group = t.question_group AND c.num_devices = t.num_devices AND c.qps >= t.least_qps
-    QUALIFY size_rank <= $kept
+    QUALIFY size_rank <= getvariable('kept')
 ),
 decode_side AS (
     SELECT
@@ -118,7 +87,7 @@ decode_side AS (
     FROM decode_candidates AS c
     JOIN decode_thresholds AS t
         ON c.question_group = t.question_group AND c.num_devices = t.num_devices AND c.qps >= t.least_qps
-    QUALIFY size_rank <= $kept
+    QUALIFY size_rank <= getvariable('kept')
 ),
 pairs AS (
     SELECT
@@ -128,20 +97,20 @@ pairs AS (
         1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS qps_per_device_bound
     FROM prefill_side AS p
     JOIN decode_side AS d
-        ON p.question_group = d.question_group AND p.size_rank <= $kept // d.size_rank
+        ON p.question_group = d.question_group AND p.size_rank <= getvariable('kept') // d.size_rank
 ),
 -- One row for each number of prefill instances, with the decode instances that serve best beside them.
 prefill_counts AS (
     SELECT
         *,
-        unnest(range(1, ($num_devices - decode_size) // prefill_size + 1)) AS prefill_instances
+        unnest(range(1, (getvariable('num_devices') - decode_size) // prefill_size + 1)) AS prefill_instances
     FROM pairs
-    WHERE $num_devices IS NOT NULL AND prefill_size + decode_size <= $num_devices
+    WHERE getvariable('num_devices') IS NOT NULL AND prefill_size + decode_size <= getvariable('num_devices')
 ),
 most_decodes AS (
     SELECT
         *,
-        ($num_devices - prefill_instances * prefill_size) // decode_size AS decode_most,
+        (getvariable('num_devices') - prefill_instances * prefill_size) // decode_size AS decode_most,
         ceil(prefill_instances * prefill_qps / decode_qps)::BIGINT AS decode_about
     FROM prefill_counts
 ),
@@ -151,7 +120,7 @@ counts AS (
         -- The fewest decode instances that keep up with the prefill ones (the quotient may be off by one: compare the
         -- products); all there is room for where none do.
         CASE
-            WHEN $allocation_rule = 'exact' OR decode_most * decode_qps < prefill_instances * prefill_qps
+            WHEN getvariable('allocation_rule') = 'exact' OR decode_most * decode_qps < prefill_instances * prefill_qps
                 THEN decode_most
             WHEN decode_about > 1 AND (decode_about - 1) * decode_qps >= prefill_instances * prefill_qps
                 THEN decode_about - 1
@@ -159,8 +128,8 @@ counts AS (
             ELSE decode_about + 1
         END AS decode_instances
     FROM most_decodes
-    WHERE $allocation_rule <> 'exact'
-        OR prefill_instances * prefill_size + decode_most * decode_size = $num_devices
+    WHERE getvariable('allocation_rule') <> 'exact'
+        OR prefill_instances * prefill_size + decode_most * decode_size = getvariable('num_devices')
 ),
 allocated AS (
     SELECT
@@ -176,25 +145,27 @@ allocation AS (
     QUALIFY row_number() OVER (
         PARTITION BY question_group, prefill_rank, decode_rank
         ORDER BY
-            CASE WHEN $allocation_rule = 'exact' THEN abs(prefill_instances / decode_instances - pd_ratio) END,
+            CASE
+                WHEN getvariable('allocation_rule') = 'exact' THEN abs(prefill_instances / decode_instances - pd_ratio)
+            END,
             system_qps DESC, devices_used, abs(prefill_instances / decode_instances - pd_ratio), prefill_instances
     ) = 1
 ),
 ranked AS (
     SELECT
         pairs.*, allocation.prefill_instances, allocation.decode_instances, allocation.devices_used,
-        $num_devices - allocation.devices_used AS devices_idle, allocation.system_qps,
+        getvariable('num_devices') - allocation.devices_used AS devices_idle, allocation.system_qps,
         allocation.system_qps / allocation.devices_used AS qps_per_device,
         CASE
-            WHEN $num_devices IS NULL OR allocation.devices_used IS NOT NULL THEN NULL
-            WHEN prefill_size + decode_size > $num_devices
+            WHEN getvariable('num_devices') IS NULL OR allocation.devices_used IS NOT NULL THEN NULL
+            WHEN prefill_size + decode_size > getvariable('num_devices')
                 THEN concat('one of each needs ', prefill_size + decode_size, ' devices')
             ELSE 'no whole numbers of instances use every device'
         END AS allocation_reason,
         row_number() OVER (
             PARTITION BY pairs.question_group
             ORDER BY
-                CASE $objective
+                CASE getvariable('objective')
                     WHEN 'system_qps' THEN allocation.system_qps
                     WHEN 'qps_per_device' THEN allocation.system_qps / allocation.devices_used
                     WHEN 'qps_per_device_bound' THEN qps_per_device_bound
@@ -210,7 +181,7 @@ seeded AS (
     SELECT
         ranked.question_group, rank, ranked.prefill_qps, ranked.decode_qps, balanced_qps, pd_ratio,
         qps_per_device_bound, prefill_instances, decode_instances, devices_used, system_qps, qps_per_device,
-        allocation_reason, ps.kv_bytes_per_request / $kv_transfer_bytes_per_s * 1000 AS transfer_ms,
+        allocation_reason, ps.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS transfer_ms,
         ps.ttft_ms AS pair_ttft_ms, NULL::DOUBLE AS alone_ms, NULL::DOUBLE AS wait_ms, NULL::DOUBLE AS burst_ms,
         NULL::DOUBLE AS handover_ms, NULL::DOUBLE AS slot_wait_ms, NULL::DOUBLE AS pair_e2e_ms, NULL::DOUBLE AS users,
         system_qps / (prefill_instances * ranked.prefill_qps) AS prefill_utilisation,
@@ -221,7 +192,7 @@ seeded AS (
     FROM ranked
     JOIN prefill_side AS ps ON ps.question_group = ranked.question_group AND ps.side_rank = ranked.prefill_rank
     JOIN decode_side AS ds ON ds.question_group = ranked.question_group AND ds.side_rank = ranked.decode_rank
-    WHERE rank <= $top
+    WHERE rank <= getvariable('top')
 ),
 served AS (
     SELECT
@@ -229,7 +200,7 @@ served AS (
         row_number() OVER (
             PARTITION BY question_group
             ORDER BY
-                CASE $objective
+                CASE getvariable('objective')
                     WHEN 'system_qps' THEN system_qps
                     WHEN 'balanced_qps' THEN balanced_qps
                     WHEN 'qps_per_device_bound' THEN qps_per_device_bound
@@ -243,12 +214,9 @@ served AS (
         prefill_utilisation, decode_utilisation, tpot_ms, prefill_scenario_id, 1 AS prefill_size,
         prefill_memory_free_bytes, decode_scenario_id, decode_batch_size, decode_memory_free_bytes
     FROM engine_pairs(
-        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
-        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $allocation_rule, $num_devices, $prefill_device,
-        $decode_device, $prefill_instance_devices, $decode_instance_devices, $prefill_degradation,
-        $decode_degradation, $kv_transfer_bytes_per_s, $all_pairs, FALSE, $top, $objective
+        getvariable('allocation_rule'), getvariable('num_devices'), FALSE, getvariable('top'), getvariable('objective')
     )
-    QUALIFY rank <= $top
+    QUALIFY rank <= getvariable('top')
 ),
 answered AS (
     SELECT * FROM seeded
@@ -258,8 +226,8 @@ answered AS (
 SELECT
     answered.question_group, rank, answered.prefill_qps, answered.decode_qps, balanced_qps, pd_ratio,
     qps_per_device_bound, prefill_instances, decode_instances, devices_used,
-    $num_devices - devices_used AS devices_idle, system_qps, qps_per_device, allocation_reason, prefill_utilisation,
-    decode_utilisation, users, pair_ttft_ms AS ttft_ms, alone_ms AS prefill_alone_ms, wait_ms AS prefill_wait_ms,
+    getvariable('num_devices') - devices_used AS devices_idle, system_qps, qps_per_device, allocation_reason,
+    prefill_utilisation, decode_utilisation, users, pair_ttft_ms AS ttft_ms, alone_ms AS prefill_alone_ms, wait_ms AS prefill_wait_ms,
     burst_ms AS prefill_burst_ms, handover_ms, transfer_ms AS kv_transfer_ms, slot_wait_ms,
     CASE WHEN slot_wait_ms IS NULL THEN pair_ttft_ms + transfer_ms ELSE pair_ttft_ms END AS ttft_with_transfer_ms,
     transfer_ms <= d.decode_step_ms AS transfer_hides, pair_e2e_ms AS e2e_ms, answered.tpot_ms,

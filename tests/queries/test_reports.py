@@ -24,9 +24,11 @@ from queries_stores import (
 )
 
 import queries
-from queries.asking.library import report, reports
+from queries.asking.library import report, reports, variables_read
+from queries.asking.macros import without_comments
 from queries.asking.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
+from queries.asking.variables import settings, variables
 from queries.proof import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError, StoreError
@@ -58,7 +60,9 @@ def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
         "prefill_qps": prefill_qps, "decode_qps": decode_qps, "prefill_size": prefill_size,
         "decode_size": decode_size, "num_devices": budget, "prefill_probe": None, "decode_probe": None,
     }  # fmt: skip
-    cursor = duckdb.connect().execute(report("pd-counts").sql, parameters)
+    connection = duckdb.connect()
+    connection.execute("\n".join(settings(parameters).values()))
+    cursor = connection.execute(report("pd-counts").sql)
     names = [item[0] for item in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
@@ -536,9 +540,10 @@ def test_a_question_is_the_same_whether_its_scope_is_kept_in_memory_or_not(store
 
 
 @pytest.mark.parametrize("name", sorted(reports()))
-def test_a_header_lists_the_parameters_and_columns_duckdb_sees(name, notebook, stored):
+def test_a_header_lists_the_columns_duckdb_sees_and_variables_are_declared(name, notebook, stored):
     asked = report(name)
-    assert {parameter.name for parameter in asked.parameters} == asked.parameter_names
+    assert variables_read(name) <= variables().keys()
+    assert "$" not in without_comments(asked.sql)
     if asked.part_of is not None or name == "mix":  # a blend needs a store of two workloads: test_mix.py
         return
     options = {
