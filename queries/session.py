@@ -37,6 +37,7 @@ from queries.scoping.scope import (
     resolve_two_sweeps,
     resolve_whole_store,
 )
+from queries.shell import shell_statements
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import ReadTransaction, read_transaction
@@ -150,6 +151,14 @@ class Session:
             (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group)
             for row in self._scope.rows
         ]
+
+    def shell_sql(self, answer: Answer) -> str:
+        """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
+        scope = () if self._scope is None else self._scope.rows
+        with read_transaction(self.location) as transaction:
+            stored = transaction.keys("scenario")
+        keys = {row.scenario_id: stored[row.scenario_id] for row in scope}
+        return "\n\n".join(shell_statements(answer, scope, keys, self._connection.duckdb)) + "\n"
 
     def _run(
         self,

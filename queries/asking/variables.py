@@ -81,11 +81,12 @@ def read_in(sql: str) -> frozenset[str]:
 def settings(values: Mapping[str, object]) -> dict[str, str]:
     """The statement that sets each variable, with its type: NULL has none of its own."""
     return {
-        name: f"SET VARIABLE {name} = {_literal(value)}::{variables()[name].type};" for name, value in values.items()
+        name: f"SET VARIABLE {name} = {literal(value)}::{variables()[name].type};" for name, value in values.items()
     }
 
 
-def _literal(value: object) -> str:
+def literal(value: object) -> str:
+    """A value as SQL writes it."""
     if value is None:
         return "NULL"
     if isinstance(value, bool):
@@ -94,5 +95,5 @@ def _literal(value: object) -> str:
         text = repr(value)
         return text if "e" in text or len(text) <= _EXACT_DIGITS else f"{text}e0"
     if isinstance(value, Sequence) and not isinstance(value, str):
-        return f"[{', '.join(map(_literal, value))}]"
+        return f"[{', '.join(map(literal, value))}]"
     return str(value) if isinstance(value, int) else "'" + str(value).replace("'", "''") + "'"
