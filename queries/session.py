@@ -24,7 +24,7 @@ from queries.asking.question import Answer, Question
 from queries.asking.variables import settings
 from queries.connect import StoreConnection
 from queries.errors.judging import read_with_confidence, unknown_note, with_expected_errors
-from queries.pairs import SURELY, by_engine, pairs_by_device, values_of_best, verdicts
+from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.blend import keyed_blend, resolve_blend
 from queries.scoping.names import device_name
 from queries.scoping.pinned import resolve_pinned
@@ -122,9 +122,6 @@ class Session:
         if asked.verdict:
             _check_serving_models(scope)
         values = parameters_of(question, phases, served=served)
-        if asked.each_device is not None and values[asked.each_device.when]:
-            of_device = replace(question, report=asked.each_device.report)
-            return pairs_by_device(question, of_device, self._devices(), lambda one: self._answered(one, pinned))
         best: Answer | None = None
         if asked.best_of is not None:
             only = replace(question.options, top=1)
@@ -133,9 +130,9 @@ class Session:
                 return replace(best, question=question)
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
-        asked = next((report(one.report) for one in asked.variants if values[one.when] not in {None, False}), asked)
-        self._connection.provide(asked.public_names)
-        answer = self._run(question, asked, values, scope, phases)
+        answering, named = _answering(asked, values)
+        self._connection.provide(answering.public_names)
+        answer = replace(self._run(question, answering, values, scope, phases), report=named)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
@@ -295,11 +292,6 @@ class Session:
             blend = keyed_blend(transaction, question.options.mix)
         return replace(question, options=replace(question.options, mix=blend))
 
-    def _devices(self) -> list[str]:
-        """Devices of the question's scope."""
-        rows = self._connection.duckdb.execute("SELECT DISTINCT device FROM scoped ORDER BY device").fetchall()
-        return [str(row[0]) for row in rows]
-
 
 def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
     if pinned is not None:
@@ -325,8 +317,17 @@ def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned |
 def _variables_taken(asked: Report) -> frozenset[str]:
     """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
     others = [one.report for one in asked.variants]
-    others += [name for name in (asked.best_of, asked.each_device and asked.each_device.report) if name]
+    others += [name for name in (asked.best_of, asked.answered_by and asked.answered_by.report) if name]
     return variables_taken(asked.name).union(*map(variables_taken, others))
+
+
+def _answering(asked: Report, values: Mapping[str, object]) -> tuple[Report, str]:
+    """The report whose SQL answers, and the name it answers under."""
+    other = asked.answered_by
+    if other is not None and values[other.when]:
+        return report(other.report), asked.name
+    chosen = next((report(one.report) for one in asked.variants if values[one.when] not in {None, False}), asked)
+    return chosen, chosen.name
 
 
 def _check_serving_models(scope: ResolvedScope) -> None:

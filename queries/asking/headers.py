@@ -16,7 +16,7 @@
     leaves out           options that macros read and it does not take: they are not given
     variant              report | what must be so for it to answer: an SQL variable that is set, or served
     best of              the report whose best row sets variables
-    each device          report asked for each device | what must be so
+    answered by          report that answers under the name of this one | what must be so
     part of              the report that it is a variant of
     predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
     verdict              deployments: a sentence says which wins
@@ -93,7 +93,7 @@ class Report:
     leaves_out: tuple[str, ...] = ()
     variants: tuple[Other, ...] = ()
     best_of: str | None = None
-    each_device: Other | None = None
+    answered_by: Other | None = None
     part_of: str | None = None
     predicts: bool = True
     nearest: bool = True
@@ -189,7 +189,7 @@ _ONCE: Mapping[str, _Key] = {
     "ignores": _Key("ignores", 1, _listed),
     "leaves out": _Key("leaves_out", 1, _listed),
     "best of": _Key("best_of", 1, lambda parts: parts[0]),
-    "each device": _Key("each_device", 2, _other),
+    "answered by": _Key("answered_by", 2, _other),
     "part of": _Key("part_of", 1, lambda parts: parts[0]),
     "predicts": _Key("predicts", 1, lambda parts: _word("nothing")(parts) != "nothing"),
     "nearest": _Key("nearest", 1, lambda parts: _word("none")(parts) != "none"),

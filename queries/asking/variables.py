@@ -35,10 +35,9 @@ _DERIVED = (
     ),
     Variable(name="objective_asked", type="BOOLEAN", null="never NULL: whether the objective was asked for"),
     Variable(
-        name="kept",
-        type="BIGINT",
-        unit="rows",
-        null="never NULL: pairs of formulas that are looked at, every one where the objective may fall",
+        name="pruned",
+        type="BOOLEAN",
+        null="never NULL: whether the objective never falls when a side improves, so that most pairs need no look",
     ),
     Variable(name="vary_second", type="VARCHAR", null="one limit varies"),
     Variable(

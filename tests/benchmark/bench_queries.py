@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import resource
 import subprocess
 import sys
@@ -23,7 +24,8 @@ from generator import DEVICES, MODELS, PHASES, PLANS
 from queries_stores import mission_records, write_sweep
 from question_variables import set_variables
 
-from queries.asking.library import report, shared_sql
+from queries.asking.library import shared_sql
+from queries.asking.macros import macros
 
 MACHINE = {"machine": platform.machine(), "cores": os.cpu_count(), "duckdb": duckdb.__version__}
 
@@ -110,15 +112,14 @@ def pairing(rows, budget):
         " false AS by_engine"
         f" FROM range({rows}) i, (VALUES ('prefill'), ('decode')) s(side)"
     )
-    for statement in connection.extract_statements(shared_sql()):
-        if "TEMP MACRO takes_" in statement.query:
-            connection.execute(statement)
+    for name in ("takes_prefill", "takes_decode", "pair_objective", "pairs_kept"):
+        connection.execute(macros()[name].sql)
     connection.execute("CREATE MACRO side(wanted) AS TABLE SELECT * FROM sides WHERE phase = wanted")
-    text = report("pd-ratio").sql
+    text = re.sub(r"\bmost_listed\b", "20", re.sub(r"\bsame_device\b", "FALSE", macros()["ranked_pairs"].sql))
     engine = text[text.index("WITH prefill_candidates") : text.index(",\nseeded AS (")]
-    statement = engine + " SELECT * FROM ranked WHERE rank <= getvariable('top') ORDER BY rank"
+    statement = engine + " SELECT * FROM ranked WHERE rank <= 20 ORDER BY rank"
     objective = "balanced_qps" if budget is None else "system_qps"
-    set_variables(connection, kept=20, top=20, num_devices=budget, objective=objective, all_pairs=True)
+    set_variables(connection, pruned=True, num_devices=budget, objective=objective, all_pairs=True)
     times = []
     for _ in range(5):
         started = time.perf_counter()

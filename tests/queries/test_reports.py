@@ -340,6 +340,22 @@ def test_devices_pairs_each_device_with_itself(notebook):
     assert [row["rank"] for row in rows] == [1, 2, 1, 2]
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"num_devices": 16}, {"tpot_limits": 30, "rank_by": "qps-per-device-bound"},
+                {"num_devices": 24, "rank_by": "qps-per-device"}, {"preset": "seed000", "num_devices": 16}],
+)  # fmt: skip
+def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options):
+    alone = []
+    for name in (DEVICES[0][0], DEVICES[1][0]):
+        alone += notebook.pd_ratio(prefill_device=name, decode_device=name, top=1, **options).dicts()
+    answer = notebook.report("devices", mode="pd", **options)
+    measure = answer.parameters["objective"]
+    alone.sort(key=lambda row: (row["question_group"], -(row[measure] or -math.inf), row["prefill_device"]))
+    assert [{**row, "rank": None} for row in answer.dicts()] == [{**row, "rank": None} for row in alone]
+    best = notebook.report("devices", mode="pd", top=1, **options).dicts()
+    assert best == [row for row in answer.dicts() if row["rank"] == 1]
+
+
 def test_why_lists_margin_and_knobs(notebook):
     first, second = (row["probe"] for row in notebook.best(top=2, model=MODELS[4][0], rank_by="throughput").dicts())
     lines = notebook.report("why", probes=(first, second), tpot_limits=50).dicts()

@@ -107,6 +107,18 @@ def test_counts_of_the_best_pair_hold_its_own(notebook):
     assert all(row["ttft_ms"] is None or row["ttft_ms"] <= 400.0 for row in counts)
 
 
+@pytest.mark.parametrize("options", [{"ttft_limits": 400.0}, {"num_devices": 12, "tpot_limits": 40.0}])
+def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options):
+    alone = [
+        row
+        for name, *_ in SERVED_DEVICES
+        for row in notebook.pd_ratio(prefill_device=name, decode_device=name, top=1, **options).dicts()
+    ]
+    together = notebook.devices(mode="pd", **options).dicts()
+    assert [row["rank"] for row in together] == [1, 2]
+    assert sorted(({**row, "rank": 1} for row in together), key=lambda row: row["prefill_device"]) == alone
+
+
 def test_pairs_of_each_device_and_what_their_tokens_cost(notebook):
     devices = notebook.devices(mode="pd").dicts()
     assert sorted(row["prefill_device"] for row in devices) == sorted(name for name, *_ in SERVED_DEVICES)

@@ -32,9 +32,9 @@ OPTIONS = {
     "pd-ratio": [{}, {**BUDGET, "ttft_limits": 900.0, "prefill_device": DEVICES[0][0]}],
     "best": [{}, {"tpot_limits": 30.3}, {"tpot_limits": 1e-9}],
     "cost": [{"mode": "decode"}, {"mode": "decode", "price_date": "2025-06-01"}],
-    "devices": [{"mode": "decode"}],
+    "devices": [{"mode": "decode"}, {"mode": "pd"}],
 }
-OF_ENGINES = {"cost": [{"mode": "pd"}]}
+OF_ENGINES = {"cost": [{"mode": "pd"}], "devices": [{"mode": "pd"}]}
 ASKED = [(name, options) for name, item in reports().items() if item.part_of is None
          for options in OPTIONS.get(name, [{}])]  # fmt: skip
 
