@@ -1,5 +1,31 @@
--- Pairs as reports show them: those of formulas, which an integer number of instances may be found for, and those of an
--- engine with their waits (paired.sql); each with the stored rows of both sides.
+-- What reports show of instances and of pairs, in their order of columns: measures that rank, then the stored rows.
+-- The instances of a phase.
+CREATE OR REPLACE TEMP MACRO best_instances(wanted_phase) AS TABLE
+SELECT
+    ranked.question_group, ranked.rank, ranked.rate, ranked.ranked_by, ranked.rate_per_device, ranked.instances,
+    ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
+    p.subject, p.scenario, p.first_sweep, p.stored_at, p.formula_version, p.family, p.model, p.architecture, p.device,
+    p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.num_devices, p.plan, p.linear_quantization,
+    p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.compile, p.convention, p.serving_model,
+    p.serving_cost_ms, p.shortest_length, p.prompts_per_user, p.poll_steps, p.seats, p.wait_steps, p.routing,
+    p.launchable, p.workload, p.workload_key, p.input_length, p.input_length_mean, p.output_length,
+    p.prefix_cache_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms,
+    p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prompt_service_ms, p.decode_step_ms, p.tokens_per_step,
+    p.tpot_inclusive_ms,
+    p.tpot_exclusive_ms, p.e2e_ms, p.prefill_capacity_qps, p.prefill_ttft_qps, p.decode_minus_one_qps,
+    p.decode_full_qps, p.requests_per_s, p.input_tokens_per_s, p.output_tokens_per_s, p.output_tokens_per_s_twice,
+    p.output_tokens_per_s_per_device, p.tokens_per_s_per_user, p.device_memory_bytes, p.weight_bytes, p.kv_cache_bytes,
+    p.kv_cache_mean_bytes, p.activation_bytes, p.kv_bytes_per_request, p.prefill_step_matrix_ms,
+    p.prefill_step_vector_ms, p.prefill_step_memory_ms, p.prefill_step_communication_ms, p.prefill_step_overhead_ms,
+    p.decode_step_matrix_ms, p.decode_step_vector_ms, p.decode_step_memory_ms, p.decode_step_communication_ms,
+    p.decode_step_overhead_ms, p.realised_input_length_mean, p.decode_step_p50_ms, p.decode_step_p90_ms,
+    p.decode_step_p99_ms
+FROM ranked_instances(wanted_phase) AS ranked
+JOIN scoped AS p
+    ON p.scenario_id = ranked.scenario_id AND p.batch_size = ranked.batch_size
+    AND p.question_group = ranked.question_group
+WHERE rank <= getvariable('top');
+
 -- The measure that ranks pairs.
 CREATE OR REPLACE TEMP MACRO pair_objective(balanced_qps, system_qps, qps_per_device, qps_per_device_bound) AS
     CASE getvariable('objective')
@@ -9,20 +35,24 @@ CREATE OR REPLACE TEMP MACRO pair_objective(balanced_qps, system_qps, qps_per_de
         WHEN 'qps_per_device_bound' THEN qps_per_device_bound
     END;
 
--- How many pairs of formulas are kept for so many that are listed: every one, where the objective may fall as a side improves.
+-- How many pairs of formulas are kept for so many that are listed: every one, where the objective may fall as a side
+-- improves.
 CREATE OR REPLACE TEMP MACRO pairs_kept(most_listed) AS
     CASE WHEN getvariable('pruned') THEN most_listed ELSE 1099511627776 END;
 
--- The best pairs of each group, or of each group and device where both sides are of the same one.
+-- The best pairs of each group, or of each group and device where both sides are of the same one: those of formulas, with
+-- counts of instances within a budget, and those of an engine with their waits (paired.sql).
 CREATE OR REPLACE TEMP MACRO ranked_pairs(same_device, most_listed) AS TABLE
 WITH prefill_candidates AS NOT MATERIALIZED (
-    SELECT * REPLACE (qps * getvariable('prefill_degradation') AS qps), CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
+    SELECT * REPLACE (qps * getvariable('prefill_degradation') AS qps),
+        CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
     FROM side('prefill')
     WHERE NOT by_engine
         AND takes_prefill(device, num_devices)
 ),
 decode_candidates AS NOT MATERIALIZED (
-    SELECT * REPLACE (qps * getvariable('decode_degradation') AS qps), CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
+    SELECT * REPLACE (qps * getvariable('decode_degradation') AS qps),
+        CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
     FROM side('decode')
     WHERE NOT by_engine
         AND takes_decode(device, num_devices)
@@ -212,7 +242,8 @@ SELECT
     answered.question_group, rank, answered.prefill_qps, answered.decode_qps, balanced_qps, pd_ratio,
     qps_per_device_bound, prefill_instances, decode_instances, devices_used,
     getvariable('num_devices') - devices_used AS devices_idle, system_qps, qps_per_device, allocation_reason,
-    prefill_utilisation, decode_utilisation, users, pair_ttft_ms AS ttft_ms, alone_ms AS prefill_alone_ms, wait_ms AS prefill_wait_ms,
+    prefill_utilisation, decode_utilisation, users, pair_ttft_ms AS ttft_ms, alone_ms AS prefill_alone_ms,
+    wait_ms AS prefill_wait_ms,
     burst_ms AS prefill_burst_ms, handover_ms, transfer_ms AS kv_transfer_ms, slot_wait_ms,
     CASE WHEN slot_wait_ms IS NULL THEN pair_ttft_ms + transfer_ms ELSE pair_ttft_ms END AS ttft_with_transfer_ms,
     transfer_ms <= d.decode_step_ms AS transfer_hides, pair_e2e_ms AS e2e_ms, answered.tpot_ms,

@@ -4,6 +4,7 @@
 
     name, summary        what it is called and answers
     column               name | unit | meaning
+    columns like         report whose other columns have the same meaning here
     needs                phases that must be stored together; of several lines one is enough
     modes                phases of which one is looked at: the one asked for, else what is stored
     scope                question (where nothing is said), workloads, blend, whole, sweeps or probes
@@ -80,6 +81,7 @@ class Report:
     summary: str
     sql: str
     columns: tuple[HeaderColumn, ...] = ()
+    columns_like: str | None = None
     needs: tuple[tuple[str, ...], ...] = ()
     modes: tuple[str, ...] = ()
     scope: ScopeKind = "question"
@@ -188,6 +190,7 @@ _ONCE: Mapping[str, _Key] = {
     "timed": _Key("timed", 1, lambda parts: _word("pairs")(parts) == "pairs"),
     "ignores": _Key("ignores", 1, _listed),
     "leaves out": _Key("leaves_out", 1, _listed),
+    "columns like": _Key("columns_like", 1, lambda parts: parts[0]),
     "best of": _Key("best_of", 1, lambda parts: parts[0]),
     "answered by": _Key("answered_by", 2, _other),
     "part of": _Key("part_of", 1, lambda parts: parts[0]),

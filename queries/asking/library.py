@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -27,7 +28,16 @@ def shared_sql() -> str:
 @cache
 def reports() -> dict[str, Report]:
     """Every report by name."""
-    return {report.name: report for report in map(read_header, sorted(FOLDER.glob("*.sql")))}
+    read = {report.name: report for report in map(read_header, sorted(FOLDER.glob("*.sql")))}
+    return {name: _with_columns(report, read) for name, report in read.items()}
+
+
+def _with_columns(report: Report, known: Mapping[str, Report]) -> Report:
+    """A report with the columns that it has like another one; its own word on one comes in place of the other's."""
+    if report.columns_like is None:
+        return report
+    columns = {column.name: column for column in (*known[report.columns_like].columns, *report.columns)}
+    return replace(report, columns=tuple(columns.values()))
 
 
 def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
