@@ -11,49 +11,36 @@ CREATE OR REPLACE TEMP MACRO least_count(qps, target_qps) AS
 -- Every useful number of instances within a device budget, aggregated or split: so many of one side, and the fewest of
 -- the other that keep up. Of each size only the side with the most requests/s can matter; under an engine every decode
 -- row can, as prefill must keep up with it, and the prefill plans that no other of their size beats.
-CREATE OR REPLACE TEMP MACRO deployments(
-    reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
-    tpot_limit_ms, e2e_limit_ms, min_user_rate, target_qps, budget, prefill_on, decode_on, prefill_devices_each,
-    decode_devices_each, prefill_kept, decode_kept, bytes_per_s
-) AS TABLE
+CREATE OR REPLACE TEMP MACRO deployments(target_qps) AS TABLE
 WITH aggregated_side AS (
     SELECT
         question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms,
         mean_length(shortest_length) * output_length AS answer_tokens
-    FROM picked(
-        'aggregated', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-        ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, 'qps'
-    )
+    FROM picked('aggregated', 'qps')
     QUALIFY row_number() OVER (
         PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
     ) = 1
 ),
 prefill_side AS (
     SELECT
-        question_group, scenario, probe, plan, device, num_devices AS size, qps * prefill_kept AS qps, ttft_ms,
+        question_group, scenario, probe, plan, device, num_devices AS size,
+        qps * getvariable('prefill_degradation') AS qps, ttft_ms,
         kv_bytes_per_request
-    FROM picked(
-        'prefill', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-        ttft_limit_ms, NULL, NULL, NULL, 'qps'
-    )
+    FROM picked('prefill', 'qps')
     WHERE NOT by_engine
-        AND (prefill_on IS NULL OR device = prefill_on)
-        AND (prefill_devices_each IS NULL OR num_devices = prefill_devices_each)
+        AND takes_prefill(device, num_devices)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
     ) = 1
 ),
 decode_side AS (
     SELECT
-        question_group, scenario, probe, plan, device, num_devices AS size, qps * decode_kept AS qps, tpot_ms,
+        question_group, scenario, probe, plan, device, num_devices AS size,
+        qps * getvariable('decode_degradation') AS qps, tpot_ms,
         output_length AS answer_tokens
-    FROM picked(
-        'decode', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-        NULL, tpot_limit_ms, NULL, min_user_rate, 'qps'
-    )
+    FROM picked('decode', 'qps')
     WHERE NOT by_engine
-        AND (decode_on IS NULL OR device = decode_on)
-        AND (decode_devices_each IS NULL OR num_devices = decode_devices_each)
+        AND takes_decode(device, num_devices)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
     ) = 1
@@ -64,16 +51,13 @@ pairs AS (
         d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
         d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_qps,
         d.qps AS decode_qps, p.ttft_ms, d.tpot_ms, d.answer_tokens,
-        p.kv_bytes_per_request / bytes_per_s * 1000 AS kv_transfer_ms
+        p.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS kv_transfer_ms
     FROM prefill_side AS p
     JOIN decode_side AS d ON p.question_group = d.question_group
 ),
 engine_prefill_side AS MATERIALIZED (
     SELECT *, row_number() OVER (ORDER BY scenario) AS prefill_number
-    FROM engine_prefills(
-        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
-        prefill_on, prefill_devices_each, prefill_kept, bytes_per_s
-    )
+    FROM engine_prefills()
 ),
 -- A prompt never waits longer where service, lone time and servers are no worse.
 engine_prefill_front AS MATERIALIZED (
@@ -95,10 +79,7 @@ engine_decode_side AS MATERIALIZED (
     SELECT
         *, max(qps) OVER (PARTITION BY question_group, scenario) AS most_qps,
         row_number() OVER (ORDER BY scenario, batch_size) AS decode_number
-    FROM engine_decodes(
-        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
-        min_user_rate, decode_on, decode_devices_each, decode_kept
-    )
+    FROM engine_decodes()
 ),
 -- Numbers alone: names are looked up for what is answered.
 engine_rows AS (
@@ -122,9 +103,8 @@ engine_enough AS (
         FROM (SELECT *, least_count(qps, target_qps) AS decode_instances FROM engine_rows WHERE target_qps IS NOT NULL)
     )
     WHERE pair_holds(
-        decode_instances * qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms,
-        prefill_instances * servers_each, first_share,
-        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+        decode_instances * qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms, prefill_instances * servers_each,
+        first_share, ttft_ratio, answer_ratio
     )
 ),
 enough AS (
@@ -140,7 +120,7 @@ enough AS (
     SELECT question_group, NULL FROM engine_rows
 ),
 ends AS (
-    SELECT question_group, coalesce(budget, min(devices), 64)::BIGINT AS most_devices
+    SELECT question_group, coalesce(getvariable('num_devices'), min(devices), 64)::BIGINT AS most_devices
     FROM enough
     GROUP BY question_group
 ),
@@ -193,8 +173,7 @@ engine_sample AS (
     )
     WHERE pair_holds(
         decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share,
-        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+        first_share, ttft_ratio, answer_ratio
     )
 ),
 engine_floor AS MATERIALIZED (
@@ -216,8 +195,7 @@ engine_bounded AS (
     WHERE fewest_prefills <= most_prefills
         AND pair_holds(
             decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, most_prefills * servers_each,
-            first_share,
-        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+            first_share, ttft_ratio, answer_ratio
         )
 ),
 engine_tried AS (
@@ -228,8 +206,7 @@ engine_held AS MATERIALIZED (
     FROM engine_tried
     WHERE pair_holds(
         decode_instances * qps / 1000.0, unqueued_ms, answer_ms, service_ms, prefill_instances * servers_each,
-        first_share,
-        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+        first_share, ttft_ratio, answer_ratio
     )
 ),
 engine_most AS (

@@ -25,35 +25,36 @@ CREATE OR REPLACE TEMP MACRO pair_ttft_ms(rate, unqueued_ms, answer_ms, service_
             service_ms, servers
         );
 
+-- The limit on the end-to-end time of pairs, where limits are read with a confidence: both parts of the time stay
+-- within their own ratio of measured to predicted. It admits nothing where a ratio is not known.
+CREATE OR REPLACE TEMP MACRO pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio) AS
+    CASE
+        WHEN getvariable('e2e_limit_ms') IS NULL OR (ttft_ratio = 1.0 AND answer_ratio = 1.0)
+            THEN getvariable('e2e_limit_ms')
+        ELSE coalesce((getvariable('e2e_limit_ms') - answer_ms * answer_ratio) / ttft_ratio + answer_ms, -1e300)
+    END;
+
 -- Whether a pair keeps up and meets its limits; NULL does not limit. DuckDB evaluates every branch: no division by 0.
 CREATE OR REPLACE TEMP MACRO pair_holds(
-    rate, unqueued_ms, answer_ms, service_ms, servers, first_share, ttft_limit_ms, e2e_limit_ms
+    rate, unqueued_ms, answer_ms, service_ms, servers, first_share, ttft_ratio, answer_ratio
 ) AS
     rate * service_ms < servers
     AND (
-        (ttft_limit_ms IS NULL AND e2e_limit_ms IS NULL)
-        OR pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share)
-            <= least(coalesce(ttft_limit_ms, 1e300), coalesce(e2e_limit_ms, 1e300) - answer_ms)
+        (getvariable('ttft_limit_ms') / ttft_ratio IS NULL
+            AND pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio) IS NULL)
+        OR pair_ttft_ms(rate, unqueued_ms, answer_ms, service_ms, servers, first_share) <= least(
+            coalesce(getvariable('ttft_limit_ms') / ttft_ratio, 1e300),
+            coalesce(pair_e2e_limit_ms(answer_ms, answer_ratio, ttft_ratio), 1e300) - answer_ms
+        )
     );
 
--- The limit on an end-to-end time as `pair_holds` takes it, where limits are read with a confidence: both parts of
--- the time stay within their own ratio of measured to predicted. It admits nothing where a ratio is not known.
-CREATE OR REPLACE TEMP MACRO pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio) AS
-    CASE
-        WHEN e2e_limit_ms IS NULL OR (ttft_ratio = 1.0 AND answer_ratio = 1.0) THEN e2e_limit_ms
-        ELSE coalesce((e2e_limit_ms - answer_ms * answer_ratio) / ttft_ratio + answer_ms, -1e300)
-    END;
-
 -- Decoded tokens that requests/s of decode rows count, of an answer of so many tokens.
-CREATE OR REPLACE TEMP MACRO decoded_tokens(tokens, decode_qps_rule) AS
-    CASE decode_qps_rule WHEN 'full' THEN tokens ELSE greatest(tokens - 1.0, 1.0) END;
+CREATE OR REPLACE TEMP MACRO decoded_tokens(tokens) AS
+    CASE getvariable('decode_qps_rule') WHEN 'full' THEN tokens ELSE greatest(tokens - 1.0, 1.0) END;
 
 -- The lone prompt of each prefill plan: its row at batch size 1, at the client's mean length. Without a bandwidth given,
 -- keys and values go over the outermost link of every device that holds a part of the prompt.
-CREATE OR REPLACE TEMP MACRO engine_prefills(
-    reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms, prefill_on,
-    prefill_devices_each, prefill_kept, bytes_per_s
-) AS TABLE
+CREATE OR REPLACE TEMP MACRO engine_prefills() AS TABLE
 WITH outermost AS (
     SELECT key, any_value(string_split(link_bandwidths, ' | ')[1])::DOUBLE AS link_bytes_per_s
     FROM device
@@ -64,78 +65,62 @@ lone AS (
         question_group, workload_key, scenario_id, scenario, probe, plan, device, num_devices AS size,
         dp AS servers_each, mean_length(shortest_length) * makespan_ms + ttft_ms - makespan_ms AS alone_ms,
         ttft_ms - makespan_ms AS handover_ms,
-        mean_length(shortest_length) * prompt_service_ms / prefill_kept AS service_ms,
+        mean_length(shortest_length) * prompt_service_ms / getvariable('prefill_degradation') AS service_ms,
         1000.0 * dp / service_ms AS qps, kv_bytes_per_request, memory_free_bytes,
         mean_length(shortest_length) * 1000.0 * kv_bytes_per_request
-            / coalesce(bytes_per_s, tp * pp * link_bytes_per_s) AS transfer_ms,
+            / coalesce(getvariable('kv_transfer_bytes_per_s'), tp * pp * link_bytes_per_s) AS transfer_ms,
         1.0 / coalesce(prompts_per_user, 10) AS first_share, pair_ttft_bound_ms / ttft_ms AS ttft_ratio
-    FROM judged('prefill', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
+    FROM judged('prefill')
     JOIN outermost ON outermost.key = device_key
     WHERE by_engine AND batch_size = 1 AND memory_free_bytes >= 0 AND prompt_service_ms > 0
-        AND (prefill_on IS NULL OR device = prefill_on)
-        AND (prefill_devices_each IS NULL OR num_devices = prefill_devices_each)
+        AND takes_prefill(device, num_devices)
 )
 SELECT *, alone_ms + transfer_ms + handover_ms AS lone_ms
 FROM lone
-WHERE ttft_limit_ms IS NULL OR alone_ms + transfer_ms + handover_ms <= ttft_limit_ms / ttft_ratio;
+WHERE getvariable('ttft_limit_ms') IS NULL
+    OR alone_ms + transfer_ms + handover_ms <= getvariable('ttft_limit_ms') / ttft_ratio;
 
 -- Every decode row within the limits: the rate that one instance takes, and how long an answer of the client's mean
 -- length decodes.
-CREATE OR REPLACE TEMP MACRO engine_decodes(
-    reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
-    min_user_rate, decode_on, decode_devices_each, decode_kept
-) AS TABLE
+CREATE OR REPLACE TEMP MACRO engine_decodes() AS TABLE
 SELECT
     question_group, workload_key, scenario_id, scenario, probe, plan, device, num_devices AS size, batch_size,
     concurrency, tpot_ms, tpot_exclusive_ms, mean_length(shortest_length) * output_length AS answer_tokens,
     memory_free_bytes,
-    qps * decode_kept * decoded_tokens(output_length, decode_qps_rule)
-        / decoded_tokens(answer_tokens, decode_qps_rule) AS qps,
+    qps * getvariable('decode_degradation') * decoded_tokens(output_length)
+        / decoded_tokens(answer_tokens) AS qps,
     greatest(answer_tokens - 1.0, 0.0) * tpot_exclusive_ms AS answer_ms,
     0.5 * tpot_exclusive_ms * tokens_per_step AS slot_wait_ms, tpot_exclusive_bound_ms / tpot_exclusive_ms AS answer_ratio
-FROM admitted(
-    'decode', reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, NULL,
-    tpot_limit_ms, NULL, min_user_rate
-)
+FROM admitted('decode')
 WHERE by_engine
-    AND (decode_on IS NULL OR device = decode_on)
-    AND (decode_devices_each IS NULL OR num_devices = decode_devices_each);
+    AND takes_decode(device, num_devices);
 
 -- The best counts and decode row of the best pairs of plans, of each workload by itself. Within a budget: most requests/s, then fewest devices.
 -- Without: up to 8 instances a side, most requests/s per device. Only pairs that may be among the best `kept` are
 -- looked at: `most` is what a pair would reach if nothing ever waited, and the first few that are tried say what the
 -- others must reach. More prefill instances never lengthen a wait, so the most there is room for decide whether a
 -- decode row can be had at all, and the fewest that hold the limits are then taken.
-CREATE OR REPLACE TEMP MACRO engine_pairs(
-    reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
-    tpot_limit_ms, e2e_limit_ms, min_user_rate, allocation_rule, budget, prefill_on, decode_on, prefill_devices_each,
-    decode_devices_each, prefill_kept, decode_kept, bytes_per_s, every_row, same_device, kept, wanted_objective
-) AS TABLE
+CREATE OR REPLACE TEMP MACRO engine_pairs(allocation_rule, budget, same_device, kept, wanted_objective) AS TABLE
 WITH prefills AS MATERIALIZED (
     SELECT
         *, hash(workload_key, CASE WHEN same_device THEN device END) AS place,
         row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank
-    FROM engine_prefills(
-        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
-        prefill_on, prefill_devices_each, prefill_kept, bytes_per_s
-    )
+    FROM engine_prefills()
 ),
 decode_rows AS (
     SELECT
         *, hash(workload_key, CASE WHEN same_device THEN device END) AS place,
         max(qps) OVER (
-            PARTITION BY question_group, scenario, CASE WHEN every_row THEN batch_size END
+            PARTITION BY question_group, scenario, CASE WHEN getvariable('all_pairs') THEN batch_size END
         ) AS most_qps
-    FROM engine_decodes(
-        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
-        min_user_rate, decode_on, decode_devices_each, decode_kept
-    )
+    FROM engine_decodes()
 ),
 decodes AS MATERIALIZED (
     SELECT
         *,
         dense_rank() OVER (
-            PARTITION BY question_group ORDER BY most_qps DESC, scenario, CASE WHEN every_row THEN batch_size END
+            PARTITION BY question_group
+            ORDER BY most_qps DESC, scenario, CASE WHEN getvariable('all_pairs') THEN batch_size END
         ) AS decode_rank
     FROM decode_rows
 ),
@@ -194,8 +179,8 @@ tried_best AS (
     FROM tried_most
     WHERE (coalesce(allocation_rule, '') <> 'exact' OR x_most * prefill_size + y * decode_size = budget)
         AND pair_holds(
-            y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each, first_share,
-            ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+            y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each,
+            first_share, ttft_ratio, answer_ratio
         )
     GROUP BY question_group, place, prefill_rank, decode_rank
 ),
@@ -241,8 +226,8 @@ reached AS (
     SELECT question_group, prefill_rank, decode_rank, max(at_least) AS reached
     FROM measured
     WHERE pair_holds(
-        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each, first_share,
-        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x_most * servers_each,
+        first_share, ttft_ratio, answer_ratio
     )
     GROUP BY question_group, prefill_rank, decode_rank
 ),
@@ -258,8 +243,8 @@ chosen AS (
         x * prefill_size + y * decode_size AS devices_used
     FROM hopeful
     WHERE pair_holds(
-        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share,
-        ttft_limit_ms / ttft_ratio, pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each,
+        first_share, ttft_ratio, answer_ratio
     )
     QUALIFY row_number() OVER (
         PARTITION BY question_group, prefill_rank, decode_rank
@@ -301,30 +286,20 @@ FROM timed;
 -- The best prefill plan and counts, up to 8 a side, of each decode row that may lie on the frontier of a user's tokens/s
 -- and tokens/s per device. What the likeliest partner of each row reaches is a floor under every row that is no faster
 -- for its users; a pair whose rates, were nothing to wait, stay below the floor is not looked at.
-CREATE OR REPLACE TEMP MACRO engine_frontier(
-    reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms,
-    tpot_limit_ms, e2e_limit_ms, min_user_rate, bytes_per_s
-) AS TABLE
+CREATE OR REPLACE TEMP MACRO engine_frontier() AS TABLE
 WITH prefills AS MATERIALIZED (
     SELECT *, row_number() OVER (PARTITION BY question_group ORDER BY qps DESC, alone_ms, scenario) AS prefill_rank
-    FROM engine_prefills(
-        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, ttft_limit_ms, NULL,
-        NULL, 1.0, bytes_per_s
-    )
+    FROM engine_prefills()
 ),
 decodes AS MATERIALIZED (
     SELECT *, row_number() OVER (ORDER BY scenario, batch_size) AS decode_number
-    FROM engine_decodes(
-        reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule, tpot_limit_ms,
-        min_user_rate, NULL, NULL, 1.0
-    )
+    FROM engine_decodes()
 ),
 pairs AS MATERIALIZED (
     SELECT
         p.question_group, prefill_rank, decode_number, p.size AS prefill_size, d.size AS decode_size, d.qps, service_ms,
         servers_each, first_share, lone_ms + slot_wait_ms AS unqueued_ms, answer_ms, answer_tokens, tpot_exclusive_ms,
-        ttft_limit_ms / ttft_ratio AS ttft_within_ms,
-        pair_e2e_limit_ms(e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio) AS e2e_within_ms,
+        ttft_ratio, answer_ratio,
         answer_tokens / (p.size / p.qps + d.size / d.qps) AS most
     FROM prefills AS p
     JOIN decodes AS d ON p.question_group = d.question_group AND p.workload_key = d.workload_key
@@ -342,7 +317,8 @@ likely_reached AS (
     SELECT question_group, tpot_exclusive_ms, max(y * qps * answer_tokens / (x * prefill_size + y * decode_size)) AS reached
     FROM likely_tried
     WHERE pair_holds(
-        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share, ttft_within_ms, e2e_within_ms
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each,
+        first_share, ttft_ratio, answer_ratio
     )
     GROUP BY question_group, tpot_exclusive_ms
 ),
@@ -372,7 +348,8 @@ chosen AS (
         ) AS pair_ttft
     FROM tried
     WHERE pair_holds(
-        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each, first_share, ttft_within_ms, e2e_within_ms
+        y * qps / 1000.0, unqueued_ms, answer_ms, service_ms, x * servers_each,
+        first_share, ttft_ratio, answer_ratio
     )
     QUALIFY row_number() OVER (
         PARTITION BY question_group, decode_number

@@ -5,15 +5,15 @@ Not here: the formulas (queries/paired.sql), and asking (queries.session)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from queries.asking.question import FORMULAS
 from store.errors import InputError
 
 if TYPE_CHECKING:
-    from queries.asking.question import Answer, Question
+    from queries.asking.question import Answer
     from queries.errors.expected import ExpectedError
 
 # What stands for the rate of each side: its throughput, and of a decode instance the time per token.
@@ -23,37 +23,6 @@ _ERRORS = {"aggregated": "output_tokens_per_s", "decode": "tpot_exclusive_ms"}
 def by_engine(serving_models: Collection[str]) -> bool:
     """Whether an engine is among the serving models; pairs of formulas follow the seeds' rule."""
     return any(model not in FORMULAS for model in serving_models)
-
-
-def pairs_by_device(
-    question: Question, of_device: Question, devices: Sequence[str], ask: Callable[[Question], Answer]
-) -> Answer:
-    """The best pair of each device, both sides on it, ranked as pairs are."""
-    best = replace(of_device, options=replace(question.options, mode=None, top=1))
-    answers = [
-        ask(replace(best, pairs=replace(question.pairs, prefill_device=device, decode_device=device)))
-        for device in devices
-    ]
-    columns = answers[0].columns
-    rank, group = columns.index("rank"), columns.index("question_group")
-    objective = columns.index(str(answers[0].parameters["objective"]))
-    rows = sorted(
-        (row for answer in answers for row in answer.rows),
-        key=lambda row: (row[group], -_number(row[objective]), row[columns.index("prefill_device")]),
-    )
-    position = {row: 1 + sum(other[group] == row[group] for other in rows[:place]) for place, row in enumerate(rows)}
-    ranked = tuple(
-        (*row[:rank], position[row], *row[rank + 1 :]) for row in rows if position[row] <= question.options.top
-    )
-    nearest = tuple(row for answer in answers for row in answer.nearest) if not ranked else ()
-    return replace(
-        answers[0],
-        question=question,
-        report=question.report,
-        rows=ranked,
-        nearest=nearest,
-        nearest_columns=next((answer.nearest_columns for answer in answers if answer.nearest), ()),
-    )
 
 
 def values_of_best(report: str, best: Answer) -> dict[str, object]:

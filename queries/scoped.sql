@@ -1,4 +1,6 @@
--- What every report is built on: the probes of the question's scope, judged by the question's rules and limits.
+-- What every report is built on: the probes of the question's scope, judged by the question's rules and limits. These
+-- are session variables, each set with its type (SET VARIABLE ttft_limit_ms = 500::DOUBLE); queries/asking/options.py
+-- declares them. Arguments of macros are what differs from call to call.
 -- `scope` is a temporary table of (scenario_id, first_batch_size, last_batch_size, question_group). A bound is what a
 -- limit is compared with: the prediction itself, or what confident.sql makes of it.
 CREATE OR REPLACE TEMP VIEW scoped AS
@@ -24,28 +26,52 @@ CREATE OR REPLACE TEMP MACRO asked_share(e2e_ms, shortest, output_length, tpot_e
         ELSE 1.0
     END;
 
+-- The TPOT, QPS and rate that the question's rules choose of what is stored of a row.
+CREATE OR REPLACE TEMP MACRO ruled_tpot(serving_model, inclusive, exclusive) AS
+    CASE coalesce(getvariable('tpot_rule'), own_tpot(serving_model)) WHEN 'exclusive' THEN exclusive ELSE inclusive END;
+
+-- Whether a row keeps each limit; NULL does not limit. A metric a phase does not have limits nothing there.
+CREATE OR REPLACE TEMP MACRO keeps_ttft(phase, bound_ms) AS
+    getvariable('ttft_limit_ms') IS NULL OR phase = 'decode' OR bound_ms <= getvariable('ttft_limit_ms');
+CREATE OR REPLACE TEMP MACRO keeps_tpot(phase, bound_ms) AS
+    getvariable('tpot_limit_ms') IS NULL OR phase = 'prefill' OR bound_ms <= getvariable('tpot_limit_ms');
+CREATE OR REPLACE TEMP MACRO keeps_e2e(phase, bound_ms) AS
+    getvariable('e2e_limit_ms') IS NULL OR phase <> 'aggregated' OR bound_ms <= getvariable('e2e_limit_ms');
+CREATE OR REPLACE TEMP MACRO keeps_user_rate(phase, bound) AS
+    getvariable('min_user_rate') IS NULL OR phase = 'prefill' OR bound >= getvariable('min_user_rate');
+
+-- The value of the limit `vary` from which on a row is admitted. Less reserve admits more: it is counted downwards.
+CREATE OR REPLACE TEMP MACRO needed(vary, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes) AS
+    CASE vary
+        WHEN 'ttft' THEN ttft_bound_ms
+        WHEN 'tpot' THEN tpot_bound_ms
+        WHEN 'e2e' THEN e2e_bound_ms
+        ELSE -(getvariable('reserved_gib') + memory_free_bytes / 1073741824)
+    END;
+
 -- Every probe of a phase with its memory left, and its TPOT, QPS and rate by the named rules. `rate` ranks a phase:
 -- generated tokens/s of aggregated and decode instances, prompt tokens/s of prefill ones. `latency_ms` breaks ties.
-CREATE OR REPLACE TEMP MACRO judged(
-    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule
-) AS TABLE
+CREATE OR REPLACE TEMP MACRO judged(wanted_phase) AS TABLE
 SELECT
     *,
-    device_memory_bytes - weight_bytes - activation_bytes - (reserved_gib::DOUBLE * 1073741824)::BIGINT
-        - CASE kv_charge WHEN 'mean' THEN kv_cache_mean_bytes ELSE kv_cache_bytes END AS memory_free_bytes,
-    CASE coalesce(tpot_rule, own_tpot(serving_model)) WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms END AS tpot_ms,
-    CASE coalesce(tpot_rule, own_tpot(serving_model))
-        WHEN 'exclusive' THEN tpot_exclusive_bound_ms ELSE tpot_inclusive_bound_ms
-    END AS tpot_bound_ms,
+    device_memory_bytes - weight_bytes - activation_bytes - (getvariable('reserved_gib') * 1073741824)::BIGINT
+        - CASE getvariable('kv_charge') WHEN 'mean' THEN kv_cache_mean_bytes ELSE kv_cache_bytes END
+        AS memory_free_bytes,
+    ruled_tpot(serving_model, tpot_inclusive_ms, tpot_exclusive_ms) AS tpot_ms,
+    ruled_tpot(serving_model, tpot_inclusive_bound_ms, tpot_exclusive_bound_ms) AS tpot_bound_ms,
     CASE phase
-        WHEN 'prefill' THEN CASE prefill_qps_rule WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
-        WHEN 'decode' THEN CASE decode_qps_rule WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
+        WHEN 'prefill'
+            THEN CASE getvariable('prefill_qps_rule') WHEN 'ttft' THEN prefill_ttft_qps ELSE prefill_capacity_qps END
+        WHEN 'decode'
+            THEN CASE getvariable('decode_qps_rule') WHEN 'full' THEN decode_full_qps ELSE decode_minus_one_qps END
         ELSE requests_per_s * asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms)
     END AS qps,
     CASE phase
         WHEN 'prefill' THEN input_tokens_per_s
         WHEN 'decode' THEN output_tokens_per_s
-        ELSE CASE throughput_rule WHEN 'twice' THEN output_tokens_per_s_twice ELSE output_tokens_per_s END
+        ELSE CASE getvariable('throughput_rule')
+            WHEN 'twice' THEN output_tokens_per_s_twice ELSE output_tokens_per_s
+        END
     END AS rate,
     CASE phase WHEN 'prefill' THEN ttft_ms WHEN 'decode' THEN tpot_exclusive_ms ELSE e2e_ms END AS latency_ms,
     -- Rows of an engine are paired as it serves (queries/paired.sql), others by the seeds' rule. Version 1 lacks a prompt's service.
@@ -53,28 +79,22 @@ SELECT
 FROM scoped
 WHERE phase = wanted_phase;
 
--- The judged probes that satisfy every limit, without the columns nothing decides by; NULL does not limit. A metric a phase does not have limits nothing there.
-CREATE OR REPLACE TEMP MACRO admitted(
-    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-    ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate
-) AS TABLE
+-- The judged probes that satisfy every limit, without the columns nothing decides by.
+CREATE OR REPLACE TEMP MACRO admitted(wanted_phase) AS TABLE
 SELECT
     question_group, scenario_id, scenario, workload_key, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp,
     num_devices, shortest_length, batch_size, concurrency, output_length, ttft_ms, tpot_exclusive_ms, tpot_exclusive_bound_ms, e2e_ms, decode_step_ms,
     tokens_per_s_per_user, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
-FROM judged(wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule)
+FROM judged(wanted_phase)
 WHERE memory_free_bytes >= 0
     AND qps > 0
-    AND (ttft_limit_ms IS NULL OR wanted_phase = 'decode' OR ttft_bound_ms <= ttft_limit_ms)
-    AND (tpot_limit_ms IS NULL OR wanted_phase = 'prefill' OR tpot_bound_ms <= tpot_limit_ms)
-    AND (e2e_limit_ms IS NULL OR wanted_phase <> 'aggregated' OR e2e_bound_ms <= e2e_limit_ms)
-    AND (min_user_rate IS NULL OR wanted_phase = 'prefill' OR user_rate_bound >= min_user_rate);
+    AND keeps_ttft(wanted_phase, ttft_bound_ms)
+    AND keeps_tpot(wanted_phase, tpot_bound_ms)
+    AND keeps_e2e(wanted_phase, e2e_bound_ms)
+    AND keeps_user_rate(wanted_phase, user_rate_bound);
 
 -- The best batch size of each scenario in each of its groups: highest objective, then lower latency, then smaller batch. Only ties are sorted.
-CREATE OR REPLACE TEMP MACRO picked(
-    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-    ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, wanted_objective
-) AS TABLE
+CREATE OR REPLACE TEMP MACRO picked(wanted_phase, wanted_objective) AS TABLE
 WITH candidates AS (
     SELECT
         *,
@@ -89,10 +109,7 @@ WITH candidates AS (
             WHEN 'concurrency' THEN concurrency
             WHEN 'tokens_per_s_per_user' THEN tokens_per_s_per_user
         END AS objective
-    FROM admitted(
-        wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-        ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate
-    )
+    FROM admitted(wanted_phase)
 ),
 peaks AS (
     SELECT question_group, scenario_id, max(objective) AS objective FROM candidates GROUP BY question_group, scenario_id
@@ -109,42 +126,37 @@ QUALIFY row_number() OVER (
 
 -- What instances of a group are ranked by: an objective that was asked for, what a budget holds of each where there is one,
 -- what a device makes where sizes differ (a larger instance makes more tokens), else what was asked for by default.
-CREATE OR REPLACE TEMP MACRO ranking(wanted_objective, objective_asked, budget, smallest, largest) AS
+CREATE OR REPLACE TEMP MACRO ranking(wanted_objective, objective_asked, smallest, largest) AS
     CASE
         WHEN objective_asked THEN wanted_objective
-        WHEN budget IS NOT NULL THEN 'system_rate'
+        WHEN getvariable('num_devices') IS NOT NULL THEN 'system_rate'
         WHEN smallest < largest THEN 'rate_per_device'
         ELSE wanted_objective
     END;
 
 -- The measure of an instance that `ranking` names.
-CREATE OR REPLACE TEMP MACRO ranked_measure(ranked_by, rate, num_devices, budget, objective) AS
+CREATE OR REPLACE TEMP MACRO ranked_measure(ranked_by, rate, num_devices, objective) AS
     CASE ranked_by
-        WHEN 'system_rate' THEN budget::BIGINT // num_devices * rate
+        WHEN 'system_rate' THEN getvariable('num_devices') // num_devices * rate
         WHEN 'rate_per_device' THEN rate / num_devices
         ELSE objective
     END;
 
 -- Every plan of a phase at its best batch size, ranked within its group.
-CREATE OR REPLACE TEMP MACRO ranked_instances(
-    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-    ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, wanted_objective, objective_asked, budget
-) AS TABLE
+CREATE OR REPLACE TEMP MACRO ranked_instances(wanted_phase) AS TABLE
 WITH sized AS (
     SELECT
         *,
         rate / num_devices AS rate_per_device,
-        budget::BIGINT // num_devices AS instances,
+        getvariable('num_devices') // num_devices AS instances,
         instances * num_devices AS devices_used,
         instances * rate AS system_rate,
         ranking(
-            wanted_objective, objective_asked, budget, min(num_devices) OVER sizes, max(num_devices) OVER sizes
+            getvariable('objective'), getvariable('objective_asked'), min(num_devices) OVER sizes,
+            max(num_devices) OVER sizes
         ) AS ranked_by
-    FROM picked(
-        wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-        ttft_limit_ms, tpot_limit_ms, e2e_limit_ms, min_user_rate, wanted_objective
-    )
-    WHERE budget IS NULL OR num_devices <= budget
+    FROM picked(wanted_phase, getvariable('objective'))
+    WHERE getvariable('num_devices') IS NULL OR num_devices <= getvariable('num_devices')
     WINDOW sizes AS (PARTITION BY question_group)
 )
 SELECT
@@ -152,25 +164,24 @@ SELECT
     row_number() OVER (
         PARTITION BY question_group
         ORDER BY
-            ranked_measure(ranked_by, rate, num_devices, budget, objective) DESC, latency_ms, batch_size, scenario
+            ranked_measure(ranked_by, rate, num_devices, objective) DESC, latency_ms, batch_size, scenario
     ) AS rank
 FROM sized;
 
+-- Whether an instance is one that a side of a deployment may be of; NULL takes any.
+CREATE OR REPLACE TEMP MACRO takes_prefill(device, num_devices) AS
+    (getvariable('prefill_device') IS NULL OR device = getvariable('prefill_device'))
+    AND (getvariable('prefill_instance_devices') IS NULL OR num_devices = getvariable('prefill_instance_devices'));
+CREATE OR REPLACE TEMP MACRO takes_decode(device, num_devices) AS
+    (getvariable('decode_device') IS NULL OR device = getvariable('decode_device'))
+    AND (getvariable('decode_instance_devices') IS NULL OR num_devices = getvariable('decode_instance_devices'));
+
 -- One side of a deployment: each plan at its best batch size by requests/s, or every admitted row.
-CREATE OR REPLACE TEMP MACRO side(
-    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-    ttft_limit_ms, tpot_limit_ms, min_user_rate, every_row
-) AS TABLE
+CREATE OR REPLACE TEMP MACRO side(wanted_phase) AS TABLE
 SELECT *
-FROM admitted(
-    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-    ttft_limit_ms, tpot_limit_ms, NULL, min_user_rate
-)
-WHERE every_row
+FROM admitted(wanted_phase)
+WHERE getvariable('all_pairs')
 UNION ALL
 SELECT * EXCLUDE (objective)
-FROM picked(
-    wanted_phase, reserved_gib, kv_charge, tpot_rule, prefill_qps_rule, decode_qps_rule, throughput_rule,
-    ttft_limit_ms, tpot_limit_ms, NULL, min_user_rate, 'qps'
-)
-WHERE NOT every_row;
+FROM picked(wanted_phase, 'qps')
+WHERE NOT getvariable('all_pairs');

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from queries.asking.headers import Report
-from queries.asking.library import report, shared_sql
+from queries.asking.library import report, shared_sql, variables_read, variables_taken
 from queries.asking.options import Scope
 from queries.asking.parameters import (
     check_options,
@@ -21,9 +21,10 @@ from queries.asking.parameters import (
     phases_wanted,
 )
 from queries.asking.question import Answer, Question
+from queries.asking.variables import settings
 from queries.connect import StoreConnection
 from queries.errors.judging import read_with_confidence, unknown_note, with_expected_errors
-from queries.pairs import SURELY, by_engine, pairs_by_device, values_of_best, verdicts
+from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.blend import keyed_blend, resolve_blend
 from queries.scoping.names import device_name
 from queries.scoping.pinned import resolve_pinned
@@ -36,6 +37,7 @@ from queries.scoping.scope import (
     resolve_two_sweeps,
     resolve_whole_store,
 )
+from queries.shell import shell_statements
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import ReadTransaction, read_transaction
@@ -60,6 +62,7 @@ class Session:
         self._looked_at: frozenset[str] = frozenset()
         self._counts: dict[tuple[str, ...], int] = {}
         self._kept = False
+        self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._errors_known: tuple[tuple[str, bool], ...] = ()  # by phase, where limits are read with a confidence
 
     def __enter__(self) -> Self:
@@ -107,21 +110,18 @@ class Session:
     def _answered(self, question: Question, pinned: Pinned | None) -> Answer:
         asked = report(question.report)
         check_options(question)
-        check_used(question, _parameters_named(asked))
+        check_used(question, _variables_taken(asked))
         question = self._with_blend_keys(self._with_device_names(question))
         scope = self._prepare(question, pinned)
         served = by_engine(scope.serving_models)
         phases = phases_of(question, scope.phases, served=served)
-        if question.options.mode == "pd" and not served and "split" in asked.parameter_names:
+        if question.options.mode == "pd" and not served and "split" in variables_read(asked.name):
             raise InputError(
                 f"report {asked.name} takes pairs that an engine serves", hint="`mode=aggregated` or decode"
             )
         if asked.verdict:
             _check_serving_models(scope)
         values = parameters_of(question, phases, served=served)
-        if asked.each_device is not None and values[asked.each_device.when]:
-            of_device = replace(question, report=asked.each_device.report)
-            return pairs_by_device(question, of_device, self._devices(), lambda one: self._answered(one, pinned))
         best: Answer | None = None
         if asked.best_of is not None:
             only = replace(question.options, top=1)
@@ -130,9 +130,9 @@ class Session:
                 return replace(best, question=question)
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
-        asked = next((report(one.report) for one in asked.variants if values[one.when] not in {None, False}), asked)
-        self._connection.provide(asked.public_names)
-        answer = self._run(question, asked, values, scope, phases)
+        answering, named = _answering(asked, values)
+        self._connection.provide(answering.public_names)
+        answer = replace(self._run(question, answering, values, scope, phases), report=named)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
@@ -149,6 +149,14 @@ class Session:
             for row in self._scope.rows
         ]
 
+    def shell_sql(self, answer: Answer) -> str:
+        """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
+        scope = () if self._scope is None else self._scope.rows
+        with read_transaction(self.location) as transaction:
+            stored = transaction.keys("scenario")
+        keys = {row.scenario_id: stored[row.scenario_id] for row in scope}
+        return "\n\n".join(shell_statements(answer, scope, keys, self._connection.duckdb)) + "\n"
+
     def _run(
         self,
         question: Question,
@@ -157,8 +165,8 @@ class Session:
         scope: ResolvedScope,
         phases: tuple[str, ...],
     ) -> Answer:
-        parameters = {name: values[name] for name in sorted(asked.parameter_names)}
-        cursor = self._connection.duckdb.execute(asked.sql, parameters)
+        parameters = self._set(asked, values)
+        cursor = self._connection.duckdb.execute(asked.sql)
         columns = tuple(str(item[0]) for item in cursor.description or ())
         rows = tuple(cursor.fetchall())
         return Answer(
@@ -180,6 +188,15 @@ class Session:
             notes=(*_assumptions(scope, columns, rows), *unknown_note(self._errors_known, phases)),
             left_out=scope.left_out,
         )
+
+    def _set(self, asked: Report, values: Mapping[str, object]) -> dict[str, object]:
+        """Set the variables that a report reads, and say which these are."""
+        read = {name: values[name] for name in sorted(variables_read(asked.name))}
+        wanted = settings(read)
+        changed = wanted.items() - self._variables.items()  # each takes 0.3 ms
+        self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
+        self._variables |= wanted
+        return read
 
     def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
         kind = report(question.report).scope
@@ -250,9 +267,8 @@ class Session:
         rows: list[tuple[object, ...]] = []
         for phase in phases:
             served = by_engine(self._scope.serving_models if self._scope is not None else ())
-            values = {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase}
-            parameters = {name: values[name] for name in nearest.parameter_names}
-            cursor = self._connection.duckdb.execute(nearest.sql, parameters)
+            self._set(nearest, {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase})
+            cursor = self._connection.duckdb.execute(nearest.sql)
             columns = tuple(str(item[0]) for item in cursor.description or ())
             rows += cursor.fetchall()
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
@@ -276,11 +292,6 @@ class Session:
             blend = keyed_blend(transaction, question.options.mix)
         return replace(question, options=replace(question.options, mix=blend))
 
-    def _devices(self) -> list[str]:
-        """Devices of the question's scope."""
-        rows = self._connection.duckdb.execute("SELECT DISTINCT device FROM scoped ORDER BY device").fetchall()
-        return [str(row[0]) for row in rows]
-
 
 def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
     if pinned is not None:
@@ -303,11 +314,20 @@ def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned |
     return resolve_scope(transaction, question.scope, grouped, most_devices=most)
 
 
-def _parameters_named(asked: Report) -> frozenset[str]:
-    """Parameters of the SQL that answers, and of reports that are asked on the way or in its place."""
+def _variables_taken(asked: Report) -> frozenset[str]:
+    """Variables of the SQL that answers, and of reports that are asked on the way or in its place."""
     others = [one.report for one in asked.variants]
-    others += [name for name in (asked.best_of, asked.each_device and asked.each_device.report) if name]
-    return asked.parameter_names.union(*(report(name).parameter_names for name in others))
+    others += [name for name in (asked.best_of, asked.answered_by and asked.answered_by.report) if name]
+    return variables_taken(asked.name).union(*map(variables_taken, others))
+
+
+def _answering(asked: Report, values: Mapping[str, object]) -> tuple[Report, str]:
+    """The report whose SQL answers, and the name it answers under."""
+    other = asked.answered_by
+    if other is not None and values[other.when]:
+        return report(other.report), asked.name
+    chosen = next((report(one.report) for one in asked.variants if values[one.when] not in {None, False}), asked)
+    return chosen, chosen.name
 
 
 def _check_serving_models(scope: ResolvedScope) -> None:

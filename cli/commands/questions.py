@@ -43,7 +43,9 @@ def query(
         bool, typer.Option("--composition", help="add the requests of each length bin in each row's batch")
     ] = False,
     wide: Annotated[bool, typer.Option("--wide", "--all-columns", help="every column in a table")] = False,
-    show_sql: Annotated[bool, typer.Option("--show-sql", help="print the SQL and its parameters instead")] = False,
+    show_sql: Annotated[
+        bool, typer.Option("--show-sql", help="print the SQL instead, for a DuckDB shell over an export")
+    ] = False,
     proof: Annotated[Path | None, typer.Option(help="write SQL, parameters, probes and hash to this file")] = None,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
     format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl, parquet or json-full")] = "table",
@@ -68,8 +70,11 @@ def query(
         answer = _cut(answer, options["top"], format_)
         if format_ == "table":
             answer = _with_bias(answer, session.location)
+        if show_sql:
+            write_text((session.shell_sql(answer),), output)
+            return 0
         composed = _composition(answer, session.location, format_) if composition else None
-    return _show(answer, format_, output, wide=wide, show_sql=show_sql, fail_empty=fail_empty, composition=composed)
+    return _show(answer, format_, output, wide=wide, fail_empty=fail_empty, composition=composed)
 
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
@@ -159,17 +164,9 @@ def _show(
     output: Path | None,
     *,
     wide: bool,
-    show_sql: bool,
     fail_empty: bool,
     composition: list[list[object]] | None,
 ) -> int:
-    if show_sql:
-        from queries.asking.library import shared_sql
-
-        parameters = json.dumps(dict(answer.parameters), indent=2, default=str)
-        text = f"{shared_sql()}\n{answer.sql}\n-- parameters:\n"
-        write_text((text, *(f"-- {line}\n" for line in parameters.splitlines())), output)
-        return 0
     if format_ == "json-full":
         document = full_answer(answer) | _full_composition(composition)
         write_text((json.dumps(document, ensure_ascii=False, indent=1), "\n"), output)

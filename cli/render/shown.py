@@ -23,8 +23,8 @@ def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
 def shown_columns(answer: Answer) -> Sequence[str] | None:
     """The columns of a report's default table, None for all of them."""
     asked, given = report(answer.report), _given(answer)
-    if asked.each_device is not None and answer.question.options.mode == "pd":
-        asked, given = report(asked.each_device.report), given | {"by_device"}
+    if asked.answered_by is not None and answer.question.options.mode == "pd":
+        asked = report(asked.answered_by.report)
     columns = shown_names(asked, given)
     return None if columns is None else with_holds(columns, answer)
 

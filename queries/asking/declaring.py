@@ -26,6 +26,7 @@ class Option:
     also: tuple[str, ...] = ()  # other spellings on the command line
     flag: str | None = None  # how the command line spells a choice of two
     variable: str | None = None  # in SQL; None: it narrows what is looked at
+    variable_type: str | None = None  # of DuckDB; None: that of the field
     unit: str = "none"
     without: str = "never NULL"  # what NULL means
     check: Check | None = None

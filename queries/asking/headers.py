@@ -3,7 +3,8 @@
 `-- key: value | value`, some keys more than once:
 
     name, summary        what it is called and answers
-    parameter, column    name | type | unit | what NULL means; name | unit | meaning
+    column               name | unit | meaning
+    columns like         report whose other columns have the same meaning here
     needs                phases that must be stored together; of several lines one is enough
     modes                phases of which one is looked at: the one asked for, else what is stored
     scope                question (where nothing is said), workloads, blend, whole, sweeps or probes
@@ -13,9 +14,10 @@
     requires             option | what is said without it | hint
     refuses, instead     option | what is said | hint; option that is not used | hint
     ignores              options that are given for other reports beside it
+    leaves out           options that macros read and it does not take: they are not given
     variant              report | what must be so for it to answer: an SQL variable that is set, or served
     best of              the report whose best row sets variables
-    each device          report asked for each device | what must be so
+    answered by          report that answers under the name of this one | what must be so
     part of              the report that it is a variant of
     predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
     verdict              deployments: a sentence says which wins
@@ -34,18 +36,7 @@ from typing import Literal
 
 ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
 _LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
-_VARIABLE = re.compile(r"\$([a-z_][a-z0-9_]*)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parameter:
-    """A named parameter of a report."""
-
-    name: str
-    type: str
-    unit: str
-    null: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +80,8 @@ class Report:
     name: str
     summary: str
     sql: str
-    parameters: tuple[Parameter, ...] = ()
     columns: tuple[HeaderColumn, ...] = ()
+    columns_like: str | None = None
     needs: tuple[tuple[str, ...], ...] = ()
     modes: tuple[str, ...] = ()
     scope: ScopeKind = "question"
@@ -101,9 +92,10 @@ class Report:
     refuses: tuple[Told, ...] = ()
     instead: tuple[Told, ...] = ()
     ignores: tuple[str, ...] = ()
+    leaves_out: tuple[str, ...] = ()
     variants: tuple[Other, ...] = ()
     best_of: str | None = None
-    each_device: Other | None = None
+    answered_by: Other | None = None
     part_of: str | None = None
     predicts: bool = True
     nearest: bool = True
@@ -112,37 +104,9 @@ class Report:
     shows: Mapping[str, tuple[Shown, ...]] = field(default_factory=dict)  # by the option that chooses, "" for none
 
     @property
-    def parameter_names(self) -> frozenset[str]:
-        """Parameters that the SQL itself mentions."""
-        return frozenset(_VARIABLE.findall(_COMMENT.sub("", self.sql)))
-
-    @property
     def public_names(self) -> frozenset[str]:
         """Words of the SQL, among which are the views it is built on."""
         return frozenset(re.findall(r"(?:FROM|JOIN)\s+([a-z_]+)", _COMMENT.sub("", self.sql)))
-
-
-def _parameter(name: str, type_: str, unit: str, null: str) -> Parameter:
-    return Parameter(name=name, type=type_, unit=unit, null=null)
-
-
-# What nearly every report takes; its header says `parameters: rules` and `parameters: limits`.
-SHARED_PARAMETERS = {
-    "rules": (
-        _parameter("reserved_gib", "DOUBLE", "GiB", "never NULL"),
-        _parameter("kv_charge", "VARCHAR", "none", "never NULL: full or mean"),
-        _parameter("tpot_rule", "VARCHAR", "none", "each serving model's own: exclusive under engines, else inclusive"),
-        _parameter("prefill_qps_rule", "VARCHAR", "none", "never NULL: capacity or ttft"),
-        _parameter("decode_qps_rule", "VARCHAR", "none", "never NULL: minus-one or full"),
-        _parameter("throughput_rule", "VARCHAR", "none", "never NULL: once or twice"),
-    ),
-    "limits": (
-        _parameter("ttft_limit_ms", "DOUBLE", "ms", "no limit"),
-        _parameter("tpot_limit_ms", "DOUBLE", "ms", "no limit"),
-        _parameter("e2e_limit_ms", "DOUBLE", "ms", "no limit"),
-        _parameter("min_user_rate", "DOUBLE", "tokens/s", "no limit"),
-    ),
-}
 
 
 def read_header(path: Path) -> Report:
@@ -155,9 +119,7 @@ def read_header(path: Path) -> Report:
         match = _LINE.match(line)
         key, value = match.groups() if match is not None else ("", line)
         parts = [part.strip() for part in value.split("|")]
-        if key == "parameters":
-            several.setdefault("parameters", []).extend(SHARED_PARAMETERS[value.strip()])
-        elif key == "shows" or key.startswith("shows with "):
+        if key == "shows" or key.startswith("shows with "):
             shows[key.removeprefix("shows").removeprefix(" with ")] = tuple(map(_shown, value.split(",")))
         elif key in _SEVERAL and len(parts) == _SEVERAL[key].parts:
             several.setdefault(_SEVERAL[key].field, []).append(_SEVERAL[key].read(parts))
@@ -211,7 +173,6 @@ def _shown(text: str) -> Shown:
 
 
 _SEVERAL: Mapping[str, _Key] = {
-    "parameter": _Key("parameters", 4, lambda parts: _parameter(*parts)),
     "column": _Key("columns", 3, lambda parts: HeaderColumn(name=parts[0], unit=parts[1], meaning=parts[2])),
     "needs": _Key("needs", 1, _listed),
     "requires": _Key("requires", 3, _told),
@@ -228,8 +189,10 @@ _ONCE: Mapping[str, _Key] = {
     "allocates": _Key("allocates", 1, _word("pairs", "instances")),
     "timed": _Key("timed", 1, lambda parts: _word("pairs")(parts) == "pairs"),
     "ignores": _Key("ignores", 1, _listed),
+    "leaves out": _Key("leaves_out", 1, _listed),
+    "columns like": _Key("columns_like", 1, lambda parts: parts[0]),
     "best of": _Key("best_of", 1, lambda parts: parts[0]),
-    "each device": _Key("each_device", 2, _other),
+    "answered by": _Key("answered_by", 2, _other),
     "part of": _Key("part_of", 1, lambda parts: parts[0]),
     "predicts": _Key("predicts", 1, lambda parts: _word("nothing")(parts) != "nothing"),
     "nearest": _Key("nearest", 1, lambda parts: _word("none")(parts) != "none"),

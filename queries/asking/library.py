@@ -3,34 +3,58 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from queries.asking.headers import Report, read_header
+from queries.asking.macros import FILES, variables_of
+from queries.asking.options import option_table
 from store.errors import InputError
 
 FOLDER = Path(__file__).parents[1] / "reports"
 CONFIDENT = (
     Path(__file__).parents[1] / "errors" / "confident.sql"
 )  # its first view again, where limits are read with a confidence
-SHARED = tuple(Path(__file__).parents[1] / name for name in ("scoped.sql", "paired.sql", "deployed.sql"))
 
 
 @cache
 def shared_sql() -> str:
     """What every report is built on: rows of the question's scope, and pairs of them."""
-    return "\n".join(path.read_text(encoding="utf-8") for path in SHARED)
+    return "\n".join(path.read_text(encoding="utf-8") for path in FILES)
 
 
 @cache
 def reports() -> dict[str, Report]:
     """Every report by name."""
-    return {report.name: report for report in map(read_header, sorted(FOLDER.glob("*.sql")))}
+    read = {report.name: report for report in map(read_header, sorted(FOLDER.glob("*.sql")))}
+    return {name: _with_columns(report, read) for name, report in read.items()}
+
+
+def _with_columns(report: Report, known: Mapping[str, Report]) -> Report:
+    """A report with the columns that it has like another one; its own word on one comes in place of the other's."""
+    if report.columns_like is None:
+        return report
+    columns = {column.name: column for column in (*known[report.columns_like].columns, *report.columns)}
+    return replace(report, columns=tuple(columns.values()))
 
 
 def _nearest(nearest: Sequence[str], known: Collection[str]) -> str:
     return f"nearest: {', '.join(nearest)}" if nearest else f"known: {', '.join(sorted(known))}"
+
+
+@cache
+def variables_read(name: str) -> frozenset[str]:
+    """The variables that a report reads, itself and through the macros that it is built on."""
+    return variables_of(report(name).sql)
+
+
+@cache
+def variables_taken(name: str) -> frozenset[str]:
+    """Those of them that a question may set."""
+    left_out = {option_table()[keyword].option.variable for keyword in report(name).leaves_out}
+    return variables_read(name) - left_out
 
 
 def report(name: str) -> Report:

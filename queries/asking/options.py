@@ -246,11 +246,22 @@ class ReportOptions:
     )  # fmt: skip
     probes: tuple[str, ...] = ()  # why A B
     sweeps: tuple[str, ...] = ()  # diff SWEEP SWEEP
-    vary: tuple[str, ...] = option((), "sensitivity: one or two of ttft, tpot, e2e, memory", variable="vary")
+    vary: tuple[str, ...] = option(
+        (), "sensitivity: one or two of ttft, tpot, e2e, memory", variable="vary", variable_type="VARCHAR",
+        without="never NULL: ttft, tpot, e2e or memory (the reserve); its own limit is left out",
+    )  # fmt: skip
     steps: int = option(
-        5, "sensitivity over two limits: values of each", variable="steps", unit="values", check=within(2, 50)
+        5,
+        "sensitivity over two limits: values of each",
+        variable="steps",
+        unit="values",
+        without="never NULL: values of each limit, quantiles of what is stored",
+        check=within(2, 50),
     )
-    mix: Blend = option((), "mix: WORKLOAD=WEIGHT, once for each workload", variable="mix_workloads")
+    mix: Blend = option(
+        (), "mix: WORKLOAD=WEIGHT, once for each workload", variable="mix_workloads", variable_type="VARCHAR[]",
+        without="never NULL: content keys of the workloads",
+    )  # fmt: skip
     price_date: str | None = option(
         None, "prices of this ISO date [default: the newest]", variable="price_date", unit="ISO date",
         without="the newest price of each device", check=iso_date,

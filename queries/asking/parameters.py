@@ -37,7 +37,6 @@ _LIMITED_PHASES = {
     "e2e_limits": ("aggregated",),
     "min_tokens_per_s_per_user": ("decode", "aggregated"),
 }
-_EVERY_PAIR = 2**40
 _ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
 _TIME_VARIABLES = frozenset(str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES)
 
@@ -196,12 +195,11 @@ def parameters_of(question: Question, phases: Collection[str], *, served: bool =
     """The value of every variable that a report may name."""
     pairs, options = question.pairs, question.options
     objective = objective_of(question, phases, served=served)
-    pruned = _never_falls(question, objective.replace("_", "-"))
     return {
         **_declared_values(question),
         "objective": objective,
         "objective_asked": options.rank_by is not None,
-        "kept": options.top if pruned else _EVERY_PAIR,
+        "pruned": _never_falls(question, objective.replace("_", "-")),
         "kv_transfer_bytes_per_s": None if pairs.kv_transfer_gb_per_s is None else pairs.kv_transfer_gb_per_s * 1e9,
         "wanted_phase": next(iter(phases), None),
         "split": options.mode == "pd",

@@ -6,16 +6,8 @@
 -- scope: workloads
 -- timed: pairs
 -- refuses: rank_by | by-length ranks by tokens/s/device and requests/s/device | leave `rank_by` out
+-- leaves out: all_pairs
 -- shows: workload, input_length_mean, output_length, device, plan, batch_size, rate_per_device, plan_changes, prefill_plan, decode_plan, pd_ratio, qps_per_device_bound, pair_changes
--- parameters: rules
--- parameters: limits
--- parameter: prefill_device | VARCHAR | none | prefill instances on any stored device
--- parameter: decode_device | VARCHAR | none | decode instances on any stored device
--- parameter: prefill_instance_devices | BIGINT | devices | prefill instances of any size
--- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
--- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
--- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
--- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt; formulas move nothing
 -- column: question_group | none | group of model, precision and convention, over every workload of the scope
 -- column: position | none | 1 is the shortest mean input; ties go to the shorter output, then the workload's key
 -- column: workload | none | name of the workload, else its label
@@ -55,10 +47,7 @@ aggregated_side AS (
     SELECT
         picked.question_group, scenarios.workload_key, device, plan, batch_size, probe,
         rate / num_devices AS rate_per_device
-    FROM picked(
-        'aggregated', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'rate'
-    ) AS picked
+    FROM picked('aggregated', 'rate') AS picked
     JOIN scenarios ON scenarios.scenario_id = picked.scenario_id
     QUALIFY row_number() OVER (
         PARTITION BY picked.question_group, scenarios.workload_key
@@ -68,15 +57,11 @@ aggregated_side AS (
 prefill_side AS (
     SELECT
         side.question_group, scenarios.workload_key, device, plan, batch_size, probe, num_devices,
-        qps * $prefill_degradation AS qps
-    FROM side(
-        'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, NULL, NULL, FALSE
-    ) AS side
+        qps * getvariable('prefill_degradation') AS qps
+    FROM picked('prefill', 'qps') AS side
     JOIN scenarios ON scenarios.scenario_id = side.scenario_id
     WHERE NOT by_engine
-        AND ($prefill_device IS NULL OR device = $prefill_device)
-        AND ($prefill_instance_devices IS NULL OR num_devices = $prefill_instance_devices)
+        AND takes_prefill(device, num_devices)
     QUALIFY row_number() OVER (
         PARTITION BY side.question_group, scenarios.workload_key
         ORDER BY side.qps / num_devices DESC, latency_ms, batch_size, scenario
@@ -85,15 +70,11 @@ prefill_side AS (
 decode_side AS (
     SELECT
         side.question_group, scenarios.workload_key, device, plan, batch_size, probe, num_devices,
-        qps * $decode_degradation AS qps
-    FROM side(
-        'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        NULL, $tpot_limit_ms, $min_user_rate, FALSE
-    ) AS side
+        qps * getvariable('decode_degradation') AS qps
+    FROM picked('decode', 'qps') AS side
     JOIN scenarios ON scenarios.scenario_id = side.scenario_id
     WHERE NOT by_engine
-        AND ($decode_device IS NULL OR device = $decode_device)
-        AND ($decode_instance_devices IS NULL OR num_devices = $decode_instance_devices)
+        AND takes_decode(device, num_devices)
     QUALIFY row_number() OVER (
         PARTITION BY side.question_group, scenarios.workload_key
         ORDER BY side.qps / num_devices DESC, latency_ms, batch_size, scenario
@@ -101,12 +82,7 @@ decode_side AS (
 ),
 served AS (
     SELECT *
-    FROM engine_pairs(
-        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
-        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'budget', NULL, $prefill_device, $decode_device,
-        $prefill_instance_devices, $decode_instance_devices, $prefill_degradation, $decode_degradation,
-        $kv_transfer_bytes_per_s, FALSE, FALSE, 1, 'qps_per_device'
-    )
+    FROM engine_pairs('budget', NULL, FALSE, 1, 'qps_per_device')
     QUALIFY row_number() OVER (
         PARTITION BY question_group, workload_key ORDER BY qps_per_device DESC, prefill_rank, decode_rank
     ) = 1

@@ -5,19 +5,8 @@
 -- allocates: instances
 -- timed: pairs
 -- shows: devices, system_qps, qps_per_device, carries_target, mode, instances, plan, probe, prefill_instances, prefill_plan, decode_instances, decode_plan, prefill_probe, decode_probe
--- parameters: rules
--- parameters: limits
--- parameter: target_qps | DOUBLE | requests/s | no target: only the frontier
--- parameter: num_devices | BIGINT | devices | the frontier ends at what the target needs, else at 64
--- parameter: prefill_device | VARCHAR | none | prefill instances on any stored device
--- parameter: decode_device | VARCHAR | none | decode instances on any stored device
--- parameter: prefill_instance_devices | BIGINT | devices | prefill instances of any size
--- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
--- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
--- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
--- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt, else no KV transfer time
 -- column: question_group | none | group of model, workload, precision and convention
--- column: devices | devices | from this number on, to the next row's, nothing carries more
+-- column: devices | devices | from this number on, to the next row's, nothing carries more; up to the budget, else to what the target needs, else to 64
 -- column: system_qps | requests/s | carried by that number of devices
 -- column: qps_per_device | requests/s | system_qps / devices
 -- column: carries_target | none | whether system_qps reaches the target; NULL without one
@@ -37,12 +26,7 @@
 -- column: decode_plan | none | split of a decode instance
 WITH most AS (
     SELECT *
-    FROM deployments(
-        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
-        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $target_qps, $num_devices, $prefill_device, $decode_device,
-        $prefill_instance_devices, $decode_instance_devices, $prefill_degradation, $decode_degradation,
-        $kv_transfer_bytes_per_s
-    )
+    FROM deployments(getvariable('target_qps'))
     QUALIFY row_number() OVER (
         PARTITION BY question_group, devices
         ORDER BY system_qps DESC, mode, prefill_instances, first_key, second_key
@@ -60,7 +44,7 @@ frontier AS (
 )
 SELECT
     question_group, devices, system_qps, system_qps / devices AS qps_per_device,
-    system_qps >= $target_qps AS carries_target, mode, instances, prefill_instances, decode_instances,
+    system_qps >= getvariable('target_qps') AS carries_target, mode, instances, prefill_instances, decode_instances,
     prefill_utilisation, decode_utilisation, ttft_ms, tpot_ms, probe, prefill_probe, decode_probe, plan,
     prefill_plan, decode_plan
 FROM frontier

@@ -6,16 +6,6 @@
 -- requires: num_devices | report compare needs a device budget | add `num_devices=N`
 -- verdict: deployments
 -- layout: turned
--- parameters: rules
--- parameters: limits
--- parameter: num_devices | BIGINT | devices | never NULL: devices of each deployment
--- parameter: prefill_device | VARCHAR | none | prefill instances on any stored device
--- parameter: decode_device | VARCHAR | none | decode instances on any stored device
--- parameter: prefill_instance_devices | BIGINT | devices | prefill instances of any size
--- parameter: decode_instance_devices | BIGINT | devices | decode instances of any size
--- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
--- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
--- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt, else no KV transfer time
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: mode | none | aggregated or pd
 -- column: system_qps | requests/s | carried by the whole deployment
@@ -46,12 +36,7 @@
 -- column: decode_plan | none | NULL unless pd
 WITH winners AS (
     SELECT *
-    FROM deployments(
-        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
-        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, NULL, $num_devices, $prefill_device, $decode_device,
-        $prefill_instance_devices, $decode_instance_devices, $prefill_degradation, $decode_degradation,
-        $kv_transfer_bytes_per_s
-    )
+    FROM deployments(NULL)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, mode
         ORDER BY system_qps DESC, devices, prefill_instances, first_key, second_key
@@ -61,8 +46,8 @@ SELECT
     question_group, mode, system_qps,
     system_qps / first_value(system_qps) OVER (PARTITION BY question_group ORDER BY mode)
         * CASE WHEN count(*) OVER (PARTITION BY question_group) = 2 THEN 1 END AS gain,
-    devices AS devices_used, $num_devices - devices AS devices_idle, system_qps / devices AS qps_per_device,
-    system_qps * answer_tokens AS output_tokens_per_s, ttft_ms, prefill_wait_ms, kv_transfer_ms, slot_wait_ms, tpot_ms,
+    devices AS devices_used, getvariable('num_devices') - devices AS devices_idle,
+    system_qps / devices AS qps_per_device, system_qps * answer_tokens AS output_tokens_per_s, ttft_ms, prefill_wait_ms, kv_transfer_ms, slot_wait_ms, tpot_ms,
     e2e_ms, prefill_utilisation, decode_utilisation, instances, prefill_instances, decode_instances, probe, device, plan,
     prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan
 FROM winners

@@ -2,16 +2,8 @@
 -- summary: the cheapest configuration of each device by the prices entered: tokens per $ and per kWh, and break-even price
 -- modes: aggregated, decode, pd
 -- timed: pairs
+-- leaves out: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, all_pairs
 -- shows: rank, device, plan, rate, tokens_per_usd, usd_per_million_tokens, tokens_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from, probe
--- parameters: rules
--- parameters: limits
--- parameter: wanted_phase | VARCHAR | none | never NULL: aggregated or decode
--- parameter: split | BOOLEAN | none | never NULL: pairs of prefill and decode instances under an engine, both on one device
--- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
--- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
--- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | the outermost link of the devices that hold a prompt; read for pairs
--- parameter: price_date | VARCHAR | ISO date | the newest price of each device
--- parameter: top | BIGINT | rows | never NULL: rows a group
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: rank | none | 1 gives most tokens per $; devices without a price come last
 -- column: device | none | device by name
@@ -36,23 +28,16 @@
 WITH single AS (
     SELECT
         question_group, device, scenario, probe, plan, batch_size, num_devices, rate, ttft_ms, tpot_ms
-    FROM picked(
-        $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'rate_per_device'
-    )
-    WHERE NOT $split
+    FROM picked(getvariable('wanted_phase'), 'rate_per_device')
+    WHERE NOT getvariable('split')
     QUALIFY row_number() OVER (
         PARTITION BY question_group, device ORDER BY objective DESC, latency_ms, batch_size, scenario
     ) = 1
 ),
 paired AS (
     SELECT *
-    FROM engine_pairs(
-        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
-        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'budget', NULL, NULL, NULL, NULL, NULL, $prefill_degradation,
-        $decode_degradation, $kv_transfer_bytes_per_s, FALSE, TRUE, 1, 'qps_per_device'
-    )
-    WHERE $split
+    FROM engine_pairs('budget', NULL, TRUE, 1, 'qps_per_device')
+    WHERE getvariable('split')
     QUALIFY row_number() OVER (
         PARTITION BY question_group, decode_device ORDER BY qps_per_device DESC, prefill_rank, decode_rank
     ) = 1
@@ -72,7 +57,7 @@ winners AS (
 valid_price AS (
     SELECT device_name, effective_from, usd_per_device_hour, watts_per_device
     FROM price
-    WHERE $price_date IS NULL OR effective_from <= $price_date
+    WHERE getvariable('price_date') IS NULL OR effective_from <= getvariable('price_date')
     QUALIFY row_number() OVER (PARTITION BY device_name ORDER BY effective_from DESC) = 1
 ),
 priced AS (
@@ -103,5 +88,5 @@ SELECT
     break_even_usd_per_device_hour, usd_per_device_hour, watts_per_device, price_from, rate, rate_per_device, ttft_ms,
     tpot_ms, plan, batch_size, num_devices, prefill_utilisation, decode_utilisation, prefill_probe, probe
 FROM ranked
-WHERE rank <= $top
+WHERE rank <= getvariable('top')
 ORDER BY question_group, rank;

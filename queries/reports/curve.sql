@@ -3,13 +3,6 @@
 -- modes: aggregated, prefill, decode
 -- layout: long
 -- ignores: ttft_limits, tpot_limits, e2e_limits, min_tokens_per_s_per_user
--- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
--- parameter: reserved_gib | DOUBLE | GiB | never NULL
--- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
--- parameter: tpot_rule | VARCHAR | none | each serving model's own: exclusive under engines, else inclusive
--- parameter: prefill_qps_rule | VARCHAR | none | never NULL: capacity or ttft
--- parameter: decode_qps_rule | VARCHAR | none | never NULL: minus-one or full
--- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: device | none | device by name
 -- column: plan | none | parallel split
@@ -21,8 +14,6 @@
 -- column: tokens_per_s_per_user | tokens/s | of one user; NULL for prefill
 -- column: probe | none | reference of the row
 SELECT question_group, device, plan, batch_size, concurrency, rate, ttft_ms, tpot_ms, tokens_per_s_per_user, probe
-FROM judged(
-    $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule
-)
+FROM judged(getvariable('wanted_phase'))
 WHERE memory_free_bytes >= 0
 ORDER BY question_group, device, plan, batch_size, probe;

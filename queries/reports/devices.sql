@@ -2,13 +2,8 @@
 -- summary: the best configuration of each device in one phase, ranked
 -- modes: aggregated, prefill, decode, pd
 -- timed: pairs
--- each device: pd-ratio | split
+-- answered by: devices-pairs | split
 -- shows: rank, device, plan, batch_size, concurrency, rate, rate_per_device, qps, ttft_ms, tpot_ms, num_devices, e2e_ms if e2e_limits, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
--- parameters: rules
--- parameters: limits
--- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
--- parameter: objective | VARCHAR | none | never NULL: rate, qps, rate_per_device, ttft, tpot, e2e, batch_size, concurrency, tokens_per_s_per_user
--- parameter: top | BIGINT | rows | never NULL: rows a group
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: rank | none | 1 is best; ties go to lower latency, smaller batch, then content key
 -- column: device | none | device by name
@@ -33,10 +28,7 @@
 -- column: memory_free_bytes | bytes | left on the fullest device after the reserve
 WITH winners AS (
     SELECT *
-    FROM picked(
-        $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $objective
-    )
+    FROM picked(getvariable('wanted_phase'), getvariable('objective'))
     QUALIFY row_number() OVER (
         PARTITION BY question_group, device ORDER BY objective DESC, latency_ms, batch_size, scenario
     ) = 1
@@ -53,5 +45,5 @@ SELECT
     question_group, rank, device, phase, rate, rate / num_devices AS rate_per_device, qps, ttft_ms, tpot_ms, e2e_ms,
     concurrency, plan, tp, pp, dp, ep, moe_tp, moe_dp, batch_size, num_devices, probe, memory_free_bytes
 FROM ranked
-WHERE rank <= $top
+WHERE rank <= getvariable('top')
 ORDER BY question_group, rank;

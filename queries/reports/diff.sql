@@ -4,9 +4,6 @@
 -- names: sweeps | diff compares two sweeps | sweepdb sweeps lists them
 -- layout: long
 -- shows: model, device, workload, phase, plan, batch_size, rate_change, ttft_change, tpot_change, won_before, wins_after, first_probe, second_probe
--- parameters: rules
--- parameters: limits
--- parameter: top | BIGINT | rows | never NULL
 -- column: subject | sha256 | what both rows are about
 -- column: model | none | model by name
 -- column: device | none | device by name
@@ -28,21 +25,21 @@
 -- column: second_family | none | cost model of the second
 -- column: device_profile_changed | none | whether the device profile or its calibration differs
 WITH known AS (
-    SELECT * FROM judged('prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule)
+    SELECT * FROM judged('prefill')
     UNION ALL
-    SELECT * FROM judged('decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule)
+    SELECT * FROM judged('decode')
     UNION ALL
-    SELECT * FROM judged('aggregated', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule)
+    SELECT * FROM judged('aggregated')
 ),
 admissible AS (
     SELECT
         *,
         coalesce(
             memory_free_bytes >= 0 AND qps > 0
-                AND ($ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_bound_ms <= $ttft_limit_ms)
-                AND ($tpot_limit_ms IS NULL OR phase = 'prefill' OR tpot_bound_ms <= $tpot_limit_ms)
-                AND ($e2e_limit_ms IS NULL OR phase <> 'aggregated' OR e2e_bound_ms <= $e2e_limit_ms)
-                AND ($min_user_rate IS NULL OR phase = 'prefill' OR user_rate_bound >= $min_user_rate),
+                AND keeps_ttft(phase, ttft_bound_ms)
+                AND keeps_tpot(phase, tpot_bound_ms)
+                AND keeps_e2e(phase, e2e_bound_ms)
+                AND keeps_user_rate(phase, user_rate_bound),
             false
         ) AS fits
     FROM known
@@ -76,4 +73,4 @@ SELECT
 FROM compared
 ORDER BY
     won_before <> wins_after DESC, abs(rate_change) DESC NULLS LAST, subject, batch_size, first_scenario, second_probe
-LIMIT $top;
+LIMIT getvariable('top');

@@ -6,12 +6,6 @@
 -- requires: mix | mix blends two workloads or more | add `mix=chat=0.6` `mix=retrieval=0.4`
 -- requires: num_devices | report mix needs a device budget | add `num_devices=N`
 -- shows: choice, workload, weight, device, plan, batch_size, qps, time_share, instances, devices_used, system_qps, against_other, reason, probe
--- parameters: rules
--- parameters: limits
--- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
--- parameter: mix_workloads | VARCHAR[] | none | never NULL: content keys of the workloads
--- parameter: mix_weights | DOUBLE[] | ratio | never NULL: share of the requests that are of each workload; they add up to 1
--- parameter: num_devices | BIGINT | devices | never NULL: device budget
 -- column: question_group | none | group of model, precision and convention
 -- column: choice | none | single: one device, plan and serving model for every workload, each at its own best batch size by requests/s, time shared; split: each workload has instances of its own, all of one configuration
 -- column: workload | none | name of the workload, else its label
@@ -30,7 +24,7 @@
 -- column: reason | none | why the choice is impossible
 -- column: probe | none | the stored row
 WITH blend AS (
-    SELECT unnest($mix_workloads::VARCHAR[]) AS workload_key, unnest($mix_weights::DOUBLE[]) AS weight
+    SELECT unnest(getvariable('mix_workloads')) AS workload_key, unnest(getvariable('mix_weights')) AS weight
 ),
 scenarios AS (
     SELECT DISTINCT
@@ -43,10 +37,7 @@ offers AS (
     SELECT
         picked.question_group, s.workload, s.workload_key, blend.weight, s.configuration, picked.device, picked.plan,
         picked.num_devices AS size, picked.batch_size, picked.qps, picked.probe, picked.scenario
-    FROM picked(
-        $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, 'qps'
-    ) AS picked
+    FROM picked(getvariable('wanted_phase'), 'qps') AS picked
     JOIN scenarios AS s ON s.scenario_id = picked.scenario_id
     JOIN blend ON blend.workload_key = s.workload_key
     QUALIFY row_number() OVER (
@@ -57,15 +48,15 @@ offers AS (
 served AS (
     SELECT question_group FROM offers
     GROUP BY question_group
-    HAVING count(DISTINCT workload_key) = len($mix_workloads::VARCHAR[])
+    HAVING count(DISTINCT workload_key) = len(getvariable('mix_workloads'))
 ),
 shared AS (
     SELECT
         question_group, configuration, any_value(size) AS size, sum(weight / qps) AS seconds_per_request,
-        $num_devices // any_value(size) AS instances
+        getvariable('num_devices') // any_value(size) AS instances
     FROM offers
     GROUP BY question_group, configuration
-    HAVING count(*) = len($mix_workloads::VARCHAR[])
+    HAVING count(*) = len(getvariable('mix_workloads'))
 ),
 single AS (
     SELECT *, instances / seconds_per_request AS system_qps, instances * size AS devices_used
@@ -79,14 +70,14 @@ single AS (
 sized AS (
     SELECT *, qps / weight AS blend_qps
     FROM offers
-    WHERE size <= $num_devices
+    WHERE size <= getvariable('num_devices')
     QUALIFY row_number() OVER (
         PARTITION BY question_group, workload_key, size ORDER BY qps DESC, configuration
     ) = 1
 ),
 -- The best split carries exactly what some workload's instances carry, so these rates are all that need be tried.
 counted AS (
-    SELECT question_group, blend_qps, unnest(range(1, $num_devices // size + 1)) AS instances FROM sized
+    SELECT question_group, blend_qps, unnest(range(1, getvariable('num_devices') // size + 1)) AS instances FROM sized
 ),
 targets AS (
     SELECT DISTINCT question_group, instances * blend_qps AS target FROM counted
@@ -106,7 +97,7 @@ split AS (
     SELECT question_group, target AS system_qps, sum(devices)::BIGINT AS devices_used
     FROM fewest
     GROUP BY question_group, target
-    HAVING sum(devices) <= $num_devices AND count(*) = len($mix_workloads::VARCHAR[])
+    HAVING sum(devices) <= getvariable('num_devices') AND count(*) = len(getvariable('mix_workloads'))
     QUALIFY row_number() OVER (PARTITION BY question_group ORDER BY target DESC) = 1
 ),
 least AS (

@@ -3,18 +3,6 @@
 -- modes: aggregated, prefill, decode
 -- nearest: none
 -- shows: rank, phase, device, plan, batch_size, binding_limit, miss, relax_to, admitted_then, ttft_ms, tpot_ms, memory_free_gib, e2e_ms if e2e_limits, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
--- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
--- parameter: reserved_gib | DOUBLE | GiB | never NULL
--- parameter: kv_charge | VARCHAR | none | never NULL: full or mean
--- parameter: tpot_rule | VARCHAR | none | each serving model's own: exclusive under engines, else inclusive
--- parameter: prefill_qps_rule | VARCHAR | none | never NULL: capacity or ttft
--- parameter: decode_qps_rule | VARCHAR | none | never NULL: minus-one or full
--- parameter: throughput_rule | VARCHAR | none | never NULL: once or twice
--- parameter: ttft_limit_ms | DOUBLE | ms | no limit
--- parameter: tpot_limit_ms | DOUBLE | ms | no limit
--- parameter: e2e_limit_ms | DOUBLE | ms | no limit
--- parameter: min_user_rate | DOUBLE | tokens/s | no limit
--- parameter: top | BIGINT | rows | never NULL: rows a group
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: rank | none | 1 misses by the least
 -- column: phase | none | phase of the row
@@ -36,22 +24,20 @@ WITH missed AS (
     SELECT
         *,
         CASE WHEN phase <> 'decode'
-            THEN greatest(coalesce(ttft_bound_ms / $ttft_limit_ms - 1, 0), 0) ELSE 0 END AS ttft_miss,
+            THEN greatest(coalesce(ttft_bound_ms / getvariable('ttft_limit_ms') - 1, 0), 0) ELSE 0 END AS ttft_miss,
         CASE WHEN phase <> 'prefill'
-            THEN greatest(coalesce(tpot_bound_ms / $tpot_limit_ms - 1, 0), 0) ELSE 0 END AS tpot_miss,
+            THEN greatest(coalesce(tpot_bound_ms / getvariable('tpot_limit_ms') - 1, 0), 0) ELSE 0 END AS tpot_miss,
         CASE WHEN phase = 'aggregated'
-            THEN greatest(coalesce(e2e_bound_ms / $e2e_limit_ms - 1, 0), 0) ELSE 0 END AS e2e_miss,
+            THEN greatest(coalesce(e2e_bound_ms / getvariable('e2e_limit_ms') - 1, 0), 0) ELSE 0 END AS e2e_miss,
         CASE WHEN phase <> 'prefill'
-            THEN greatest(coalesce($min_user_rate / user_rate_bound - 1, 0), 0) ELSE 0 END AS user_miss,
+            THEN greatest(coalesce(getvariable('min_user_rate') / user_rate_bound - 1, 0), 0) ELSE 0 END AS user_miss,
         greatest(-memory_free_bytes / device_memory_bytes, 0) AS memory_miss
-    FROM judged(
-        $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule
-    )
+    FROM judged(getvariable('wanted_phase'))
     -- Of a row whose error nobody knows no limit is near, where limits are read with a confidence.
-    WHERE ($ttft_limit_ms IS NULL OR ttft_ms IS NULL OR ttft_bound_ms IS NOT NULL)
-        AND ($tpot_limit_ms IS NULL OR tpot_ms IS NULL OR tpot_bound_ms IS NOT NULL)
-        AND ($e2e_limit_ms IS NULL OR e2e_ms IS NULL OR e2e_bound_ms IS NOT NULL)
-        AND ($min_user_rate IS NULL OR tokens_per_s_per_user IS NULL OR user_rate_bound IS NOT NULL)
+    WHERE (getvariable('ttft_limit_ms') IS NULL OR ttft_ms IS NULL OR ttft_bound_ms IS NOT NULL)
+        AND (getvariable('tpot_limit_ms') IS NULL OR tpot_ms IS NULL OR tpot_bound_ms IS NOT NULL)
+        AND (getvariable('e2e_limit_ms') IS NULL OR e2e_ms IS NULL OR e2e_bound_ms IS NOT NULL)
+        AND (getvariable('min_user_rate') IS NULL OR tokens_per_s_per_user IS NULL OR user_rate_bound IS NOT NULL)
 ),
 bound AS (
     SELECT
@@ -77,7 +63,7 @@ ranked AS (
         *,
         row_number() OVER (PARTITION BY question_group ORDER BY miss, latency_ms, batch_size, scenario) AS rank,
         CASE binding_limit
-            WHEN 'memory' THEN $reserved_gib + memory_free_bytes / 1073741824.0
+            WHEN 'memory' THEN getvariable('reserved_gib') + memory_free_bytes / 1073741824.0
             WHEN 'ttft' THEN ttft_bound_ms
             WHEN 'tpot' THEN tpot_bound_ms
             WHEN 'e2e' THEN e2e_bound_ms
@@ -86,7 +72,7 @@ ranked AS (
     FROM closest
 ),
 shown AS (
-    SELECT * FROM ranked WHERE rank <= least($top, 5)
+    SELECT * FROM ranked WHERE rank <= least(getvariable('top'), 5)
 ),
 admitted_rows AS (
     SELECT shown.question_group, shown.rank, count(*) AS admitted_then

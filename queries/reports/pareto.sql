@@ -4,10 +4,8 @@
 -- needs: aggregated
 -- timed: pairs
 -- layout: long
+-- leaves out: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, prefill_degradation, decode_degradation
 -- shows: mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms, device, plan, concurrency, probe, prefill_plan, pd_ratio, prefill_probe
--- parameters: rules
--- parameters: limits
--- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | under an engine the outermost link of the devices that hold a prompt; formulas move nothing
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: mode | none | aggregated or pd
 -- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive
@@ -31,18 +29,12 @@ WITH whole AS (
         num_devices, ttft_ms, tpot_exclusive_ms, concurrency, probe, device, plan, NULL::VARCHAR AS prefill_probe,
         NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan, NULL::DOUBLE AS pd_ratio,
         NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances
-    FROM admitted(
-        'aggregated', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, $tpot_limit_ms, $e2e_limit_ms, $min_user_rate
-    )
+    FROM admitted('aggregated')
 ),
 -- Under formulas the prefill plan with the most requests/s a device is the best partner of every decode row.
 partner AS (
     SELECT question_group, probe, device, plan, num_devices, qps, ttft_ms
-    FROM picked(
-        'prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        $ttft_limit_ms, NULL, NULL, NULL, 'qps'
-    )
+    FROM picked('prefill', 'qps')
     WHERE NOT by_engine
     QUALIFY row_number() OVER (
         PARTITION BY question_group ORDER BY num_devices / qps, latency_ms, batch_size, scenario
@@ -54,10 +46,7 @@ split AS (
         d.output_length / (partner.num_devices / partner.qps + d.num_devices / d.qps), NULL::BIGINT, partner.ttft_ms,
         d.tpot_exclusive_ms, d.concurrency, d.probe, d.device, d.plan, partner.probe, partner.device, partner.plan,
         d.qps / partner.qps, NULL::BIGINT, NULL::BIGINT
-    FROM admitted(
-        'decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule,
-        NULL, $tpot_limit_ms, NULL, $min_user_rate
-    ) AS d
+    FROM admitted('decode') AS d
     JOIN partner ON partner.question_group = d.question_group
     WHERE NOT by_engine
 ),
@@ -67,10 +56,7 @@ served AS (
         question_group, 'pd', 1000.0 / tpot_exclusive_ms, tokens_per_s_per_device, NULL::BIGINT, ttft_ms,
         tpot_exclusive_ms, decode_concurrency, decode_probe, decode_device, decode_plan, prefill_probe, prefill_device,
         prefill_plan, pd_ratio, prefill_instances, decode_instances
-    FROM engine_frontier(
-        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
-        $tpot_limit_ms, $e2e_limit_ms, $min_user_rate, $kv_transfer_bytes_per_s
-    )
+    FROM engine_frontier()
 ),
 points AS (
     SELECT * FROM whole

@@ -6,13 +6,6 @@
 -- requires: num_devices | report pd-counts needs a device budget | add `num_devices=N`
 -- best of: pd-ratio
 -- variant: pd-counts-served | served
--- parameter: prefill_qps | DOUBLE | requests/s | never NULL: of one prefill instance
--- parameter: decode_qps | DOUBLE | requests/s | never NULL: of one decode instance
--- parameter: prefill_size | BIGINT | devices | never NULL: of one prefill instance
--- parameter: decode_size | BIGINT | devices | never NULL: of one decode instance
--- parameter: num_devices | BIGINT | devices | never NULL: the budget
--- parameter: prefill_probe | VARCHAR | none | the prefill side, to be shown
--- parameter: decode_probe | VARCHAR | none | the decode side, to be shown
 -- column: rank | none | 1 carries most; ties go to fewer devices, then the ratio closest to the balanced one
 -- column: prefill_instances | instances | of the prefill side
 -- column: decode_instances | instances | of the decode side
@@ -26,25 +19,26 @@
 -- column: decode_probe | none | the decode side
 WITH counts AS (
     SELECT p.range AS prefill_instances, d.range AS decode_instances
-    FROM range(1, $num_devices // $prefill_size + 1) AS p
-    JOIN range(1, $num_devices // $decode_size + 1) AS d
-        ON p.range * $prefill_size + d.range * $decode_size <= $num_devices
+    FROM range(1, getvariable('num_devices') // getvariable('prefill_size') + 1) AS p
+    JOIN range(1, getvariable('num_devices') // getvariable('decode_size') + 1) AS d
+        ON p.range * getvariable('prefill_size') + d.range * getvariable('decode_size') <= getvariable('num_devices')
 ),
 carried AS (
     SELECT
         prefill_instances, decode_instances,
-        prefill_instances * $prefill_size + decode_instances * $decode_size AS devices_used,
+        prefill_instances * getvariable('prefill_size') + decode_instances * getvariable('decode_size') AS devices_used,
         prefill_instances / decode_instances AS ratio,
-        least(prefill_instances * $prefill_qps::DOUBLE, decode_instances * $decode_qps::DOUBLE) AS system_qps
+        least(prefill_instances * getvariable('prefill_qps'), decode_instances * getvariable('decode_qps'))
+            AS system_qps
     FROM counts
 )
 SELECT
     row_number() OVER (
-        ORDER BY system_qps DESC, devices_used, abs(ratio - $decode_qps::DOUBLE / $prefill_qps::DOUBLE),
+        ORDER BY system_qps DESC, devices_used, abs(ratio - getvariable('decode_qps') / getvariable('prefill_qps')),
             prefill_instances
     ) AS rank,
-    prefill_instances, decode_instances, devices_used, $num_devices - devices_used AS devices_idle,
-    devices_used = $num_devices AS exact, ratio, system_qps, system_qps / devices_used AS qps_per_device,
-    $prefill_probe::VARCHAR AS prefill_probe, $decode_probe::VARCHAR AS decode_probe
+    prefill_instances, decode_instances, devices_used, getvariable('num_devices') - devices_used AS devices_idle,
+    devices_used = getvariable('num_devices') AS exact, ratio, system_qps, system_qps / devices_used AS qps_per_device,
+    getvariable('prefill_probe') AS prefill_probe, getvariable('decode_probe') AS decode_probe
 FROM carried
 ORDER BY rank;

@@ -1,14 +1,6 @@
 -- name: pd-counts-served
 -- summary: every number of prefill and decode instances within the budget, for the best pair of an engine's plans
 -- part of: pd-counts
--- parameters: rules
--- parameters: limits
--- parameter: num_devices | BIGINT | devices | never NULL: the budget
--- parameter: prefill_scenario | VARCHAR | sha256 | never NULL: the prefill plan
--- parameter: decode_scenario | VARCHAR | sha256 | never NULL: the decode plan
--- parameter: prefill_degradation | DOUBLE | ratio | never NULL: share of prefill QPS that is kept in service
--- parameter: decode_degradation | DOUBLE | ratio | never NULL: share of decode QPS that is kept in service
--- parameter: kv_transfer_bytes_per_s | DOUBLE | bytes/s | the outermost link of the devices that hold a prompt
 -- column: rank | none | 1 carries most; ties go to fewer devices, then fewer prefill instances
 -- column: prefill_instances | instances | of the prefill side
 -- column: decode_instances | instances | of the decode side
@@ -25,26 +17,21 @@
 -- column: decode_probe | none | the decode side; its batch size may differ from line to line
 WITH prefills AS (
     SELECT *
-    FROM engine_prefills(
-        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $ttft_limit_ms,
-        NULL, NULL, $prefill_degradation, $kv_transfer_bytes_per_s
-    )
-    WHERE scenario = $prefill_scenario
+    FROM engine_prefills()
+    WHERE scenario = getvariable('prefill_scenario')
 ),
 decodes AS (
     SELECT *, max(qps) OVER () AS most_qps
-    FROM engine_decodes(
-        $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule, $tpot_limit_ms,
-        $min_user_rate, NULL, NULL, $decode_degradation
-    )
-    WHERE scenario = $decode_scenario
+    FROM engine_decodes()
+    WHERE scenario = getvariable('decode_scenario')
 ),
 counts AS (
     SELECT x.range AS prefill_instances, y.range AS decode_instances, x.range * p.size + y.range * d.size AS devices_used
     FROM (SELECT DISTINCT size FROM prefills) AS p
     CROSS JOIN (SELECT DISTINCT size FROM decodes) AS d
-    JOIN range(1, $num_devices + 1) AS x ON x.range * p.size < $num_devices
-    JOIN range(1, $num_devices + 1) AS y ON x.range * p.size + y.range * d.size <= $num_devices
+    JOIN range(1, getvariable('num_devices') + 1) AS x ON x.range * p.size < getvariable('num_devices')
+    JOIN range(1, getvariable('num_devices') + 1) AS y
+        ON x.range * p.size + y.range * d.size <= getvariable('num_devices')
 ),
 held AS (
     SELECT
@@ -59,9 +46,8 @@ held AS (
     CROSS JOIN prefills AS p
     CROSS JOIN decodes AS d
     WHERE pair_holds(
-        decode_instances * d.qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms,
-        prefill_instances * servers_each, first_share, $ttft_limit_ms / ttft_ratio,
-        pair_e2e_limit_ms($e2e_limit_ms, answer_ms, answer_ratio, ttft_ratio)
+        decode_instances * d.qps / 1000.0, lone_ms + slot_wait_ms, answer_ms, service_ms, prefill_instances * servers_each,
+        first_share, ttft_ratio, answer_ratio
     )
     QUALIFY row_number() OVER (
         PARTITION BY prefill_instances, decode_instances ORDER BY d.qps DESC, d.batch_size
@@ -69,8 +55,8 @@ held AS (
 )
 SELECT
     row_number() OVER (ORDER BY system_qps DESC NULLS LAST, devices_used, prefill_instances, decode_instances) AS rank,
-    prefill_instances, decode_instances, devices_used, $num_devices - devices_used AS devices_idle,
-    devices_used = $num_devices AS exact, prefill_instances / decode_instances AS ratio, system_qps,
+    prefill_instances, decode_instances, devices_used, getvariable('num_devices') - devices_used AS devices_idle,
+    devices_used = getvariable('num_devices') AS exact, prefill_instances / decode_instances AS ratio, system_qps,
     system_qps / devices_used AS qps_per_device, prefill_utilisation, decode_utilisation, ttft_ms, prefill_probe,
     decode_probe
 FROM counts

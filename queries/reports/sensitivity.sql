@@ -5,11 +5,6 @@
 -- variant: sensitivity-grid | vary_second
 -- layout: long
 -- shows: vary, limit_from, limit_to, ranked_rate if sized or num_devices, rate, gain, gain_per_unit, winner_changes, device, plan, batch_size, concurrency, probe
--- parameters: rules
--- parameters: limits
--- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
--- parameter: num_devices | BIGINT | devices | no device budget: no copies
--- parameter: vary | VARCHAR | none | never NULL: ttft, tpot, e2e or memory; its own limit is left out
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: vary | none | the limit that varies; memory is the reserve, which counts down
 -- column: limit_from | ms or GiB | from this value on this row is the best
@@ -28,33 +23,23 @@
 WITH points AS (
     SELECT
         *,
-        CASE $vary
-            WHEN 'ttft' THEN ttft_bound_ms
-            WHEN 'tpot' THEN tpot_bound_ms
-            WHEN 'e2e' THEN e2e_bound_ms
-            -- Less reserve admits more: the limit is counted downwards.
-            ELSE -($reserved_gib + memory_free_bytes / 1073741824)
-        END AS needs
-    FROM judged(
-        $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule
-    )
+        needed(getvariable('vary'), ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes) AS needs
+    FROM judged(getvariable('wanted_phase'))
     WHERE qps > 0
-        AND ($vary = 'memory' OR memory_free_bytes >= 0)
-        AND ($vary = 'ttft' OR $ttft_limit_ms IS NULL OR phase = 'decode' OR ttft_bound_ms <= $ttft_limit_ms)
-        AND ($vary = 'tpot' OR $tpot_limit_ms IS NULL OR phase = 'prefill' OR tpot_bound_ms <= $tpot_limit_ms)
-        AND ($vary = 'e2e' OR $e2e_limit_ms IS NULL OR phase <> 'aggregated' OR e2e_bound_ms <= $e2e_limit_ms)
-        AND ($min_user_rate IS NULL OR phase = 'prefill' OR user_rate_bound >= $min_user_rate)
+        AND (getvariable('vary') = 'memory' OR memory_free_bytes >= 0)
+        AND (getvariable('vary') = 'ttft' OR keeps_ttft(phase, ttft_bound_ms))
+        AND (getvariable('vary') = 'tpot' OR keeps_tpot(phase, tpot_bound_ms))
+        AND (getvariable('vary') = 'e2e' OR keeps_e2e(phase, e2e_bound_ms))
+        AND keeps_user_rate(phase, user_rate_bound)
 ),
 reachable AS (
     SELECT
         *,
-        ranking(
-            'rate', FALSE, $num_devices, min(num_devices) OVER sizes, max(num_devices) OVER sizes
-        ) AS ranked_by,
-        ranked_measure(ranked_by, rate, num_devices, $num_devices, rate) AS ranked_rate
+        ranking('rate', FALSE, min(num_devices) OVER sizes, max(num_devices) OVER sizes) AS ranked_by,
+        ranked_measure(ranked_by, rate, num_devices, rate) AS ranked_rate
     FROM points
-    WHERE needs IS NOT NULL AND ($vary <> 'memory' OR needs <= 0)
-        AND ($num_devices IS NULL OR num_devices <= $num_devices)
+    WHERE needs IS NOT NULL AND (getvariable('vary') <> 'memory' OR needs <= 0)
+        AND (getvariable('num_devices') IS NULL OR num_devices <= getvariable('num_devices'))
     WINDOW sizes AS (PARTITION BY question_group)
 ),
 steps AS (
@@ -79,7 +64,7 @@ compared AS (
     WINDOW following AS (PARTITION BY question_group ORDER BY needs, ranked_rate, scenario)
 )
 SELECT
-    question_group, $vary AS vary, abs(needs) AS limit_from, abs(next_needs) AS limit_to, ranked_by, ranked_rate,
-    rate, gain, gain / nullif(moved, 0) AS gain_per_unit, winner_changes, probe, device, plan, batch_size, concurrency
+    question_group, getvariable('vary') AS vary, abs(needs) AS limit_from, abs(next_needs) AS limit_to, ranked_by,
+    ranked_rate, rate, gain, gain / nullif(moved, 0) AS gain_per_unit, winner_changes, probe, device, plan, batch_size, concurrency
 FROM compared
 ORDER BY question_group, needs, scenario;

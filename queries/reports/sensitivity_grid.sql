@@ -2,13 +2,6 @@
 -- summary: the best throughput for a grid of two limits, ranked as best ranks, their values spread over what is stored
 -- part of: sensitivity
 -- shows: first_limit, second_limit, ranked_rate if sized or num_devices, rate, device, plan, batch_size, concurrency, probe
--- parameters: rules
--- parameters: limits
--- parameter: wanted_phase | VARCHAR | none | never NULL: prefill, decode or aggregated
--- parameter: num_devices | BIGINT | devices | no device budget: no copies
--- parameter: vary | VARCHAR | none | never NULL: ttft, tpot, e2e or memory (the reserve); its own limit is left out
--- parameter: vary_second | VARCHAR | none | never NULL: another of them
--- parameter: steps | BIGINT | values | never NULL: values of each limit, quantiles of what is stored
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: first_limit | ms or GiB | value of the first limit
 -- column: second_limit | ms or GiB | value of the second limit
@@ -23,38 +16,32 @@
 WITH points AS (
     SELECT
         *,
-        CASE $vary WHEN 'ttft' THEN ttft_bound_ms WHEN 'tpot' THEN tpot_bound_ms WHEN 'e2e' THEN e2e_bound_ms
-            ELSE -($reserved_gib + memory_free_bytes / 1073741824) END AS first_needs,
-        CASE $vary_second WHEN 'ttft' THEN ttft_bound_ms WHEN 'tpot' THEN tpot_bound_ms WHEN 'e2e' THEN e2e_bound_ms
-            ELSE -($reserved_gib + memory_free_bytes / 1073741824) END AS second_needs
-    FROM judged(
-        $wanted_phase, $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule
-    )
+        needed(getvariable('vary'), ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes) AS first_needs,
+        needed(getvariable('vary_second'), ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes)
+            AS second_needs,
+        [getvariable('vary'), getvariable('vary_second')] AS varied
+    FROM judged(getvariable('wanted_phase'))
     WHERE qps > 0
-        AND ('memory' IN ($vary, $vary_second) OR memory_free_bytes >= 0)
-        AND ('ttft' IN ($vary, $vary_second) OR $ttft_limit_ms IS NULL OR phase = 'decode'
-            OR ttft_bound_ms <= $ttft_limit_ms)
-        AND ('tpot' IN ($vary, $vary_second) OR $tpot_limit_ms IS NULL OR phase = 'prefill'
-            OR tpot_bound_ms <= $tpot_limit_ms)
-        AND ('e2e' IN ($vary, $vary_second) OR $e2e_limit_ms IS NULL OR phase <> 'aggregated'
-            OR e2e_bound_ms <= $e2e_limit_ms)
-        AND ($min_user_rate IS NULL OR phase = 'prefill' OR user_rate_bound >= $min_user_rate)
+        AND ('memory' IN varied OR memory_free_bytes >= 0)
+        AND ('ttft' IN varied OR keeps_ttft(phase, ttft_bound_ms))
+        AND ('tpot' IN varied OR keeps_tpot(phase, tpot_bound_ms))
+        AND ('e2e' IN varied OR keeps_e2e(phase, e2e_bound_ms))
+        AND keeps_user_rate(phase, user_rate_bound)
 ),
 reachable AS (
     SELECT
         *,
-        ranking(
-            'rate', FALSE, $num_devices, min(num_devices) OVER sizes, max(num_devices) OVER sizes
-        ) AS ranked_by,
-        ranked_measure(ranked_by, rate, num_devices, $num_devices, rate) AS ranked_rate
+        ranking('rate', FALSE, min(num_devices) OVER sizes, max(num_devices) OVER sizes) AS ranked_by,
+        ranked_measure(ranked_by, rate, num_devices, rate) AS ranked_rate
     FROM points
     WHERE first_needs IS NOT NULL AND second_needs IS NOT NULL
-        AND ($vary <> 'memory' OR first_needs <= 0) AND ($vary_second <> 'memory' OR second_needs <= 0)
-        AND ($num_devices IS NULL OR num_devices <= $num_devices)
+        AND (getvariable('vary') <> 'memory' OR first_needs <= 0)
+        AND (getvariable('vary_second') <> 'memory' OR second_needs <= 0)
+        AND (getvariable('num_devices') IS NULL OR num_devices <= getvariable('num_devices'))
     WINDOW sizes AS (PARTITION BY question_group)
 ),
 shares AS (
-    SELECT unnest(range(1, $steps + 1)) / $steps AS share
+    SELECT unnest(range(1, getvariable('steps') + 1)) / getvariable('steps') AS share
 ),
 ordered AS (
     SELECT

@@ -2,8 +2,6 @@
 -- summary: two probes side by side: margins, knobs that differ, slack to each limit here and at the next batch size, step splits
 -- scope: probes
 -- names: probes | why compares two probes | sweepdb query why a1b2c3d4:175 e5f6a7b8:64
--- parameters: rules
--- parameters: limits
 -- column: section | none | result, limit, next batch size, knob, split or memory
 -- column: name | none | what is compared
 -- column: unit | none | its unit
@@ -12,11 +10,11 @@
 -- column: difference | none | first - second, for numbers
 -- column: ratio | ratio | first / second, for numbers
 WITH known AS (
-    SELECT * FROM judged('prefill', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule)
+    SELECT * FROM judged('prefill')
     UNION ALL
-    SELECT * FROM judged('decode', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule)
+    SELECT * FROM judged('decode')
     UNION ALL
-    SELECT * FROM judged('aggregated', $reserved_gib, $kv_charge, $tpot_rule, $prefill_qps_rule, $decode_qps_rule, $throughput_rule)
+    SELECT * FROM judged('aggregated')
 ),
 -- The scope's groups number the probes: 1 and 2 the two asked about, 11 and 12 the next batch size of each.
 sides AS (
@@ -24,10 +22,10 @@ sides AS (
         *,
         question_group % 10 AS side,
         question_group > 10 AS is_next,
-        ttft_bound_ms / $ttft_limit_ms AS ttft_use,
-        tpot_bound_ms / $tpot_limit_ms AS tpot_use,
-        e2e_bound_ms / $e2e_limit_ms AS e2e_use,
-        $min_user_rate / user_rate_bound AS user_rate_use,
+        ttft_bound_ms / getvariable('ttft_limit_ms') AS ttft_use,
+        tpot_bound_ms / getvariable('tpot_limit_ms') AS tpot_use,
+        e2e_bound_ms / getvariable('e2e_limit_ms') AS e2e_use,
+        getvariable('min_user_rate') / user_rate_bound AS user_rate_use,
         1 - memory_free_bytes / device_memory_bytes AS memory_use
     FROM known
 ),

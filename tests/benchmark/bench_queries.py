@@ -22,8 +22,10 @@ sys.path.append(str(Path(__file__).parents[2]))
 
 from generator import DEVICES, MODELS, PHASES, PLANS
 from queries_stores import mission_records, write_sweep
+from question_variables import set_variables
 
-from queries.asking.library import report, shared_sql
+from queries.asking.library import shared_sql
+from queries.asking.macros import macros
 
 MACHINE = {"machine": platform.machine(), "cores": os.cpu_count(), "duckdb": duckdb.__version__}
 
@@ -83,16 +85,14 @@ SERVED = """
 def served_pairing(plans, batches, budget):
     """Seconds of pairing an engine's rows under a TTFT limit: so many plans a side, decode batches each, top 10."""
     connection = duckdb.connect()
+    set_variables(connection, tpot_rule="exclusive", ttft_limit_ms=500.0)
     connection.execute(SERVED, {"plans": plans, "batches": batches})
     connection.execute("CREATE TABLE device AS SELECT 'd' AS key, '25e9 | 9e11' AS link_bandwidths")
     for statement in connection.extract_statements(shared_sql()):
         if "TEMP VIEW scoped" not in statement.query:
             connection.execute(statement)
     objective = "qps_per_device" if budget is None else "system_qps"
-    statement = (
-        "SELECT * FROM engine_pairs(10, 'full', 'exclusive', 'capacity', 'minus-one', 'once', 500, NULL, NULL, NULL,"
-        " 'budget', $budget, NULL, NULL, NULL, NULL, 1.0, 1.0, NULL, FALSE, FALSE, 10, $objective)"
-    )
+    statement = "SELECT * FROM engine_pairs('budget', $budget, FALSE, 10, $objective)"
     times = []
     for _ in range(5):
         started = time.perf_counter()
@@ -112,22 +112,18 @@ def pairing(rows, budget):
         " false AS by_engine"
         f" FROM range({rows}) i, (VALUES ('prefill'), ('decode')) s(side)"
     )
-    connection.execute(
-        "CREATE MACRO side(wanted, a, b, c, d, e, f, g, h, i, j) AS TABLE SELECT * FROM sides WHERE phase = wanted"
-    )
-    text = report("pd-ratio").sql
+    for name in ("takes_prefill", "takes_decode", "pair_objective", "pairs_kept"):
+        connection.execute(macros()[name].sql)
+    connection.execute("CREATE MACRO side(wanted) AS TABLE SELECT * FROM sides WHERE phase = wanted")
+    text = re.sub(r"\bmost_listed\b", "20", re.sub(r"\bsame_device\b", "FALSE", macros()["ranked_pairs"].sql))
     engine = text[text.index("WITH prefill_candidates") : text.index(",\nseeded AS (")]
-    statement = engine + " SELECT * FROM ranked WHERE rank <= $top ORDER BY rank"
-    parameters = dict.fromkeys(re.findall(r"\$(\w+)", statement)) | {
-        "prefill_degradation": 1.0, "decode_degradation": 1.0, "kept": 20, "top": 20, "num_devices": budget,
-        "allocation_rule": "budget", "objective": "balanced_qps" if budget is None else "system_qps",
-        "all_pairs": True, "reserved_gib": 10.0, "kv_charge": "full", "tpot_rule": "inclusive",
-        "prefill_qps_rule": "capacity", "decode_qps_rule": "minus-one", "throughput_rule": "once",
-    }  # fmt: skip
+    statement = engine + " SELECT * FROM ranked WHERE rank <= 20 ORDER BY rank"
+    objective = "balanced_qps" if budget is None else "system_qps"
+    set_variables(connection, pruned=True, num_devices=budget, objective=objective, all_pairs=True)
     times = []
     for _ in range(5):
         started = time.perf_counter()
-        connection.execute(statement, parameters).fetchall()
+        connection.execute(statement).fetchall()
         times.append(time.perf_counter() - started)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     show(

@@ -19,13 +19,10 @@ REPORT = """-- name: crowded
 SELECT question_group, row_number() OVER (PARTITION BY question_group ORDER BY max(batch_size) DESC, plan) AS rank,
     plan, max(batch_size) AS batch_size, max(concurrency) AS concurrency, arg_max(probe, batch_size) AS probe
 FROM scoped
-WHERE phase = $wanted_phase
+WHERE phase = getvariable('wanted_phase')
 GROUP BY question_group, plan
-QUALIFY rank <= $top
+QUALIFY rank <= getvariable('top')
 ORDER BY question_group, rank;
-"""
-HEADER = """-- parameter: wanted_phase | VARCHAR | none | never NULL: aggregated or decode
--- parameter: top | BIGINT | rows | never NULL: rows a group
 """
 OPTION = """    most_batch: int | None = option(
         None, "most requests of a batch", variable="most_batch", unit="requests", without="no limit",
@@ -53,8 +50,7 @@ def run(copy, *arguments):
 @pytest.fixture
 def with_report(copy):
     """A copy with one more report."""
-    head, _, body = REPORT.partition("-- column")
-    (copy / "queries/reports/crowded.sql").write_text(f"{head}{HEADER}-- column{body}")
+    (copy / "queries/reports/crowded.sql").write_text(REPORT)
     return copy
 
 
@@ -76,16 +72,17 @@ def test_a_report_is_one_file(with_report, example_store):
     assert asked.stdout.strip() == "1"
     page = subprocess.run([sys.executable, "-m", "tools.report_reference", "page.md"], cwd=with_report, check=True)
     assert page.returncode == 0
-    assert "## crowded" in (with_report / "page.md").read_text()
+    page_of_it = (with_report / "page.md").read_text().partition("## crowded")[2].partition("\n## ")[0]
+    assert "| `top` | BIGINT | rows | never NULL |" in page_of_it
 
 
 def test_a_limit_is_its_declaration_and_the_sql_that_reads_it(with_report, example_store):
     options, report = with_report / "queries/asking/options.py", with_report / "queries/reports/crowded.sql"
     options.write_text(options.read_text().replace("    confidence: float", OPTION, 1))
     report.write_text(
-        report.read_text()
-        .replace("-- column", "-- parameter: most_batch | BIGINT | requests | no limit\n-- column", 1)
-        .replace("= $wanted_phase", "= $wanted_phase AND ($most_batch IS NULL OR batch_size <= $most_batch)")
+        report.read_text().replace(
+            "WHERE", "WHERE (getvariable('most_batch') IS NULL OR batch_size <= getvariable('most_batch')) AND"
+        )
     )
     assert "most requests of a batch" in run(with_report, "query", "--help")[1]
     limited = run(with_report, "query", "crowded", "--most-batch", "3", "--store", example_store)

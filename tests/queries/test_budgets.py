@@ -11,7 +11,7 @@ from queries_stores import best_of_plans, changed, mission_records, read_rows, r
 import queries
 from cli.render.answers import header_lines
 from cli.render.shown import shown_columns
-from queries.asking.library import report, reports
+from queries.asking.library import reports, variables_read
 from queries.asking.options import PRESETS, Definitions
 from queries.asking.question import FORMULAS, own_tpot
 from store.errors import InputError
@@ -183,4 +183,4 @@ def test_presets_of_the_seeds_keep_the_inclusive_tpot_and_ours_asks_each_serving
         Definitions(tpot="mean")
     with pytest.raises(InputError, match="`prefill_qps` is a text, not None"):
         replace(PRESETS["sweepdb"], prefill_qps=None)
-    assert "tpot_rule" in report("best").parameter_names
+    assert "tpot_rule" in variables_read("best")

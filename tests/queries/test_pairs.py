@@ -9,6 +9,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from question_variables import set_variables
 
 from evaluator.serving.pairs import DecodeSide, PairLoad, PairTimes, PrefillSide, pair_times, transfer_ms
 from queries.asking.library import shared_sql
@@ -109,13 +110,13 @@ def dicts(cursor):
 
 def paired(connection, asked):
     """The macro's best pairs, ranked as the report ranks them."""
+    set_variables(connection, ttft_limit_ms=asked.ttft, e2e_limit_ms=asked.e2e, all_pairs=asked.all_pairs)
     rows = dicts(
         connection.execute(
-            "SELECT * FROM engine_pairs(10, 'full', 'exclusive', 'capacity', 'minus-one', 'once', $ttft, NULL, $e2e,"
-            " NULL, $rule, $budget, NULL, NULL, NULL, NULL, 1.0, 1.0, NULL, $all_pairs, FALSE, $top, $objective)",
+            "SELECT * FROM engine_pairs($rule, $budget, FALSE, $top, $objective)",
             {
-                "ttft": asked.ttft, "e2e": asked.e2e, "budget": asked.budget, "top": asked.top,
-                "objective": asked.objective, "rule": "exact" if asked.exact else "budget", "all_pairs": asked.all_pairs,
+                "budget": asked.budget, "top": asked.top, "objective": asked.objective,
+                "rule": "exact" if asked.exact else "budget",
             },
         )
     )  # fmt: skip
@@ -264,12 +265,12 @@ def test_the_best_pairs_are_those_of_trying_everything(empty, rows, asked):
 
 def split(connection, *, budget=None, target=None, ttft=None):
     """Deployments of pairs, by their number of devices."""
+    set_variables(connection, ttft_limit_ms=ttft, num_devices=budget)
     return dicts(
         connection.execute(
-            "SELECT devices, max(system_qps) AS system_qps, max(ttft_ms) AS ttft_ms FROM deployments(10, 'full',"
-            " 'exclusive', 'capacity', 'minus-one', 'once', $ttft, NULL, NULL, NULL, $target, $budget, NULL, NULL,"
-            " NULL, NULL, 1.0, 1.0, NULL) WHERE mode = 'pd' GROUP BY devices ORDER BY devices",
-            {"ttft": ttft, "target": target, "budget": budget},
+            "SELECT devices, max(system_qps) AS system_qps, max(ttft_ms) AS ttft_ms FROM deployments($target)"
+            " WHERE mode = 'pd' GROUP BY devices ORDER BY devices",
+            {"target": target},
         )
     )
 

@@ -24,9 +24,11 @@ from queries_stores import (
 )
 
 import queries
-from queries.asking.library import report, reports
+from queries.asking.library import report, reports, variables_read
+from queries.asking.macros import without_comments
 from queries.asking.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
+from queries.asking.variables import settings, variables
 from queries.proof import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError, StoreError
@@ -58,7 +60,9 @@ def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
         "prefill_qps": prefill_qps, "decode_qps": decode_qps, "prefill_size": prefill_size,
         "decode_size": decode_size, "num_devices": budget, "prefill_probe": None, "decode_probe": None,
     }  # fmt: skip
-    cursor = duckdb.connect().execute(report("pd-counts").sql, parameters)
+    connection = duckdb.connect()
+    connection.execute("\n".join(settings(parameters).values()))
+    cursor = connection.execute(report("pd-counts").sql)
     names = [item[0] for item in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
@@ -336,6 +340,22 @@ def test_devices_pairs_each_device_with_itself(notebook):
     assert [row["rank"] for row in rows] == [1, 2, 1, 2]
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"num_devices": 16}, {"tpot_limits": 30, "rank_by": "qps-per-device-bound"},
+                {"num_devices": 24, "rank_by": "qps-per-device"}, {"preset": "seed000", "num_devices": 16}],
+)  # fmt: skip
+def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options):
+    alone = []
+    for name in (DEVICES[0][0], DEVICES[1][0]):
+        alone += notebook.pd_ratio(prefill_device=name, decode_device=name, top=1, **options).dicts()
+    answer = notebook.report("devices", mode="pd", **options)
+    measure = answer.parameters["objective"]
+    alone.sort(key=lambda row: (row["question_group"], -(row[measure] or -math.inf), row["prefill_device"]))
+    assert [{**row, "rank": None} for row in answer.dicts()] == [{**row, "rank": None} for row in alone]
+    best = notebook.report("devices", mode="pd", top=1, **options).dicts()
+    assert best == [row for row in answer.dicts() if row["rank"] == 1]
+
+
 def test_why_lists_margin_and_knobs(notebook):
     first, second = (row["probe"] for row in notebook.best(top=2, model=MODELS[4][0], rank_by="throughput").dicts())
     lines = notebook.report("why", probes=(first, second), tpot_limits=50).dicts()
@@ -536,9 +556,10 @@ def test_a_question_is_the_same_whether_its_scope_is_kept_in_memory_or_not(store
 
 
 @pytest.mark.parametrize("name", sorted(reports()))
-def test_a_header_lists_the_parameters_and_columns_duckdb_sees(name, notebook, stored):
+def test_a_header_lists_the_columns_duckdb_sees_and_variables_are_declared(name, notebook, stored):
     asked = report(name)
-    assert {parameter.name for parameter in asked.parameters} == asked.parameter_names
+    assert variables_read(name) <= variables().keys()
+    assert "$" not in without_comments(asked.sql)
     if asked.part_of is not None or name == "mix":  # a blend needs a store of two workloads: test_mix.py
         return
     options = {

@@ -6,8 +6,9 @@ from dataclasses import replace
 from itertools import product
 
 import pytest
-from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, content_key, scenario, sweep_record
+from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario, sweep_record
 from queries_stores import read_rows, reference
+from served_store import SERVED_DEVICES, rows_of, served, write_served
 
 import queries
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
@@ -15,62 +16,17 @@ from queries.errors import confidence
 from queries.pairs import SURELY, verdicts
 from store.errors import InputError
 from store.opening import open_store
-from store.records import PriceRecord
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
-from store.writing.prices import put_prices
 
 LINK = 35e9  # outermost, of the generator's devices
-SERVED_DEVICES = DEVICES[:2]
-
-
-def served(phase, device, plan, workload=WORKLOADS[1]):
-    """A scenario of the generator as an engine serves it."""
-    record = scenario(MODELS[4], workload, device, precision=PRECISIONS[0], plan=plan, phase=phase)
-    subject = replace(record.subject, serving_model="vllm", key=content_key([record.subject.key, "vllm"]))
-    return replace(record, subject=subject, key=content_key([record.key, "vllm"]))
-
-
-def rows_of(record, sizes):
-    """The generator's rows: of a prefill instance with what one more prompt adds, and 15 ms to receive a request."""
-    made = block(record, 1, sizes)
-    if record.subject.phase != "prefill":
-        return made
-    columns = dict(made.columns)
-    columns["prompt_service_ms"] = 0.9 * columns["prefill_step_ms"] / columns["concurrency"] * columns["concurrency"][0]
-    columns["ttft_ms"] = columns["ttft_ms"] + 15.0
-    return replace(made, columns=columns)
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """A store of two devices, three plans and every phase, as an engine serves them."""
     url = f"sqlite:///{tmp_path_factory.mktemp('served')}/store.sqlite"
-    records = [
-        served(phase, device, plan)
-        for phase in ("prefill", "decode", "aggregated")
-        for device in SERVED_DEVICES
-        for plan in (PLANS[0], PLANS[1], PLANS[8])
-    ]
-    with open_store(url, create=True) as store:
-        sweep_id = begin_sweep(store, sweep_record(key="e" * 32))
-        for record, ref in zip(records, put_scenarios(store, sweep_id, records), strict=True):
-            if record.status == "ok":
-                put_block(store, sweep_id, ref.id, rows_of(record, 60))
-        finish_sweep(store, sweep_id, "finished")
-        put_prices(
-            store,
-            [
-                PriceRecord(
-                    device_name=device[0],
-                    effective_from="2025-01-01",
-                    usd_per_device_hour=price,
-                    watts_per_device=700.0,
-                )
-                for device, price in zip(SERVED_DEVICES, (2.0, 3.0), strict=True)
-            ],
-        )
-        seal(store)
+    write_served(url)
     return url
 
 
@@ -149,6 +105,18 @@ def test_counts_of_the_best_pair_hold_its_own(notebook):
     assert first["system_qps"] == pytest.approx(best["system_qps"])
     assert first["ttft_ms"] == pytest.approx(best["ttft_ms"])
     assert all(row["ttft_ms"] is None or row["ttft_ms"] <= 400.0 for row in counts)
+
+
+@pytest.mark.parametrize("options", [{"ttft_limits": 400.0}, {"num_devices": 12, "tpot_limits": 40.0}])
+def test_the_pairs_of_devices_are_those_of_asking_each_device(notebook, options):
+    alone = [
+        row
+        for name, *_ in SERVED_DEVICES
+        for row in notebook.pd_ratio(prefill_device=name, decode_device=name, top=1, **options).dicts()
+    ]
+    together = notebook.devices(mode="pd", **options).dicts()
+    assert [row["rank"] for row in together] == [1, 2]
+    assert sorted(({**row, "rank": 1} for row in together), key=lambda row: row["prefill_device"]) == alone
 
 
 def test_pairs_of_each_device_and_what_their_tokens_cost(notebook):

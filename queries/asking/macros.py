@@ -1,0 +1,65 @@
+"""The macros that reports are built on, one by one: what each calls, and which variables it reads.
+
+Not here: their text (queries/*.sql), and creating them (queries.session)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from queries.asking.variables import read_in
+
+_FOLDER = Path(__file__).parents[1]
+FILES = tuple(_FOLDER / name for name in ("scoped.sql", "paired.sql", "ranked.sql", "deployed.sql"))
+_STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
+_COMMENT = re.compile(r"--[^\n]*")
+_NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Macro:
+    """A macro with the comment above it, or the view `scoped`."""
+
+    name: str
+    sql: str
+    calls: frozenset[str]
+
+
+@cache
+def macros() -> Mapping[str, Macro]:
+    """Every macro by name, each after those it calls."""
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
+    found = {match[1]: match[0] for match in _STATEMENT.finditer(texts)}
+    return {
+        name: Macro(name=name, sql=sql, calls=frozenset(found.keys() & names_in(sql) - {name}))
+        for name, sql in found.items()
+    }
+
+
+def names_in(sql: str) -> frozenset[str]:
+    """What a text of SQL selects from or calls."""
+    return frozenset(table or function for table, function in _NAMED.findall(without_comments(sql)))
+
+
+def without_comments(sql: str) -> str:
+    """A text of SQL that says nothing to people."""
+    return _COMMENT.sub("", sql)
+
+
+def macros_of(sql: str) -> list[Macro]:
+    """The macros that a text of SQL calls, on the way too, in the order in which they can be created."""
+    wanted: set[str] = set()
+    pending = set(names_in(sql) & macros().keys())
+    while pending:
+        wanted |= pending
+        pending = {name for one in pending for name in macros()[one].calls} - wanted
+    return [macro for name, macro in macros().items() if name in wanted]
+
+
+def variables_of(sql: str) -> frozenset[str]:
+    """The variables that a text of SQL reads, itself and through macros."""
+    texts = (sql, *(macro.sql for macro in macros_of(sql)))
+    return frozenset().union(*(read_in(without_comments(text)) for text in texts))

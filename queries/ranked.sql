@@ -1,0 +1,286 @@
+-- What reports show of instances and of pairs, in their order of columns: measures that rank, then the stored rows.
+-- The instances of a phase.
+CREATE OR REPLACE TEMP MACRO best_instances(wanted_phase) AS TABLE
+SELECT
+    ranked.question_group, ranked.rank, ranked.rate, ranked.ranked_by, ranked.rate_per_device, ranked.instances,
+    ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
+    p.subject, p.scenario, p.first_sweep, p.stored_at, p.formula_version, p.family, p.model, p.architecture, p.device,
+    p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.num_devices, p.plan, p.linear_quantization,
+    p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.compile, p.convention, p.serving_model,
+    p.serving_cost_ms, p.shortest_length, p.prompts_per_user, p.poll_steps, p.seats, p.wait_steps, p.routing,
+    p.launchable, p.workload, p.workload_key, p.input_length, p.input_length_mean, p.output_length,
+    p.prefix_cache_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms,
+    p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prompt_service_ms, p.decode_step_ms, p.tokens_per_step,
+    p.tpot_inclusive_ms,
+    p.tpot_exclusive_ms, p.e2e_ms, p.prefill_capacity_qps, p.prefill_ttft_qps, p.decode_minus_one_qps,
+    p.decode_full_qps, p.requests_per_s, p.input_tokens_per_s, p.output_tokens_per_s, p.output_tokens_per_s_twice,
+    p.output_tokens_per_s_per_device, p.tokens_per_s_per_user, p.device_memory_bytes, p.weight_bytes, p.kv_cache_bytes,
+    p.kv_cache_mean_bytes, p.activation_bytes, p.kv_bytes_per_request, p.prefill_step_matrix_ms,
+    p.prefill_step_vector_ms, p.prefill_step_memory_ms, p.prefill_step_communication_ms, p.prefill_step_overhead_ms,
+    p.decode_step_matrix_ms, p.decode_step_vector_ms, p.decode_step_memory_ms, p.decode_step_communication_ms,
+    p.decode_step_overhead_ms, p.realised_input_length_mean, p.decode_step_p50_ms, p.decode_step_p90_ms,
+    p.decode_step_p99_ms
+FROM ranked_instances(wanted_phase) AS ranked
+JOIN scoped AS p
+    ON p.scenario_id = ranked.scenario_id AND p.batch_size = ranked.batch_size
+    AND p.question_group = ranked.question_group
+WHERE rank <= getvariable('top');
+
+-- The measure that ranks pairs.
+CREATE OR REPLACE TEMP MACRO pair_objective(balanced_qps, system_qps, qps_per_device, qps_per_device_bound) AS
+    CASE getvariable('objective')
+        WHEN 'balanced_qps' THEN balanced_qps
+        WHEN 'system_qps' THEN system_qps
+        WHEN 'qps_per_device' THEN qps_per_device
+        WHEN 'qps_per_device_bound' THEN qps_per_device_bound
+    END;
+
+-- How many pairs of formulas are kept for so many that are listed: every one, where the objective may fall as a side
+-- improves.
+CREATE OR REPLACE TEMP MACRO pairs_kept(most_listed) AS
+    CASE WHEN getvariable('pruned') THEN most_listed ELSE 1099511627776 END;
+
+-- The best pairs of each group, or of each group and device where both sides are of the same one: those of formulas, with
+-- counts of instances within a budget, and those of an engine with their waits (paired.sql).
+CREATE OR REPLACE TEMP MACRO ranked_pairs(same_device, most_listed) AS TABLE
+WITH prefill_candidates AS NOT MATERIALIZED (
+    SELECT * REPLACE (qps * getvariable('prefill_degradation') AS qps),
+        CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
+    FROM side('prefill')
+    WHERE NOT by_engine
+        AND takes_prefill(device, num_devices)
+),
+decode_candidates AS NOT MATERIALIZED (
+    SELECT * REPLACE (qps * getvariable('decode_degradation') AS qps),
+        CASE WHEN same_device THEN hash(device) ELSE 0 END AS place
+    FROM side('decode')
+    WHERE NOT by_engine
+        AND takes_decode(device, num_devices)
+),
+-- No objective that is pruned falls when a side improves at the same size. So of each size only the best `kept` rows
+-- can be in the best `kept` pairs, and of those only pairs whose ranks multiply to `kept` at most: every pair of a row
+-- at least as good on both sides comes before. Ties are broken by rank, or the argument would not hold.
+prefill_thresholds AS (
+    SELECT
+        question_group, place, num_devices,
+        list_min(max(qps, least(pairs_kept(most_listed), 999999))) AS least_qps
+    FROM prefill_candidates
+    GROUP BY question_group, place, num_devices
+),
+decode_thresholds AS (
+    SELECT
+        question_group, place, num_devices,
+        list_min(max(qps, least(pairs_kept(most_listed), 999999))) AS least_qps
+    FROM decode_candidates
+    GROUP BY question_group, place, num_devices
+),
+prefill_side AS (
+    SELECT
+        c.*,
+        row_number() OVER (
+            PARTITION BY c.question_group, c.place ORDER BY c.qps DESC, latency_ms, batch_size, scenario
+        ) AS side_rank,
+        row_number() OVER (
+            PARTITION BY c.question_group, c.place, c.num_devices
+            ORDER BY c.qps DESC, latency_ms, batch_size, scenario
+        ) AS size_rank
+    FROM prefill_candidates AS c
+    JOIN prefill_thresholds AS t
+        ON c.question_group = t.question_group AND c.place = t.place AND c.num_devices = t.num_devices
+        AND c.qps >= t.least_qps
+    QUALIFY size_rank <= pairs_kept(most_listed)
+),
+decode_side AS (
+    SELECT
+        c.*,
+        row_number() OVER (
+            PARTITION BY c.question_group, c.place ORDER BY c.qps DESC, latency_ms, batch_size, scenario
+        ) AS side_rank,
+        row_number() OVER (
+            PARTITION BY c.question_group, c.place, c.num_devices
+            ORDER BY c.qps DESC, latency_ms, batch_size, scenario
+        ) AS size_rank
+    FROM decode_candidates AS c
+    JOIN decode_thresholds AS t
+        ON c.question_group = t.question_group AND c.place = t.place AND c.num_devices = t.num_devices
+        AND c.qps >= t.least_qps
+    QUALIFY size_rank <= pairs_kept(most_listed)
+),
+pairs AS (
+    SELECT
+        p.question_group, p.place, p.side_rank AS prefill_rank, d.side_rank AS decode_rank, p.qps AS prefill_qps,
+        d.qps AS decode_qps, p.num_devices AS prefill_size, d.num_devices AS decode_size,
+        least(p.qps, d.qps) AS balanced_qps, d.qps / p.qps AS pd_ratio,
+        1 / (p.num_devices / p.qps + d.num_devices / d.qps) AS qps_per_device_bound
+    FROM prefill_side AS p
+    JOIN decode_side AS d
+        ON p.question_group = d.question_group AND p.place = d.place
+        AND p.size_rank <= pairs_kept(most_listed) // d.size_rank
+),
+-- One row for each number of prefill instances, with the decode instances that serve best beside them.
+prefill_counts AS (
+    SELECT
+        *,
+        unnest(range(1, (getvariable('num_devices') - decode_size) // prefill_size + 1)) AS prefill_instances
+    FROM pairs
+    WHERE getvariable('num_devices') IS NOT NULL AND prefill_size + decode_size <= getvariable('num_devices')
+),
+most_decodes AS (
+    SELECT
+        *,
+        (getvariable('num_devices') - prefill_instances * prefill_size) // decode_size AS decode_most,
+        ceil(prefill_instances * prefill_qps / decode_qps)::BIGINT AS decode_about
+    FROM prefill_counts
+),
+counts AS (
+    SELECT
+        *,
+        -- The fewest decode instances that keep up with the prefill ones (the quotient may be off by one: compare the
+        -- products); all there is room for where none do.
+        CASE
+            WHEN getvariable('allocation_rule') = 'exact' OR decode_most * decode_qps < prefill_instances * prefill_qps
+                THEN decode_most
+            WHEN decode_about > 1 AND (decode_about - 1) * decode_qps >= prefill_instances * prefill_qps
+                THEN decode_about - 1
+            WHEN decode_about * decode_qps >= prefill_instances * prefill_qps THEN greatest(decode_about, 1)
+            ELSE decode_about + 1
+        END AS decode_instances
+    FROM most_decodes
+    WHERE getvariable('allocation_rule') <> 'exact'
+        OR prefill_instances * prefill_size + decode_most * decode_size = getvariable('num_devices')
+),
+allocated AS (
+    SELECT
+        *,
+        prefill_instances * prefill_size + decode_instances * decode_size AS devices_used,
+        least(prefill_instances * prefill_qps, decode_instances * decode_qps) AS system_qps
+    FROM counts
+),
+allocation AS (
+    SELECT
+        question_group, place, prefill_rank, decode_rank, prefill_instances, decode_instances, devices_used,
+        system_qps
+    FROM allocated
+    QUALIFY row_number() OVER (
+        PARTITION BY question_group, place, prefill_rank, decode_rank
+        ORDER BY
+            CASE
+                WHEN getvariable('allocation_rule') = 'exact' THEN abs(prefill_instances / decode_instances - pd_ratio)
+            END,
+            system_qps DESC, devices_used, abs(prefill_instances / decode_instances - pd_ratio), prefill_instances
+    ) = 1
+),
+ranked AS (
+    SELECT
+        pairs.*, allocation.prefill_instances, allocation.decode_instances, allocation.devices_used,
+        getvariable('num_devices') - allocation.devices_used AS devices_idle, allocation.system_qps,
+        allocation.system_qps / allocation.devices_used AS qps_per_device,
+        CASE
+            WHEN getvariable('num_devices') IS NULL OR allocation.devices_used IS NOT NULL THEN NULL
+            WHEN prefill_size + decode_size > getvariable('num_devices')
+                THEN concat('one of each needs ', prefill_size + decode_size, ' devices')
+            ELSE 'no whole numbers of instances use every device'
+        END AS allocation_reason,
+        row_number() OVER (
+            PARTITION BY pairs.question_group, pairs.place
+            ORDER BY
+                pair_objective(
+                    balanced_qps, allocation.system_qps, allocation.system_qps / allocation.devices_used,
+                    qps_per_device_bound
+                ) DESC NULLS LAST,
+                pairs.prefill_rank, pairs.decode_rank
+        ) AS rank
+    FROM pairs
+    LEFT JOIN allocation ON allocation.question_group = pairs.question_group AND allocation.place = pairs.place
+        AND allocation.prefill_rank = pairs.prefill_rank AND allocation.decode_rank = pairs.decode_rank
+),
+seeded AS (
+    SELECT
+        ranked.question_group, rank, ranked.prefill_qps, ranked.decode_qps, balanced_qps, pd_ratio,
+        qps_per_device_bound, prefill_instances, decode_instances, devices_used, system_qps, qps_per_device,
+        allocation_reason, ps.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS transfer_ms,
+        ps.ttft_ms AS pair_ttft_ms, NULL::DOUBLE AS alone_ms, NULL::DOUBLE AS wait_ms, NULL::DOUBLE AS burst_ms,
+        NULL::DOUBLE AS handover_ms, NULL::DOUBLE AS slot_wait_ms, NULL::DOUBLE AS pair_e2e_ms, NULL::DOUBLE AS users,
+        system_qps / (prefill_instances * ranked.prefill_qps) AS prefill_utilisation,
+        system_qps / (decode_instances * ranked.decode_qps) AS decode_utilisation, ds.tpot_ms,
+        ps.scenario_id AS prefill_scenario_id, ps.batch_size AS prefill_size,
+        ps.memory_free_bytes AS prefill_memory_free_bytes, ds.scenario_id AS decode_scenario_id,
+        ds.batch_size AS decode_size, ds.memory_free_bytes AS decode_memory_free_bytes
+    FROM ranked
+    JOIN prefill_side AS ps ON ps.question_group = ranked.question_group AND ps.place = ranked.place
+        AND ps.side_rank = ranked.prefill_rank
+    JOIN decode_side AS ds ON ds.question_group = ranked.question_group AND ds.place = ranked.place
+        AND ds.side_rank = ranked.decode_rank
+    WHERE rank <= most_listed
+),
+served AS (
+    SELECT
+        question_group,
+        row_number() OVER (
+            PARTITION BY question_group, CASE WHEN same_device THEN prefill_device END
+            ORDER BY
+                pair_objective(balanced_qps, system_qps, qps_per_device, qps_per_device_bound) DESC,
+                prefill_rank, decode_rank
+        ) AS rank,
+        prefill_qps, decode_qps, balanced_qps, pd_ratio, qps_per_device_bound, prefill_instances, decode_instances,
+        devices_used, system_qps, qps_per_device, NULL::VARCHAR AS allocation_reason, transfer_ms,
+        ttft_ms AS pair_ttft_ms, alone_ms, wait_ms, burst_ms, handover_ms, slot_wait_ms, e2e_ms AS pair_e2e_ms, users,
+        prefill_utilisation, decode_utilisation, tpot_ms, prefill_scenario_id, 1 AS prefill_size,
+        prefill_memory_free_bytes, decode_scenario_id, decode_batch_size, decode_memory_free_bytes
+    FROM engine_pairs(
+        getvariable('allocation_rule'), getvariable('num_devices'), same_device, most_listed,
+        getvariable('objective')
+    )
+    QUALIFY rank <= most_listed
+),
+answered AS (
+    SELECT * FROM seeded
+    UNION ALL
+    SELECT * FROM served
+)
+SELECT
+    answered.question_group, rank, answered.prefill_qps, answered.decode_qps, balanced_qps, pd_ratio,
+    qps_per_device_bound, prefill_instances, decode_instances, devices_used,
+    getvariable('num_devices') - devices_used AS devices_idle, system_qps, qps_per_device, allocation_reason,
+    prefill_utilisation, decode_utilisation, users, pair_ttft_ms AS ttft_ms, alone_ms AS prefill_alone_ms,
+    wait_ms AS prefill_wait_ms,
+    burst_ms AS prefill_burst_ms, handover_ms, transfer_ms AS kv_transfer_ms, slot_wait_ms,
+    CASE WHEN slot_wait_ms IS NULL THEN pair_ttft_ms + transfer_ms ELSE pair_ttft_ms END AS ttft_with_transfer_ms,
+    transfer_ms <= d.decode_step_ms AS transfer_hides, pair_e2e_ms AS e2e_ms, answered.tpot_ms,
+    p.model, p.workload, p.workload_key, p.linear_quantization, p.experts_quantization, p.attention_quantization,
+    p.convention, p.input_length, p.input_length_mean, p.output_length, p.prefix_cache_hit_rate,
+    p.probe AS prefill_probe, p.subject AS prefill_subject, p.scenario AS prefill_scenario, p.first_sweep AS
+    prefill_first_sweep, p.stored_at AS prefill_stored_at, p.formula_version AS prefill_formula_version,
+    p.family AS prefill_family, p.device AS prefill_device, p.device_key AS prefill_device_key, p.vendor AS
+    prefill_vendor, p.tp AS prefill_tp, p.pp AS prefill_pp, p.dp AS prefill_dp, p.ep AS prefill_ep, p.moe_tp AS
+    prefill_moe_tp, p.moe_dp AS prefill_moe_dp, p.num_devices AS prefill_num_devices, p.plan AS prefill_plan,
+    p.max_batched_tokens AS prefill_max_batched_tokens, p.batch_size AS prefill_batch_size, p.concurrency AS
+    prefill_concurrency, p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prefill_capacity_qps,
+    p.prefill_ttft_qps, p.requests_per_s AS prefill_requests_per_s, p.input_tokens_per_s AS
+    prefill_input_tokens_per_s, p.device_memory_bytes AS prefill_device_memory_bytes, p.weight_bytes AS
+    prefill_weight_bytes, p.kv_cache_bytes AS prefill_kv_cache_bytes, p.kv_cache_mean_bytes AS
+    prefill_kv_cache_mean_bytes, p.activation_bytes AS prefill_activation_bytes, p.kv_bytes_per_request AS
+    prefill_kv_bytes_per_request, p.realised_input_length_mean AS prefill_realised_input_length_mean,
+    p.prompt_service_ms AS prefill_prompt_service_ms, prefill_memory_free_bytes,
+    d.probe AS decode_probe, d.subject AS decode_subject, d.scenario AS decode_scenario, d.first_sweep AS
+    decode_first_sweep, d.stored_at AS decode_stored_at, d.formula_version AS decode_formula_version, d.family
+    AS decode_family, d.device AS decode_device, d.device_key AS decode_device_key, d.vendor AS decode_vendor,
+    d.tp AS decode_tp, d.pp AS decode_pp, d.dp AS decode_dp, d.ep AS decode_ep, d.moe_tp AS decode_moe_tp,
+    d.moe_dp AS decode_moe_dp, d.num_devices AS decode_num_devices, d.plan AS decode_plan, d.max_batched_tokens
+    AS decode_max_batched_tokens, d.mtp_tokens AS decode_mtp_tokens, d.batch_size AS decode_batch_size,
+    d.concurrency AS decode_concurrency, d.decode_step_ms, d.tokens_per_step, d.tpot_inclusive_ms,
+    d.tpot_exclusive_ms, d.decode_minus_one_qps, d.decode_full_qps, d.requests_per_s AS decode_requests_per_s,
+    d.output_tokens_per_s AS decode_output_tokens_per_s, d.output_tokens_per_s_per_device AS
+    decode_output_tokens_per_s_per_device, d.tokens_per_s_per_user, d.device_memory_bytes AS
+    decode_device_memory_bytes, d.weight_bytes AS decode_weight_bytes, d.kv_cache_bytes AS
+    decode_kv_cache_bytes, d.kv_cache_mean_bytes AS decode_kv_cache_mean_bytes, d.activation_bytes AS
+    decode_activation_bytes, d.kv_bytes_per_request AS decode_kv_bytes_per_request, d.realised_input_length_mean
+    AS decode_realised_input_length_mean, d.decode_step_p50_ms, d.decode_step_p90_ms, d.decode_step_p99_ms,
+    decode_memory_free_bytes
+FROM answered
+JOIN scoped AS p
+    ON p.scenario_id = prefill_scenario_id AND p.batch_size = answered.prefill_size
+    AND p.question_group = answered.question_group
+JOIN scoped AS d
+    ON d.scenario_id = decode_scenario_id AND d.batch_size = answered.decode_size
+    AND d.question_group = answered.question_group;

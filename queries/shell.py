@@ -1,0 +1,129 @@
+"""An answer as statements that run as they stand in any DuckDB shell over what `sweepdb export` writes.
+
+Not here: the report and its macros, which are printed as they are, and exporting (queries.bundle)."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from queries.asking.library import CONFIDENT
+from queries.asking.macros import macros_of, names_in
+from queries.asking.variables import literal, settings
+from queries.asking.vocabulary import files_for
+from queries.raw_relations import RAW_TABLES, STORED_PROBE
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from queries.asking.question import Answer
+    from queries.scoping.scope import ScopeRow
+
+_BEGINNING = """-- {command}: start DuckDB in the folder that `sweepdb export FOLDER` wrote, or name that folder here.
+SET VARIABLE export_folder = '.';
+CREATE SCHEMA IF NOT EXISTS raw;"""
+_PROBES = "SELECT * FROM read_parquet(getvariable('export_folder') || '/probes.parquet')"
+_SCENARIOS = "FROM read_ndjson_objects(getvariable('export_folder') || '/scenarios.jsonl')"
+_OF_STORED = re.compile(r"\b(sc|sj|m|d|p|pr|w)\.(\w+)")
+_PLACES = {  # in a line of scenarios.jsonl, by the letters that statements call tables by
+    "sc": "", "sj": "subject.", "m": "subject.model.", "d": "device.", "p": "subject.plan.",
+    "pr": "subject.precision.", "w": "subject.workload.",
+}  # fmt: skip
+_BETWEEN = ",\n    "
+_RAW = {table.name: table for table in RAW_TABLES}
+
+
+def shell_statements(
+    answer: Answer, scope: Sequence[ScopeRow], keys: Mapping[int, str], connection: duckdb.DuckDBPyConnection
+) -> Iterator[str]:
+    """The statements of an answer; `connection` holds what no export has: prices, and how far off rows may be.
+
+    `scope` and `keys` say by number and content key which scenarios were looked at. The last statement yields the
+    columns that the report has by itself, without those that say whether limits hold.
+    """
+    confident = answer.question.limits.confidence is not None
+    built_on = macros_of(answer.sql)
+    names = names_in("\n".join((answer.sql, *(macro.sql for macro in built_on))))
+    views = files_for(names)
+    raw = sorted(frozenset().union(*(file.raw for file in views)))
+    yield _BEGINNING.format(command=f"sweepdb query {answer.question.report}")
+    yield from settings(answer.parameters).values()
+    if "scenario" in raw:
+        yield _inline("raw.numbered", (("scenario_id", "BIGINT"), ("scenario", "VARCHAR")), sorted(keys.items()))
+    yield from (_relation(name, connection) for name in raw)
+    yield _scope(scope)
+    yield from (file.sql.strip() for file in views)
+    if confident:
+        yield _copied("factors", connection)
+        yield CONFIDENT.read_text(encoding="utf-8").strip()
+    yield from (macro.sql for macro in built_on if not (confident and macro.name == "scoped"))
+    yield answer.sql.strip()
+
+
+def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
+    """A raw relation over the files of an export, or its rows where no file has them."""
+    if name == STORED_PROBE:
+        return f"CREATE OR REPLACE VIEW raw.{name} AS\n{_PROBES};"
+    if name == "device":
+        columns = _BETWEEN.join(_read(f"d.{column.name}", column.type, column.name) for column in _RAW[name].columns)
+        return f"CREATE OR REPLACE VIEW raw.{name} AS\nSELECT DISTINCT\n    {columns}\n{_SCENARIOS};"
+    if name == "scenario":
+        known = {"scenario_id": "numbered.scenario_id", "voided": "FALSE AS voided"}  # those of a scope are not
+        columns = _BETWEEN.join(
+            known.get(column.name) or _read(column.source, column.type, column.name) for column in _RAW[name].columns
+        )
+        joined = "JOIN raw.numbered AS numbered ON numbered.scenario = (json->>'$.key')"
+        return f"CREATE OR REPLACE VIEW raw.{name} AS\nSELECT\n    {columns}\n{_SCENARIOS}\n{joined};"
+    return _copied(f"raw.{name}", connection)
+
+
+def _read(source: str, type_: str, name: str) -> str:
+    """A column from a line of scenarios.jsonl; what the line does not say is NULL."""
+    told = _OF_STORED.sub(lambda match: f"(json->>'$.{_PLACES[match[1]]}{match[2]}')", source)
+    return f"{told}::{type_} AS {name}"
+
+
+def _copied(name: str, connection: duckdb.DuckDBPyConnection) -> str:
+    cursor = connection.execute(f"SELECT * FROM {name} ORDER BY ALL")  # noqa: S608  our names
+    columns = [(str(column), str(type_)) for column, type_, *_ in cursor.description or ()]
+    return _inline(name, columns, cursor.fetchall())
+
+
+def _inline(name: str, columns: Iterable[tuple[str, str]], rows: Sequence[Sequence[object]]) -> str:
+    """A table of a few rows."""
+    created = f"CREATE OR REPLACE TABLE {name} ({', '.join(' '.join(column) for column in columns)});"
+    if not rows:
+        return created
+    values = ",\n".join(f"    ({', '.join(map(literal, row))})" for row in rows)
+    return f"{created}\nINSERT INTO {name} VALUES\n{values};"
+
+
+def _scope(rows: Sequence[ScopeRow]) -> str:
+    """The scenarios that are looked at: a line for each run of numbers that are asked about alike."""
+    alike: dict[tuple[int, int, int], list[int]] = defaultdict(list)
+    for row in rows:
+        alike[row.first_batch_size, row.last_batch_size, row.question_group].append(row.scenario_id)
+    runs = ",\n".join(
+        f"    ({first}, {last}, {', '.join(map(str, asked))})"
+        for asked, numbers in sorted(alike.items())
+        for first, last in _runs(sorted(numbers))
+    )
+    return (
+        "-- Numbers of scenarios are those of the store that was asked, which its exports keep.\n"
+        "CREATE OR REPLACE TEMP TABLE scope AS\n"
+        "SELECT unnest(range(first, last + 1)) AS scenario_id, first_batch_size, last_batch_size, question_group\n"
+        f"FROM (VALUES\n{runs or '    (0, -1, 0, 0, 0)'}\n"
+        ") AS runs(first, last, first_batch_size, last_batch_size, question_group);"
+    )
+
+
+def _runs(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First and last of numbers that follow each other without a gap; a number may stand there more than once."""
+    start = None
+    for number, following in zip(numbers, [*numbers[1:], None], strict=True):
+        start = number if start is None else start
+        if following != number + 1:
+            yield start, number
+            start = None
