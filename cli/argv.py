@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from cli.derived import spelled
-from sweepdb.evaluating.option_values import options_by_keyword, takes_numbers
+from sweepdb.evaluating import options_by_keyword, takes_numbers
 
 Kind = Literal["number", "text"]
 

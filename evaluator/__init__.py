@@ -1,4 +1,54 @@
 """Models, devices, plans and workloads in; step times, latencies and memory out; every result a row of the store.
 
-Start at evaluator.sweep (a request evaluated and stored), evaluator.evaluate (one scenario, pure) and
-evaluator.serving.interface (what a serving model is)."""
+A scenario is evaluated by `evaluate_scenario` (pure: operators in, a block of probes out) and explained by
+`explain_step`; a request for many is evaluated and stored by `run_sweep`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from evaluator.evaluate import capture_requests, evaluate_scenario
+    from evaluator.explain import explain_step
+    from evaluator.graph import capture_operators
+    from evaluator.inputs import (
+        DeviceProfile,
+        Plan,
+        Precision,
+        Workload,
+        list_devices,
+        list_models,
+        load_device,
+        load_model,
+    )
+    from evaluator.probe_block import ProbeBlock
+    from evaluator.request import NamedModel, SweepRequest, planned_scenarios
+    from evaluator.scenario import Scenario
+    from evaluator.sweep import Progress, SweepReport, run_sweep
+
+__all__ = [
+    "DeviceProfile",
+    "NamedModel",
+    "Plan",
+    "Precision",
+    "ProbeBlock",
+    "Progress",
+    "Scenario",
+    "SweepReport",
+    "SweepRequest",
+    "Workload",
+    "capture_operators",
+    "capture_requests",
+    "evaluate_scenario",
+    "explain_step",
+    "list_devices",
+    "list_models",
+    "load_device",
+    "load_model",
+    "planned_scenarios",
+    "run_sweep",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

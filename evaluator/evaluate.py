@@ -30,7 +30,7 @@ from evaluator.serving.occupancy import kv_cache_bits, memory_bytes, seats_of
 from evaluator.serving.waves.mixed import MixedLengths
 from store.errors import InputError
 from store.records import Convention, Phase
-from store.schema.measures import MEASURES
+from store.schema import MEASURES
 
 Trace = Literal["prefill", "decode"]
 Columns = dict[str, NDArray[Any]]

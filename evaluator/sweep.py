@@ -33,9 +33,16 @@ from store.errors import InputError, SweepdbError
 from store.opening import Store
 from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, Status, SweepRecord
 from store.sealing import seal
-from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
-from store.writing.operators import get_operators, put_operators
-from store.writing.scenarios import missing_intervals
+from store.writing import (
+    begin_sweep,
+    finish_sweep,
+    get_operators,
+    missing_intervals,
+    put_block,
+    put_operators,
+    put_scenarios,
+    record_interval,
+)
 
 SCENARIOS_AT_ONCE = 64
 
@@ -173,9 +180,9 @@ def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
 
 
 def _capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> OperatorSet:
-    from evaluator.graph.capture import capture
+    from evaluator.graph.capture import capture_operators
 
-    operators[request.key] = capture(request)
+    operators[request.key] = capture_operators(request)
     return operators[request.key]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from alembic import context
 from sqlalchemy import Connection
 
-from store.schema.sql_tables import METADATA
+from store.schema import METADATA
 
 
 def run() -> None:

@@ -31,11 +31,7 @@ from store.records import (
     WorkloadBinRecord,
     WorkloadRecord,
 )
-from store.schema.declaring import FLAG
-from store.schema.joins import scenario_tables
-from store.schema.measures import MEASURES
-from store.schema.probe_columns import PROBE_COLUMNS
-from store.schema.tables import TABLES
+from store.schema import FLAG, MEASURES, PROBE_COLUMNS, TABLES, scenario_tables
 
 BundleFormat = Literal["parquet", "csv"]
 FORMAT = 2

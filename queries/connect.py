@@ -19,14 +19,21 @@ from store.errors import StoreError
 from store.location import StoreLocation, parse_url
 from store.reading import Cells, ReadTransaction, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
-from store.schema.probe_columns import PROBE_COLUMNS
-from store.sealing.into_duckdb import create_table, insert_rows
-from store.sealing.ranges import complement
-from store.sealing.snapshots import Snapshot, list_parts, load_snapshot
-from store.sealing.unsealed import blocks_within, load_unsealed, unsealed_select
+from store.schema import PROBE_COLUMNS
+from store.sealing import (
+    Snapshot,
+    blocks_within,
+    complement,
+    create_table,
+    insert_rows,
+    list_parts,
+    load_snapshot,
+    load_unsealed,
+    unsealed_select,
+)
 
 if TYPE_CHECKING:
-    from store.sealing.snapshots import Part
+    from store.sealing import Part
 
 _T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]

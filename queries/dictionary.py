@@ -16,7 +16,7 @@ from queries.asking.headers import HeaderColumn, read_header
 from queries.asking.vocabulary import VocabularyFile, files_for, vocabulary
 from queries.connect import create_shape
 from queries.raw_relations import RAW_TABLES, STORED_PROBE
-from store.schema.probe_columns import PROBE_COLUMNS, ReadColumn
+from store.schema import PROBE_COLUMNS, ReadColumn
 
 _REPEATED = "probe"
 _STORED_MEANING = "every stored probe that is not voided, as snapshots hold it; `probe` adds what is derived"

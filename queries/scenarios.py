@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from queries.raw_relations import SCENARIO
 from queries.scoping.voided import read_hidden
 from store.reading import ReadTransaction
-from store.schema.joins import ALIASES, SCENARIO_REFERENCES, scenario_tables
-from store.sealing.into_duckdb import create_table, insert_rows
+from store.schema import ALIASES, SCENARIO_REFERENCES, scenario_tables
+from store.sealing import create_table, insert_rows
 
 if TYPE_CHECKING:
     import duckdb

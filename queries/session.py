@@ -39,7 +39,7 @@ from queries.scoping.scope import (
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import ReadTransaction, read_transaction
-from store.sealing.into_duckdb import insert_rows
+from store.sealing import insert_rows
 
 Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
 _WORTH_KEEPING = 300_000  # probes of a scope that a second question finds in memory

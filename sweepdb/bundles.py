@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from queries.bundle import Bundle, BundledSweep, BundleSummary
 from store.errors import InputError
-from store.schema.measures import MEASURES
+from store.schema import MEASURES
 
 if TYPE_CHECKING:
     import duckdb
@@ -55,7 +55,7 @@ def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
     """Sweeps that are there by key, and which of them ended; the others are what a killed import left."""
     from sqlalchemy import select
 
-    from store.schema.sql_tables import SWEEP
+    from store.schema import SWEEP
 
     with store.reading() as connection:
         rows = connection.execute(select(SWEEP.c.key, SWEEP.c.id, SWEEP.c.status)).all()

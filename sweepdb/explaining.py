@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from evaluator.explain import ExplainedOperator, explain_step
-from evaluator.graph.operators import operators_from_json
-from evaluator.inputs.launch import Launch, Routing
-from evaluator.inputs.plan import Plan
+from evaluator.graph import operators_from_json
+from evaluator.inputs import Launch, Plan, Routing
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored
 from evaluator.scenario import Scenario
@@ -20,8 +19,8 @@ from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
 from store.records import Convention, Phase
-from store.schema.joins import SCENARIO_TABLES
-from store.writing.operators import get_operators
+from store.schema import SCENARIO_TABLES
+from store.writing import get_operators
 
 _SPECS = (
     "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, sj.phase,"  # noqa: S608  our text

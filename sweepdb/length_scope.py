@@ -14,7 +14,7 @@ from store.location import parse_url
 from store.reading import read_transaction
 
 if TYPE_CHECKING:
-    from evaluator.inputs.workloads.workload import LengthBin
+    from evaluator.inputs import LengthBin
 
 _BINS = (
     "SELECT w.key, b.min_input_length, b.max_input_length, b.input_length, b.weight, b.output_length"
@@ -51,7 +51,7 @@ def with_lengths(given: Mapping[str, object], store_url: str | None) -> dict[str
 
 
 def _keys_of(text: str, output_length: float | None, store_url: str | None) -> tuple[str, ...]:
-    from evaluator.inputs.workloads.lengths import load_distribution  # questions without a file need nothing of it
+    from evaluator.inputs import load_distribution
 
     # Without an output length, and where the file has none of its own, any is meant.
     bins = load_distribution(Path(text), output_length=math.nan if output_length is None else output_length)

@@ -5,13 +5,14 @@ Not here: functions that need no open store (sweepdb.evaluating.running, sweepdb
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from queries.asking.question import Answer
 from queries.notebook import Notebook
 from store.errors import InputError
-from store.reading.sweeps import SweepSummary, list_sweeps
+from store.sweep_list import SweepSummary, list_sweeps
+from sweepdb.evaluating.option_values import with_declared_keywords
 from sweepdb.length_scope import with_lengths
 from sweepdb.statements import TIMEOUT_S, SqlRows, rows_of, statement_limits
 
@@ -47,7 +48,7 @@ class OpenStore(Notebook):
 
     def evaluate(
         self,
-        model: str | list[str] | None = None,
+        model: str | Sequence[str] | None = None,
         *,
         sweep: str | os.PathLike[str] | None = None,
         label: str | None = None,
@@ -63,6 +64,9 @@ class OpenStore(Notebook):
             return evaluate(model, sweep=sweep, store=url, label=label, jobs=jobs, progress=progress, **options)
         finally:
             self.refresh()
+
+
+with_declared_keywords(OpenStore.evaluate)
 
 
 def open(url: str | None = None) -> OpenStore:  # noqa: A001  the documented name

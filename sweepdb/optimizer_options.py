@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluator.inputs.plan_search import PlanSearch
-from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
-from evaluator.inputs.workloads.workload import LengthBin, Workload
-from evaluator.inputs.workloads.workload_labels import workload_of
+from evaluator.inputs import LengthBin, PlanSearch, Workload, load_distribution, mean_output_length, workload_of
 from store.errors import SweepdbError
 from sweepdb.evaluating.workloads import stored_workload
 

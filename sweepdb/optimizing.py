@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.formats import check_precision
-from evaluator.inputs.launch import Launch
-from evaluator.inputs.models import load_model
-from evaluator.inputs.precision import Precision
+from evaluator.inputs import DeviceProfile, Launch, Precision, check_precision, load_device, load_model
 from evaluator.request import NamedModel, SweepRequest
 from evaluator.sweep import SweepReport, run_sweep
 from queries.asking.composition import CompositionRow, composition_rows

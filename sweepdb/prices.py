@@ -8,14 +8,14 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from evaluator.inputs.devices.device_profiles import resolve
+from evaluator.inputs import resolve
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
 from store.records import PriceRecord
-from store.schema.sql_tables import DEVICE
-from store.writing.prices import get_prices, put_prices
+from store.schema import DEVICE
+from store.writing import get_prices, put_prices
 
 COLUMNS = ("device", "effective_from", "usd_per_device_hour", "watts_per_device", "source")
 

@@ -7,7 +7,7 @@ import functools
 
 from restated import rows
 
-from evaluator.graph.capture import CaptureRequest, capture
+from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
@@ -164,7 +164,7 @@ def _link(text: str) -> Link:
 def captured(model: ModelSpec, plan: Plan = Plan(), trace="prefill", linear=BF16, experts=None, **options):  # noqa: B008
     """Operators of a model, traced once a test session."""
     options = {"kv_bits": 16, "compile": True, "convention": "physical", **options}
-    return capture(
+    return capture_operators(
         CaptureRequest(model=model, plan=plan, linear=linear, experts=experts or linear, trace=trace, **options)
     )
 

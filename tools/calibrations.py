@@ -14,12 +14,15 @@ from pathlib import Path
 
 import yaml
 
-from evaluator.calibration.device_fit import fit_device
-from evaluator.calibration.tables import read_tables
-from evaluator.inputs.devices.calibration_record import Calibration, calibration_to_mapping
-from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.devices.shipped_calibrations import FITTED, FOLDER
+from evaluator.calibration import fit_device, read_tables
+from evaluator.inputs import (
+    CALIBRATIONS_FOLDER,
+    FITTED,
+    Calibration,
+    DeviceProfile,
+    calibration_to_mapping,
+    load_device,
+)
 
 
 def fit_folder(folder: Path, profile: DeviceProfile) -> Calibration:
@@ -37,7 +40,7 @@ def as_yaml(calibration: Calibration) -> str:
 
 def main(folder: Path) -> None:
     """Fit and write every shipped device that `folder` holds tables of."""
-    target = Path(str(resources.files("evaluator").joinpath(FOLDER)))
+    target = Path(str(resources.files("evaluator").joinpath(CALIBRATIONS_FOLDER)))
     target.mkdir(parents=True, exist_ok=True)
     for device in FITTED:
         if (folder / device).is_dir():

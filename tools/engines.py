@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
-from evaluator.inputs.engines.engine_profiles import (
-    FOLDER,
+from evaluator.inputs import (
+    ENGINES_FOLDER,
     EngineProfile,
     FittedEngine,
     as_yaml,
@@ -23,14 +23,19 @@ from evaluator.inputs.engines.engine_profiles import (
     list_engines,
     unfitted_engine,
 )
-from evaluator.ledger.deployments import Deployment, deployment_of
-from evaluator.ledger.fitting.engine_fit import fit_engine
-from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
-from evaluator.ledger.matching import Unmatched
-from evaluator.ledger.metrics import central_metrics
-from evaluator.ledger.predicting import metrics_of
-from evaluator.ledger.readers import read_measurements
-from evaluator.ledger.scoring import usable
+from evaluator.ledger import (
+    LATENCIES,
+    Deployment,
+    FitPoint,
+    Unmatched,
+    central_metrics,
+    deployment_of,
+    fit_engine,
+    fit_points,
+    metrics_of,
+    read_measurements,
+    usable,
+)
 from store.errors import InputError
 from store.records import MeasurementRecord
 
@@ -140,7 +145,7 @@ def main(files: Sequence[Path]) -> None:
     """Fit and write every engine."""
     records = [record for path in files for record in read_measurements(path).records]
     source = f"{', '.join(path.name for path in files)}: {len(records)} rows read"
-    target = Path(str(resources.files("evaluator").joinpath(FOLDER)))
+    target = Path(str(resources.files("evaluator").joinpath(ENGINES_FOLDER)))
     target.mkdir(parents=True, exist_ok=True)
     for name in list_engines():
         fitted = fit_with_pairs_held_out(engine_points(records, name), fitted_engine(name), source, _say)

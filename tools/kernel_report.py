@@ -14,13 +14,18 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluator.calibration.device_fit import accuracy_of, left_out, training_half
-from evaluator.calibration.figures import figures_of
-from evaluator.calibration.forms import FORMS, Array
-from evaluator.calibration.kernels import KernelSet, kernel_sets
-from evaluator.calibration.tables import read_tables
-from evaluator.inputs.devices.calibration_record import Accuracy, Calibration, calibration_from_json, carried_to
-from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.calibration import (
+    FORMS,
+    Array,
+    KernelSet,
+    accuracy_of,
+    figures_of,
+    kernel_sets,
+    left_out,
+    read_tables,
+    training_half,
+)
+from evaluator.inputs import Accuracy, Calibration, DeviceProfile, calibration_from_json, carried_to
 
 # Group -> kernels it pools. The first ones are what the product promises figures for; "whole domain" leaves nothing
 # out.
@@ -113,8 +118,7 @@ def as_table(found: Iterable[GroupFigure]) -> str:
 
 def main(folder: Path) -> None:
     """Print the figures of every shipped device that `folder` holds tables of."""
-    from evaluator.inputs.devices.device_profiles import load_device
-    from evaluator.inputs.devices.shipped_calibrations import FITTED, shipped_calibration
+    from evaluator.inputs import FITTED, load_device, shipped_calibration
 
     devices = [device for device in FITTED if (folder / device).is_dir()]
     found = [figure for device in devices for figure in figures(folder / device, load_device(device))]

@@ -16,7 +16,7 @@ from queries.asking.declaring import declared
 from queries.asking.headers import Report
 from queries.asking.options import PARTS
 from queries.asking.report_keywords import Keyword, asked_reports, keywords_of
-from sweepdb.evaluating.option_values import kind_of, options_by_keyword
+from sweepdb.evaluating import kind_of, options_by_keyword
 
 _HEAD = '''# fmt: off
 """The methods of queries.asking.report_methods for type checkers; `python -m tools.keyword_types` writes this file."""

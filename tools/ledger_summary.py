@@ -19,15 +19,26 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from evaluator.identity import device_record
-from evaluator.inputs.devices.device_profiles import WantedFamily, list_shipped, load_device
-from evaluator.ledger.deployments import Deployment, deployment_of
-from evaluator.ledger.matching import Unmatched
-from evaluator.ledger.metrics import central_metrics
-from evaluator.ledger.predicting import Asked, asked_of, evaluated, predicted, values_of
-from evaluator.ledger.readers import read_measurements
-from evaluator.ledger.scenarios import PHASES, Knowledge, lengths_of, scenario_of
-from evaluator.ledger.scoring import usable
-from evaluator.ledger.sides import Probe, Values
+from evaluator.inputs import WantedFamily, list_shipped, load_device
+from evaluator.ledger import (
+    PHASES,
+    Asked,
+    Deployment,
+    Knowledge,
+    Probe,
+    Unmatched,
+    Values,
+    asked_of,
+    central_metrics,
+    deployment_of,
+    evaluated,
+    lengths_of,
+    predicted,
+    read_measurements,
+    scenario_of,
+    usable,
+    values_of,
+)
 from queries.errors.expected import (
     ASKED,
     DEVICES,
@@ -42,7 +53,7 @@ from queries.errors.expected import (
 )
 from store.errors import SweepdbError
 from store.records import Convention, MeasurementRecord, Phase
-from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
+from sweepdb.measuring import Field, PointError, regions_of, write_points
 
 METRIC_NAMES = ("ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "output_tokens_per_s")
 SHOWN_AS = {"prefill_latency_ms": "ttft_ms"}

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -82,7 +83,7 @@ def _has_stump(text: str) -> bool:
         lines = paragraph.split("\n")
         if any(line.startswith((" ", "*", "|", "-")) for line in lines):
             continue  # lists, tables and code
-        for line, following in zip(lines, lines[1:], strict=False):
+        for line, following in pairwise(lines):
             first = following.split()[0]
             if len(line) < SHORTEST_LINE and len(line) + 1 + len(first) < LONGEST_LINE - 8 and not line.endswith("."):
                 return True

@@ -85,7 +85,7 @@ def _device(
             raise InputError("--kernels needs the device they were measured on", hint="sweepdb devices lists them")
         device = f"this-{measure}"
     from sweepdb.measuring import kernel_fitting as flow
-    from sweepdb.measuring.functions import new_profile
+    from sweepdb.measuring import new_profile
 
     output = new_profile(device, profile)
     if kernels is not None:
@@ -111,7 +111,7 @@ def _serving(
     format_: str,
     store: str | None,
 ) -> int:
-    from sweepdb.measuring.engine_fitting import COLUMNS, fit_serving
+    from sweepdb.measuring import COLUMNS, fit_serving
 
     kept = fit_serving(engine, measurements, profile, store, only=only)
     write_rows(COLUMNS, kept.rows(), format_)

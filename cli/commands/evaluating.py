@@ -23,7 +23,7 @@ from cli.shared_options import (
 )
 from store.errors import EvaluationError, InputError
 from store.location import parse_url
-from sweepdb.evaluating.option_values import options_by_keyword, options_of, takes_numbers
+from sweepdb.evaluating import options_by_keyword, options_of, takes_numbers
 
 if TYPE_CHECKING:
     from evaluator.request import SweepRequest
@@ -61,8 +61,7 @@ def evaluate(
             "limits belong to query", hint="evaluate stores every point; then: sweepdb query --tpot-limits 50"
         )
     check_format(format_, None, known=("table", "json"))
-    from sweepdb.evaluating.requests import build_request
-    from sweepdb.evaluating.running import check_jobs, run_request
+    from sweepdb.evaluating import build_request, check_jobs, run_request
 
     check_jobs(jobs)
     asked = options_of({"model": model, **_parsed(options)})
@@ -104,7 +103,7 @@ def _next_question(phases: AbstractSet[str]) -> str:
 
 
 def _dry_run(parts: Sequence[SweepRequest], format_: str) -> int:
-    from sweepdb.evaluating.storing import count_request
+    from sweepdb.evaluating import count_request
 
     counts = count_request(parts)
     if format_ == "json":
@@ -115,7 +114,7 @@ def _dry_run(parts: Sequence[SweepRequest], format_: str) -> int:
 
 
 def _report(report: SweepReport, format_: str, store: str | None, *, question: str) -> int:
-    from sweepdb.evaluating.running import check_outcome
+    from sweepdb.evaluating import check_outcome
 
     if format_ == "json":
         outcome = {field.name: getattr(report, field.name) for field in fields(report)}

@@ -16,9 +16,7 @@ from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import EvaluationError, InputError
 
 if TYPE_CHECKING:
-    from sweepdb.measuring.measurement_files import ReadFiles
-    from sweepdb.measuring.recording import Kept
-    from sweepdb.measuring.validating import Validation
+    from sweepdb.measuring import Kept, ReadFiles, Validation
 
 PEERS = ("aic",)
 FORMATS = ("table", "json", "html", "csv")
@@ -45,7 +43,7 @@ def measurements(  # noqa: PLR0917  one parameter an option
 ) -> int:
     """Import measured serving points from results of benchmark clients or our own CSV, or list them."""
     check_format(format_, output)
-    from evaluator.ledger.readers.stated import parse_stated
+    from evaluator.ledger import parse_stated
     from sweepdb.measuring import measurement_files as flow
 
     filters = {"--model": model, "--device": device, "--source": source}
@@ -110,9 +108,7 @@ def validate(  # noqa: PLR0917  one parameter an option
     if against is not None and against not in PEERS:
         raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
     from cli.render.progress import ProgressLine
-    from sweepdb.measuring.functions import engine_named, with_unreadable
-    from sweepdb.measuring.measurement_files import read_files
-    from sweepdb.measuring.recording import compare_and_keep
+    from sweepdb.measuring import compare_and_keep, engine_named, read_files, with_unreadable
 
     chosen = None if engine is None else engine_named(engine, store)
     paths = [Path(part) for part in (measurements or "").split(",") if part]

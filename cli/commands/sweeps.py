@@ -13,7 +13,7 @@ from cli.shared_options import FormatOption, OutputOption, StoreOption
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from store.reading.sweeps import SweepDetail, SweepSummary
+    from store.sweep_list import SweepDetail, SweepSummary
 
 COLUMNS = (
     "sweep",
@@ -47,7 +47,7 @@ def sweeps(
     """List sweeps, the newest first."""
     check_format(format_, output)
     from store.location import parse_url
-    from store.reading.sweeps import list_sweeps
+    from store.sweep_list import list_sweeps
 
     found = list_sweeps(parse_url(store), limit=limit)
     write_rows(COLUMNS, [_row(item) for item in found], format_, output)
@@ -107,7 +107,7 @@ def show(
         else:
             write_rows(columns, [row], format_, output)
         return 0
-    from store.reading.sweeps import show_sweep
+    from store.sweep_list import show_sweep
 
     detail = show_sweep(location, reference)
     if format_ == "table":
@@ -146,7 +146,7 @@ def void(
 ) -> int:
     """Hide a sweep or a scenario from every answer; unvoid brings it back."""
     from store.opening import open_store
-    from store.writing.voiding import void as do_void
+    from store.writing import void as do_void
 
     with open_store(store) as opened:
         done = do_void(opened, reference, reason)
@@ -159,7 +159,7 @@ def void(
 def unvoid(reference: Annotated[str, typer.Argument(help="a sweep or a scenario")], store: StoreOption = None) -> int:
     """Show a voided sweep or scenario again."""
     from store.opening import open_store
-    from store.writing.voiding import unvoid as do_unvoid
+    from store.writing import unvoid as do_unvoid
 
     with open_store(store) as opened:
         done = do_unvoid(opened, reference)

@@ -7,8 +7,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluator.inputs.plan_search import PlanSearch, Sizes
-from evaluator.inputs.workloads.workload_labels import effective_input_length
+from evaluator.inputs import PlanSearch, Sizes, effective_input_length
 from store.errors import InputError
 from sweepdb.optimizer_options import OptimizerOptions, named_workload
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from cli.render.rows import table_lines
-from evaluator.ledger.scenarios import Knowledge
-from evaluator.ledger.scoring import Figures
-from sweepdb.measuring.validating import PEER_FIELDS, Group, Validation
+from evaluator.ledger import Figures, Knowledge
+from sweepdb.measuring import PEER_FIELDS, Group, Validation
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
 COLUMNS = ("by", "group", "metric", *FIGURES)

@@ -2,3 +2,36 @@
 
 fit.fit_device, tables.read_tables, measure.measure and measured_profile, shipped.shipped_calibration, report. Prices of
 operators are evaluator.pricing.calibrated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from evaluator.calibration.device_fit import accuracy_of, fit_device, left_out, training_half
+    from evaluator.calibration.figures import figures_of
+    from evaluator.calibration.forms import FORMS, Array
+    from evaluator.calibration.kernels import KernelSet, kernel_sets
+    from evaluator.calibration.measure import measure_kernels, measured_profile
+    from evaluator.calibration.tables import KernelTable, read_tables, write_tables
+
+__all__ = [
+    "FORMS",
+    "Array",
+    "KernelSet",
+    "KernelTable",
+    "accuracy_of",
+    "figures_of",
+    "fit_device",
+    "kernel_sets",
+    "left_out",
+    "measure_kernels",
+    "measured_profile",
+    "read_tables",
+    "training_half",
+    "write_tables",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

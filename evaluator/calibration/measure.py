@@ -43,7 +43,7 @@ class MeasuredKernels:
     kind: Kind
 
 
-def measure(
+def measure_kernels(
     kind: Kind = "cpu", budget_s: float = 60.0, progress: Progress | None = None, *, cpu_threads: int | None = None
 ) -> MeasuredKernels:
     """Time GEMM, attention, norms and other memory-bound kernels, and collectives where there are several devices.

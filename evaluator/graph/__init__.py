@@ -1,1 +1,21 @@
 """Operators of a forward step with exact affine work, captured from torch blocks on the meta device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from evaluator.graph.capture import CaptureRequest, capture_operators
+    from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
+
+__all__ = [
+    "CaptureRequest",
+    "OperatorSet",
+    "capture_operators",
+    "operators_from_json",
+    "operators_to_json",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,1 +1,115 @@
 """The inputs that a request names: models, devices, plans, formats, workloads. Read and checked here, never priced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from evaluator.inputs.devices.calibration_record import (
+        Accuracy,
+        Calibration,
+        calibration_from_json,
+        calibration_to_json,
+        calibration_to_mapping,
+        carried_to,
+    )
+    from evaluator.inputs.devices.device import DeviceProfile
+    from evaluator.inputs.devices.device_profiles import (
+        WantedFamily,
+        add_device,
+        effective_rate,
+        list_devices,
+        list_shipped,
+        load_device,
+        resolve,
+    )
+    from evaluator.inputs.devices.shipped_calibrations import CALIBRATIONS_FOLDER, FITTED, shipped_calibration
+    from evaluator.inputs.engines.engine_profiles import (
+        ENGINES_FOLDER,
+        NUMBERS,
+        EngineProfile,
+        FittedEngine,
+        as_yaml,
+        engine_from_file,
+        engine_profile,
+        fitted_engine,
+        label_of_engine,
+        list_engines,
+        unfitted_engine,
+        with_client,
+    )
+    from evaluator.inputs.formats import check_precision, slow_formats
+    from evaluator.inputs.launch import Client, Launch, Routing
+    from evaluator.inputs.launchable import RULES, launchable_by
+    from evaluator.inputs.models import list_models, load_model
+    from evaluator.inputs.parameters import parameter_count
+    from evaluator.inputs.plan import Plan
+    from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
+    from evaluator.inputs.precision import Precision
+    from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
+    from evaluator.inputs.workloads.traces import read_trace
+    from evaluator.inputs.workloads.workload import LengthBin, Workload
+    from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
+    from evaluator.inputs.yaml_file import parse_yaml, read_text
+
+__all__ = [
+    "CALIBRATIONS_FOLDER",
+    "DEFAULT_TOKEN_BUDGET",
+    "ENGINES_FOLDER",
+    "FITTED",
+    "NUMBERS",
+    "RULES",
+    "Accuracy",
+    "Calibration",
+    "Client",
+    "DeviceProfile",
+    "EngineProfile",
+    "FittedEngine",
+    "Launch",
+    "LengthBin",
+    "Plan",
+    "PlanSearch",
+    "Precision",
+    "Routing",
+    "SearchRule",
+    "Sizes",
+    "WantedFamily",
+    "Workload",
+    "add_device",
+    "as_yaml",
+    "calibration_from_json",
+    "calibration_to_json",
+    "calibration_to_mapping",
+    "carried_to",
+    "check_precision",
+    "choices_of_sizes",
+    "effective_input_length",
+    "effective_rate",
+    "engine_from_file",
+    "engine_profile",
+    "fitted_engine",
+    "label_of_engine",
+    "launchable_by",
+    "list_devices",
+    "list_engines",
+    "list_models",
+    "list_shipped",
+    "load_device",
+    "load_distribution",
+    "load_model",
+    "mean_output_length",
+    "parameter_count",
+    "parse_yaml",
+    "read_text",
+    "read_trace",
+    "resolve",
+    "shipped_calibration",
+    "slow_formats",
+    "unfitted_engine",
+    "with_client",
+    "workload_of",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

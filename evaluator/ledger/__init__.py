@@ -1,1 +1,88 @@
 """Measured points of serving: what deployment each is, what we predict for it, and how far off that is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from evaluator.ledger.deployments import Deployment, deployment_of
+    from evaluator.ledger.fitting.engine_fit import fit_engine
+    from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
+    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, served_points
+    from evaluator.ledger.matching import Unmatched
+    from evaluator.ledger.metrics import central_metrics
+    from evaluator.ledger.predicting import (
+        Asked,
+        Evaluated,
+        LookUp,
+        asked_of,
+        batch_size_of,
+        evaluated,
+        metrics_of,
+        operators_of,
+        predicted,
+        values_of,
+    )
+    from evaluator.ledger.readers import Problem, ReadResult, read_measurements
+    from evaluator.ledger.readers.stated import Stated, parse_stated, with_stated
+    from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, scenario_of
+    from evaluator.ledger.scoring import (
+        Comparison,
+        Exclusion,
+        Figures,
+        Usable,
+        figures,
+        plan_label,
+        ranking_agreement,
+        usable,
+    )
+    from evaluator.ledger.sides import Probe, Values
+
+__all__ = [
+    "KNOWLEDGE",
+    "LATENCIES",
+    "PHASES",
+    "Asked",
+    "Comparison",
+    "Deployment",
+    "Evaluated",
+    "Exclusion",
+    "Figures",
+    "FitPoint",
+    "Knowledge",
+    "LookUp",
+    "OwnFit",
+    "Probe",
+    "Problem",
+    "ReadResult",
+    "Stated",
+    "Unmatched",
+    "Usable",
+    "Values",
+    "asked_of",
+    "batch_size_of",
+    "central_metrics",
+    "deployment_of",
+    "evaluated",
+    "figures",
+    "fit_engine",
+    "fit_own",
+    "fit_points",
+    "lengths_of",
+    "metrics_of",
+    "operators_of",
+    "parse_stated",
+    "plan_label",
+    "predicted",
+    "ranking_agreement",
+    "read_measurements",
+    "scenario_of",
+    "served_points",
+    "usable",
+    "values_of",
+    "with_stated",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -12,7 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
-from evaluator.graph.capture import CaptureRequest, capture
+from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.ledger.deployments import Deployment
@@ -94,7 +94,7 @@ def operators_of(scenario: Scenario, captured: LookUp | None = None) -> dict[str
 
 @lru_cache(maxsize=1024)
 def _captured(request: CaptureRequest) -> OperatorSet:
-    return capture(request)
+    return capture_operators(request)
 
 
 def predicted(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Values:

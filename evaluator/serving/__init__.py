@@ -1,3 +1,21 @@
 """Serving formulas: from step times to TTFT, TPOT, makespan.
 
 Not here: step times (evaluator.pricing.step), workload files."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from evaluator.serving.engine.stored_engines import keep_engine, stored_engine
+    from evaluator.serving.models import list_serving_models
+
+__all__ = [
+    "keep_engine",
+    "list_serving_models",
+    "stored_engine",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

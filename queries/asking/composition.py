@@ -12,7 +12,7 @@ from queries.connect import StoreConnection
 from queries.probes import find_scenario, parse_reference
 from store.location import StoreLocation
 from store.reading import read_transaction
-from store.schema.joins import with_scenarios
+from store.schema import with_scenarios
 
 _ROWS = (
     "SELECT b.bin_index, b.input_length, b.output_length, b.weight, b.prefix_cache_hit_rate, c.samples"  # noqa: S608  our text

@@ -16,7 +16,7 @@ from queries.errors.confidence import HELD, Factors, Predicted, factors_of, is_k
 from queries.errors.expected import expected_errors, in_pairs
 from queries.errors.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
 from store.errors import InputError
-from store.sealing.into_duckdb import insert_rows
+from store.sealing import insert_rows
 
 if TYPE_CHECKING:
     import duckdb

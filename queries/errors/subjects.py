@@ -14,7 +14,7 @@ from queries.asking.question import own_tpot
 from queries.errors.expected import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
 from queries.errors.figures import LEVELS, ErrorFigures
 from store.reading import ReadTransaction
-from store.schema.joins import SCENARIO_TABLES, with_scenarios
+from store.schema import SCENARIO_TABLES, with_scenarios
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer

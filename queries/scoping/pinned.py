@@ -10,7 +10,7 @@ from typing import NamedTuple
 from queries.scoping.scope import ResolvedScope, ScopeRow
 from store.errors import InputError
 from store.reading import ReadTransaction
-from store.schema.joins import scenario_tables
+from store.schema import scenario_tables
 
 
 class _Scenario(NamedTuple):

@@ -16,7 +16,7 @@ from queries.scoping.newest import PHASES, check_filled, left_out, like_newest, 
 from queries.scoping.voided import read_hidden
 from store.errors import InputError
 from store.reading import ReadTransaction
-from store.schema.joins import SCENARIO_TABLES, scenario_tables
+from store.schema import SCENARIO_TABLES, scenario_tables
 
 NO_LARGEST_BATCH = 2**31 - 1
 LooksAt = Callable[[Collection[str]], Collection[str]]  # of the phases stored, those a report looks at

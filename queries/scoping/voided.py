@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from store.reading import ReadTransaction
-from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged
+from store.sealing import LARGEST_KEY, Range, Ranges, complement, merged
 
 _EVERY_SIZE: Ranges = ((0, LARGEST_KEY),)
 _VOIDED = "SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL"

@@ -2,8 +2,22 @@
 
 Imports no SQLAlchemy. Not here: writing, and questions about probes (queries)."""
 
-from store.reading.connecting import read_store_id
-from store.reading.transactions import ReadTransaction, read_transaction
-from store.reading.typed_rows import Cells
+from __future__ import annotations
 
-__all__ = ["Cells", "ReadTransaction", "read_store_id", "read_transaction"]
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from store.reading.connecting import read_store_id
+    from store.reading.transactions import ReadTransaction, read_transaction
+    from store.reading.typed_rows import Cells
+
+__all__ = [
+    "Cells",
+    "ReadTransaction",
+    "read_store_id",
+    "read_transaction",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -2,3 +2,39 @@
 
 Databases, records, snapshots, raw relations and the reference page all follow from `store.schema.tables`. Limits are
 never stored; the database is the only truth. Light: only `store.schema.sql_tables` imports SQLAlchemy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from store.schema.declaring import FLAG, Column, Table
+    from store.schema.joins import ALIASES, SCENARIO_REFERENCES, SCENARIO_TABLES, scenario_tables, with_scenarios
+    from store.schema.measures import MEASURES
+    from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, ReadColumn, read_column
+    from store.schema.sql_tables import DEVICE, METADATA, SWEEP
+    from store.schema.tables import TABLES
+
+__all__ = [
+    "ALIASES",
+    "DEVICE",
+    "FLAG",
+    "MEASURES",
+    "METADATA",
+    "NAMED_COLUMNS",
+    "PROBE_COLUMNS",
+    "SCENARIO_REFERENCES",
+    "SCENARIO_TABLES",
+    "SWEEP",
+    "TABLES",
+    "Column",
+    "ReadColumn",
+    "Table",
+    "read_column",
+    "scenario_tables",
+    "with_scenarios",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -2,6 +2,38 @@
 
 Not here: questions over them (queries.connect)."""
 
-from store.sealing.laying_down import SealReport, check_snapshots, seal, seal_location
+from __future__ import annotations
 
-__all__ = ["SealReport", "check_snapshots", "seal", "seal_location"]
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from store.sealing.into_duckdb import create_table, insert_rows
+    from store.sealing.laying_down import SealReport, check_snapshots, seal, seal_location
+    from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged
+    from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
+    from store.sealing.unsealed import blocks_within, load_unsealed, unsealed_select
+
+__all__ = [
+    "LARGEST_KEY",
+    "Part",
+    "Range",
+    "Ranges",
+    "SealReport",
+    "Snapshot",
+    "blocks_within",
+    "check_snapshots",
+    "complement",
+    "create_table",
+    "insert_rows",
+    "list_parts",
+    "load_snapshot",
+    "load_unsealed",
+    "merged",
+    "seal",
+    "seal_location",
+    "unsealed_select",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

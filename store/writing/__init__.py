@@ -2,7 +2,44 @@
 
 Modules of measurements, calibrations, prices, operators and workloads also read back what they write."""
 
-from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval
-from store.writing.scenarios import put_scenarios
+from __future__ import annotations
 
-__all__ = ["begin_sweep", "finish_sweep", "put_block", "put_scenarios", "record_interval"]
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval
+    from store.writing.calibrations import list_calibrations, put_calibration
+    from store.writing.measurements import forget_validations, get_measurements, put_measurements, put_validations
+    from store.writing.operators import get_operators, put_operators
+    from store.writing.prices import get_prices, put_prices
+    from store.writing.scenarios import missing_intervals, put_scenarios
+    from store.writing.voiding import unvoid, void
+    from store.writing.workloads import get_workload, list_workloads, put_workload
+
+__all__ = [
+    "begin_sweep",
+    "finish_sweep",
+    "forget_validations",
+    "get_measurements",
+    "get_operators",
+    "get_prices",
+    "get_workload",
+    "list_calibrations",
+    "list_workloads",
+    "missing_intervals",
+    "put_block",
+    "put_calibration",
+    "put_measurements",
+    "put_operators",
+    "put_prices",
+    "put_scenarios",
+    "put_validations",
+    "put_workload",
+    "record_interval",
+    "unvoid",
+    "void",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,1 +1,27 @@
 """Options and sweep files into requests, and requests into the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.evaluating.option_values import kind_of, options_by_keyword, options_of, takes_numbers
+    from sweepdb.evaluating.requests import build_request
+    from sweepdb.evaluating.running import check_jobs, check_outcome, run_request
+    from sweepdb.evaluating.storing import count_request
+
+__all__ = [
+    "build_request",
+    "check_jobs",
+    "check_outcome",
+    "count_request",
+    "kind_of",
+    "options_by_keyword",
+    "options_of",
+    "run_request",
+    "takes_numbers",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

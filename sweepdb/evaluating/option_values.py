@@ -5,6 +5,7 @@ Not here: which options there are (sweepdb.evaluating.sweep_options)."""
 from __future__ import annotations
 
 import difflib
+import inspect
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,22 @@ def kind_of(item: Declared) -> Kind:
     if get_origin(item.type) is tuple:
         return Kind(read=_names, expected=_NAMES.expected, hint=words | Sequence[words])
     return Kind(read=_text, expected=_TEXT.expected, hint=words)
+
+
+def with_declared_keywords(function: Callable[..., object]) -> None:
+    """Give a function that takes a model and **options the signature and help of every declared option."""
+    whole = inspect.signature(function)
+    own = [one for one in whole.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    items = [item for keyword, item in options_by_keyword().items() if keyword != "model"]
+    taken = [
+        inspect.Parameter(
+            item.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind_of(item).hint | None
+        )
+        for item in items
+    ]
+    function.__signature__ = whole.replace(parameters=[*own, *taken])  # type: ignore[attr-defined]
+    told = "\n".join(f"    {item.keyword}: {item.option.help}" for item in items)
+    function.__doc__ = f"{inspect.getdoc(function)}\n\nKeywords:\n{told}"
 
 
 def takes_numbers(item: Declared) -> bool:

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from evaluator.defaults import FORMULAS
 from evaluator.evaluate import unsupported
-from evaluator.inputs.formats import slow_formats
-from evaluator.inputs.launchable import launchable_by
-from evaluator.inputs.plan_search import choices_of_sizes
+from evaluator.inputs import choices_of_sizes, launchable_by, slow_formats
 from evaluator.request import SweepRequest, planned_scenarios
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions

@@ -9,16 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
-from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.formats import check_precision
-from evaluator.inputs.launchable import RULES
-from evaluator.inputs.models import load_model
-from evaluator.inputs.plan_search import PlanSearch, SearchRule
-from evaluator.inputs.precision import Precision
-from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
-from evaluator.inputs.workloads.workload import Workload
-from evaluator.inputs.workloads.workload_labels import workload_of
+from evaluator.inputs import (
+    RULES,
+    DeviceProfile,
+    PlanSearch,
+    Precision,
+    SearchRule,
+    Workload,
+    check_precision,
+    load_device,
+    load_distribution,
+    load_model,
+    mean_output_length,
+    workload_of,
+)
 from evaluator.request import PHASES, NamedModel, SweepRequest
 from store.errors import InputError
 from store.records import Convention

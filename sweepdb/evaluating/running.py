@@ -4,18 +4,17 @@ Not here: which keywords there are (sweepdb.evaluating.sweep_options)."""
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from evaluator.sweep import Progress, SweepReport
 from store.errors import InputError
-from sweepdb.evaluating.option_values import kind_of, options_by_keyword, options_of
+from sweepdb.evaluating.option_values import options_of, with_declared_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.storing import evaluate_requests
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -42,7 +41,7 @@ class Evaluation(SweepReport):
 
 
 def evaluate(
-    model: str | list[str] | None = None,
+    model: str | Sequence[str] | None = None,
     *,
     sweep: str | os.PathLike[str] | None = None,
     store: str | None = None,
@@ -124,23 +123,6 @@ class _Printed:
     def say(self, *lines: str) -> None:
         """Lines for the person who waits."""
         sys.stderr.writelines(f"{line}\n" for line in lines)
-
-
-def with_declared_keywords(function: Callable[..., Evaluation]) -> None:
-    """Give a function the signature and help of every declared option in place of **options."""
-    own = [
-        one for one in inspect.signature(function).parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD
-    ]
-    items = [item for keyword, item in options_by_keyword().items() if keyword != "model"]
-    taken = [
-        inspect.Parameter(
-            item.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind_of(item).hint | None
-        )
-        for item in items
-    ]
-    function.__signature__ = inspect.Signature([*own, *taken], return_annotation=Evaluation)  # type: ignore[attr-defined]
-    told = "\n".join(f"    {item.keyword}: {item.option.help}" for item in items)
-    function.__doc__ = f"{function.__doc__}\n\nKeywords:\n{told}"
 
 
 with_declared_keywords(evaluate)

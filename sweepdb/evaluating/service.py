@@ -7,16 +7,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluator.inputs.engines.engine_profiles import (
+from evaluator.inputs import (
+    DEFAULT_TOKEN_BUDGET,
+    Client,
     EngineProfile,
+    Launch,
+    Routing,
     engine_profile,
     label_of_engine,
     list_engines,
     with_client,
 )
-from evaluator.inputs.launch import Client, Launch, Routing
-from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET
-from evaluator.serving.models import list_serving_models
+from evaluator.serving import list_serving_models
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
 
@@ -51,7 +53,7 @@ def find_serving(name: str, store_url: str | None) -> Serving:
         engine = engine_profile(name)
         return Serving(label_of_engine(engine), engine)
     if "@" in name:
-        from evaluator.serving.engine.stored_engines import stored_engine
+        from evaluator.serving import stored_engine
         from store.opening import open_store
 
         with open_store(store_url, read_only=True) as store:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evaluator.request import SweepRequest, parts_of, planned_scenarios
-from evaluator.serving.engine.stored_engines import keep_engine
+from evaluator.serving import keep_engine
 from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep
 from store.location import parse_url
 from store.migrating import create_if_missing

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluator.inputs.yaml_file import parse_yaml, read_text
+from evaluator.inputs import parse_yaml, read_text
 from queries.asking.declaring import Declared, declared
 from store.errors import InputError
 from sweepdb.evaluating.option_values import nearest, read_value

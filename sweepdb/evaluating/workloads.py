@@ -7,17 +7,14 @@ import re
 from pathlib import Path
 
 from evaluator.identity import workload_record
-from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
-from evaluator.inputs.workloads.traces import read_trace
-from evaluator.inputs.workloads.workload import Workload
-from evaluator.inputs.workloads.workload_labels import workload_of
+from evaluator.inputs import Workload, load_distribution, mean_output_length, read_trace, workload_of
 from evaluator.restore import restored
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import WorkloadRecord
-from store.writing.workloads import get_workload, list_workloads, put_workload
+from store.writing import get_workload, list_workloads, put_workload
 
 Table = tuple[list[str], list[list[object]]]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from evaluator.inputs.engines.engine_profiles import (
+from evaluator.inputs import (
     NUMBERS,
     EngineProfile,
     FittedEngine,
@@ -17,18 +17,15 @@ from evaluator.inputs.engines.engine_profiles import (
     label_of_engine,
     list_engines,
 )
-from evaluator.ledger.fitting.fit_points import LATENCIES
-from evaluator.ledger.fitting.user_points import OwnFit, fit_own, served_points
-from evaluator.ledger.metrics import central_metrics
-from evaluator.ledger.readers.building import Problem
-from evaluator.serving.engine.stored_engines import keep_engine
+from evaluator.ledger import LATENCIES, OwnFit, Problem, central_metrics, fit_own, served_points
+from evaluator.serving import keep_engine
 from queries.errors.figures import figures_of
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
 from store.records import MeasurementRecord
-from store.writing.measurements import get_measurements, put_measurements
+from store.writing import get_measurements, put_measurements
 from sweepdb.measuring.measurement_files import read_files
 from sweepdb.measuring.recording import remembered
 from sweepdb.torch_needed import torch_needed

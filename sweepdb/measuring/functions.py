@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile
-from evaluator.ledger.scoring import Exclusion
+from evaluator.inputs import EngineProfile, engine_profile
+from evaluator.ledger import Exclusion
 from store.errors import InputError
 from sweepdb.measuring.engine_fitting import KeptFit, fit_serving
 from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, keep_calibration
@@ -84,7 +84,7 @@ def new_profile(device: str, profile: PathName | None) -> Path:
 def engine_named(name: str, store: str | None) -> EngineProfile:
     """An engine by name, as a profile's file, or by the label under which this store holds it."""
     if "@" in _text("engine", name) and not Path(name).suffix:
-        from evaluator.serving.engine.stored_engines import stored_engine
+        from evaluator.serving import stored_engine
         from store.opening import open_store
 
         with open_store(store, read_only=True) as opened:

@@ -10,22 +10,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from evaluator.calibration.device_fit import fit_device
-from evaluator.calibration.tables import KernelTable, read_tables, write_tables
-from evaluator.inputs.devices.calibration_record import (
+from evaluator.calibration import KernelTable, fit_device, read_tables, write_tables
+from evaluator.inputs import (
     Calibration,
+    DeviceProfile,
     calibration_from_json,
     calibration_to_json,
     calibration_to_mapping,
+    load_device,
 )
-from evaluator.inputs.devices.device import DeviceProfile
-from evaluator.inputs.devices.device_profiles import load_device
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import CalibrationRecord
-from store.writing.calibrations import put_calibration
+from store.writing import put_calibration
 from sweepdb.torch_needed import torch_needed
 
 COLUMNS = ("kernel", "fitted_rows", "held_out_rows", "median_ape_percent", "mean_ape_percent", "p90_ape_percent",
@@ -64,9 +63,9 @@ def from_machine(
 ) -> Calibrated:
     """Time kernels on this machine, and fit a profile to them."""
     with torch_needed():
-        from evaluator.calibration.measure import measure, measured_profile
+        from evaluator.calibration import measure_kernels, measured_profile
 
-        measured = measure(kind, budget_s, on_progress)
+        measured = measure_kernels(kind, budget_s, on_progress)
     profile, _ = measured_profile(measured, name)
     return Calibrated(
         profile=profile, calibration=calibration_from_json(profile.calibration or ""), tables=measured.tables

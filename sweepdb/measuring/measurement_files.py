@@ -9,15 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluator.ledger.readers import Problem, ReadResult, read_measurements
-from evaluator.ledger.readers.stated import Stated, with_stated
+from evaluator.ledger import Problem, ReadResult, Stated, read_measurements, with_stated
 from queries.connect import connect
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import MeasurementRecord
-from store.writing.measurements import put_measurements
+from store.writing import put_measurements
 
 COLUMNS = ("measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
            "output_length", "concurrency", "metrics", "source", "source_format")  # fmt: skip

@@ -12,16 +12,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from evaluator.evaluate import assumptions_of
-from evaluator.graph.capture import CaptureRequest, capture
-from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
+from evaluator.graph import CaptureRequest, OperatorSet, capture_operators, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
-from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile, list_engines
-from evaluator.ledger.predicting import Evaluated, LookUp, operators_of
-from evaluator.ledger.scenarios import Knowledge
-from evaluator.ledger.scoring import Comparison
+from evaluator.inputs import EngineProfile, engine_profile, list_engines
+from evaluator.ledger import Comparison, Evaluated, Knowledge, LookUp, operators_of
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
-from evaluator.serving.engine.stored_engines import keep_engine
+from evaluator.serving import keep_engine
 from evaluator.sweep import program_version
 from store.errors import InputError
 from store.location import parse_url
@@ -37,10 +34,20 @@ from store.records import (
     ValidationRecord,
 )
 from store.sealing import seal
-from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios, record_interval
-from store.writing.measurements import forget_validations, get_measurements, put_measurements, put_validations
-from store.writing.operators import get_operators, put_operators
-from store.writing.scenarios import missing_intervals
+from store.writing import (
+    begin_sweep,
+    finish_sweep,
+    forget_validations,
+    get_measurements,
+    get_operators,
+    missing_intervals,
+    put_block,
+    put_measurements,
+    put_operators,
+    put_scenarios,
+    put_validations,
+    record_interval,
+)
 from sweepdb.measuring.measurement_files import place_of
 from sweepdb.measuring.validating import SHORT, Progress, Validation, compare
 from sweepdb.torch_needed import torch_needed
@@ -220,7 +227,7 @@ def remembered(store: Store) -> LookUp:
 
 
 def _captured(store: Store, request: CaptureRequest) -> OperatorSet:
-    traced = capture(request)
+    traced = capture_operators(request)
     put_operators(
         store, [OperatorSetRecord(key=request.key, payload=operators_to_json(traced), torch_version=version("torch"))]
     )

@@ -12,27 +12,27 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evaluator.evaluate import unsupported
-from evaluator.inputs.engines.engine_profiles import EngineProfile
-from evaluator.ledger.deployments import Deployment, deployment_of
-from evaluator.ledger.matching import Unmatched
-from evaluator.ledger.metrics import central_metrics
-from evaluator.ledger.predicting import (
+from evaluator.inputs import EngineProfile
+from evaluator.ledger import (
+    KNOWLEDGE,
     Asked,
-    Evaluated,
-    LookUp,
-    asked_of,
-    batch_size_of,
-    evaluated,
-    predicted,
-)
-from evaluator.ledger.scenarios import KNOWLEDGE, Knowledge
-from evaluator.ledger.scoring import (
     Comparison,
+    Deployment,
+    Evaluated,
     Exclusion,
     Figures,
+    Knowledge,
+    LookUp,
+    Unmatched,
     Usable,
+    asked_of,
+    batch_size_of,
+    central_metrics,
+    deployment_of,
+    evaluated,
     figures,
     plan_label,
+    predicted,
     ranking_agreement,
     usable,
 )

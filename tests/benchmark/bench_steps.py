@@ -17,7 +17,7 @@ import numpy as np
 from evaluator_cases import DEEPSEEK_V3, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
 
 from evaluator.evaluate import batch_range, evaluate_scenario
-from evaluator.graph.capture import CaptureRequest, capture
+from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
@@ -77,7 +77,7 @@ def captures() -> None:
                 model=model, plan=plan, linear=W8A8, experts=W8A8, kv_bits=16, trace="prefill", compile=compiled
             )
             mode = "compiled" if compiled else "eager"
-            say(f"capture, {name}, {mode}", 1e3 * fastest(lambda r=request: capture(r)), "ms")
+            say(f"capture, {name}, {mode}", 1e3 * fastest(lambda r=request: capture_operators(r)), "ms")
 
 
 def scenarios() -> None:

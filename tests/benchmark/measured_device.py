@@ -23,7 +23,7 @@ from evaluator.calibration.device_fit import accuracy_of
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.kernels import kernel_sets
-from evaluator.calibration.measure import measure, measured_profile
+from evaluator.calibration.measure import measure_kernels, measured_profile
 from evaluator.calibration.tables import write_tables
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.calibration_record import calibration_from_json
@@ -78,7 +78,7 @@ def steps(profile, kind, model, grids):
 def main(kind, budget_s, out, device=None):
     start = time.perf_counter()
     with torch.inference_mode():
-        measured = measure(kind, budget_s)
+        measured = measure_kernels(kind, budget_s)
     say(
         "measured",
         seconds=round(time.perf_counter() - start, 1),

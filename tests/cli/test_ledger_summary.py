@@ -10,7 +10,7 @@ import pytest
 from shared_data import shared_data
 
 from evaluator.evaluate import capture_requests, evaluate_scenario
-from evaluator.graph.capture import capture
+from evaluator.graph.capture import capture_operators
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.scenarios import scenario_of
 from queries.errors.expected import DEVICES, ENGINE, POINTS, SUMMARY, Region, ShippedDevice
@@ -58,7 +58,7 @@ def test_a_point_is_evaluated_as_evaluate_would():
     assert (asked.scenario.phase, asked.scenario.serving_model, asked.scenario.engine) == ("aggregated", "waves", None)
     assert (asked.scenario.workload.input_length, asked.scenario.workload.output_length) == (1024, 257)
     (error,) = [found for found in errors_of([one], WAVES) if found.metric == "tpot_exclusive_ms"]
-    operators = {trace: capture(request) for trace, request in capture_requests(asked.scenario).items()}
+    operators = {trace: capture_operators(request) for trace, request in capture_requests(asked.scenario).items()}
     block = evaluate_scenario(asked.scenario, np.asarray([16], dtype=np.int64), operators)
     assert error.error == block.tpot_exclusive_ms[0] / 10.0 - 1.0
     assert error.error != 0

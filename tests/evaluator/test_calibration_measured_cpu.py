@@ -27,10 +27,12 @@ def test_predicted_steps_of_a_real_transformer_land_within_thirty_percent():
     import toy_decoder
 
     from evaluator.calibration.bench import threads
-    from evaluator.calibration.measure import measure, measured_profile
+    from evaluator.calibration.measure import measure_kernels, measured_profile
 
     told = []
-    measured = measure("cpu", budget_s=45.0, progress=lambda share, kind: told.append((share, kind)), cpu_threads=1)
+    measured = measure_kernels(
+        "cpu", budget_s=45.0, progress=lambda share, kind: told.append((share, kind)), cpu_threads=1
+    )
     assert told[-1][0] <= 1.0
     assert {kind for _, kind in told} == {"gemm", "attn_prefill", "attn_decode", "elementwise"}
     profile, calibration = measured_profile(measured, "this_machine")

@@ -22,7 +22,7 @@ from evaluator_cases import (
 )
 
 from evaluator.evaluate import batch_range, capture_requests, evaluate_scenario, unsupported
-from evaluator.graph.capture import capture
+from evaluator.graph.capture import capture_operators
 from evaluator.identity import RecordBuilder
 from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.engines.engine_profiles import engine_profile, list_engines
@@ -96,7 +96,7 @@ def h200():
 
 @functools.cache
 def operators(request):
-    return capture(request)
+    return capture_operators(request)
 
 
 def key_of(scenario: Scenario) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from evaluator.graph.capture import CaptureRequest, capture
+from evaluator.graph.capture import CaptureRequest, capture_operators
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
@@ -148,4 +148,4 @@ def operators(shape, trace):
     request = CaptureRequest(
         model=model, plan=Plan(), linear=HALF, experts=HALF, kv_bits=16, trace=trace, compile=False
     )
-    return capture(request)
+    return capture_operators(request)

@@ -170,7 +170,7 @@ def test_a_server_that_is_not_there_is_an_error(postgresql_server):
 def test_opening_for_reading_imports_nothing_heavy(sqlite_url):
     open_store(sqlite_url, create=True).close()
     program = (
-        "import sys\nfrom store.location import parse_url\nfrom store.reading.sweeps import list_sweeps\n"
+        "import sys\nfrom store.location import parse_url\nfrom store.sweep_list import list_sweeps\n"
         "list_sweeps(parse_url(sys.argv[1]))\n"
         "heavy = {'sqlalchemy', 'alembic', 'numpy', 'pandas', 'torch', 'duckdb'} & set(sys.modules)\n"
         "assert not heavy, heavy"
@@ -195,7 +195,7 @@ from store.errors import StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.writing.operators import get_operators
-from store.reading.sweeps import list_sweeps
+from store.sweep_list import list_sweeps
 from store.writing.voiding import void
 check_store(parse_url(sys.argv[2]))  # import everything while this user may still read the program's files
 os.setgid(65534); os.setuid(65534)

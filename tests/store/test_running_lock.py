@@ -14,7 +14,7 @@ from generator import sweep_record
 
 from queries.connect import connect
 from store.opening import open_store
-from store.reading.sweeps import list_sweeps, show_sweep
+from store.sweep_list import list_sweeps, show_sweep
 from store.writing import begin_sweep, finish_sweep
 
 ROOT = Path(__file__).parents[2]

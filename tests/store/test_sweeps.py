@@ -5,8 +5,8 @@ from generator import fill, sweep_record
 from sqlalchemy import insert, text
 
 from store.errors import InputError
-from store.reading.sweeps import list_sweeps, show_sweep
 from store.schema.sql_tables import SWEEP
+from store.sweep_list import list_sweeps, show_sweep
 from store.writing import begin_sweep, finish_sweep
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,8 +4,8 @@ from sqlalchemy import select
 
 from store.errors import InputError
 from store.opening import open_store
-from store.reading.sweeps import list_sweeps
 from store.schema.sql_tables import SCENARIO, SWEEP, TOMBSTONE
+from store.sweep_list import list_sweeps
 from store.writing.voiding import unvoid, void
 
 

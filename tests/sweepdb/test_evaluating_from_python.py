@@ -81,6 +81,9 @@ def test_the_signature_is_what_is_declared():
     parameters = inspect.signature(sweepdb.evaluate).parameters
     assert set(options_by_keyword()) <= set(parameters)
     assert set(parameters) - set(options_by_keyword()) == {"sweep", "store", "label", "jobs", "progress"}
+    bound = inspect.signature(sweepdb.OpenStore.evaluate).parameters
+    assert set(parameters) - set(bound) == {"store"}
+    assert "\n\nKeywords:\n    device: device names" in inspect.getdoc(sweepdb.OpenStore.evaluate)
     for item in options_by_keyword().values():
         assert item.option.help in inspect.getdoc(sweepdb.evaluate) or item.keyword == "model"
 

@@ -12,7 +12,7 @@ import yaml
 
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_mapping, carried_to
 
-FOLDER = "inputs/devices/calibration"
+CALIBRATIONS_FOLDER = "inputs/devices/calibration"
 FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
 # Devices without measured kernels take the dimensionless parameters of the nearest generation of tensor cores.
 CARRIED: Mapping[str, str] = {
@@ -41,7 +41,7 @@ def shipped_calibration(device: str) -> Calibration | None:
     donor = device if device in FITTED else CARRIED.get(device)
     if donor is None:
         return None
-    file = resources.files("evaluator").joinpath(f"{FOLDER}/{donor}.yaml")
+    file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{donor}.yaml")
     if not file.is_file():
         return None
     calibration = calibration_from_mapping(_parsed(file.read_text(encoding="utf-8")))

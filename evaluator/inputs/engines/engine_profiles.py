@@ -20,7 +20,7 @@ from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
 Admission = Literal["prefill_first", "mixed"]
-FOLDER = "inputs/engines"
+ENGINES_FOLDER = "inputs/engines"
 KEY_LENGTH = 8  # digits of a content key in a label
 LONGEST_NAME = 40
 LARGEST_FILE_BYTES = 100_000
@@ -126,7 +126,7 @@ def described(profile: EngineProfile) -> str:
 
 def list_engines() -> tuple[str, ...]:
     """Names of the profiles that come with the program."""
-    names = (item.name for item in (resources.files("evaluator") / FOLDER).iterdir())
+    names = (item.name for item in (resources.files("evaluator") / ENGINES_FOLDER).iterdir())
     return tuple(sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml")))
 
 
@@ -142,7 +142,7 @@ def fitted_engine(name: str) -> FittedEngine:
     if name not in known:
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
         raise InputError(f"unknown engine {name!r}", hint=f"known: {', '.join(nearest or known)}")
-    file = resources.files("evaluator") / FOLDER / f"{name}.yaml"
+    file = resources.files("evaluator") / ENGINES_FOLDER / f"{name}.yaml"
     return engine_from_mapping(_parsed(file.read_text(encoding="utf-8"), file.name), f"{name}.yaml")
 
 

@@ -13,7 +13,7 @@ from evaluator.restore import restored
 from store.errors import InputError
 from store.opening import Store
 from store.records import CalibrationRecord
-from store.writing.calibrations import list_calibrations, put_calibration
+from store.writing import list_calibrations, put_calibration
 
 OWNER = "engine "  # beside device names, in the table of calibrations
 

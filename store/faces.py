@@ -1,0 +1,44 @@
+"""Faces of packages and folders: the names that others import from them, each loaded when it is first used.
+
+Not here: which names those are. A face lists them under `if TYPE_CHECKING`, as the type checker reads them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+
+def lazy_face(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a face, from the imports under its `if TYPE_CHECKING`.
+
+    Heavy packages (NumPy, SQLAlchemy, DuckDB, torch) are then imported by those who use them."""
+    homes: dict[str, str] = {}
+
+    def listed() -> dict[str, str]:
+        if not homes:
+            homes.update(_homes(Path(str(sys.modules[package].__file__))))
+        return homes
+
+    def get(name: str) -> object:
+        if name.startswith("__") or name not in listed():
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        found: object = getattr(import_module(listed()[name]), name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return get, lambda: sorted({*vars(sys.modules[package]), *listed()})
+
+
+def _homes(file: Path) -> dict[str, str]:
+    """Name -> module of everything that a face imports for types."""
+    return {
+        alias.name: str(node.module)
+        for block in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
