@@ -22,7 +22,9 @@ def export_bundle(
     format: str = "parquet",  # noqa: A002  the option's name
     store: str | None = None,
 ) -> BundleSummary:
-    """Write a store, or what one sweep asked for, to a new folder as Parquet or CSV, with its data dictionary."""
+    """Write a store, or what one sweep asked for, to a new folder as Parquet or CSV.
+
+    A data dictionary goes with it."""
     if format not in {"parquet", "csv"}:
         raise InputError(f"`format={format}` is not one of parquet, csv")
     kind: Literal["parquet", "csv"] = "csv" if format == "csv" else "parquet"

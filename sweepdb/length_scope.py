@@ -33,8 +33,10 @@ class _Bin(NamedTuple):
 
 
 def with_lengths(given: Mapping[str, object], store_url: str | None) -> dict[str, object]:
-    """Keywords of a question in which a file of length bins is the stored workloads with these bins, of any token
-    budget, and a text that is no file a workload's name."""
+    """The keywords of a question, with lengths given as text replaced by workloads.
+
+    A file of length bins stands for the stored workloads with these bins, of any token budget. Any other text is a
+    workload's name."""
     asked = given.get("input_length")
     if not isinstance(asked, str | os.PathLike) or str(asked).isdecimal():
         return dict(given)

@@ -41,7 +41,7 @@ class OpenStore(Notebook):
         return explain_probes([probe] if other is None else [probe, other], self._session.location.url, step=step)
 
     def sweeps(self, limit: int = 20) -> list[SweepSummary]:
-        """What was asked to be evaluated, the newest first."""
+        """Sweeps that were asked to be evaluated, the newest first."""
         if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
             raise InputError(f"`limit` must be a positive whole number, not {limit!r}")
         return list_sweeps(self._session.location, limit=limit)

@@ -73,7 +73,9 @@ def query(
 
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
-    """What the command line writes otherwise than Python: lengths by a file, shares of a blend, names without a key."""
+    """The question that a command line asks, where it writes otherwise than Python.
+
+    It gives lengths by a file, shares of a blend, names without a key."""
     from queries.asking.library import question_report
     from queries.asking.question import question_of
     from sweepdb.length_scope import with_lengths

@@ -19,7 +19,7 @@ SHARED = tuple(Path(__file__).parents[1] / name for name in ("scoped.sql", "pair
 
 @cache
 def shared_sql() -> str:
-    """What every report is built on: rows of the question's scope, and pairs of them."""
+    """The SQL that every report is built on: rows of the question's scope, and pairs of them."""
     return "\n".join(path.read_text(encoding="utf-8") for path in SHARED)
 
 

@@ -88,7 +88,7 @@ class Answer(Framed):
         return [dict(zip(self.nearest_columns, row, strict=True)) for row in self.nearest]
 
     def __repr__(self) -> str:
-        """What was asked and how much was found; `df()` and `dicts()` have the rows."""
+        """The report that was asked and how much was found; `df()` and `dicts()` have the rows."""
         rows = f"{len(self.rows):,} row{'' if len(self.rows) == 1 else 's'}"
         return f"<Answer {self.report}: {rows} of {self.probes_considered:,} probes looked at>"
 

@@ -29,7 +29,9 @@ _SAID_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation(SweepReport):
-    """What one evaluation stored, found and could not evaluate, and what was assumed because nothing was said."""
+    """The outcome of one evaluation: what it stored, found and could not evaluate.
+
+    `notes` say what was assumed because nothing was said."""
 
     notes: tuple[str, ...] = ()
 

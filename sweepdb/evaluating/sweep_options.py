@@ -30,7 +30,8 @@ def _each(check: Callable[[str], str | None]) -> Callable[[Sequence[str]], str |
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepOptions:
-    """What `evaluate` was told, as plain values. What is empty or None was left to the device, model or engine."""
+    """The options given to `evaluate`, as plain values. An empty one, or None, was left to the device, model or
+    engine."""
 
     models: tuple[str, ...] = option((), "id, directory or config.json; several by commas", keyword="model")
     devices: tuple[str, ...] = option(("TEST_DEVICE",), "device names or profile files", keyword="device")

@@ -32,7 +32,7 @@ _LISTED = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFiles:
-    """What some files hold, each point once, and what in them could not be read."""
+    """The points that some files hold, each once, and the problems of what could not be read."""
 
     records: tuple[MeasurementRecord, ...]
     problems: tuple[Problem, ...]
@@ -42,7 +42,7 @@ class ReadFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import brought."""
+    """The outcome of an import."""
 
     found: ReadFiles
     added: int
@@ -82,7 +82,7 @@ def import_measurements(paths: Sequence[Path], store_url: str | None, stated: St
 def listed_measurements(
     store_url: str | None, *, model: str | None = None, device: str | None = None, source: str | None = None
 ) -> list[tuple[object, ...]]:
-    """Stored points in the order of COLUMNS; each filter is a part of the text, or the name of a format."""
+    """Stored points in the order of COLUMNS. Each filter is a part of the text, or the name of a format."""
     with connect(store_url) as connection:
         rows = connection.execute(_LISTED, {"model": model, "device": device, "source": source}).fetchall()
     return sorted(rows, key=lambda row: (place_of(str(row[COLUMNS.index("source")])), str(row[0])))
