@@ -73,9 +73,9 @@ def query(
 
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
-    """The question that a command line asks, where it writes otherwise than Python.
+    """The question that a command line asks, from options as they are typed.
 
-    It gives lengths by a file, shares of a blend, names without a key."""
+    The text of lengths may name a file, a blend has shares, and names come without a key."""
     from queries.asking.library import question_report
     from queries.asking.question import question_of
     from sweepdb.length_scope import with_lengths

@@ -47,7 +47,7 @@ class Sample:
 class Width:
     """The widening by which figures keep their promise on left-out pairs.
 
-    It is a factor of each of both sizes, and shifts of the quantiles."""
+    `median` and `p90` multiply these two sizes of error, `shifts` are added to the quantiles."""
 
     median: float = 1.0
     p90: float = 1.0
