@@ -121,7 +121,7 @@ def _said(error: Exception) -> str:
 
 
 def say_error(error: SweepdbError) -> None:
-    """What happened and what to do next, on stderr, options as they are typed."""
+    """Write an error to stderr: what happened and what to do next, options as they are typed."""
     sys.stderr.write(f"error: {as_typed(error.message)}\n")
     if error.hint:
         sys.stderr.write(f"hint: {as_typed(error.hint)}\n")

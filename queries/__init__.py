@@ -1,7 +1,9 @@
 """Questions answered from stored probes, as DuckDB SQL. Nothing here evaluates, and nothing writes to the store.
 
-import queries
-queries.open("sqlite:///sweepdb.sqlite").best(tpot_limits=50).df()
+For example:
+
+    import queries
+    queries.open("sqlite:///sweepdb.sqlite").best(tpot_limits=50).df()
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes a store, or one sweep of it, as a bundle of plain files with a data dictionary, and reads such a bundle.
+"""Writes a store, or one sweep of it, as a bundle of plain files with a data dictionary. Reads such a bundle, too.
 
 Not here: writing what was read into another store (sweepdb.bundles)."""
 
@@ -54,7 +54,7 @@ class _Interval(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleSummary:
-    """What a bundle holds."""
+    """The contents of a bundle, in numbers."""
 
     sweeps: int
     scenarios: int

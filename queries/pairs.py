@@ -100,7 +100,7 @@ def _judged(gain: float | None, errors: Sequence[float | None]) -> str:
 
 
 def _at_limits(winner: str, read: _Read | None) -> str:
-    """What becomes of a winner where limits are read with a confidence."""
+    """The end of a sentence about a winner: how it fares where limits are read with a confidence."""
     if read is None:
         return ""
     at = f"with limits kept at {SURELY:.0%}".replace("%", " %")

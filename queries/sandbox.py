@@ -41,8 +41,9 @@ _GIBIBYTE = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementLimits:
-    """What one statement may use. `when_stuck` is called when it does not stop 3 s after it was told to: a single
-    function call can run for hours without looking up, and only ending the process ends it."""
+    """The limits of one statement. `when_stuck` is called when it does not stop 3 s after it was told to.
+
+    A single function call can run for hours without looking up, and only ending the process ends it."""
 
     timeout_s: float = 300.0
     memory_bytes: int | None = None  # None: half of this machine's memory, at most 4 GiB

@@ -344,7 +344,7 @@ def _has_nearest(question: Question) -> bool:
 
 
 def _assumptions(scope: ResolvedScope, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> tuple[str, ...]:
-    """What was assumed for the scenarios among the rows, each sentence once."""
+    """The assumptions of the scenarios among the rows, each sentence once."""
     places = [columns.index(name) for name in _SCENARIO_COLUMNS if name in columns]
     used = {str(row[place]) for row in rows for place in places}
     texts = (text for key, text in scope.assumptions.items() if key in used)

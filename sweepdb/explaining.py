@@ -30,7 +30,7 @@ _SPECS = (
 
 
 class _Specs(NamedTuple):
-    """What a scenario is made of."""
+    """The parts that a scenario is made of."""
 
     model_name: str
     model: str
@@ -62,7 +62,7 @@ class ExplainedStep:
 
     @property
     def summed_ms(self) -> float:
-        """What the operators add up to."""
+        """The sum of the operators' times."""
         return sum(item.time_ms for item in self.operators)
 
 

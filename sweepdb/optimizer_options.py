@@ -1,4 +1,4 @@
-"""What the seeds' command was told, checked values only. Not here: its parser (cli.inference.parser)."""
+"""Options of the seeds' command, checked values only. Not here: its parser (cli.inference.parser)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sweepdb.evaluating.workloads import stored_workload
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerOptions:
-    """What the seeds' command was told."""
+    """The options given to the seeds' command."""
 
     model: str
     devices: tuple[str, ...]

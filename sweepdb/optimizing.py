@@ -35,7 +35,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceRun:
-    """What one device's run stored and answered."""
+    """The outcome of one device's run: what it stored and answered."""
 
     device: DeviceProfile
     sweep: SweepReport

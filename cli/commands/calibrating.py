@@ -50,8 +50,9 @@ def calibrate(  # noqa: PLR0917  one parameter an option
     format_: FormatOption = "table",
     store: StoreOption = None,
 ) -> int:
-    """Fit a device's profile to measured kernels, or an engine's to measured serving, and say how well it predicts
-    what it was not fitted to."""
+    """Fit a device's profile to measured kernels, or an engine's to measured serving.
+
+    Says how well the profile predicts what it was not fitted to."""
     check_format(format_, None)
     if serving:
         if kernels is not None or measure is not None:

@@ -78,7 +78,9 @@ def query(
 
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
-    """What the command line writes otherwise than Python: lengths by a file, shares of a blend, names without a key."""
+    """The question that a command line asks, from options as they are typed.
+
+    The text of lengths may name a file, a blend has shares, and names come without a key."""
     from queries.asking.library import question_report
     from queries.asking.question import question_of
     from sweepdb.length_scope import with_lengths

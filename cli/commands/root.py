@@ -1,4 +1,4 @@
-"""What belongs to `sweepdb` itself rather than to one of its commands: its version."""
+"""Options of `sweepdb` itself rather than of one of its commands: its version."""
 
 from __future__ import annotations
 

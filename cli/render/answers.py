@@ -118,7 +118,7 @@ def bias_notes(answer: Answer) -> Iterator[str]:
 
 
 def header_lines(answer: Answer) -> Iterator[str]:
-    """What was looked at: scope, limits, rules, versions."""
+    """Lines about what was looked at: scope, limits, rules, versions."""
     yield f"{answer.report}: {answer.probes_considered:,} probes of {answer.scenarios_considered} scenarios looked at\n"
     if answer.left_out is not None:
         yield f"{answer.left_out}\n"
@@ -138,7 +138,7 @@ def header_lines(answer: Answer) -> Iterator[str]:
 
 
 def _ranking_lines(answer: Answer) -> Iterator[str]:
-    """What ranks instances of several sizes, where nobody asked for another objective."""
+    """Lines about what ranks instances of several sizes, where nobody asked for another objective."""
     ranked = {row.get("ranked_by") for row in answer.dicts()}
     budget = answer.question.pairs.num_devices
     if "system_rate" in ranked:
@@ -229,7 +229,7 @@ def _table(
 
 
 def _called(answer: Answer) -> Mapping[str, str]:
-    """What a table calls columns whose meaning only the question knows."""
+    """The names that a table gives to columns whose meaning only the question knows."""
     vary = answer.question.options.vary
     grid = {name: f"{limit}_limit" for name, limit in zip(("first_limit", "second_limit"), vary, strict=False)}
     return {"rate": "tokens_per_s", **(grid if len(vary) == 2 else {})}

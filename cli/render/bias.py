@@ -1,4 +1,4 @@
-"""What is said of batches too small to hold every length bin. Not here: what they hold (queries.asking.composition)."""
+"""Notes on batches too small to hold every length bin. Not here: what they hold (queries.asking.composition)."""
 
 from __future__ import annotations
 

@@ -55,7 +55,9 @@ def _worth_telling(record: DataclassInstance, item: Field[object]) -> bool:
 
 
 def _fitted(calibration: str) -> Iterator[Row]:
-    """That it is fitted, and how well each family of kernels is; the coefficients are in the JSON."""
+    """A line that says that it is fitted, and lines of how well each family of kernels is.
+
+    The coefficients are in the JSON."""
     yield "calibration", "fitted to measured kernels (--format json has the coefficients); median errors:"
     families: dict[str, list[float]] = {}
     for kind, figures in json.loads(calibration).get("accuracy", {}).items():

@@ -63,7 +63,7 @@ def _peer_document(validation: Validation) -> dict[str, object]:
 
 
 def flat_rows(validation: Validation, *, against: str | None) -> tuple[Sequence[str], list[list[object]]]:
-    """One row for every group and metric, the whole first, as asked and as known; groups are of points as asked.
+    """One row for every group and metric, the whole first, as asked and as known. Groups are of points as asked.
 
     With a peer, ours and its over the rows both predict."""
     rows: list[list[object]] = []

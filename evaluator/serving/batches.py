@@ -101,6 +101,7 @@ class FixedLengths:
     @property
     def prompts_a_wave(self) -> int:
         """Prompts that the token budget admits at once, over what is scheduled as one."""
+        # Budget 8,192: 4 prompts of 2,048 tokens, or 1 of 20,000, which goes in chunks of 6,667.
         return self.token_budget * self.scheduled_replicas // chunk_lengths(self.new_tokens, self.token_budget)[0]
 
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
@@ -126,6 +127,7 @@ class FixedLengths:
 
     def chunk_sums(self) -> tuple[BatchSums, ...]:
         """Sums of one prompt's chunks, one after the other. Upstream ignores what the prefix cache holds."""
+        # 20,000 tokens, 5,000 of them cached, budget 8,192: 7,500 after 5,000, then 7,500 after 12,500.
         cached = 0 if self.convention == "upstream" else self.input_length - self.new_tokens
         sums = []
         for size in chunk_lengths(self.new_tokens, self.token_budget):
@@ -140,6 +142,7 @@ class FixedLengths:
 
     def decodes(self, requests: FloatArray, new_tokens: int) -> BatchSums:
         """Context I + O / 2 plus the tokens of the step (verified against upstream's probes)."""
+        # Input 1,000, output 200, one new token: it reads 1,000 + 100 + 1 = 1,101 keys.
         one = request_sums(
             float(new_tokens),
             self.input_length + self.output_length / 2,
@@ -151,6 +154,7 @@ class FixedLengths:
 
     def cached_tokens(self, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> Sequence[CachedTokens]:
         """Prompt alone, with half of the output or with all of it. Upstream adds a step's tokens and one slot."""
+        # Input 1,000, output 200: 1,000, 1,100 and 1,200 tokens; upstream's middle is 1,100 + 1 + 1 = 1,102.
         generated = {"prompt": 0.0, "middle": self.output_length / 2, "end": self.output_length}[moment]
         if moment == "middle" and self.convention == "upstream":
             generated += self.tokens_per_decode + 1

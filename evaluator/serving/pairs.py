@@ -95,6 +95,7 @@ def pair_times(prefill: PrefillSide, decode: DecodeSide, load: PairLoad) -> Pair
     others = max(rate * (unqueued + answer) - 1.0, 0.0) / (rate * (unqueued + answer))
     wait = queueing_ms(others * offered, prefill.service_ms, prefill.servers)
     users = rate * (unqueued + wait + answer)
+    # 9.07 users on 2 servers of 100 ms: 100 x (9.07 / 2 - 1) / 2 = 177 ms.
     burst = prefill.service_ms * max(0.5 * (users / prefill.servers - 1.0), 0.0)
     first = 1.0 / load.prompts_per_user
     ttft = unqueued + (1.0 - first) * wait + first * burst
@@ -117,6 +118,7 @@ def receiving_ms(request_ms: float) -> float:
 
     It is half of its time on a server that does both, where one front takes it, and half of the handover. A prefill
     row's TTFT holds it, and a pair has it twice."""
+    # A request that takes 50 ms to receive: (50 + 190) / 2 = 120 ms.
     return 0.5 * (request_ms + HANDOVER_MS)
 
 
@@ -124,6 +126,7 @@ def queueing_ms(load: float, service_ms: float, servers: int) -> float:
     """Mean wait for one of `servers` that are busy a share `load` of the time: random arrivals, equal services.
 
     Source: Sakasegawa 1977, E[W] = (ca2 + cs2)/2 load^(sqrt(2 (m + 1)) - 1) / (m (1 - load)) E[S], ca2 = 1, cs2 = 0."""
+    # One server of 100 ms, busy half of the time: 0.5 x 0.5 / (1 x 0.5) x 100 = 50 ms.
     waiting: float = load ** (sqrt(2.0 * (servers + 1)) - 1.0)
     return 0.5 * waiting / (servers * (1.0 - load)) * service_ms
 
@@ -157,6 +160,7 @@ def pair_of_users(
 
     full = at(most)
     if full is not None and full.users <= users:
+        # 20 users, 8 seats, answers of 1 s: X = 8 / s, TTFT = 20 / 8 - 1 = 1.5 s.
         whole = 1e3 * users / full.requests_per_s
         ttft = max(full.ttft_ms, whole - (full.e2e_ms - full.ttft_ms))
         return replace(full, users=users, ttft_ms=ttft, e2e_ms=ttft + full.e2e_ms - full.ttft_ms)
@@ -177,6 +181,7 @@ def pair_of_users(
 def _with_queue(found: PairTimes, prefill: PrefillSide, load: PairLoad, users: float) -> PairTimes:
     """The pair with the users that its halving has left over waiting for prefill: where it runs all the time."""
     answer = found.e2e_ms - found.ttft_ms
+    # 13 users where 9 were found, 8 requests a second: the other 4 wait 4 / 8 = 0.5 s.
     waiting = max(1e3 * (users - found.users) / found.requests_per_s, 0.0)
     burst = prefill.service_ms * max(0.5 * (users / prefill.servers - 1.0), 0.0)
     first = 1.0 / load.prompts_per_user
@@ -192,5 +197,6 @@ def _between(steps: Sequence[DecodeSide], decoding: float) -> DecodeSide:
     if above == 0 or steps[above].decoding <= decoding:
         return replace(steps[above], decoding=decoding)
     before, after = steps[above - 1], steps[above]
+    # Rows of 8 at 10 ms and of 16 at 14 ms: 12 decode at 12 ms.
     share = (decoding - before.decoding) / (after.decoding - before.decoding)
     return replace(before, decoding=decoding, tpot_ms=before.tpot_ms + share * (after.tpot_ms - before.tpot_ms))

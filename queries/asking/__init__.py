@@ -1,1 +1,1 @@
-"""What can be asked: options and limits, headers of reports, checked questions and their SQL parameters."""
+"""The parts of asking: options and limits, headers of reports, checked questions and their SQL parameters."""

@@ -19,7 +19,7 @@ Check = Callable[[Any], str | None]  # what is wrong with a value, as in "must b
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """What is declared of a field beside its name, type and default."""
+    """The declaration of a field beside its name, type and default."""
 
     help: str
     keyword: str | None = None  # None: the field's name

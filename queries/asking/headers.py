@@ -50,7 +50,7 @@ class HeaderColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What is said about an option, and what to do next."""
+    """A message about an option, and what to do next."""
 
     option: str
     message: str = ""

@@ -21,7 +21,7 @@ CONFIDENT = (
 
 @cache
 def shared_sql() -> str:
-    """What every report is built on: rows of the question's scope, and pairs of them."""
+    """The SQL that every report is built on: rows of the question's scope, and pairs of them."""
     return "\n".join(path.read_text(encoding="utf-8") for path in FILES)
 
 

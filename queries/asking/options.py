@@ -90,7 +90,7 @@ class Scope:
         return self == Scope(all_versions=self.all_versions)
 
     def described(self) -> dict[str, object]:
-        """What narrows it, by name."""
+        """The filters that narrow it, by name."""
         held = {item.name: getattr(self, item.name) for item in fields(self)}
         said = {name: value for name, value in held.items() if value not in (None, ()) and value is not False}
         if self.compile is False:
@@ -100,8 +100,9 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What an answer must satisfy; None does not limit. The reserve is in GiB a device. With a confidence, each limit
-    on times is one of measured values, kept with that probability."""
+    """The limits that an answer must satisfy; None does not limit. The reserve is in GiB a device.
+
+    With a confidence, each limit on times is one of measured values, kept with that probability."""
 
     ttft_ms: float | None = option(
         None, "most ms to the first token", keyword="ttft_limits", also=("--ttft-limit",),
@@ -189,7 +190,7 @@ def preset_named(name: str) -> Definitions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOptions:
-    """What a prefill and decode deployment is asked."""
+    """The options of a question about prefill and decode deployments."""
 
     num_devices: int | None = option(
         None, "device budget; copies of an instance share it", variable="num_devices", unit="devices",

@@ -42,7 +42,7 @@ _TIME_VARIABLES = frozenset(str(option_table()[keyword].option.variable) for key
 
 
 def phases_of(question: Question, stored: Collection[str], *, served: bool = False) -> tuple[str, ...]:
-    """The phases a report looks at; an error when they are not stored, or a limit has no metric in any of them.
+    """The phases that a report looks at. They must be stored, and each limit must have a metric in one of them.
 
     `served` says that an engine is among the serving models: its pairs have an end-to-end time."""
     asked = report(question.report)
@@ -154,7 +154,7 @@ def check_used(question: Question, named: Collection[str]) -> None:
 
 
 def objective_of(question: Question, phases: Collection[str], *, served: bool = False) -> str:
-    """What candidates are compared by."""
+    """The objective by which candidates are compared."""
     asked = question.options.rank_by
     if report(question.report).allocates == "pairs" or question.options.mode == "pd":
         return _pair_objective(question, served=served)

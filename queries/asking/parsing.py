@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSelect:
-    """What one SELECT statement refers to, by lower-case name."""
+    """The names that one SELECT statement refers to, in lower case."""
 
     tables: frozenset[str]  # relations, common table expressions among them
     functions: frozenset[str]  # scalar and table functions, macros among them

@@ -40,7 +40,7 @@ class Factors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicted:
-    """What limits are compared with in one row; None where its phase has no such thing."""
+    """The predictions of one row that limits are compared with; None where its phase has no such thing."""
 
     ttft_ms: float | None
     tpot_ms: float | None
@@ -121,8 +121,9 @@ def _judgements(row: Predicted, limits: Limits, factors: Factors, tpot_rule: str
 def with_holds(
     answer: Answer, predicted: Mapping[str, Predicted], subjects: Mapping[str, Subject], stored: Stored
 ) -> Answer:
-    """An answer with a column that says whether limits hold, beside each column that names probes; `predicted` by
-    probe, `subjects` by the scenario part of its name."""
+    """An answer that says in a further column whether limits hold, beside each column that names probes.
+
+    `predicted` is by probe, `subjects` by the scenario part of a probe's name."""
     said = _Said(answer, predicted, subjects, stored)
     columns, rows = said.added(answer.columns, answer.rows)
     nearest_columns, nearest = said.added(answer.nearest_columns, answer.nearest)

@@ -64,7 +64,7 @@ class Region:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What rows of an answer are about, as far as errors depend on it."""
+    """The subject of rows of an answer, as far as errors depend on it."""
 
     device: str
     kind: str  # dense or moe
@@ -84,7 +84,9 @@ class Subject:
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """What is looked up for it; an inclusive TPOT has errors of its own where a request waits for its prompt."""
+        """The metrics whose errors are looked up for it.
+
+        An inclusive TPOT has errors of its own where a request waits for its prompt."""
         inclusive = self.tpot_rule == "inclusive" and self.phase == "aggregated"
         return tuple(
             "tpot_inclusive_ms" if inclusive and metric == "tpot_exclusive_ms" else metric
@@ -128,7 +130,7 @@ class OwnError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldOut:
-    """What points say of a user's own engine profile under fits that left them out, for one metric."""
+    """The errors of points, for one metric, under fits of a user's own engine profile that left them out."""
 
     label: str  # NAME@key, as scenarios call the profile
     metric: str
@@ -171,7 +173,7 @@ def _devices() -> Mapping[str, ShippedDevice]:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a store itself holds of errors: of points validated in it, and of profiles fitted in it."""
+    """The errors that a store itself holds: of points validated in it, and of profiles fitted in it."""
 
     own: Mapping[_Key, Sequence[OwnError]]
     held_out: Mapping[tuple[str, str], HeldOut]
@@ -203,8 +205,9 @@ def nearest_error(subject: Subject, metric: str, stored: Stored) -> ExpectedErro
 
 
 def in_pairs(subject: Subject, stored: Stored) -> Subject:
-    """What the TTFT of pairs is about whose prefill side the subject is: the pair, where pairs were measured near; else
-    the side. Formulas give a pair its prefill side's time."""
+    """The subject of the TTFT of pairs whose prefill side is `subject`.
+
+    It is the pair where pairs were measured near, else the side. Formulas give a pair its prefill side's time."""
     if subject.engine is None or subject.phase != "prefill":
         return subject
     together = replace(subject, phase=PAIRED)
@@ -228,7 +231,9 @@ def _candidates(subject: Subject, metric: str, stored: Stored) -> Iterator[Expec
 
 
 def _shipped(subject: Subject, place: _Key) -> Mapping[str, str] | None:
-    """The shipped row of a place, of scenarios as much is said of; formulas know no client, so they have one basis."""
+    """The shipped row of a place, of scenarios about which as much is known.
+
+    Formulas know no client, so they have one basis."""
     start = (subject.family, subject.convention, ENGINE if subject.engine else "waves")
     found = (_summary().get((*start, basis, *place)) for basis in dict.fromkeys((subject.basis, ASKED)))
     row = next((row for row in found if row is not None), None)

@@ -58,7 +58,7 @@ def with_expected_errors(
 def _predicted(
     answer: Answer, connection: duckdb.DuckDBPyConnection, subjects: Sequence[StoredSubject]
 ) -> dict[str, Predicted]:
-    """What limits are compared with, of every probe among the rows."""
+    """The predictions that limits are compared with, of every probe among the rows."""
     numbers = {one.key: one.scenario_id for one in subjects}
     asked = {
         (numbers[reference[:KEY_LENGTH]], int(reference.rpartition(":")[2]))
@@ -102,7 +102,7 @@ def read_with_confidence(
 
 
 def unknown_note(judged: Iterable[tuple[str, bool]], phases: Collection[str]) -> tuple[str, ...]:
-    """A note of how many scenarios of the phases looked at pass no limit; an error where that is all of them."""
+    """A note of how many scenarios of the phases looked at pass no limit. An error where that is all of them."""
     known = [one for phase, one in judged if phase in phases]
     unknown = known.count(False)
     if known and unknown == len(known):

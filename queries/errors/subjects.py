@@ -1,4 +1,4 @@
-"""What the rows of an answer are about, and the errors that the store itself holds of it.
+"""The subjects of an answer's rows, and the errors that the store itself holds of them.
 
 Not here: looking up expected errors (queries.errors.expected)."""
 
@@ -52,7 +52,7 @@ _OF_VALIDATIONS = (
 
 
 class _About(NamedTuple):
-    """What _OF_SUBJECTS selects."""
+    """A row that _OF_SUBJECTS selects."""
 
     scenario_id: int
     key: str
@@ -70,7 +70,7 @@ class _About(NamedTuple):
 
 
 class _Validated(NamedTuple):
-    """What _OF_VALIDATIONS selects."""
+    """A row that _OF_VALIDATIONS selects."""
 
     measurement_id: int
     family: str
@@ -94,8 +94,9 @@ class StoredSubject:
 
 
 def subjects_of(transaction: ReadTransaction, answer: Answer, scenario_ids: Iterable[int]) -> tuple[StoredSubject, ...]:
-    """The scenarios of the probes among the rows, in their order; of the nearest misses where there are no rows, and
-    the whole scope where rows name no probes."""
+    """The scenarios of the probes among the rows, in their order.
+
+    Where there are no rows they are those of the nearest misses; where rows name no probes, the whole scope."""
     rule = answer.question.definitions.tpot
     keys = _keys(answer.columns, answer.rows) or _keys(answer.nearest_columns, answer.nearest)
     if not keys:
@@ -154,7 +155,7 @@ def _basis(unusual_service: str | None) -> str:
 
 
 def _unmeasured(input_length: object, hit_rate: object, mtp_tokens: object) -> tuple[str, ...]:
-    """What a workload has that the measured points of the summary have not."""
+    """The features of a workload that the measured points of the summary do not have."""
     has = {"a distribution of lengths": input_length is None, "cached prefixes": hit_rate, "drafted tokens": mtp_tokens}
     return tuple(what for what, there in has.items() if there)
 
@@ -188,8 +189,9 @@ def _held_out(label: str, kept: Mapping[str, Any]) -> Iterator[HeldOut]:
 
 
 def own_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> list[OwnError]:
-    """Errors of the points that were validated in this store, of devices and kinds of model as the subjects have; those
-    of an end-to-end time follow from both latencies of a point."""
+    """Errors of the points validated in this store, of devices and kinds of model as the subjects have.
+
+    Those of an end-to-end time follow from both latencies of a point."""
     beginnings = sorted({f"{subject.device}, {subject.kind}, %" for subject in subjects})
     if not beginnings or not list(transaction.values(int, "SELECT 1 FROM validation LIMIT 1")):
         return []

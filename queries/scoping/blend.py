@@ -55,7 +55,7 @@ def resolve_blend(transaction: ReadTransaction, scope: Scope, blend: Blend, look
 
 
 def _name(transaction: ReadTransaction, key: str) -> str:
-    """What a person calls a workload: its first name, else its label."""
+    """The name that a person calls a workload by: its first name, else its label."""
     statement = (
         "SELECT COALESCE(MIN(n.name), MIN(w.label)) FROM workload w"
         " LEFT JOIN workload_name n ON n.workload_id = w.id WHERE w.key = ?"

@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
     @property
     def service(self) -> Service:
-        """What the row states of client, launch and routing."""
+        """The client, launch and routing that the row states."""
         return _stated(self[-len(SERVICE) :])
 
 
@@ -77,7 +77,7 @@ class Group(NamedTuple):
 
 
 def base_of(row: Found, *, over_workloads: bool = False, blended: bool = False) -> Base:
-    """What rows of one group have in common beside their service. A blend joins workloads whatever they draft."""
+    """The values that rows of one group share beside their service. A blend joins workloads whatever they draft."""
     workload = row.mtp_tokens if over_workloads and not blended else None if over_workloads else row.workload_id
     return (
         row.model_id, workload, row.precision_id, row.convention, row.serving_model, bool(row.compile),
@@ -131,7 +131,7 @@ class Grouping:
         )
 
     def _varied(self, group: Group) -> set[str]:
-        """What of the service tells a group from those that are else alike."""
+        """The parts of its service that tell a group from those that are otherwise alike."""
         services = [dict(self.groups[number].service) for number in self._by_base[group.base]]
         return {name for name in SERVICE if len({service.get(name) for service in services}) > 1}
 

@@ -41,7 +41,7 @@ def find_sweep(transaction: ReadTransaction, reference: str) -> int:
 
 
 def find_model(transaction: ReadTransaction, name: str) -> int:
-    """The integer id of a model by any name it was asked by, in any case, its owner left out or not."""
+    """The integer id of a model by any name it was asked by. Case does not matter, and its owner may be left out."""
     rows = [
         *transaction.rows(_Alias, "SELECT alias, model_id FROM model_alias"),
         *transaction.rows(_Alias, "SELECT name, id FROM model"),
@@ -66,7 +66,9 @@ def device_name(transaction: ReadTransaction, name: str) -> str:
 
 
 def workload_ids(transaction: ReadTransaction, name: str) -> list[int]:
-    """The workloads that a name, a label or the beginning of a key stands for; an unknown one names the nearest."""
+    """The workloads that a name, a label or the beginning of a key stands for.
+
+    The error about an unknown name offers the nearest."""
     statement = (
         "SELECT w.id FROM workload w LEFT JOIN workload_name n ON n.workload_id = w.id"
         " WHERE n.name = ? OR w.name = ? OR w.label = ? OR w.key LIKE ?"
@@ -84,7 +86,9 @@ def workload_ids(transaction: ReadTransaction, name: str) -> list[int]:
 
 
 def find_value(transaction: ReadTransaction, what: str, value: str, source: tuple[str, str]) -> str:
-    """A stored value of a column, (table, column), in any case; DISABLED stands for BF16 where that is what is kept."""
+    """The value of a column, (table, column), as it is stored; it may be asked for in any case.
+
+    DISABLED stands for BF16 where that is what is kept."""
     table, column = source
     statement = f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL"  # noqa: S608  our names
     known = list(transaction.values(str, statement))

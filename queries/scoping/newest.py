@@ -1,4 +1,4 @@
-"""What a question without filters is about: the newest request; and what of the store it then leaves out.
+"""The newest request, which a question without filters is about; and what of the store it then leaves out.
 
 Comparisons with measurements and imports never become it, unless a store holds nothing but imports."""
 
@@ -88,7 +88,7 @@ def like_newest(
 
 
 def left_out(transaction: ReadTransaction, looked_at: Iterable[int]) -> str | None:
-    """One line about the subjects of the store that an answer about some scenarios is not about; None where all are."""
+    """One line about the subjects of the store that an answer leaves out. None where it looks at all of them."""
     mine, others = _apart(transaction, frozenset(looked_at))
     if not others:
         return None
@@ -106,7 +106,7 @@ Placed = tuple[Found, str]  # a scenario, and the device it is on
 
 
 def _apart(transaction: ReadTransaction, looked_at: frozenset[int]) -> tuple[list[Placed], list[Placed]]:
-    """A scenario of each subject and device that is looked at, and of each that is not; plans do not matter."""
+    """One scenario of each subject and device that is looked at, and one of each that is not. Plans do not matter."""
     hidden = ", ".join(map(str, read_hidden(transaction).whole_scenarios))
     apart = ", ".join(_APART)
     every = (

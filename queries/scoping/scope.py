@@ -103,7 +103,7 @@ def resolve_scope(
     workloads: Sequence[int] = (),
     most_devices: int | None = None,
 ) -> ResolvedScope:
-    """The scenarios a scope stands for; an empty store or an unknown name is an error that says what to do.
+    """The scenarios that a scope stands for. The error about an empty store or an unknown name says what to do.
 
     No filter means what is like the newest request; over workloads, of every workload. `most_devices` bounds one
     instance."""
@@ -151,7 +151,9 @@ def resolve_whole_store(
 def resolve_two_sweeps(
     transaction: ReadTransaction, first: str, second: str, *, most_devices: int | None = None
 ) -> ResolvedScope:
-    """What two sweeps asked for, as groups 0 and 1; an error when they have no subject in common."""
+    """The scenarios that two sweeps asked for, as groups 0 and 1 of a scope.
+
+    An error when they have no subject in common."""
     asked = (Scope(sweep=reference, all_versions=True) for reference in (first, second))
     sides = [resolve_scope(transaction, scope, most_devices=most_devices) for scope in asked]
     subjects = [_subjects(transaction, side) for side in sides]
@@ -247,7 +249,7 @@ def _subjects(transaction: ReadTransaction, side: ResolvedScope) -> set[int]:
 
 
 class _Described(NamedTuple):
-    """What a scenario is called."""
+    """The names that describe a scenario."""
 
     scenario_id: int
     model: str
@@ -334,7 +336,7 @@ class _Read:
 
 
 class _Asked(NamedTuple):
-    """What stands beside a scenario: batch sizes asked for, assumptions, the oldest formula version of its like."""
+    """Facts about a scenario: batch sizes asked for, assumptions, the oldest formula version of its like."""
 
     first_batch: int
     last_batch: int
@@ -380,7 +382,9 @@ def _read(
 
 
 def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> ResolvedScope:
-    """Rows with the groups they are ranked in; of a default scope the groups of what the newest request asked for."""
+    """The rows with the groups they are ranked in.
+
+    Of a default scope only the groups of what the newest request asked for are kept."""
     stored = frozenset(row.phase for row in found.rows)
     grouping = Grouping(
         found.rows,

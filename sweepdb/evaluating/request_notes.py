@@ -1,4 +1,4 @@
-"""What a reader of a request should know before it runs: which defaults were taken, and what will be slow.
+"""Notes for the reader of a request, before it runs: which defaults were taken, and what will be slow.
 
 Not here: taking the defaults (sweepdb.evaluating.requests)."""
 

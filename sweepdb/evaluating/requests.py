@@ -34,7 +34,7 @@ from sweepdb.evaluating.sweep_options import SweepOptions
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuiltRequest:
-    """What a command asks for: products that one sweep evaluates, and what a reader should know of them."""
+    """The request of a command: products that one sweep evaluates, and notes that a reader should know."""
 
     parts: tuple[SweepRequest, ...]
     notes: tuple[str, ...] = ()
@@ -77,7 +77,7 @@ def _product(
     devices: Sequence[DeviceProfile],
     store_url: str | None,
 ) -> SweepRequest:
-    """What one serving model is asked for on its devices; models and formats are added by the caller."""
+    """The part of a request that is about one serving model on its devices. The caller adds models and formats."""
     return SweepRequest(
         models=(),
         devices=tuple(devices),
@@ -145,7 +145,7 @@ NATIVE = "NATIVE"  # the format that the weights are published in
 
 
 def _precision(options: SweepOptions, linear: str | None, model: NamedModel, convention: Convention) -> Precision:
-    """What was named, where it was; experts go as the linears that were named, or as they are published."""
+    """The formats that were named, else the usual ones. Experts go as the named linears, or as they are published."""
     usual, spec = usual_precision(model.spec, convention), model.spec
     native = linear is not None and linear.upper() == NATIVE
     if options.experts is not None:

@@ -19,7 +19,7 @@ Overrides = dict[str, Any]  # fields of SweepOptions, checked here
 
 
 def read_sweep_file(path: Path) -> list[Overrides]:
-    """What the file says instead of the command's options: once for each of its workloads times its precisions."""
+    """The values of a file in place of the command's options: once for each of its workloads times its precisions."""
     text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="a sweep file")
     document = _mapping(parse_yaml(text, str(path)), f"{path}: the file", hint=f"keys: {', '.join(sorted(_KNOWN))}")
     shared = _checked(document, _KNOWN, str(path))

@@ -53,7 +53,7 @@ class KeptFit:
 
     @property
     def label(self) -> str:
-        """What scenarios will call it."""
+        """The label that scenarios will give to the profile."""
         return label_of_engine(self.fit.profile)
 
     def rows(self) -> list[list[object]]:
@@ -78,9 +78,11 @@ def fit_serving(
     *,
     only: Sequence[str] = (),
 ) -> KeptFit:
-    """Fit `engine` (a name, or a profile's file to start from; by default the only one measured) to the points of
-    `files`, which are imported too, or else to all that the store holds; of these to those with every text of `only`
-    in their device, model or engine version. Never writes over a file."""
+    """Fit an engine to measured points: `engine` is a name, or a profile's file to start from.
+
+    By default it is the only engine measured. The points are those of `files`, which are imported too, or else all that
+    the store holds. Only points with every text of `only` in their device, model or engine version count. No file is
+    ever written over."""
     start = None if engine is None or engine in list_engines() else _start_from_file(engine)
     location = parse_url(store_url)
     found = read_files(files) if files else None
@@ -137,11 +139,10 @@ def _write(target: Path, text: str) -> None:
 
 
 def expected_of(fit: OwnFit) -> dict[str, object]:
-    """What answers under the profile say of their error: that of the points held out of it, by metric.
+    """The error that answers under the profile state: that of the points held out of it, by metric.
 
-    An end-to-end time follows from both latencies of a point. Worked: 100 ms and 10 ms a token over 11 tokens are
-    200 ms; predicted 110 and 9 ms they are 200 as well: errors of 10 % and -10 % make one of 0 %.
-    """
+    An end-to-end time follows from both latencies of a point. Worked: 100 ms and 10 ms a token over 11 tokens are 200
+    ms; predicted 110 and 9 ms they are 200 as well: errors of 10 % and -10 % make one of 0 %."""
     by_metric: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for deployment, record, errors in zip(fit.points.deployments, fit.points.records, fit.held_out, strict=True):
         measured = central_metrics(record.metrics)

@@ -123,8 +123,10 @@ def sample_of(
     *,
     without: tuple[str, str] | None = None,
 ) -> Sample | None:
-    """What is expected of an unseen pair of the region: its own pairs, drawn towards those of its engine and kind on
-    any device, then its engine, then all. `without` leaves a pair of device and model out of every circle."""
+    """The errors that are expected of an unseen pair of the region.
+
+    They are those of its own pairs, drawn towards those of its engine and kind on any device, then its engine, then
+    all. `without` leaves a pair of device and model out of every circle."""
     left = [one for one in pairs if one.pair != without]
     wider = dict.fromkeys(((place.kind, place.engine), (ANY, place.engine), (ANY, ANY)))
     own = [one for one in left if place.holds(one, donor_of)]
@@ -231,7 +233,7 @@ def write_points(path: Path, errors: Iterable[PointError]) -> None:
 
 
 def read_points(path: Path) -> list[PointError]:
-    """What `write_points` wrote."""
+    """The errors of points, as `write_points` wrote them."""
     with path.open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     return [

@@ -1,4 +1,4 @@
-"""What measured errors say of a pair of device and model that nobody measured: pooling, widening, figures.
+"""Statements about a pair of device and model that nobody measured, from measured errors: pooling, widening, figures.
 
 Not here: which pairs make a region (sweepdb.measuring.error_regions), and finding the region of an answer (queries)."""
 
@@ -45,7 +45,9 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
-    """What makes figures keep their promise on left-out pairs: factors of both sizes, shifts of the quantiles."""
+    """The widening by which figures keep their promise on left-out pairs.
+
+    `median` and `p90` multiply these two sizes of error, `shifts` are added to the quantiles."""
 
     median: float = 1.0
     p90: float = 1.0

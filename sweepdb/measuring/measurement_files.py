@@ -34,7 +34,7 @@ _LISTED = """
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadFiles:
-    """What some files hold, each point once, and what in them could not be read."""
+    """The points that some files hold, each once, and the problems of what could not be read."""
 
     records: tuple[MeasurementRecord, ...]
     problems: tuple[Problem, ...]
@@ -44,7 +44,7 @@ class ReadFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """What an import brought."""
+    """The outcome of an import."""
 
     found: ReadFiles
     added: int

@@ -58,7 +58,7 @@ PROMPT_METRICS = {"ttft", "kv_transfer_ms", "prefill_latency_ms"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What one validation added to the store."""
+    """Counts of what one validation added to the store."""
 
     scenarios: int = 0
     probes: int = 0
@@ -101,7 +101,7 @@ def _in_file(record: MeasurementRecord) -> tuple[list[str | int], str]:
 def keep_comparison(
     store: Store, validation: Validation, captured: LookUp, on_kept: Progress = lambda _done, _all: None
 ) -> Kept:
-    """Store the scenarios, probes and signed errors of a validation, in one sweep; what is there is left as it is."""
+    """Store the scenarios, probes and signed errors of a validation, in one sweep. What is there is left as it is."""
     if not validation.comparisons:
         return Kept()
     sides = _sides(validation)

@@ -54,6 +54,7 @@ class ClosedLoop:
 
 def steps_of(output_length: float, tokens_per_step: float) -> int:
     """Steps of a request: its prompt's last one, and as many decodes as its other tokens take."""
+    # 101 tokens, 2 a decode: 1 + 50 = 51 steps.
     return max(1, 1 + round((output_length - 1) / tokens_per_step))
 
 
@@ -81,6 +82,7 @@ class LoopTimes:
 
 def decode_steps_s(table: StepTable, engine: EngineProfile) -> list[float]:
     """D of 0, 1, 2 ... sequences: h + hs b + fD (N(b) + G(b)), host time linear in the batch, kernels scaled."""
+    # 4 sequences: host 2 + 4 x 0.5 = 4 ms; kernels 5 + 1 = 6 ms at factor 1.5; together 13 ms.
     kernels = table.decode_linear + table.decode_own
     host = engine.step_s() + 1e-3 * engine.step_per_decode_ms * np.arange(kernels.size)
     steps: list[float] = (host + engine.decode_factor * kernels).tolist()
@@ -99,6 +101,7 @@ def marginal_prompt_s(table: StepTable, engine: EngineProfile, *, alone: bool = 
 
 def _marginal_s(table: StepTable, engine: EngineProfile, kind: int, length: int, *, alone: bool) -> float:
     budget = engine.token_budget
+    # Budget 8,192: a prompt of 3,000 is half of a step of 6,000 tokens; one of 20,000 is 2.44 steps of 8,192.
     steps = length / budget if length > budget else 1.0 / (budget // length)
     tokens = min(budget, (budget // length) * length or budget)
     host = steps * (engine.step_s() * alone + engine.prompt_step_s()) + 1e-3 * engine.step_per_prompt_ms
@@ -134,6 +137,7 @@ def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopT
     )
     ttft, tpot, makespan, *decode = (float(value) for value in priced(schedule, table, engine))
     held = loop.wait_steps + (engine.replica_wait_steps if loop.replicas > 1 else 0.0)
+    # 10 requests of 50 steps, 2 tokens a decode: 10 + 490 x 2 = 990 output tokens.
     return LoopTimes(
         ttft_s=ttft + held * tpot + 1e-3 * engine.request_ms,
         tpot_exclusive_s=tpot / loop.tokens_per_step,

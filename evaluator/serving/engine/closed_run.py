@@ -187,6 +187,7 @@ def prompt_batches(table: StepTable, engine: EngineProfile, batch_sizes: Integer
     last = np.where(rest > 0, _prompt_steps(line, engine, whole * budget, np.maximum(tokens, whole * budget + 1)), 0.0)
     makespan = clock[whole] + last
     before = line.ended(whole * budget)  # prompts that the full steps end
+    # 2 prompts of 3 tokens, budget 4, 1 s a token: steps end at 4 and 6 s, and so do the prompts: 5 s in the mean.
     mean = (waited[before] + (batch_sizes - before) * makespan) / batch_sizes
     return PrefillCompletion(mean=mean + 1e-3 * engine.request_ms, makespan=makespan)
 
@@ -252,6 +253,7 @@ class _Curve:
         With fewer seats than users, the decodes are of all users in turn."""
         seats = self.replica.loop.seats
         seated = users if seats is None else min(users, seats)
+        # 4 users, 51 steps, W = 100 ms: 51 x 10 + 4 x 100 = 910 ms at D(4) = 10; on 2 seats 2 x 51 x 8 + 400 = 1,216.
         return users / seated * self.replica.loop.steps * self.decode_s[seated] + users * self.prompt_s
 
     def ttft(self, users: int) -> float:

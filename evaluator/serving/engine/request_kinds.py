@@ -83,6 +83,7 @@ def _even_order(kinds: tuple[RequestKind, ...], count: int) -> Integers:
         variance = float((weights * away * away).sum())
         if variance > 0.0:
             products = products + away * away[:, None] / variance
+    # Weights 3/4 and 1/4: kinds 0 0 1 0 0 0 1 0 ...
     error = np.diagonal(products) / 2.0
     order = np.empty(count, dtype=np.int64)
     for number in range(count):
@@ -135,5 +136,6 @@ def requests_of(kinds: tuple[RequestKind, ...], shortest: float, count: int) -> 
 
 
 def _shortened(lengths: Integers, shortest: float, uniform: FloatArray) -> Integers:
+    # 1,000 tokens, shortest 0.8, a random 0.25: 1,000 x (0.8 + 0.2 x 0.25) = 850.
     drawn = np.rint(lengths * (shortest + (1.0 - shortest) * uniform))
     return np.asarray(np.maximum(drawn, 1.0), dtype=np.int64)

@@ -241,6 +241,7 @@ def _weights(rules: Rules, outputs: Integers, begun: Integers, numbers: Integers
     arrived = np.full(runs.shape, -1, dtype=np.int64)
     arrived[1:, :users] = runs[:-1, -1:]  # a run begins when the one before it has ended
     arrived[:, users:] = runs[:, : rules.requests - users]
+    # 4 requests of 11 tokens: each of the 10 decodes of each counts 1/4 x 1/10 in the mean TPOT.
     later = outputs - 1
     rows = [
         _during(arrived.ravel(), begun, np.full(count, 1.0 / count), steps),
@@ -280,6 +281,7 @@ def _pieces(positions: Integers, tokens: Integers, ends: Integers) -> _Pieces:
 
 def _on_nodes(weights: FloatArray, places: FloatArray, size: int | None = None) -> FloatArray:
     """Linear interpolation turned round: how much of each weight every node of a table gets."""
+    # Weight 1 at place 2.25: 0.75 for node 2, 0.25 for node 3.
     low = places.astype(np.int64)
     high_share = places - low
     nodes = size or int(low.max(initial=0)) + 2

@@ -61,9 +61,11 @@ def schedule(workload: ChunkedWorkload, requests: int) -> ChunkSchedule:
     ready, clock = 0, 0.0
     while queue:
         decodes = min(ready / workload.rounds, workload.token_budget / workload.tokens_per_decode)
+        # Budget 8,192, 2 decodes, chunks of 4,096: floor((9,420 - 2) / 4,096) = 2 prefills.
         room = floor((limit - decodes * workload.tokens_per_decode) / workload.chunk_tokens)
         first, prompts, done = queue.popleft()
         taken = min(max(room, 0 if ready else 1), prompts)
+        # 2 prompts are ready, in 2 rounds: 1 decodes in this step, which is half a tick.
         clock += decodes / ready if ready else 1.0
         rows.append((decodes, taken, done, first, clock))
         if taken < prompts:
@@ -105,6 +107,7 @@ def chunked_times(workload: ChunkedWorkload, requests: int, step_time: StepTime)
     savings = _smaller_last_groups(plan, step_time)
     saved = savings.summed(requests)
     prefilled = ended[plan.prefilled_in]
+    # Steps of 10 ms for 2 prompts and 6 ms for 1: a batch of 4 ends at 20 ms, one of 3 at 20 - 4 = 16.
     makespan = prefilled - saved
     ttft = np.cumsum(prefilled) - saved * savings.prompts_in_last_group(requests)
     last_tokens = _last_tokens(workload, plan, ended, makespan, savings, step_time=step_time)
@@ -179,6 +182,7 @@ def _last_tokens(
         left = batch - first
         tail = 0.0
         if left:
+            # Prompts done at 10 and 20 s, the first with 2 ticks left, D(2) = 1.5 s, D(1) = 1 s: 2 (20 + 3) + 1 = 47 s.
             tail = left * (makespan[batch - 1] + (finish_clock[first] - now) * tick[left])
             tail += float(dot(gaps[first + 1 : batch], weighted[1:left][::-1]))
         total[batch - 1] = early[first] + tail
@@ -190,4 +194,5 @@ def _tick_times(workload: ChunkedWorkload, requests: int, step_time: StepTime) -
     number = np.arange(1, requests + 1, dtype=np.float64)
     together = np.minimum(number / workload.rounds, workload.token_budget / workload.tokens_per_decode)
     none = np.zeros(requests, dtype=np.int64)
+    # 8 prompts in 2 rounds, 10 ms a step of 4: all have decoded once after 2 steps, 20 ms.
     return np.concatenate(([0.0], step_time(together, none, none) * (number / together)))

@@ -26,6 +26,7 @@ def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tu
     packed = source.packed(run.requests)
     steps = wave_times(run, [packed.sums])
     times = as_waves(run, steps)
+    # Steps of 4 and 2 s, 1 and 0.5 s in their slowest stage: they end at 1 + 3 = 4 s and 1.5 + 3 = 4.5 s.
     ends = _accumulated(np.add, packed, times.slowest_stage)
     if run.scenario.plan.pp > 1:
         ends += _accumulated(np.maximum, packed, times.total - times.slowest_stage)
@@ -62,6 +63,7 @@ def _leaving(packed: PackedSteps, ends: FloatArray, wanted: float, decode_s: Flo
     here = np.arange(last.size)
     # They decode beside the steps that follow, and the rest after the last of them.
     after = last - here
+    # 4 steps end at 1, 2, 3, 4 s; 10 decodes of 0.1 s: prompts of the first leave at 4 + (10 - 3) x 0.1 = 4.7 s.
     leaving = ends[last] + np.maximum(wanted - after, 0.0) * np.repeat(decode_s, packed.count)
     if packed.count.max() > wanted:
         early = np.minimum(here + int(np.ceil(wanted)), last)

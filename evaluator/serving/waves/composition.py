@@ -22,6 +22,7 @@ def largest_remainder(batch_sizes: Integers, weights: NDArray[np.float64], *, ti
 
     Seed 002, 4.3. Equal remainders go to the first bin, or to the last as upstream does (bins ascend in length)."""
     sizes = np.asarray(batch_sizes, dtype=np.int64)
+    # 10 requests, weights 1/4, 1/4, 1/2: 2.5, 2.5 and 5 become 3, 2 and 5, or upstream's 2, 3 and 5.
     ideal = np.round(sizes.astype(np.float64)[:, None] * (weights / weights.sum()), _GRAIN_DIGITS)
     floors = np.floor(ideal)
     samples = floors.astype(np.int64)

@@ -155,6 +155,7 @@ class _Steps:
     def pairs(self, window: int | None, *, square: bool) -> FloatArray:
         """Attended query-key pairs."""
         line = self._line
+        # A prompt of 6 tokens cut after 4: 1 + 2 + 3 + 4 = 10 pairs in one step, 5 + 6 = 11 in the next.
         one = _pairs(line.length, line.cached, window, square=square)
         head = _pairs(self._head, line.keys[self._kind_before] - self._head, window, square=square)
         rest = _pairs(self._rest, line.cached[self.kind] + self.offset - self._rest, window, square=square)
@@ -163,6 +164,7 @@ class _Steps:
     def window_keys(self, window: int) -> FloatArray:
         """Keys read under a sliding window: q + w - 1 at most for q new tokens."""
         line = self._line
+        # 4 tokens after 10 cached ones, window 8: 4 + 8 - 1 = 11 of the 14 keys.
         one = np.minimum(line.keys, line.length + window - 1)
         head = np.minimum(line.keys[self._kind_before], self._head + window - 1) - one[self._kind_before]
         rest = np.minimum(line.cached[self.kind] + self.offset, self._rest + window - 1)
@@ -180,5 +182,6 @@ def _pairs(new: Integers, context: Integers, window: int | None, *, square: bool
     tokens, before = new.astype(np.float64), context.astype(np.float64)
     if window is not None:
         return window_pairs(tokens, before, window, square=square)
+    # 4 tokens after 10: 11 + 12 + 13 + 14 = 4 x 14 - 6 = 50; square 56.
     rectangle = tokens * (before + tokens)
     return np.asarray(rectangle if square else rectangle - 0.5 * tokens * (tokens - 1.0))
