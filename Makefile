@@ -39,7 +39,7 @@ docs: $(INSTALLED)
 	$(BIN)/python -m tools.keyword_types
 	$(BIN)/python -m tools.ledger_page docs/reference/expected-errors.md
 	$(BIN)/python -m tools.architecture_page docs/explanation/architecture.md
-	$(BIN)/python tests/readme_screen.py README.md
+	PYTHONPATH=. $(BIN)/python tests/readme_screen.py README.md
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV); the first time takes a few minutes" >&2

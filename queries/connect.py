@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
 
-from queries.asking.parsing import ParsedSelect, parse_select
-from queries.asking.vocabulary import VocabularyFile, files_for, vocabulary
+from queries.parsing import ParsedSelect, parse_select
 from queries.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
 from queries.scenarios import load_scenarios
 from queries.scoping.voided import read_hidden
+from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
 from store.reading import Cells, ReadTransaction, read_store_id, read_transaction

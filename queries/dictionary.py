@@ -13,9 +13,9 @@ from typing import Literal
 import duckdb
 
 from queries.asking.headers import HeaderColumn, read_header
-from queries.asking.vocabulary import VocabularyFile, files_for, vocabulary
 from queries.connect import create_shape
 from queries.raw_relations import RAW_TABLES, STORED_PROBE
+from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.schema import PROBE_COLUMNS, ReadColumn
 
 _REPEATED = "probe"

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import duckdb
 
-from queries.asking.parsing import ParsedSelect, parse_select
-from queries.asking.vocabulary import vocabulary
 from queries.connect import StoreConnection
+from queries.parsing import ParsedSelect, parse_select
+from queries.vocabulary import vocabulary
 from store.errors import InputError
 from store.location import StoreLocation
 

@@ -23,7 +23,7 @@ from queries.asking.parameters import (
 from queries.asking.question import Answer, Question
 from queries.asking.variables import settings
 from queries.connect import StoreConnection
-from queries.errors.judging import read_with_confidence, unknown_note, with_expected_errors
+from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.blend import keyed_blend, resolve_blend
 from queries.scoping.names import device_name

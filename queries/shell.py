@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from queries.asking.library import CONFIDENT
 from queries.asking.macros import macros_of, names_in
 from queries.asking.variables import literal, settings
-from queries.asking.vocabulary import files_for
 from queries.raw_relations import RAW_TABLES, STORED_PROBE
+from queries.vocabulary import files_for
 
 if TYPE_CHECKING:
     import duckdb

@@ -17,7 +17,7 @@ from store.errors import EvaluationError, InputError, StoreError, SweepdbError
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress
-    from queries.asking.question import Answer
+    from queries.asking import Answer
     from sweepdb.carrying import export_bundle, import_bundle
     from sweepdb.evaluating.running import Evaluation, evaluate
     from sweepdb.explaining import Explanation

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
-from queries.asking.question import Answer
+from queries.asking import Answer
 from queries.notebook import Notebook
 from store.errors import InputError
 from store.sweep_list import SweepSummary, list_sweeps

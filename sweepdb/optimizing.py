@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from evaluator.inputs import DeviceProfile, Launch, Precision, check_precision, load_device, load_model
 from evaluator.request import NamedModel, SweepRequest
 from evaluator.sweep import SweepReport, run_sweep
-from queries.asking.composition import CompositionRow, composition_rows
-from queries.asking.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
-from queries.asking.question import Answer, Question
+from queries.asking import PRESETS, Answer, Limits, PairOptions, Question, ReportOptions, Scope
+from queries.composition import CompositionRow, composition_rows
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from queries.asking.frames import Framed
+from queries.asking import Framed
 from queries.sandbox import StatementLimits, run_sql
 from store.errors import InputError
 from store.location import StoreLocation

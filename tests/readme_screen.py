@@ -1,4 +1,6 @@
-"""Makes the README's screen anew: `python tests/readme_screen.py README.md` runs its commands and writes what they print.
+"""Makes the README's screen anew: runs its commands and writes what they print.
+
+    PYTHONPATH=. python tests/readme_screen.py README.md
 
 The references of its third question are those of the two best rows. Run by `make docs`."""
 

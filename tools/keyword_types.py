@@ -12,10 +12,7 @@ from textwrap import fill
 from types import UnionType
 from typing import Literal, Union, get_args, get_origin
 
-from queries.asking.declaring import declared
-from queries.asking.headers import Report
-from queries.asking.options import PARTS
-from queries.asking.report_keywords import Keyword, asked_reports, keywords_of
+from queries.asking import PARTS, Keyword, Report, asked_reports, declared, keywords_of
 from sweepdb.evaluating import kind_of, options_by_keyword
 
 _HEAD = '''# fmt: off

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from queries.errors.expected import ANY, ENGINE, METRICS, shipped_regions
+from queries.errors import ANY, ENGINE, METRICS, shipped_regions
 
 _INTRODUCTION = """# Expected errors by region
 

@@ -39,18 +39,7 @@ from evaluator.ledger import (
     usable,
     values_of,
 )
-from queries.errors.expected import (
-    ASKED,
-    DEVICES,
-    ENGINE,
-    FOLDER,
-    KNOWN,
-    PAIRED,
-    POINTS,
-    SUMMARY,
-    Region,
-    ShippedDevice,
-)
+from queries.errors import ASKED, DEVICES, ENGINE, FOLDER, KNOWN, PAIRED, POINTS, SUMMARY, Region, ShippedDevice
 from store.errors import SweepdbError
 from store.records import Convention, MeasurementRecord, Phase
 from sweepdb.measuring import Field, PointError, regions_of, write_points

@@ -7,9 +7,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from queries.asking.headers import Report
-from queries.asking.library import reports, variables_taken
-from queries.asking.variables import variables
+from queries.asking import Report, known_variables, reports, variables_taken
 
 _INTRODUCTION = """# Reports
 
@@ -26,7 +24,7 @@ def reference_page() -> str:
 
 def _section(item: Report) -> str:
     lines = [f"## {item.name}", "", f"{item.summary}", ""]
-    taken = [one for name, one in variables().items() if name in variables_taken(item.name)]
+    taken = [one for name, one in known_variables().items() if name in variables_taken(item.name)]
     if taken:
         lines += ["| variable | type | unit | NULL |", "|---|---|---|---|"]
         lines += [f"| `{one.name}` | {one.type} | {_unit(one.unit)} | {one.null} |" for one in taken]

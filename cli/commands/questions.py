@@ -13,11 +13,11 @@ import typer
 from cli.derived import as_typed, derived_parameters, with_parameters
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
-from queries.asking.options import option_table
+from queries.asking import option_table
 from store.errors import InputError, NothingFits
 
 if TYPE_CHECKING:
-    from queries.asking.question import Answer, Question
+    from queries.asking import Answer, Question
     from store.location import StoreLocation
 
 FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full")
@@ -81,8 +81,7 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
     """The question that a command line asks, from options as they are typed.
 
     The text of lengths may name a file, a blend has shares, and names come without a key."""
-    from queries.asking.library import question_report
-    from queries.asking.question import question_of
+    from queries.asking import question_of, question_report
     from sweepdb.length_scope import with_lengths
 
     text = options["input_length"]
@@ -121,7 +120,7 @@ def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
 def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
     """Note batches too small for their length bins, where the report's own columns do not tell."""
     from cli.render.bias import bias_summary
-    from queries.asking.composition import realised_means
+    from queries.composition import realised_means
     from queries.proof import probes_of
 
     if any(name.endswith("realised_input_length_mean") for name in answer.columns):
@@ -131,7 +130,7 @@ def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
 
 def _composition(answer: Answer, location: StoreLocation, format_: str) -> list[list[object]] | None:
     """The batches of an answer and their length bins, in the forms that have room for a second table."""
-    from queries.asking.composition import composition_table
+    from queries.composition import composition_table
     from queries.proof import probes_of
 
     if format_ not in {"table", "json-full"}:
@@ -154,7 +153,7 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def _list_reports(format_: str, output: Path | None) -> int:
-    from queries.asking.library import reports
+    from queries.asking import reports
 
     write_rows(["report", "summary"], [[name, item.summary] for name, item in reports().items()], format_, output)
     return 0
@@ -175,7 +174,7 @@ def _show(
     elif format_ == "table":
         from cli.render.answers import answer_lines
         from cli.render.rows import table_lines
-        from queries.asking.composition import COLUMNS
+        from queries.composition import COLUMNS
 
         below = ("\n", *table_lines(COLUMNS, composition)) if composition else ()
         write_text((*answer_lines(answer, wide=wide), *below), output)
@@ -198,7 +197,7 @@ def _say_expected_error(answer: Answer) -> None:
 
 def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
     from cli.render.rows import plain
-    from queries.asking.composition import COLUMNS
+    from queries.composition import COLUMNS
 
     return {} if rows is None else {"composition": [plain(dict(zip(COLUMNS, row, strict=True))) for row in rows]}
 

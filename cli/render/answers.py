@@ -12,11 +12,8 @@ from cli.render.expected_error import expected_error_lines
 from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
 from cli.render.shown import nearest_columns, shown_columns
-from queries.asking.composition import RealisedMean
-from queries.asking.library import report
-from queries.asking.options import Limits
-from queries.asking.parameters import instance_budget
-from queries.asking.question import Answer
+from queries.asking import Answer, Limits, instance_budget, report
+from queries.composition import RealisedMean
 
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30

@@ -1,10 +1,10 @@
-"""Notes on batches too small to hold every length bin. Not here: what they hold (queries.asking.composition)."""
+"""Notes on batches too small to hold every length bin. Not here: what they hold (queries.composition)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from queries.asking.composition import RealisedMean
+from queries.composition import RealisedMean
 
 NOTED_BIAS = 0.05
 _SAID_ONE_BY_ONE = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from queries.errors.expected import NONE, ExpectedError
+from queries.errors import NONE, ExpectedError
 
 SHOWN_REGIONS = 3
 NOTED_BIAS_PERCENT = 10.0

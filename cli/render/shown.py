@@ -6,11 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from queries.asking.headers import shown_names
-from queries.asking.library import report
-from queries.asking.parameters import given_options
-from queries.asking.question import Answer
-from queries.errors.confidence import HELD
+from queries.asking import Answer, given_options, report, shown_names
+from queries.judging import HELD
 
 
 def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:

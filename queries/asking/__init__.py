@@ -1,1 +1,52 @@
 """The parts of asking: options and limits, headers of reports, checked questions and their SQL parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.asking.declaring import Declared, check_declared, declared, one_of, option, plain_types
+    from queries.asking.frames import Framed
+    from queries.asking.headers import Report, shown_names
+    from queries.asking.library import question_report, report, reports, variables_taken
+    from queries.asking.options import PARTS, PRESETS, Limits, PairOptions, ReportOptions, Scope, option_table
+    from queries.asking.parameters import given_options, instance_budget
+    from queries.asking.question import Answer, Question, question_of
+    from queries.asking.report_keywords import Keyword, asked_reports, keywords_of
+    from queries.asking.variables import known_variables
+
+__all__ = [
+    "PARTS",
+    "PRESETS",
+    "Answer",
+    "Declared",
+    "Framed",
+    "Keyword",
+    "Limits",
+    "PairOptions",
+    "Question",
+    "Report",
+    "ReportOptions",
+    "Scope",
+    "asked_reports",
+    "check_declared",
+    "declared",
+    "given_options",
+    "instance_budget",
+    "keywords_of",
+    "known_variables",
+    "one_of",
+    "option",
+    "option_table",
+    "plain_types",
+    "question_of",
+    "question_report",
+    "report",
+    "reports",
+    "shown_names",
+    "variables_taken",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -15,7 +15,7 @@ from store.errors import InputError
 
 FOLDER = Path(__file__).parents[1] / "reports"
 CONFIDENT = (
-    Path(__file__).parents[1] / "errors" / "confident.sql"
+    Path(__file__).parents[1] / "judging" / "confident.sql"
 )  # its first view again, where limits are read with a confidence
 
 
@@ -33,7 +33,7 @@ def reports() -> dict[str, Report]:
 
 
 def _with_columns(report: Report, known: Mapping[str, Report]) -> Report:
-    """A report with the columns that it has like another one; its own word on one comes in place of the other's."""
+    """A report with the columns of the report that it is like; its own words on a column come first."""
     if report.columns_like is None:
         return report
     columns = {column.name: column for column in (*known[report.columns_like].columns, *report.columns)}
@@ -52,7 +52,7 @@ def variables_read(name: str) -> frozenset[str]:
 
 @cache
 def variables_taken(name: str) -> frozenset[str]:
-    """Those of them that a question may set."""
+    """The variables of a report that a question may set."""
     left_out = {option_table()[keyword].option.variable for keyword in report(name).leaves_out}
     return variables_read(name) - left_out
 

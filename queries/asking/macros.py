@@ -40,7 +40,7 @@ def macros() -> Mapping[str, Macro]:
 
 
 def names_in(sql: str) -> frozenset[str]:
-    """What a text of SQL selects from or calls."""
+    """The names that a text of SQL selects from or calls."""
     return frozenset(table or function for table, function in _NAMED.findall(without_comments(sql)))
 
 
@@ -50,7 +50,7 @@ def without_comments(sql: str) -> str:
 
 
 def macros_of(sql: str) -> list[Macro]:
-    """The macros that a text of SQL calls, on the way too, in the order in which they can be created."""
+    """The macros that a text of SQL calls, directly or through others, in the order of their creation."""
     wanted: set[str] = set()
     pending = set(names_in(sql) & macros().keys())
     while pending:

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from queries.asking.declaring import Declared, declared
 from queries.asking.headers import Report
-from queries.asking.library import report, reports
+from queries.asking.library import report, reports, variables_taken
 from queries.asking.options import PARTS, PRESETS, option_table
 
 _EVERYWHERE = ("num_devices", "top")
@@ -76,8 +76,8 @@ def _variables(name: str) -> frozenset[str]:
     """Variables of the SQL that answers, and of the reports that are asked on the way or in its place."""
     asked = report(name)
     others = [one.report for one in asked.variants]
-    others += [other for other in (asked.best_of, asked.each_device and asked.each_device.report) if other]
-    return asked.parameter_names.union(*(report(other).parameter_names for other in others))
+    others += [other for other in (asked.best_of, asked.answered_by and asked.answered_by.report) if other]
+    return frozenset().union(*(variables_taken(one) for one in (name, *others)))
 
 
 def _hint(asked: Report, item: Declared) -> Any:  # noqa: ANN401  a type hint is of no one type

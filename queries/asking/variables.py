@@ -57,7 +57,7 @@ _DERIVED = (
 
 
 @cache
-def variables() -> Mapping[str, Variable]:
+def known_variables() -> Mapping[str, Variable]:
     """Every variable by name, those of options first."""
     of_options = (
         Variable(
@@ -80,7 +80,8 @@ def read_in(sql: str) -> frozenset[str]:
 def settings(values: Mapping[str, object]) -> dict[str, str]:
     """The statement that sets each variable, with its type: NULL has none of its own."""
     return {
-        name: f"SET VARIABLE {name} = {literal(value)}::{variables()[name].type};" for name, value in values.items()
+        name: f"SET VARIABLE {name} = {literal(value)}::{known_variables()[name].type};"
+        for name, value in values.items()
     }
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
-from queries.asking.declaring import Declared, declared
+from queries.asking import Declared, declared
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import BatchRange, Sizes, SweepOptions
 

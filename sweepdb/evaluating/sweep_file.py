@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.inputs import parse_yaml, read_text
-from queries.asking.declaring import Declared, declared
+from queries.asking import Declared, declared
 from store.errors import InputError
 from sweepdb.evaluating.option_values import nearest, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from queries.asking.declaring import check_declared, one_of, option
+from queries.asking import check_declared, one_of, option
 from store.records import Convention, Phase
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices

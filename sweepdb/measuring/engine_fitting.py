@@ -19,7 +19,7 @@ from evaluator.inputs import (
 )
 from evaluator.ledger import LATENCIES, OwnFit, Problem, central_metrics, fit_own, served_points
 from evaluator.serving import keep_engine
-from queries.errors.figures import figures_of
+from queries.errors import figures_of
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing

@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from queries.errors.expected import ANY, ENGINE, LEAST_POINTS, PAIRED, Region
-from queries.errors.figures import QUANTILE_DIGITS
+from queries.errors import ANY, ENGINE, LEAST_POINTS, PAIRED, QUANTILE_DIGITS, Region
 from sweepdb.measuring.error_statements import (
     LeftOut,
     PairErrors,

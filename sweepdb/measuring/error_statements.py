@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray
-from queries.errors.figures import LEVELS
+from queries.errors import LEVELS
 
 PRIOR_PAIRS = 4.0  # pairs that the wider circle counts for; chosen by left-out coverage (docs/explanation)
 PROMISED = ((0.4, 0.6), (0.85, 0.95))  # shares of left-out points within the stated median, and the stated p90

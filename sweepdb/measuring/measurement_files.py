@@ -84,7 +84,7 @@ def import_measurements(paths: Sequence[Path], store_url: str | None, stated: St
 def listed_measurements(
     store_url: str | None, *, model: str | None = None, device: str | None = None, source: str | None = None
 ) -> list[tuple[object, ...]]:
-    """Stored points in the order of MEASUREMENT_COLUMNS; each filter is a part of the text, or the name of a format."""
+    """Stored points in the order of MEASUREMENT_COLUMNS. A filter is a part of the text, or the name of a format."""
     with connect(store_url) as connection:
         rows = connection.execute(_LISTED, {"model": model, "device": device, "source": source}).fetchall()
     return sorted(rows, key=lambda row: (place_of(str(row[MEASUREMENT_COLUMNS.index("source")])), str(row[0])))

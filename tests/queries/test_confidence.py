@@ -16,9 +16,9 @@ from queries_stores import judged, memory_free, read_rows, reference, write_swee
 import queries
 from queries.asking.options import Limits, PairOptions, Scope
 from queries.asking.question import Question
-from queries.errors.confidence import Factors, Predicted, holds, ratio_at
 from queries.errors.expected import SUMMARY, ExpectedError
 from queries.errors.figures import LEVELS
+from queries.judging.confidence import Factors, Predicted, holds, ratio_at
 from queries.proof import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError

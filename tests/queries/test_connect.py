@@ -14,7 +14,7 @@ from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, fill
 from hypothesis import given
 from hypothesis import strategies as st
 
-from queries.asking import vocabulary as vocabulary_module
+from queries import vocabulary as vocabulary_module
 from queries.connect import connect
 from queries.raw_relations import RAW_TABLES
 from queries.scoping.voided import _difference, read_hidden

@@ -18,7 +18,6 @@ from queries.asking.library import reports
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.errors import expected as module
-from queries.errors import subjects as subjects_module
 from queries.errors.expected import (
     ANY,
     ASKED,
@@ -36,7 +35,8 @@ from queries.errors.expected import (
     expected_errors,
 )
 from queries.errors.figures import LEVELS, figures_of, percentile
-from queries.errors.subjects import own_errors
+from queries.judging import subjects as subjects_module
+from queries.judging.subjects import own_errors
 from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store

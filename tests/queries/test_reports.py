@@ -28,7 +28,7 @@ from queries.asking.library import report, reports, variables_read
 from queries.asking.macros import without_comments
 from queries.asking.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
-from queries.asking.variables import settings, variables
+from queries.asking.variables import known_variables, settings
 from queries.proof import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError, StoreError
@@ -69,7 +69,7 @@ def counts(prefill_qps, decode_qps, prefill_size, decode_size, budget):
 
 def probe_view(**values):
     """One row of the view `probe` over one stored row given by hand."""
-    from queries.asking.vocabulary import VIEWS
+    from queries.vocabulary import VIEWS
     from store.schema.probe_columns import PROBE_COLUMNS
 
     defaults = {"scenario": "a" * 64, "batch_size": 1, "tp": 1, "pp": 1, "dp": 1, "num_devices": 1, **values}
@@ -558,7 +558,7 @@ def test_a_question_is_the_same_whether_its_scope_is_kept_in_memory_or_not(store
 @pytest.mark.parametrize("name", sorted(reports()))
 def test_a_header_lists_the_columns_duckdb_sees_and_variables_are_declared(name, notebook, stored):
     asked = report(name)
-    assert variables_read(name) <= variables().keys()
+    assert variables_read(name) <= known_variables().keys()
     assert "$" not in without_comments(asked.sql)
     if asked.part_of is not None or name == "mix":  # a blend needs a store of two workloads: test_mix.py
         return

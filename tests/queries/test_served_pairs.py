@@ -12,7 +12,7 @@ from served_store import SERVED_DEVICES, rows_of, served, write_served
 
 import queries
 from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
-from queries.errors import confidence
+from queries.judging import confidence
 from queries.pairs import SURELY, verdicts
 from store.errors import InputError
 from store.opening import open_store

@@ -12,7 +12,7 @@ from queries_stores import mission_records, write_sweep
 from queries.asking.library import shared_sql
 from queries.asking.macros import macros
 from queries.asking.question import question_of
-from queries.asking.variables import settings, variables
+from queries.asking.variables import known_variables, settings
 from queries.session import Session
 from store.location import parse_url
 
@@ -57,7 +57,7 @@ def test_every_statement_of_the_shared_files_is_known_by_name_and_comes_after_th
 
 
 def test_every_variable_says_what_null_means():
-    assert all(variable.type and variable.null for variable in variables().values())
+    assert all(variable.type and variable.null for variable in known_variables().values())
 
 
 @pytest.fixture(scope="module")

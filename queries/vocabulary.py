@@ -12,7 +12,7 @@ from pathlib import Path
 
 from queries.raw_relations import RAW_NAMES
 
-VIEWS = Path(__file__).parents[1] / "views"
+VIEWS = Path(__file__).parent / "views"
 _CREATED = re.compile(r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMP\w*\s+)?(?:VIEW|MACRO|FUNCTION)\s+(\w+)", re.IGNORECASE)
 _COMMENT = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
 _RAW = re.compile(r"\braw\.(\w+)", re.IGNORECASE)

@@ -1,6 +1,6 @@
 """Brings expected errors to an answer: the figures beside it, whether limits hold, and limits read with a confidence.
 
-Not here: running reports (queries.session), and the arithmetic (queries.errors.confidence)."""
+Not here: running reports (queries.session), and the arithmetic (queries.judging.confidence)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from queries.asking.library import CONFIDENT
 from queries.asking.options import MODES
 from queries.asking.parameters import phases_wanted
 from queries.asking.question import Answer, Question
-from queries.errors.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
 from queries.errors.expected import expected_errors, in_pairs
-from queries.errors.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
+from queries.judging.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
+from queries.judging.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
 from store.errors import InputError
 from store.sealing import insert_rows
 

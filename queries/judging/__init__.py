@@ -1,0 +1,16 @@
+"""Answers beside measured errors: which subjects they are near, what limits hold, what is said of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.judging.confidence import HELD
+
+__all__ = [
+    "HELD",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)
