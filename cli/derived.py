@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from queries.asking import Declared, plain_types
+from sweepdb.asking import Declared, plain_types
 
 _NAMED = re.compile(r"`([a-z][a-z0-9_]*)(?:=([^`]*))?`")
 _FLAGS = {"compile=True": "--compile", "compile=False": "--eager"}

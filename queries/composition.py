@@ -27,7 +27,7 @@ _MEANS = (
     " WHERE sc.key LIKE ? AND c.batch_size = ? AND sj.phase <> 'decode' GROUP BY w.input_length_mean"
 )
 # Seed 002, 7.4, for probes of any phase.
-COLUMNS = (
+COMPOSITION_COLUMNS = (
     "probe", "plan", "num_input_tokens", "query_length", "output_length", "request_ratio", "samples", "concurrency",
     "batch_size", "ttft_ms", "tpot_ms", "tokens_per_s",
 )  # fmt: skip
@@ -113,7 +113,7 @@ def realised_means(location: StoreLocation, probes: Sequence[str]) -> list[Reali
 
 
 def composition_table(location: StoreLocation, probes: Sequence[str]) -> list[list[object]]:
-    """Rows under COLUMNS: for each probe of a length distribution its own, and one for each bin without metrics."""
+    """Rows under COMPOSITION_COLUMNS: each probe of a length distribution, then its bins without metrics."""
     wanted = {probe: composition_rows(location, probe) for probe in dict.fromkeys(probes)}
     wholes = _wholes(location, [probe for probe, bins in wanted.items() if bins])
     return [row for probe, whole in wholes.items() for row in _rows_of(probe, whole, wanted[probe])]

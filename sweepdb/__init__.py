@@ -10,14 +10,14 @@ Nothing prints unless `progress=True`. What is wrong with a call is an InputErro
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
-from store.errors import EvaluationError, InputError, StoreError, SweepdbError
+from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress
     from queries.asking import Answer
+    from store.errors import EvaluationError, InputError, StoreError, SweepdbError
     from sweepdb.carrying import export_bundle, import_bundle
     from sweepdb.evaluating.running import Evaluation, evaluate
     from sweepdb.explaining import Explanation
@@ -47,31 +47,4 @@ __all__ = [
     "validate",
 ]
 
-_HOMES = {  # imported when they are first used: the evaluator, SQLAlchemy and DuckDB are heavy
-    "Answer": "queries.asking.question",
-    "Evaluation": "sweepdb.evaluating.running",
-    "Explanation": "sweepdb.explaining",
-    "OpenStore": "sweepdb.opened",
-    "Progress": "evaluator.sweep",
-    "SqlRows": "sweepdb.statements",
-    "Validation": "sweepdb.measuring.validating",
-    "calibrate": "sweepdb.measuring.functions",
-    "calibrate_serving": "sweepdb.measuring.functions",
-    "evaluate": "sweepdb.evaluating.running",
-    "export_bundle": "sweepdb.carrying",
-    "import_bundle": "sweepdb.carrying",
-    "open": "sweepdb.opened",
-    "validate": "sweepdb.measuring.functions",
-}
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'sweepdb' has no attribute {name!r}")
-    found: object = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_face(__name__)

@@ -14,11 +14,11 @@ from test_import_direction import MAY_IMPORT, ROOT, imported
 
 import evaluator
 
-FOLDERS = sorted(
-    ".".join(face.parent.relative_to(ROOT).parts)
+FACES = sorted(
+    ".".join(face.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for package in MAY_IMPORT
-    for face in (ROOT / package).rglob("__init__.py")
-    if "lazy_face" in face.read_text()
+    for face in (ROOT / package).rglob("*.py")
+    if "lazy_face(__name__)" in face.read_text()
 )
 PUBLIC = [
     "DeviceProfile", "NamedModel", "Plan", "Precision", "ProbeBlock", "Progress", "Scenario", "SweepReport",
@@ -47,21 +47,21 @@ def test_the_public_face_of_the_evaluator():
     assert len(PUBLIC) <= 20
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_every_name_of_a_face_is_there_and_said_twice_alike(folder):
-    face = import_module(folder)
-    for name in face.__all__:
-        assert getattr(face, name) is not None
+@pytest.mark.parametrize("name", FACES)
+def test_every_name_of_a_face_is_there_and_said_twice_alike(name):
+    face = import_module(name)
+    for each in face.__all__:
+        assert getattr(face, each) is not None
     block = next(node for node in ast.parse(Path(face.__file__).read_text()).body if isinstance(node, ast.If))
     assert sorted(alias.name for node in block.body for alias in node.names) == sorted(face.__all__)
     assert set(face.__all__) <= set(dir(face))
-    with pytest.raises(AttributeError, match=f"module '{folder}' has no attribute 'nonsense'"):
+    with pytest.raises(AttributeError, match=f"module '{name}' has no attribute 'nonsense'"):
         _ = face.nonsense
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_importing_a_face_imports_nothing_heavy(folder):
-    code = f"import sys, {folder}; print(*{{'numpy', 'sqlalchemy', 'duckdb', 'torch', 'pandas'}} & {{*sys.modules}})"
+@pytest.mark.parametrize("name", FACES)
+def test_importing_a_face_imports_nothing_heavy(name):
+    code = f"import sys, {name}; print(*{{'numpy', 'sqlalchemy', 'duckdb', 'torch', 'pandas'}} & {{*sys.modules}})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert (done.stdout.strip(), done.stderr) == ("", "")
 

@@ -14,7 +14,7 @@ from cli.derived import as_typed
 from cli.output import check_format, say, write_rows
 from cli.shared_options import FormatOption, StoreOption
 from store.errors import InputError
-from store.location import parse_url
+from sweepdb.stores import parse_url
 
 
 def register(app: typer.Typer) -> None:

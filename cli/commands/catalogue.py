@@ -29,7 +29,7 @@ def models(
 ) -> int:
     """List the model catalogue, or show one model."""
     check_format(format_, output)
-    from evaluator.inputs import list_models, load_model, parameter_count
+    from sweepdb.catalogue import list_models, load_model, parameter_count
 
     if name is not None:
         found, spec = load_model(name)
@@ -58,7 +58,7 @@ def devices(
 ) -> int:
     """List device profiles, show one, or add one of your own (devices add FILE.yaml)."""
     check_format(format_, output)
-    from evaluator.inputs import add_device, effective_rate, list_devices, load_device
+    from sweepdb.catalogue import add_device, effective_rate, list_devices, load_device
 
     if name == "add":
         if file is None:

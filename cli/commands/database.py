@@ -24,8 +24,7 @@ def register(app: typer.Typer) -> None:
 
 def init(store: StoreOption = None) -> int:
     """Create an empty store."""
-    from store.location import parse_url
-    from store.migrating import create_store
+    from sweepdb.stores import create_store, parse_url
 
     created = create_store(store)
     say(f"{parse_url(store).display}: {'created' if created else 'already there'}")
@@ -34,7 +33,7 @@ def init(store: StoreOption = None) -> int:
 
 def upgrade(store: StoreOption = None) -> int:
     """Bring an old store to this program's revision; a file is backed up first."""
-    from store.migrating import upgrade_store
+    from sweepdb.stores import upgrade_store
 
     done = upgrade_store(store)
     if done.before == done.after:
@@ -49,7 +48,7 @@ def upgrade(store: StoreOption = None) -> int:
 
 def current(store: StoreOption = None) -> int:
     """Print the store's revision."""
-    from store.migrating import current_revision
+    from sweepdb.stores import current_revision
 
     typer.echo(current_revision(store))
     return 0
@@ -58,8 +57,7 @@ def current(store: StoreOption = None) -> int:
 def check(format_: FormatOption = "table", output: OutputOption = None, store: StoreOption = None) -> int:
     """Check the whole store, its snapshots included."""
     check_format(format_, output)
-    from store.checking import check_store
-    from store.location import parse_url
+    from sweepdb.stores import check_store, parse_url
 
     report = check_store(parse_url(store))
     faults = [as_typed(fault) for fault in report.faults]
@@ -82,8 +80,7 @@ def _counted(faults: int) -> str:
 
 def vacuum(store: StoreOption = None) -> int:
     """Compact the store."""
-    from store.location import parse_url
-    from store.vacuuming import vacuum_store
+    from sweepdb.stores import parse_url, vacuum_store
 
     done = vacuum_store(parse_url(store))
     say(f"{done.bytes_before:,} bytes before, {done.bytes_after:,} after")
@@ -92,8 +89,7 @@ def vacuum(store: StoreOption = None) -> int:
 
 def seal_store(store: StoreOption = None) -> int:
     """Lay new blocks down as Parquet, so that questions are fast; rebuild what is missing or wrong."""
-    from store.location import parse_url
-    from store.sealing import seal_location
+    from sweepdb.stores import parse_url, seal_location
 
     location = parse_url(store)
     report = seal_location(location)

@@ -22,12 +22,11 @@ from cli.shared_options import (
     parse_sizes,
 )
 from store.errors import EvaluationError, InputError
-from store.location import parse_url
 from sweepdb.evaluating import options_by_keyword, options_of, takes_numbers
+from sweepdb.stores import parse_url
 
 if TYPE_CHECKING:
-    from evaluator.request import SweepRequest
-    from evaluator.sweep import SweepReport
+    from sweepdb.evaluating import SweepReport, SweepRequest
 
 INTERRUPTED = 130
 

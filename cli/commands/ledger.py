@@ -43,8 +43,7 @@ def measurements(  # noqa: PLR0917  one parameter an option
 ) -> int:
     """Import measured serving points from results of benchmark clients or our own CSV, or list them."""
     check_format(format_, output)
-    from evaluator.ledger import parse_stated
-    from sweepdb.measuring import MEASUREMENT_COLUMNS, import_measurements, listed_measurements
+    from sweepdb.measuring import MEASUREMENT_COLUMNS, import_measurements, listed_measurements, parse_stated
 
     filters = {"--model": model, "--device": device, "--source": source}
     if action == "list" and not files:

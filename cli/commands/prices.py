@@ -38,7 +38,7 @@ def prices(  # noqa: PLR0917  one parameter an option
     if action == "set" and name is not None:
         from datetime import UTC, datetime
 
-        from store.records import PriceRecord
+        from sweepdb.stores import PriceRecord
 
         record = PriceRecord(
             device_name=name,

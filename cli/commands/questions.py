@@ -13,12 +13,12 @@ import typer
 from cli.derived import as_typed, derived_parameters, with_parameters
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
-from queries.asking import option_table
 from store.errors import InputError, NothingFits
+from sweepdb.asking import option_table
 
 if TYPE_CHECKING:
-    from queries.asking import Answer, Question
-    from store.location import StoreLocation
+    from sweepdb.asking import Answer, Question
+    from sweepdb.stores import StoreLocation
 
 FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full")
 # What a command line writes otherwise than Python: a number or a file, and NAME=WEIGHT once for each.
@@ -57,13 +57,13 @@ def query(
     if report == "reports":
         return _list_reports(format_, output)
     check_format(format_, output, known=FORMATS)
-    from queries.session import open_session
+    from sweepdb.asking import open_session
 
     question = _question(report, names or [], {**options, "preset": preset}, store)
     with open_session(store) as session:
         answer = _as_typed(session.ask(question))
         if proof is not None:
-            from queries.proof import write_proof
+            from sweepdb.asking import write_proof
 
             write_proof(answer, proof, session.location, session.pinned())
             say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
@@ -81,7 +81,7 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
     """The question that a command line asks, from options as they are typed.
 
     The text of lengths may name a file, a blend has shares, and names come without a key."""
-    from queries.asking import question_of, question_report
+    from sweepdb.asking import question_of, question_report
     from sweepdb.length_scope import with_lengths
 
     text = options["input_length"]
@@ -120,8 +120,7 @@ def _cut(answer: Answer, top: int | None, format_: str) -> Answer:
 def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
     """Note batches too small for their length bins, where the report's own columns do not tell."""
     from cli.render.bias import bias_summary
-    from queries.composition import realised_means
-    from queries.proof import probes_of
+    from sweepdb.asking import probes_of, realised_means
 
     if any(name.endswith("realised_input_length_mean") for name in answer.columns):
         return answer
@@ -130,8 +129,7 @@ def _with_bias(answer: Answer, location: StoreLocation) -> Answer:
 
 def _composition(answer: Answer, location: StoreLocation, format_: str) -> list[list[object]] | None:
     """The batches of an answer and their length bins, in the forms that have room for a second table."""
-    from queries.composition import composition_table
-    from queries.proof import probes_of
+    from sweepdb.asking import composition_table, probes_of
 
     if format_ not in {"table", "json-full"}:
         say("--composition is shown with --format table or json-full")
@@ -153,7 +151,7 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def _list_reports(format_: str, output: Path | None) -> int:
-    from queries.asking import reports
+    from sweepdb.asking import reports
 
     write_rows(["report", "summary"], [[name, item.summary] for name, item in reports().items()], format_, output)
     return 0
@@ -174,9 +172,9 @@ def _show(
     elif format_ == "table":
         from cli.render.answers import answer_lines
         from cli.render.rows import table_lines
-        from queries.composition import COLUMNS
+        from sweepdb.asking import COMPOSITION_COLUMNS
 
-        below = ("\n", *table_lines(COLUMNS, composition)) if composition else ()
+        below = ("\n", *table_lines(COMPOSITION_COLUMNS, composition)) if composition else ()
         write_text((*answer_lines(answer, wide=wide), *below), output)
     else:
         write_rows(answer.columns, answer.rows, format_, output)
@@ -197,9 +195,13 @@ def _say_expected_error(answer: Answer) -> None:
 
 def _full_composition(rows: list[list[object]] | None) -> dict[str, object]:
     from cli.render.rows import plain
-    from queries.composition import COLUMNS
+    from sweepdb.asking import COMPOSITION_COLUMNS
 
-    return {} if rows is None else {"composition": [plain(dict(zip(COLUMNS, row, strict=True))) for row in rows]}
+    return (
+        {}
+        if rows is None
+        else {"composition": [plain(dict(zip(COMPOSITION_COLUMNS, row, strict=True))) for row in rows]}
+    )
 
 
 def full_answer(answer: Answer) -> dict[str, object]:
@@ -227,8 +229,8 @@ def verify(
     store: StoreOption = None,
 ) -> int:
     """Ask a proof's question again, of this or another copy of the store, and compare the answers."""
-    from queries.proof import verify_proof
-    from store.location import parse_url
+    from sweepdb.asking import verify_proof
+    from sweepdb.stores import parse_url
 
     outcome = verify_proof(proof, parse_url(store))
     say(outcome)

@@ -15,8 +15,8 @@ from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
 
 if TYPE_CHECKING:
-    from queries.sandbox import StatementLimits
-    from store.location import StoreLocation
+    from sweepdb.asking import StatementLimits
+    from sweepdb.stores import StoreLocation
 
 
 def register(app: typer.Typer) -> None:
@@ -36,7 +36,7 @@ def sql(  # noqa: PLR0917  one parameter an option
 ) -> int:
     """Run one read-only statement over the stored probes, or open a prompt on a terminal."""
     check_format(format_, output)
-    from store.location import parse_url
+    from sweepdb.stores import parse_url
 
     if schema:
         return _schema(format_, output)
@@ -67,7 +67,7 @@ def _statement(statement: str | None, file: Path | None) -> str | None:
 
 
 def _run(location: StoreLocation, text: str, limits: StatementLimits, format_: str, output: Path | None) -> None:
-    from queries.sandbox import run_sql, write_parquet
+    from sweepdb.asking import run_sql, write_parquet
 
     if format_ == "parquet" and output is not None:
         say(f"{write_parquet(location, text, output, limits):,} rows written to {output}")
@@ -82,7 +82,7 @@ def _give_up() -> None:
 
 
 def _schema(format_: str, output: Path | None) -> int:
-    from queries.dictionary import dictionary, schema_text
+    from sweepdb.asking import dictionary, schema_text
 
     if format_ == "table":
         write_text((schema_text(),), output)
@@ -98,7 +98,7 @@ def _schema(format_: str, output: Path | None) -> int:
 
 
 def _prompt(location: StoreLocation, limits: StatementLimits, format_: str) -> int:
-    from store.reading import read_store_id
+    from sweepdb.stores import read_store_id
 
     read_store_id(location)  # a prompt over nothing would answer every statement with the same error
     _remember()

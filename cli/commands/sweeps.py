@@ -13,7 +13,7 @@ from cli.shared_options import FormatOption, OutputOption, StoreOption
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from store.sweep_list import SweepDetail, SweepSummary
+    from sweepdb.stores import SweepDetail, SweepSummary
 
 COLUMNS = (
     "sweep",
@@ -46,8 +46,7 @@ def sweeps(
 ) -> int:
     """List sweeps, the newest first."""
     check_format(format_, output)
-    from store.location import parse_url
-    from store.sweep_list import list_sweeps
+    from sweepdb.stores import list_sweeps, parse_url
 
     found = list_sweeps(parse_url(store), limit=limit)
     write_rows(COLUMNS, [_row(item) for item in found], format_, output)
@@ -95,11 +94,11 @@ def show(
 ) -> int:
     """Show a sweep: what it asked for and how its scenarios ended; or every column of a probe."""
     check_format(format_, output)
-    from store.location import parse_url
+    from sweepdb.stores import parse_url
 
     location = parse_url(store)
     if ":" in reference:
-        from queries.probes import find_probe
+        from sweepdb.stores import find_probe
 
         columns, row = find_probe(location, reference)
         if format_ == "table":
@@ -107,7 +106,7 @@ def show(
         else:
             write_rows(columns, [row], format_, output)
         return 0
-    from store.sweep_list import show_sweep
+    from sweepdb.stores import show_sweep
 
     detail = show_sweep(location, reference)
     if format_ == "table":
@@ -145,8 +144,8 @@ def void(
     store: StoreOption = None,
 ) -> int:
     """Hide a sweep or a scenario from every answer; unvoid brings it back."""
-    from store.opening import open_store
-    from store.writing import void as do_void
+    from sweepdb.stores import open_store
+    from sweepdb.stores import void as do_void
 
     with open_store(store) as opened:
         done = do_void(opened, reference, reason)
@@ -158,8 +157,8 @@ def void(
 
 def unvoid(reference: Annotated[str, typer.Argument(help="a sweep or a scenario")], store: StoreOption = None) -> int:
     """Show a voided sweep or scenario again."""
-    from store.opening import open_store
-    from store.writing import unvoid as do_unvoid
+    from sweepdb.stores import open_store
+    from sweepdb.stores import unvoid as do_unvoid
 
     with open_store(store) as opened:
         done = do_unvoid(opened, reference)

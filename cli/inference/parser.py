@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from evaluator.inputs import PlanSearch, Sizes, effective_input_length
 from store.errors import InputError
+from sweepdb.catalogue import PlanSearch, Sizes, effective_input_length
 from sweepdb.optimizer_options import OptimizerOptions, named_workload
 
 LINEAR_ACTIONS = (

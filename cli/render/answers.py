@@ -12,8 +12,7 @@ from cli.render.expected_error import expected_error_lines
 from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
 from cli.render.shown import nearest_columns, shown_columns
-from queries.asking import Answer, Limits, instance_budget, report
-from queries.composition import RealisedMean
+from sweepdb.asking import Answer, Limits, RealisedMean, instance_budget, report
 
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from queries.composition import RealisedMean
+from sweepdb.asking import RealisedMean
 
 NOTED_BIAS = 0.05
 _SAID_ONE_BY_ONE = 4

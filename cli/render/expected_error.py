@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from queries.errors import NONE, ExpectedError
+from sweepdb.asking import NONE, ExpectedError
 
 SHOWN_REGIONS = 3
 NOTED_BIAS_PERCENT = 10.0

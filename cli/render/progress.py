@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 if TYPE_CHECKING:
-    from evaluator.sweep import Progress
+    from sweepdb.evaluating import Progress
 
 REDRAWN_EVERY_S = 0.1
 WIDTH = 24

@@ -8,8 +8,7 @@ from html import escape
 
 from cli.render.rows import cell
 from cli.render.validation import COLUMNS, SHOWN_GROUPS, flat_rows
-from evaluator.ledger import Comparison
-from sweepdb.measuring import Validation
+from sweepdb.measuring import Comparison, Validation
 
 UNITS = {"ttft": "ms", "tpot": "ms"}
 # Okabe and Ito's colours, told apart by people who see colours differently.

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from queries.asking import Answer, given_options, report, shown_names
-from queries.judging import HELD
+from sweepdb.asking import HELD, Answer, given_options, report, shown_names
 
 
 def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from cli.render.rows import table_lines
-from evaluator.ledger import Figures, Knowledge
-from sweepdb.measuring import PEER_FIELDS, Group, Validation
+from sweepdb.measuring import PEER_FIELDS, Figures, Group, Knowledge, Validation
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
 COLUMNS = ("by", "group", "metric", *FIGURES)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.request import SweepRequest
+    from evaluator.sweep import Progress, SweepReport
     from sweepdb.evaluating.option_values import kind_of, options_by_keyword, options_of, takes_numbers
     from sweepdb.evaluating.requests import build_request
     from sweepdb.evaluating.running import check_jobs, check_outcome, run_request
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from sweepdb.evaluating.workloads import add_workload, listed_workloads, shown_workload
 
 __all__ = [
+    "Progress",
+    "SweepReport",
+    "SweepRequest",
     "add_workload",
     "build_request",
     "check_jobs",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.ledger import Comparison, Figures, Knowledge, parse_stated
     from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
     from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
     from sweepdb.measuring.functions import engine_named, with_unreadable
@@ -26,9 +27,12 @@ __all__ = [
     "KERNEL_COLUMNS",
     "MEASUREMENT_COLUMNS",
     "PEER_FIELDS",
+    "Comparison",
     "Field",
+    "Figures",
     "Group",
     "Kept",
+    "Knowledge",
     "PointError",
     "ReadFiles",
     "Validation",
@@ -37,6 +41,7 @@ __all__ = [
     "fit_serving",
     "import_measurements",
     "listed_measurements",
+    "parse_stated",
     "read_files",
     "regions_of",
     "with_unreadable",

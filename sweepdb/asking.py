@@ -1,0 +1,65 @@
+"""Questions, answers and what is said beside them, for those who put them on a screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.asking import (
+        Answer,
+        Declared,
+        Limits,
+        Question,
+        given_options,
+        instance_budget,
+        option_table,
+        plain_types,
+        question_of,
+        question_report,
+        report,
+        reports,
+        shown_names,
+    )
+    from queries.composition import COMPOSITION_COLUMNS, RealisedMean, composition_table, realised_means
+    from queries.dictionary import dictionary, schema_text
+    from queries.errors import NONE, ExpectedError
+    from queries.judging import HELD
+    from queries.proof import probes_of, verify_proof, write_proof
+    from queries.sandbox import StatementLimits, run_sql, write_parquet
+    from queries.session import open_session
+
+__all__ = [
+    "COMPOSITION_COLUMNS",
+    "HELD",
+    "NONE",
+    "Answer",
+    "Declared",
+    "ExpectedError",
+    "Limits",
+    "Question",
+    "RealisedMean",
+    "StatementLimits",
+    "composition_table",
+    "dictionary",
+    "given_options",
+    "instance_budget",
+    "open_session",
+    "option_table",
+    "plain_types",
+    "probes_of",
+    "question_of",
+    "question_report",
+    "realised_means",
+    "report",
+    "reports",
+    "run_sql",
+    "schema_text",
+    "shown_names",
+    "verify_proof",
+    "write_parquet",
+    "write_proof",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

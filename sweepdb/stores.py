@@ -1,0 +1,43 @@
+"""Stores: creating, upgrading, checking, sealing, and what was asked for in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.probes import find_probe
+    from store.checking import check_store
+    from store.location import StoreLocation, parse_url
+    from store.migrating import create_store, current_revision, upgrade_store
+    from store.opening import open_store
+    from store.reading import read_store_id
+    from store.records import PriceRecord
+    from store.sealing import seal_location
+    from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
+    from store.vacuuming import vacuum_store
+    from store.writing import unvoid, void
+
+__all__ = [
+    "PriceRecord",
+    "StoreLocation",
+    "SweepDetail",
+    "SweepSummary",
+    "check_store",
+    "create_store",
+    "current_revision",
+    "find_probe",
+    "list_sweeps",
+    "open_store",
+    "parse_url",
+    "read_store_id",
+    "seal_location",
+    "show_sweep",
+    "unvoid",
+    "upgrade_store",
+    "vacuum_store",
+    "void",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)
