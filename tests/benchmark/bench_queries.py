@@ -24,8 +24,7 @@ from generator import DEVICES, MODELS, PHASES, PLANS
 from queries_stores import mission_records, write_sweep
 from question_variables import set_variables
 
-from queries.asking.library import shared_sql
-from queries.asking.macros import macros
+from queries.asking.macros import macros, macros_of
 
 MACHINE = {"machine": platform.machine(), "cores": os.cpu_count(), "duckdb": duckdb.__version__}
 
@@ -88,9 +87,9 @@ def served_pairing(plans, batches, budget):
     set_variables(connection, tpot_rule="exclusive", ttft_limit_ms=500.0)
     connection.execute(SERVED, {"plans": plans, "batches": batches})
     connection.execute("CREATE TABLE device AS SELECT 'd' AS key, '25e9 | 9e11' AS link_bandwidths")
-    for statement in connection.extract_statements(shared_sql()):
-        if "TEMP VIEW scoped" not in statement.query:
-            connection.execute(statement)
+    for macro in macros_of("FROM engine_pairs()"):
+        if macro.name != "scoped":
+            connection.execute(macro.sql)
     objective = "qps_per_device" if budget is None else "system_qps"
     statement = "SELECT * FROM engine_pairs('budget', $budget, FALSE, 10, $objective)"
     times = []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from question_variables import set_variables
 
 from evaluator.serving.pairs import DecodeSide, PairLoad, PairTimes, PrefillSide, pair_times, transfer_ms
-from queries.asking.library import shared_sql
+from queries.asking.macros import macros_of
 
 GIB = 2**30
 OUTPUT = 101
@@ -87,9 +87,9 @@ def empty():
     connection = duckdb.connect()
     connection.execute(f"CREATE TABLE scoped ({', '.join(f'{name} {type_}' for name, type_ in COLUMNS.items())})")
     connection.execute(f"CREATE TABLE device AS SELECT 'd' AS key, '{LINK:g} | 9e11' AS link_bandwidths")
-    for statement in connection.extract_statements(shared_sql()):
-        if "TEMP VIEW scoped" not in statement.query:
-            connection.execute(statement)
+    for macro in macros_of("FROM engine_pairs() JOIN deployments()"):
+        if macro.name != "scoped":
+            connection.execute(macro.sql)
     yield connection
     connection.close()
 
