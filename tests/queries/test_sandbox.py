@@ -49,6 +49,11 @@ def refused(location, sql, **limits):
     return str(caught.value)
 
 
+def test_a_time_with_a_zone_is_a_value(store_location):
+    ((moment,),) = rows(store_location, "SELECT TIMESTAMPTZ '2026-01-31 12:00:00+00'")
+    assert (moment.isoformat(), moment.utcoffset().total_seconds()) == ("2026-01-31T12:00:00+00:00", 0)
+
+
 def test_a_select_gives_names_types_and_rows(store_location):
     with run_sql(
         store_location, "SELECT phase, count(*) AS probes FROM raw.stored_probe GROUP BY ALL ORDER BY 1"
