@@ -14,6 +14,7 @@ from queries.asking.variables import read_in
 
 _FOLDER = Path(__file__).parents[1]
 FILES = tuple(_FOLDER / name for name in ("scoped.sql", "paired.sql", "ranked.sql", "deployed.sql"))
+SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
 _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)|\b(\w+)\s*\(", re.IGNORECASE)

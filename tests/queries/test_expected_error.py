@@ -57,7 +57,7 @@ SUBJECT = Subject(
     convention="physical",
     serving_model="vllm",
 )
-REPORTS = {name for name in reports() if name not in {"sensitivity-grid", "pd-counts-served"}}
+REPORTS = {name for name, item in reports().items() if item.part_of is None}
 NOTHING_PREDICTED = {"coverage", "device-profiles"}
 STORED_DEVICES = (KNOWN[0], UNKNOWN[0])
 WORKLOAD_LABELS = ("3500/1500", "1024/1024")  # of WORKLOADS[:2]
