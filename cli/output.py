@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cli.render.rows import rendered
 from store.errors import InputError
+from sweepdb.stores import written_whole
 
 if TYPE_CHECKING:
     from cli.render.rows import Format
@@ -43,14 +44,8 @@ def write_text(pieces: Iterable[str], output: Path | None = None) -> None:
             sys.stdout.write(piece)
         sys.stdout.flush()
         return
-    temporary = output.with_name(f".{output.name}.part")
-    try:
-        with temporary.open("w", encoding="utf-8") as file:
-            file.writelines(pieces)
-        temporary.replace(output)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"{output}: cannot be written: {error.strerror}") from error
+    with written_whole(output) as temporary, temporary.open("w", encoding="utf-8") as file:
+        file.writelines(pieces)
     say(f"written to {output}")
 
 
@@ -61,18 +56,15 @@ def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], outp
     held = [tuple(row) for row in rows]
     types = [_parquet_type([row[index] for row in held]) for index in range(len(columns))]
     quoted = ", ".join(f'"{name}" {type_}' for name, type_ in zip(columns, types, strict=True))
-    temporary = output.with_name(f".{output.name}.part")
-    target = str(temporary).replace("'", "''")
     try:
-        with duckdb.connect() as connection:
+        with written_whole(output) as temporary, duckdb.connect() as connection:
+            target = str(temporary).replace("'", "''")
             connection.execute(f"CREATE TABLE answer ({quoted})")
             if held:
                 marks = ", ".join("?" for _ in columns)
                 connection.executemany(f"INSERT INTO answer VALUES ({marks})", held)  # noqa: S608  marks only
             connection.execute(f"COPY answer TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
-        temporary.replace(output)
-    except (OSError, duckdb.IOException) as error:
-        temporary.unlink(missing_ok=True)
+    except duckdb.IOException as error:
         raise InputError(f"{output}: cannot be written: {error}") from error
     say(f"{counted(len(held), 'row')} written to {output}")
 

@@ -17,6 +17,7 @@ from queries.asking.question import Answer, Question
 from queries.session import Pinned, Session
 from store.errors import InputError, StoreError
 from store.location import StoreLocation
+from store.whole_files import written_whole
 
 FORMAT = 1
 SIGNIFICANT_DIGITS = 12
@@ -40,10 +41,8 @@ def write_proof(answer: Answer, path: Path, location: StoreLocation, pinned: Pin
         "probes": probes_of(answer),
         "sha256": answer_hash(answer),
     }
-    try:
-        path.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+    with written_whole(path) as temporary:
+        temporary.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
 
 
 def verify_proof(path: Path, location: StoreLocation) -> str:

@@ -22,6 +22,7 @@ from queries.parsing import ParsedSelect, parse_select
 from queries.vocabulary import vocabulary
 from store.errors import InputError
 from store.location import StoreLocation
+from store.whole_files import written_whole
 
 # A WITH clause of DuckDB 2.0 may hold COPY, INSERT and others in a statement that still counts as a SELECT; only these
 # kinds of node are queries through and through.
@@ -88,21 +89,16 @@ def run_sql(location: StoreLocation, sql: str, limits: StatementLimits | None = 
 def write_parquet(location: StoreLocation, sql: str, path: Path, limits: StatementLimits | None = None) -> int:
     """Write the rows of one read-only statement to a Parquet file, whole or not at all; return their number."""
     limits = limits or StatementLimits()
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with StoreConnection(location) as connection:
+    with written_whole(path) as temporary, StoreConnection(location) as connection:
         connection.provide_parsed(check_statement(connection.duckdb, sql))
         connection.require_store()
         _lock(connection, limits, (temporary,))
         target = str(temporary).replace("'", "''")
-        try:
-            with _bounded(connection.duckdb, limits):
-                connection.duckdb.execute(f"CREATE TEMP VIEW asked AS {sql}")
-                row = connection.duckdb.execute(
-                    f"COPY (FROM asked) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
-                ).fetchone()
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with _bounded(connection.duckdb, limits):
+            connection.duckdb.execute(f"CREATE TEMP VIEW asked AS {sql}")
+            row = connection.duckdb.execute(
+                f"COPY (FROM asked) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
+            ).fetchone()
     return int(row[0]) if row else 0
 
 

@@ -24,6 +24,7 @@ from store.location import StoreLocation, parse_url
 from store.reading.connecting import read_revision, require_store_file
 from store.revision import HEAD_REVISION, REVISIONS, revision_error, unknown_revision_error
 from store.schema.sql_tables import METADATA, STORE_IDENTITY
+from store.whole_files import refuse_special
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -161,6 +162,7 @@ def back_up(location: StoreLocation, label: str) -> Path:
 def _create_file(location: StoreLocation, path: Path) -> bool:
     if path.is_dir():
         raise StoreError(f"{location.display} is a directory.", hint="Name a file in it.")
+    refuse_special(path)
     if path.exists() and path.stat().st_size > 0:
         return False
     if not path.parent.is_dir():

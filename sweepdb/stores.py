@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
     from store.vacuuming import vacuum_store
+    from store.whole_files import written_whole
     from store.writing import unvoid, void
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "upgrade_store",
     "vacuum_store",
     "void",
+    "written_whole",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

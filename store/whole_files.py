@@ -1,0 +1,46 @@
+"""Files that are written whole or not at all, and never in place of something that is no file."""
+
+from __future__ import annotations
+
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from store.errors import InputError
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def refuse_special(path: Path) -> None:
+    """Refuse a path at which there is something else than a file: a rename over it would destroy it.
+
+    As root in a container, a device node that is replaced by a file is gone for every process."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return  # nothing there, or nothing that may be looked at: writing says what is wrong
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "no regular file")
+        raise InputError(f"{path} is {kind}, which is never replaced", hint="name a file")
+
+
+@contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A name beside `path` to write to, which takes its place at the end; nothing is left of it after an error."""
+    refuse_special(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
