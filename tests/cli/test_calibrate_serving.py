@@ -142,6 +142,7 @@ def test_known_numbers_are_found_again_and_kept_and_serve(points, tmp_path):
     assert shown_errors(elsewhere) == errors
 
 
+@pytest.mark.survival
 def test_the_same_points_are_the_same_version_and_others_the_next(points, tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     slower = written(tmp_path / "slower.csv", with_numbers(TRUTH, {"step_ms": 6.0}))

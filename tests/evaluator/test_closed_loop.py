@@ -90,7 +90,7 @@ engines = st.builds(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(engine=engines, loop=loops, length=st.sampled_from([1, 30, 64, 190, 1500]))
 def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loop: ClosedLoop, length: int) -> None:
     table = curved(length)

@@ -171,6 +171,7 @@ def field_of(path: tuple[str | int, ...]) -> str:
     return ".".join(part for part in path if isinstance(part, str))
 
 
+@pytest.mark.survival  # every field of every scenario: most of a minute
 def test_a_key_changes_exactly_when_a_number_does():
     key_moves: dict[str, bool] = {}
     number_moves: dict[str, bool] = {}

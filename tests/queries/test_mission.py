@@ -22,7 +22,7 @@ import queries
 
 TOP = 5
 # Every count but the first is the whole promise; the first is what each run of the tests can afford.
-COUNTS = [pytest.param(30, id="30"), pytest.param(1000, id="1000", marks=pytest.mark.long)]
+COUNTS = [pytest.param(15, id="15"), pytest.param(1000, id="1000", marks=pytest.mark.long)]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def test_s55_pd_ratio_equals_brute_force_on_the_whole_store(stored):
     notebook.close()
 
 
-@pytest.mark.parametrize("count", [pytest.param(50, id="50"), pytest.param(500, id="500", marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [pytest.param(20, id="20"), pytest.param(500, id="500", marks=pytest.mark.long)])
 def test_pruned_pairs_are_those_of_the_naive_join_on_random_cases(thinned, count):
     url, rows = thinned
     notebook = queries.open(url)

@@ -107,7 +107,7 @@ QUESTIONS = st.tuples(
 )
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(question=QUESTIONS)
 def test_a_mix_is_what_trying_every_choice_finds(stored, notebook, question):
     weights, budget, phase, quantile = question

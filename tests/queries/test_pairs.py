@@ -246,7 +246,7 @@ QUESTIONS = st.builds(
                                                      top=asked.top, all_pairs=asked.all_pairs))  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=tables(), asked=QUESTIONS)
 def test_the_best_pairs_are_those_of_trying_everything(empty, rows, asked):
     answered = paired(filled(empty, rows), asked)
