@@ -10,8 +10,8 @@ import traceback
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cli.argv import joined
 from cli.derived import as_typed
+from cli.joined_arguments import joined
 from store.errors import SweepdbError
 
 if TYPE_CHECKING:

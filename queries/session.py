@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from queries.asking.headers import Report
-from queries.asking.library import report, variables_read, variables_taken
+from queries.asking.library import NEAREST, report, variables_read, variables_taken
 from queries.asking.macros import SCOPED, macros, macros_of
 from queries.asking.options import Scope
 from queries.asking.parameters import (
@@ -26,9 +26,8 @@ from queries.asking.variables import settings
 from queries.connect import StoreConnection
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
-from queries.scoping.blend import keyed_blend, resolve_blend
 from queries.scoping.names import device_name
-from queries.scoping.pinned import resolve_pinned
+from queries.scoping.proof_scope import resolve_pinned
 from queries.scoping.scope import (
     Grouped,
     ResolvedScope,
@@ -38,6 +37,7 @@ from queries.scoping.scope import (
     resolve_two_sweeps,
     resolve_whole_store,
 )
+from queries.scoping.workload_blend import keyed_blend, resolve_blend
 from queries.shell import shell_statements
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
@@ -286,7 +286,8 @@ class Session:
         return len({(row.scenario_id, row.first_batch_size) for row in rows}) == len(rows)
 
     def _with_nearest(self, answer: Answer, phases: tuple[str, ...]) -> Answer:
-        nearest = report("nearest")
+        nearest = report(NEAREST)
+        self._create_macros(nearest)
         columns: tuple[str, ...] = ()
         rows: list[tuple[object, ...]] = []
         for phase in phases:

@@ -8,6 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.asking import (
+        NEAREST,
         Answer,
         Declared,
         Limits,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "COMPOSITION_COLUMNS",
     "HELD",
+    "NEAREST",
     "NONE",
     "Answer",
     "Declared",

@@ -96,3 +96,13 @@ def test_a_closed_set_of_the_store_is_defined_once():
 def test_rows_of_transactions_are_typed(package):
     for path in modules(package):
         assert "int(str(" not in path.read_text(), path
+
+
+def test_nothing_asks_a_report_for_its_name():
+    """What a report is and shows stands in its header; the drop-in's tables are of fixed reports."""
+    for package in ("queries", "sweepdb", "cli"):
+        for path in modules(package):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.Compare) and isinstance(node.left, ast.Attribute):
+                    named = any(isinstance(getattr(other, "value", None), str) for other in node.comparators)
+                    assert not (named and node.left.attr == "report"), f"{path}:{node.lineno}"

@@ -11,7 +11,7 @@ from cli.render.bias import bias_note
 from cli.render.expected_error import expected_error_lines
 from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
-from cli.render.shown import nearest_columns, shown_columns
+from cli.render.shown_columns import nearest_columns, shown_columns
 from sweepdb.asking import Answer, Limits, RealisedMean, instance_budget, report
 
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
@@ -59,9 +59,9 @@ def with_relaxed(
 
 def memory_notes(answer: Answer) -> Iterator[str]:
     """A row that no reserve admits needs another deployment, not another limit."""
-    of_nearest = answer.report == "nearest"
-    columns = answer.columns if of_nearest else answer.nearest_columns
-    rows = with_relaxed(columns, answer.rows if of_nearest else answer.nearest, answer)
+    of_misses = "binding_limit" in answer.columns
+    columns = answer.columns if of_misses else answer.nearest_columns
+    rows = with_relaxed(columns, answer.rows if of_misses else answer.nearest, answer)
     if rows and all(row[columns.index("relax_to")] is None for row in rows):
         yield (
             "note: none of these fits even with no memory reserved: evaluate more devices an instance (--num-devices),"
@@ -91,7 +91,7 @@ def shortened(answer: Answer, rows_a_group: int) -> Answer:
 
 def price_notes(answer: Answer) -> Iterator[str]:
     """Cost without a price is no cost: say what to enter."""
-    if answer.report != "cost":
+    if "usd_per_device_hour" not in answer.columns:
         return
     for row in answer.dicts():
         if row["usd_per_device_hour"] is None:
@@ -118,7 +118,8 @@ def header_lines(answer: Answer) -> Iterator[str]:
     yield f"{answer.report}: {answer.probes_considered:,} probes of {answer.scenarios_considered} scenarios looked at\n"
     if answer.left_out is not None:
         yield f"{answer.left_out}\n"
-    if "reserved_gib" in answer.parameters or answer.report == "pd-counts":  # coverage judges no number
+    # Coverage judges no number; counts of the best pair judge that pair.
+    if "reserved_gib" in answer.parameters or report(answer.report).best_of is not None:
         yield from _rule_lines(answer)
     versions = answer.versions
     older = f" (of {_listed(versions, 'older_formula_versions')} too: --all-versions)"
@@ -147,7 +148,8 @@ def _ranking_lines(answer: Answer) -> Iterator[str]:
 
 def _rule_lines(answer: Answer) -> Iterator[str]:
     limits, rules = answer.question.limits, answer.question.definitions
-    if answer.report == "curve":
+    ignored = report(answer.report).ignores
+    if ignored:  # limits on time are all that a report may ignore
         limits = Limits(reserved_gib=limits.reserved_gib)
     said = [
         *([f"ttft <= {limits.ttft_ms:g} ms"] if limits.ttft_ms is not None else []),
@@ -162,8 +164,8 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
     ]
     if limits.confidence is not None:
         said[-1:] = [f"each kept by measured values with {100 * limits.confidence:g} %", said[-1]]
-    of_curves = " (a curve shows every point that fits memory, whatever its times)" if answer.report == "curve" else ""
-    yield f"limits: {', '.join(said)}{of_curves}\n"
+    every = f" (a {answer.report} shows every point that fits memory, whatever its times)" if ignored else ""
+    yield f"limits: {', '.join(said)}{every}\n"
     yield (
         f"rules: tpot {answer.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps},"
         f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}\n"

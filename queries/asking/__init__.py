@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from queries.asking.declaring import Declared, check_declared, declared, one_of, option, plain_types
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
-    from queries.asking.library import question_report, report, reports, variables_taken
+    from queries.asking.library import NEAREST, question_report, report, reports, variables_taken
     from queries.asking.options import PARTS, PRESETS, Limits, PairOptions, ReportOptions, Scope, option_table
     from queries.asking.parameters import given_options, instance_budget
     from queries.asking.question import Answer, Question, question_of
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from queries.asking.variables import known_variables
 
 __all__ = [
+    "NEAREST",
     "PARTS",
     "PRESETS",
     "Answer",

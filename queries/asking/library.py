@@ -13,10 +13,10 @@ from queries.asking.macros import FILES, variables_of
 from queries.asking.options import option_table
 from store.errors import InputError
 
+NEAREST = "nearest"  # the report that is asked where nothing satisfies the limits
 FOLDER = Path(__file__).parents[1] / "reports"
-CONFIDENT = (
-    Path(__file__).parents[1] / "judging" / "confident.sql"
-)  # its first view again, where limits are read with a confidence
+# The view of a scope again, where limits are read with a confidence.
+CONFIDENT = Path(__file__).parents[1] / "judging" / "confident.sql"
 
 
 @cache

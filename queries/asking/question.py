@@ -95,12 +95,12 @@ class Answer(Framed):
     def _repr_html_(self) -> str:
         """The columns that the command's table shows; the nearest misses where nothing satisfies the limits."""
         from queries.asking.headers import shown_names
-        from queries.asking.library import report
+        from queries.asking.library import NEAREST, report
 
         said = f"<p>{escape(repr(self)[1:-1])}</p>"
         given = self.question.given
         if not self.rows and self.nearest:
-            shown = shown_names(report("nearest"), given)
+            shown = shown_names(report(NEAREST), given)
             nearest = html_table(self.nearest_columns, self.nearest, shown)
             return f"{said}<p>Nothing satisfies the limits. The nearest misses:</p>{nearest}"
         return said + html_table(self.columns, self.rows, shown_names(report(self.report), given))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cli.argv import joined
+from cli.joined_arguments import joined
 
 
 @pytest.mark.parametrize(

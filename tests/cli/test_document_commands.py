@@ -11,7 +11,7 @@ import pytest
 import typer.main
 from conftest_cli import sweepdb
 
-from cli.argv import joined
+from cli.joined_arguments import joined
 from cli.main import build_app
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ from queries_stores import best_of_plans, changed, mission_records, read_rows, r
 
 import queries
 from cli.render.answers import header_lines
-from cli.render.shown import shown_columns
+from cli.render.shown_columns import shown_columns
 from queries.asking.library import reports, variables_read
 from queries.asking.options import PRESETS, Definitions
 from queries.asking.question import FORMULAS, own_tpot

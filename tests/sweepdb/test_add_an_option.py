@@ -16,7 +16,7 @@ FIELD = """    patience: tuple[int, ...] = option((), "steps that a user waits",
 PROGRAM = """
 import io, pathlib
 from contextlib import redirect_stdout
-from cli.argv import joined
+from cli.joined_arguments import joined
 from cli.main import run
 from sweepdb.evaluating.option_values import options_of
 from sweepdb.evaluating.sweep_file import read_sweep_file

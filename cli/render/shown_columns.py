@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sweepdb.asking import HELD, Answer, given_options, report, shown_names
+from sweepdb.asking import HELD, NEAREST, Answer, given_options, report, shown_names
 
 
 def with_holds(columns: Sequence[str], answer: Answer) -> Sequence[str]:
@@ -27,7 +27,7 @@ def shown_columns(answer: Answer) -> Sequence[str] | None:
 
 def nearest_columns(answer: Answer) -> Sequence[str]:
     """The columns of the nearest misses beside an answer without rows."""
-    return with_holds(shown_names(report("nearest"), _given(answer)) or answer.nearest_columns, answer)
+    return with_holds(shown_names(report(NEAREST), _given(answer)) or answer.nearest_columns, answer)
 
 
 def _given(answer: Answer) -> frozenset[str]:
