@@ -40,6 +40,13 @@ CREATE OR REPLACE TEMP MACRO keeps_e2e(phase, bound_ms) AS
 CREATE OR REPLACE TEMP MACRO keeps_user_rate(phase, bound) AS
     getvariable('min_user_rate') IS NULL OR phase = 'prefill' OR bound >= getvariable('min_user_rate');
 
+-- Whether a row keeps every limit, those aside that a report varies: all limits of rows are judged here.
+CREATE OR REPLACE TEMP MACRO keeps_limits(phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, varied) AS
+    ('ttft' IN varied OR keeps_ttft(phase, ttft_bound_ms))
+    AND ('tpot' IN varied OR keeps_tpot(phase, tpot_bound_ms))
+    AND ('e2e' IN varied OR keeps_e2e(phase, e2e_bound_ms))
+    AND keeps_user_rate(phase, user_rate_bound);
+
 -- The value of the limit `vary` from which on a row is admitted. Less reserve admits more: it is counted downwards.
 CREATE OR REPLACE TEMP MACRO needed(vary, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, memory_free_bytes) AS
     CASE vary
@@ -88,10 +95,7 @@ SELECT
 FROM judged(wanted_phase)
 WHERE memory_free_bytes >= 0
     AND qps > 0
-    AND keeps_ttft(wanted_phase, ttft_bound_ms)
-    AND keeps_tpot(wanted_phase, tpot_bound_ms)
-    AND keeps_e2e(wanted_phase, e2e_bound_ms)
-    AND keeps_user_rate(wanted_phase, user_rate_bound);
+    AND keeps_limits(wanted_phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, ['none']);
 
 -- The best batch size of each scenario in each of its groups: highest objective, then lower latency, then smaller batch. Only ties are sorted.
 CREATE OR REPLACE TEMP MACRO picked(wanted_phase, wanted_objective) AS TABLE

@@ -36,10 +36,7 @@ admissible AS (
         *,
         coalesce(
             memory_free_bytes >= 0 AND qps > 0
-                AND keeps_ttft(phase, ttft_bound_ms)
-                AND keeps_tpot(phase, tpot_bound_ms)
-                AND keeps_e2e(phase, e2e_bound_ms)
-                AND keeps_user_rate(phase, user_rate_bound),
+                AND keeps_limits(phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, ['none']),
             false
         ) AS fits
     FROM known

@@ -27,10 +27,9 @@ WITH points AS (
     FROM judged(getvariable('wanted_phase'))
     WHERE qps > 0
         AND (getvariable('vary') = 'memory' OR memory_free_bytes >= 0)
-        AND (getvariable('vary') = 'ttft' OR keeps_ttft(phase, ttft_bound_ms))
-        AND (getvariable('vary') = 'tpot' OR keeps_tpot(phase, tpot_bound_ms))
-        AND (getvariable('vary') = 'e2e' OR keeps_e2e(phase, e2e_bound_ms))
-        AND keeps_user_rate(phase, user_rate_bound)
+        AND keeps_limits(
+            phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, [getvariable('vary')]
+        )
 ),
 reachable AS (
     SELECT

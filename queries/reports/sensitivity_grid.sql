@@ -23,10 +23,7 @@ WITH points AS (
     FROM judged(getvariable('wanted_phase'))
     WHERE qps > 0
         AND ('memory' IN varied OR memory_free_bytes >= 0)
-        AND ('ttft' IN varied OR keeps_ttft(phase, ttft_bound_ms))
-        AND ('tpot' IN varied OR keeps_tpot(phase, tpot_bound_ms))
-        AND ('e2e' IN varied OR keeps_e2e(phase, e2e_bound_ms))
-        AND keeps_user_rate(phase, user_rate_bound)
+        AND keeps_limits(phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, varied)
 ),
 reachable AS (
     SELECT
