@@ -13,6 +13,7 @@ from math import isqrt
 
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.engines.engine_profiles import list_engines
 from evaluator.inputs.launch import Client
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
@@ -32,7 +33,6 @@ ONE_MODEL: Mapping[str, str] = {
     "deepseek-ai/DeepSeek-V3.1": "deepseek-ai/DeepSeek-V3",
     "nvidia/DeepSeek-V3.1-NVFP4": "deepseek-ai/DeepSeek-V3",
 }
-ENGINE_NAMES = ("sglang", "vllm", "trtllm")
 LAST_YEAR_WITHOUT_GRAPHS = 2023
 LAST_YEAR_OF_OLD_ENGINES = 2024
 FIRST_DRIFTING_SGLANG = (0, 5, 6)  # the release from which its users do not stay in step
@@ -199,7 +199,8 @@ def engine_of(name: str | None, version: str | None = None, year: int | None = N
     folded = re.sub(r"[^a-z]", "", (name or "").lower())
     if "tensorrt" in folded or "trtllm" in folded:
         return "trtllm_v0" if _before(FIRST_TRTLLM_V1, f"{name} {version or ''}", year) else "trtllm"
-    known = next((known for known in ENGINE_NAMES if known in folded), None)
+    # Versions of an engine have a name with a number (vllm_v0), and a stack without a launcher is known by its year.
+    known = next((one for one in list_engines() if one.isalpha() and one != "eager" and one in folded), None)
     if known is None:
         return "eager" if year is not None and year <= LAST_YEAR_WITHOUT_GRAPHS else None
     if known == "vllm" and _before(FIRST_VLLM_V1, f"{name} {version or ''}", year):
