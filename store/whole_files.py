@@ -34,7 +34,7 @@ def refuse_special(path: Path) -> None:
 
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
-    """A name beside `path` to write to, which takes its place at the end; nothing is left of it after an error."""
+    """A name beside `path` to write to, which takes its place at the end. An error leaves nothing of it."""
     refuse_special(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
