@@ -152,6 +152,7 @@ def test_the_wheel_holds_the_program_and_nothing_else(wheel):
 
 @pytest.mark.survival
 def test_the_wheel_answers_a_question_in_an_empty_environment(wheel, tmp_path):
+    outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     environment = tmp_path / "face-wheel"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True)
     python = environment / "bin" / "python"
@@ -161,14 +162,14 @@ def test_the_wheel_answers_a_question_in_an_empty_environment(wheel, tmp_path):
         ).stdout.strip()
     )
     install = ["install", "--quiet", "--no-deps", "--no-index", str(wheel)]
-    subprocess.run([sys.executable, "-m", "pip", "--python", str(python), *install], check=True, capture_output=True)
+    pip = [sys.executable, "-m", "pip", "--python", str(python)]
+    subprocess.run([*pip, *install], check=True, capture_output=True, env=outside)
     # What it depends on is taken from this environment, whose own sweepdb stands behind the one just installed.
     (folder / "dependencies.pth").write_text("\n".join(site.getsitepackages()), encoding="utf-8")
     empty = tmp_path / "empty"
     empty.mkdir()
     url = f"sqlite:///{tmp_path}/store.sqlite"
     write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:4]), key="a", sizes=20)
-    outside = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
     def run(*command):
         done = subprocess.run(command, cwd=empty, capture_output=True, text=True, env=outside, check=False)
