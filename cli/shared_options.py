@@ -39,11 +39,6 @@ def parse_rates(text: str | None, option: str) -> tuple[float, ...] | None:
         raise InputError(f"{option} takes numbers, not {text!r}") from None
 
 
-def parse_names(text: str | None) -> tuple[str, ...]:
-    """`a,b,a` as names without duplicates, in the given order."""
-    return tuple(dict.fromkeys(part for part in (text or "").split(",") if part))
-
-
 def parse_batch_range(text: str | None) -> tuple[int, int | None]:
     """`[min max]` or `[max]`."""
     sizes = parse_sizes(text, "--batch-range") or ()

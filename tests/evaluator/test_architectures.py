@@ -47,6 +47,16 @@ def test_a_key_that_nobody_reads_is_named_and_refused(key):
     assert spec_from_config({**LLAMA, key: None}, "config.json") == spec_from_config(LLAMA, "config.json")
 
 
+def test_what_changes_no_shape_is_no_reason_to_refuse():
+    said = {"prefix": "</s>", "activation_dropout": 0.1, "temperature": 0.6, "rms_norm_eps": 1e-6, "bos_token_id": 1}
+    assert spec_from_config({**LLAMA, **said}, "config.json") == spec_from_config(LLAMA, "config.json")
+
+
+def test_a_size_under_its_older_name_is_read():
+    bloom = {"model_type": "bloom", "n_embed": 64, "vocab_size": 100, "n_layer": 2, "n_head": 4, "seq_length": 2048}
+    assert spec_from_config(bloom, "config.json").hidden_size == 64
+
+
 def test_layers_of_another_kind_than_the_window_says_are_refused():
     qwen = {**LLAMA, "model_type": "qwen3", "layer_types": ["full_attention"] * 2}
     assert len(spec_from_config(qwen, "config.json").layers) == 1

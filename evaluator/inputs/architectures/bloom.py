@@ -13,15 +13,14 @@ def _bloom(reader: ConfigReader) -> ModelSpec:
         query_heads=heads, kv_heads=heads, head_dim=hidden // heads, qkv_bias=True, output_bias=True
     )
     mlp = DenseMlp(intermediate_size=4 * hidden, gated=False, bias=True)
-    named = ConfigReader({**reader.config, "hidden_size": hidden}, reader.where)
     # Where a residual is taken from; whether softmax is written out; masks of padding: no operator.
     reader.ignore(
         "apply_residual_connection_post_layernorm", "masked_softmax_fusion", "attention_softmax_in_fp32",
         "offset_alibi", "slow_but_exact", "skip_bias_add", "skip_bias_add_qkv", "bias_dropout_fusion",
-        "seq_length", "vocab_size", "hidden_size", "quantization_config", "max_position_embeddings",
+        "seq_length",
     )  # fmt: skip
     return model_spec(
-        named,
+        reader,
         [LayerGroup(count=reader.size("n_layer", "num_hidden_layers"), attention=attention, mlp=mlp)],
         tie_word_embeddings=reader.flag("tie_word_embeddings", default=True),
         norm="layer",

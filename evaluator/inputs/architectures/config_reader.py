@@ -17,14 +17,17 @@ Config = Mapping[str, Any]
 _GATED_ACTIVATIONS = {"silu", "swish", "swiglu"}
 # Training, generation, arithmetic on a few numbers a token, scales of positions: no operator's shape, no weight.
 _HARMLESS = {
-    "_name_or_path", "_source", "architectures", "attention_dropout", "auto_map", "aux_loss_alpha", "bos_token_id",
-    "chunk_size_feed_forward", "dtype", "dropout", "embd_pdrop", "eos_token_id", "ep_size", "hidden_dropout",
-    "id2label", "init_std", "initializer_range", "is_encoder_decoder", "label2id", "layer_norm_epsilon", "layerdrop",
-    "model_type", "norm_topk_prob", "output_attentions", "output_hidden_states", "output_router_logits",
-    "pad_token_id", "pretraining_tp", "problem_type", "resid_pdrop", "return_dict", "rms_norm_eps", "rope_interleave",
-    "rope_parameters", "rope_scaling", "rope_theta", "routed_scaling_factor", "router_aux_loss_coef",
-    "router_jitter_noise", "scoring_func", "seq_aux", "torch_dtype", "transformers_version", "unk_token_id",
-    "unsloth_fixed", "use_cache",
+    "_attn_implementation", "_name_or_path", "_source", "activation_dropout", "architectures", "attention_dropout",
+    "attention_probs_dropout_prob", "auto_map", "aux_loss_alpha", "bos_token_id", "chunk_size_feed_forward",
+    "do_sample", "dropout", "dtype", "embd_pdrop", "eos_token_id", "ep_size", "hidden_dropout", "id2label",
+    "init_std", "initializer_range", "is_decoder", "is_encoder_decoder", "label2id", "layer_norm_epsilon",
+    "layerdrop", "max_length", "max_new_tokens", "max_sequence_length", "model_type", "norm_topk_prob",
+    "original_max_position_embeddings", "output_attentions", "output_hidden_states", "output_projection",
+    "output_router_logits", "pad_token_id", "prefix", "pretraining_tp", "problem_type", "resid_pdrop",
+    "return_dict", "rms_norm_eps", "rope_interleave", "rope_parameters", "rope_scaling", "rope_theta",
+    "routed_scaling_factor", "router_aux_loss_coef", "router_jitter_noise", "scoring_func", "sep_token_id",
+    "seq_aux", "suppress_tokens", "temperature", "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript",
+    "transformers_version", "unk_token_id", "unsloth_fixed", "use_bfloat16", "use_cache",
 }  # fmt: skip
 
 
@@ -118,7 +121,7 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
     maximum = reader.value("max_position_embeddings")
     return ModelSpec(
         architecture=str(reader.value("model_type")),
-        hidden_size=reader.size("hidden_size"),
+        hidden_size=reader.size("hidden_size", "n_embed"),
         vocab_size=reader.size("vocab_size"),
         layers=tuple(group for group in layers if group.count),
         native_linear=linear,
