@@ -8,7 +8,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.probes import find_probe
-    from store.checking import check_store
     from store.location import StoreLocation, parse_url
     from store.migrating import create_store, current_revision, upgrade_store
     from store.opening import open_store
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from store.records import PriceRecord
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
-    from store.vacuuming import vacuum_store
+    from store.upkeep import check_store, repair_store, vacuum_store
     from store.whole_files import written_whole
     from store.writing import unvoid, void
 
@@ -33,6 +32,7 @@ __all__ = [
     "open_store",
     "parse_url",
     "read_store_id",
+    "repair_store",
     "seal_location",
     "show_sweep",
     "unvoid",

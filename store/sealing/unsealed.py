@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from store.errors import UnreadableRowsError
 from store.reading import ReadTransaction
 from store.schema.joins import BLOCK_TABLES
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
@@ -45,6 +46,19 @@ def load_unsealed(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, *, schema: str = "main"
 ) -> int:
     """Create `unsealed_block` and `unsealed_probe` from the blocks within ranges; return the number of probes."""
+    import duckdb
+
+    try:
+        return _loaded(connection, transaction, ranges, schema)
+    except (ValueError, TypeError, OverflowError, duckdb.ConversionException, duckdb.InvalidInputException) as error:
+        first_line = str(error).partition("\n")[0]
+        raise UnreadableRowsError(
+            f"The store holds a number that is none ({first_line}): something else than this program wrote to it.",
+            hint="Find it with: sweepdb db check",
+        ) from error
+
+
+def _loaded(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, schema: str) -> int:
     named = ", ".join(f"{column.source} AS {column.name}" for column in NAMED_COLUMNS)
     measures = ", ".join(column.source for column in MEASURE_COLUMNS)
     within = "b.id BETWEEN r.lo AND r.hi"

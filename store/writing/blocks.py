@@ -8,6 +8,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, join, select, update
 
+from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
 from store.opening import Store
 from store.reading import read_transaction
@@ -21,7 +22,9 @@ from store.writing.statements import as_utc, utc_now
 
 # Built once: building them for every block would cost as much as inserting its probes.
 _OUTCOME = (
-    select(SCENARIO.c.status, SCENARIO.c.reason).where(SCENARIO.c.id == bindparam("scenario_id")).with_for_update()
+    select(SCENARIO.c.status, SCENARIO.c.reason, SCENARIO.c.key)
+    .where(SCENARIO.c.id == bindparam("scenario_id"))
+    .with_for_update()
 )
 _KNOWN_INTERVALS = select(BLOCK.c.first_batch_size, BLOCK.c.last_batch_size).where(
     BLOCK.c.scenario_id == bindparam("scenario_id")
@@ -120,11 +123,13 @@ def put_block(store: Store, sweep_id: int, scenario_id: int, record: BlockRecord
 
     One transaction: the blocks, their probes and compositions, and that the sweep asked for them."""
     first, last = check_block(record)
+    rows = DigestedRows.of_columns(record.batch_sizes, record.columns)
     with store.writing() as connection:
-        _claim(connection, scenario_id)
+        scenario_key = _claim(connection, scenario_id)
         missing = missing_intervals((first, last), _known_intervals(connection, scenario_id))
         for start, stop in missing:
-            _insert_block(connection, sweep_id, scenario_id, start, stop)
+            digest = rows_digest(scenario_key, rows.within(start, stop), record.composition)
+            _insert_block(connection, sweep_id, scenario_id, (start, stop), digest)
         if missing:
             insert_block_arrays(connection, scenario_id, record, missing)
         _record_interval(connection, sweep_id, scenario_id, first, last)
@@ -140,21 +145,28 @@ def record_interval(store: Store, sweep_id: int, scenario_id: int, first: int, l
         _record_interval(connection, sweep_id, scenario_id, first, last)
 
 
-def _claim(connection: Connection, scenario_id: int) -> None:
-    """Hold the scenario until the end of the transaction, so that two writers cannot add the same interval."""
+def _claim(connection: Connection, scenario_id: int) -> str:
+    """Hold the scenario until the end of the transaction, so that two writers cannot add the same interval.
+
+    Returns its content key."""
     outcome = connection.execute(_OUTCOME, {"scenario_id": scenario_id}).one_or_none()
     if outcome is None:
         raise InputError(f"There is no scenario {scenario_id} in this store.")
-    if tuple(outcome) != ("ok", None):
+    status, reason, key = outcome
+    if (status, reason) != ("ok", None):
         cleared = update(SCENARIO).where(SCENARIO.c.id == scenario_id).values(status="ok", reason=None)
         connection.execute(cleared)
+    return str(key)
 
 
 def _known_intervals(connection: Connection, scenario_id: int) -> list[tuple[int, int]]:
     return [(row[0], row[1]) for row in connection.execute(_KNOWN_INTERVALS, {"scenario_id": scenario_id})]
 
 
-def _insert_block(connection: Connection, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
+def _insert_block(
+    connection: Connection, sweep_id: int, scenario_id: int, interval: tuple[int, int], digest: str
+) -> None:
+    first, last = interval
     row = {
         "scenario_id": scenario_id,
         "first_batch_size": first,
@@ -162,6 +174,7 @@ def _insert_block(connection: Connection, sweep_id: int, scenario_id: int, first
         "probe_count": last - first + 1,
         "sweep_id": sweep_id,
         "created_at": utc_now(),
+        "digest": digest,
     }
     connection.execute(_INSERT_BLOCK, row)
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from store.revision import HEAD_REVISION
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import json, sys
@@ -18,7 +20,7 @@ import duckdb, numpy as np
 from generator import block, scenarios, sweep_record
 from queries.connect import connect
 from queries.dictionary import schema_markdown
-from store.checking import check_store
+from store.upkeep import check_store
 from store.location import parse_url
 from store.opening import open_store
 from store.records import PriceRecord, SubjectRecord
@@ -49,17 +51,18 @@ print(json.dumps({
     "page": [line for line in schema_markdown().splitlines() if line.startswith(f"| `{column}` |")],
 }))
 """
-MIGRATION = '''"""Add a column, as the next release might."""
+NEXT = f"{int(HEAD_REVISION) + 1:04d}"
+MIGRATION = f'''"""Add a column, as the next release might."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "{NEXT}"
+down_revision = "{HEAD_REVISION}"
 
 
 def upgrade():
-    op.add_column("{table}", sa.Column("{column}", sa.Double(), nullable=True, comment="{meaning} [s]"))
-    {then}
+    op.add_column("{{table}}", sa.Column("{{column}}", sa.Double(), nullable=True, comment="{{meaning}} [s]"))
+    {{then}}
 '''
 COLUMN = '    optional("{column}", DOUBLE, "s", "{meaning}"),\n'
 
@@ -72,13 +75,16 @@ def program(tmp_path):
 
     def run(*edits, relation, table, column, meaning, then="pass"):
         declared = COLUMN.format(column=column, meaning=meaning)
-        for file, before, text in (*edits, ("store/revision.py", '"0002")', '"0002", "0003")')):
+        for file, before, text in (
+            *edits,
+            ("store/revision.py", f'"{HEAD_REVISION}")', f'"{HEAD_REVISION}", "{NEXT}")'),
+        ):
             source = (tmp_path / file).read_text()
             assert source.count(before) == 1, (file, before)
             inserted = text if file.endswith("revision.py") else f"{text or declared}{before}"
             (tmp_path / file).write_text(source.replace(before, inserted))
         migration = MIGRATION.format(table=table, column=column, meaning=meaning, then=then)
-        (tmp_path / "migrations" / "versions" / "0003_added.py").write_text(migration)
+        (tmp_path / "migrations" / "versions" / f"{NEXT}_added.py").write_text(migration)
         command = [sys.executable, "-c", PROGRAM, f"sqlite:///{tmp_path}/store.sqlite", relation, column]
         path = f"{tmp_path}:{ROOT / 'tests'}"
         done = subprocess.run(

@@ -1,6 +1,6 @@
 """Gives back unused space and refreshes the planner's statistics; changes no row.
 
-Not here: checking (store.checking)."""
+Not here: checking (store.upkeep)."""
 
 from __future__ import annotations
 
