@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from store.records import PriceRecord
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
-    from store.upkeep import check_store, repair_store, vacuum_store
+    from store.upkeep import repair_store, vacuum_store
     from store.whole_files import written_whole
     from store.writing import unvoid, void
+    from sweepdb.checking import check_store
 
 __all__ = [
     "PriceRecord",

@@ -62,7 +62,7 @@ def check(
     output: OutputOption = None,
     store: StoreOption = None,
 ) -> int:
-    """Check every row of a store against what was committed, its snapshots included."""
+    """Check that every row is what was committed, in snapshots too."""
     check_format(format_, output)
     from sweepdb.stores import check_store, parse_url
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval
+    from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval, require_same
     from store.writing.calibrations import list_calibrations, put_calibration
     from store.writing.measurements import forget_validations, get_measurements, put_measurements, put_validations
+    from store.writing.names import put_names
     from store.writing.operators import get_operators, put_operators
     from store.writing.prices import get_prices, put_prices
     from store.writing.scenarios import missing_intervals, put_scenarios
@@ -32,12 +33,14 @@ __all__ = [
     "put_block",
     "put_calibration",
     "put_measurements",
+    "put_names",
     "put_operators",
     "put_prices",
     "put_scenarios",
     "put_validations",
     "put_workload",
     "record_interval",
+    "require_same",
     "unvoid",
     "void",
 ]
