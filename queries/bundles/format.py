@@ -1,4 +1,6 @@
-"""The files of a bundle, and the tables whose rows travel in them by the names of columns and by content keys.
+"""The files of a bundle, and the tables whose rows travel in them.
+
+Rows are written by the names of columns, references by content keys.
 
 `bundle.json` names the format and, of every other file, its bytes and their sha256. Not here: writing and reading."""
 

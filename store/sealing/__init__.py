@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from store.sealing.laying_down import check_snapshots, quoted, seal, seal_location
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
-    from store.sealing.unsealed import UnsealedBlock, blocks_within, load_unsealed, unsealed_select
+    from store.sealing.unsealed import UnsealedBlock, blocks_of, blocks_within, load_unsealed, unsealed_select
 
 __all__ = [
     "LARGEST_KEY",
@@ -24,6 +24,7 @@ __all__ = [
     "Ranges",
     "Snapshot",
     "UnsealedBlock",
+    "blocks_of",
     "blocks_within",
     "changed_blocks",
     "check_snapshots",

@@ -5,6 +5,7 @@ Not here: which blocks are covered (store.sealing.snapshots)."""
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.errors import UnreadableRowsError
@@ -12,7 +13,7 @@ from store.reading import ReadTransaction
 from store.schema.joins import BLOCK_TABLES
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
 from store.sealing.into_duckdb import create_table, insert_rows
-from store.sealing.ranges import Ranges
+from store.sealing.ranges import Ranges, ranges_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -40,6 +41,18 @@ def blocks_within(transaction: ReadTransaction, ranges: Ranges) -> list[Unsealed
         " WHERE b.id BETWEEN r.lo AND r.hi ORDER BY b.id"
     )
     return list(transaction.rows(UnsealedBlock, statement, (as_parameter(ranges),)))
+
+
+def blocks_of(transaction: ReadTransaction, scenario_keys: Collection[str]) -> Ranges:
+    """Return the blocks of scenarios, by content key, as ranges of ids."""
+    ids = transaction.keys("scenario")
+    keys = set(scenario_keys)
+    wanted = ranges_of(id_ for id_, key in ids.items() if key in keys)
+    statement = (
+        f"SELECT b.id FROM {transaction.ranges} CROSS JOIN block b"  # noqa: S608 - our text
+        " WHERE b.scenario_id BETWEEN r.lo AND r.hi"
+    )
+    return ranges_of(transaction.values(int, statement, (as_parameter(wanted),)))
 
 
 def load_unsealed(
