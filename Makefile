@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 TOGETHER := -q -n auto --dist loadfile
 DEMO_STORE := sqlite:///build/demo.sqlite
 
-.PHONY: demo test survival long check bench docs clean
+.PHONY: demo test survival long attack check bench docs clean
 
 demo: $(INSTALLED)
 	@mkdir -p build
@@ -24,6 +24,10 @@ survival: $(INSTALLED)
 long: $(INSTALLED)
 	SWEEPDB_EXAMPLES=new $(BIN)/python -m pytest $(TOGETHER) -m "not survival"
 	$(BIN)/python -m pytest -q -m long
+
+# Commands killed at a random write, flush or rename, on both databases: prints what was found, as JSON lines.
+attack: $(INSTALLED)
+	@PYTHONPATH=.:tests $(BIN)/python tests/attack.py 300
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .

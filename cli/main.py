@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.derived import as_typed
-from cli.joined_arguments import joined
+from cli.joined_arguments import joined, root_options_first
 from store.errors import SweepdbError
 
 if TYPE_CHECKING:
@@ -85,7 +85,9 @@ def run(arguments: Sequence[str]) -> int:
     )
     try:
         command = typer.main.get_command(build_app())
-        outcome = command.main(args=joined(arguments) or ["--help"], prog_name="sweepdb", standalone_mode=False)
+        outcome = command.main(
+            args=root_options_first(joined(arguments)) or ["--help"], prog_name="sweepdb", standalone_mode=False
+        )
     except SweepdbError as error:
         say_error(error)
         return error.exit_code

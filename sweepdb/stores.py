@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
     from store.upkeep import repair_store, vacuum_store
+    from store.waiting import wait_at_most
     from store.whole_files import written_whole
     from store.writing import unvoid, void
     from sweepdb.checking import check_store
@@ -40,6 +41,7 @@ __all__ = [
     "upgrade_store",
     "vacuum_store",
     "void",
+    "wait_at_most",
     "written_whole",
 ]
 
