@@ -4,6 +4,7 @@ Not here: what commands do (cli.commands)."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -17,7 +18,11 @@ from store.errors import SweepdbError
 if TYPE_CHECKING:
     import typer
 
-USAGE, BUG, INTERRUPTED = 2, 1, 130
+USAGE, BUG, SURROUNDINGS, INTERRUPTED = 2, 1, 3, 130
+# Of the system rather than of the program: names that no disk takes, no space, too many files.
+_SURROUNDINGS = frozenset(
+    {errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
 # What a list of commands shows beside each: the sentences of their own help are longer than a line.
 SUMMARIES = {
     "explain": "Show a stored step operator by operator.",
@@ -101,11 +106,19 @@ def run(arguments: Sequence[str]) -> int:
         # The reader has seen enough: not an error, and nothing more can be written. Typer turns it into SystemExit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception:  # noqa: BLE001  the boundary: a bug keeps its traceback
-        traceback.print_exc()
-        sys.stderr.write("error: this is a bug in sweepdb; the lines above say where\n")
-        return BUG
+    except Exception as error:  # noqa: BLE001  the boundary
+        return _unforeseen(error)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _unforeseen(error: Exception) -> int:
+    """Tell what no command foresaw: surroundings in a sentence, a bug with its traceback."""
+    if isinstance(error, OSError) and error.errno in _SURROUNDINGS:
+        sys.stderr.write(f"error: {error.filename or 'a file'}: {error.strerror}\n")
+        return SURROUNDINGS
+    traceback.print_exception(error)
+    sys.stderr.write("error: this is a bug in sweepdb; the lines above say where\n")
+    return BUG
 
 
 def _said(error: Exception) -> str:

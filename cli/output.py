@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cli.render.rows import rendered
 from store.errors import InputError
-from sweepdb.stores import written_whole
+from sweepdb.stores import unwritable, written_whole
 
 if TYPE_CHECKING:
     from cli.render.rows import Format
@@ -65,7 +65,7 @@ def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], outp
                 connection.executemany(f"INSERT INTO answer VALUES ({marks})", held)  # noqa: S608  marks only
             connection.execute(f"COPY answer TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
     except duckdb.IOException as error:
-        raise InputError(f"{output}: cannot be written: {error}") from error
+        raise unwritable(output, error) from error
     say(f"{counted(len(held), 'row')} written to {output}")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
     from store.upkeep import repair_store, vacuum_store
     from store.waiting import wait_at_most
-    from store.whole_files import written_whole
+    from store.whole_files import unwritable, written_whole
     from store.writing import unvoid, void
     from sweepdb.checking import check_store
 
@@ -38,6 +38,7 @@ __all__ = [
     "seal_location",
     "show_sweep",
     "unvoid",
+    "unwritable",
     "upgrade_store",
     "vacuum_store",
     "void",

@@ -42,6 +42,7 @@ from store.reading import ReadTransaction, read_transaction
 from store.records import ScenarioRecord, SubjectRecord, ValidationRecord, WorkloadBinRecord
 from store.schema import PROBE_COLUMNS, TABLES, scenario_tables
 from store.sealing import fetched_arrays
+from store.whole_files import unwritable
 
 
 class _Interval(NamedTuple):
@@ -85,10 +86,7 @@ def _new_folder(folder: Path) -> Iterator[Path]:
         yield temporary
         temporary.rename(folder)
     except (OSError, duckdb.IOException) as error:
-        said = error.strerror if isinstance(error, OSError) else str(error).partition("\n")[0]
-        raise InputError(
-            f"{folder}: cannot be written: {said}", hint="name a folder you may write, with space"
-        ) from error
+        raise unwritable(folder, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
