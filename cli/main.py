@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from cli.derived import as_typed
 from cli.joined_arguments import joined
+from cli.output import INTERRUPTED, say, say_interrupted
+from cli.visible import visible
 from store.errors import SweepdbError
 
 if TYPE_CHECKING:
     import typer
 
-USAGE, BUG, INTERRUPTED = 2, 1, 130
+USAGE, BUG = 2, 1
 # What a list of commands shows beside each: the sentences of their own help are longer than a line.
 SUMMARIES = {
     "explain": "Show a stored step operator by operator.",
@@ -90,10 +92,10 @@ def run(arguments: Sequence[str]) -> int:
         say_error(error)
         return error.exit_code
     except click_error as error:
-        sys.stderr.write(_said(error))
+        sys.stderr.write(visible(_said(error)))
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("\ninterrupted; what was acknowledged is kept\n")
+        say_interrupted()
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader has seen enough: not an error, and nothing more can be written. Typer turns it into SystemExit.
@@ -103,6 +105,8 @@ def run(arguments: Sequence[str]) -> int:
         traceback.print_exc()
         sys.stderr.write("error: this is a bug in sweepdb; the lines above say where\n")
         return BUG
+    if outcome == INTERRUPTED:  # Typer turns ^C into this code and says nothing
+        say_interrupted()
     return outcome if isinstance(outcome, int) else 0
 
 
@@ -122,9 +126,9 @@ def _said(error: Exception) -> str:
 
 def say_error(error: SweepdbError) -> None:
     """Write an error to stderr: what happened and what to do next, options as they are typed."""
-    sys.stderr.write(f"error: {as_typed(error.message)}\n")
+    say(as_typed(f"error: {error.message}"))
     if error.hint:
-        sys.stderr.write(f"hint: {as_typed(error.hint)}\n")
+        say(as_typed(f"hint: {error.hint}"))
 
 
 if __name__ == "__main__":

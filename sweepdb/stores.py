@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
     from store.vacuuming import vacuum_store
-    from store.whole_files import written_whole
+    from store.whole_files import drop_unfinished_files, written_whole
     from store.writing import unvoid, void
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "check_store",
     "create_store",
     "current_revision",
+    "drop_unfinished_files",
     "find_probe",
     "list_sweeps",
     "open_store",
