@@ -30,7 +30,7 @@ SUMMARIES = {
     "devices": "List or show device profiles, or add your own.",
     "prices": "Enter and list prices and power of devices.",
     "calibrate": "Fit a device or an engine to measurements.",
-    "measurements": "Import or list measured serving points.",
+    "measurements": "Import, list, correct or delete measured serving points.",
     "validate": "Hold predictions against measured points.",
     "export": "Write a store or a sweep as a bundle of files.",
     "import": "Bring a bundle into this store.",
@@ -47,6 +47,7 @@ def build_app() -> typer.Typer:
         database,
         evaluating,
         ledger,
+        measured,
         prices,
         questions,
         root,
@@ -64,7 +65,20 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
 
-    for module in (root, evaluating, questions, sql, sweeps, catalogue, prices, calibrating, ledger, sharing, database):
+    for module in (
+        root,
+        evaluating,
+        questions,
+        sql,
+        sweeps,
+        catalogue,
+        prices,
+        calibrating,
+        measured,
+        ledger,
+        sharing,
+        database,
+    ):
         module.register(app)
     for command in app.registered_commands:
         command.short_help = SUMMARIES.get(command.name or "")
