@@ -23,6 +23,8 @@ def check_format(format_: str, output: Path | None, *, known: Sequence[str] = FO
     """Refuse a format that is unknown, or that cannot go to a terminal."""
     if format_ not in known:
         raise InputError(f"--format {format_} is not one of {', '.join(known)}")
+    if output is not None and output == Path():
+        raise InputError("--output names no file", hint="without it, the answer goes to standard output")
     if format_ == "parquet" and output is None:
         raise InputError("--format parquet needs --output FILE", hint="Parquet is not text")
 

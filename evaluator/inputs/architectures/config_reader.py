@@ -6,13 +6,16 @@ Not here: which architectures there are (the modules beside this one), where a f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.native_formats import native_formats, native_kv_cache
+from evaluator.inputs.yaml_file import shortened
 from store.errors import InputError
 
 Config = Mapping[str, Any]
+LARGEST_SIZE = 2**31  # of heads, layers, tokens: no published model comes near, and sums of products stay numbers
+_T = TypeVar("_T")
 
 _GATED_ACTIVATIONS = {"silu", "swish", "swiglu"}
 # Training, generation, arithmetic on a few numbers a token, scales of positions: no operator's shape, no weight.
@@ -62,9 +65,7 @@ class ConfigReader:
             value = self.value(name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{self.where}: {name} must be a whole number of at least 1, not {value!r}")
-            return value
+            return self._whole(name, value, 1)
         if default is None:
             raise InputError(
                 f"{self.where}: {names[0]} is missing", hint="is this the config.json of a language model?"
@@ -76,14 +77,57 @@ class ConfigReader:
         value = self.value(name, default)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InputError(f"{self.where}: {name} must be a whole number of at least 0, not {value!r}")
+        return self._whole(name, value, 0)
+
+    def _whole(self, name: str, value: object, least: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(f"{self.where}: {name} must be a whole number of at least {least}, not {shortened(value)}")
+        if value > LARGEST_SIZE:
+            raise InputError(f"{self.where}: {name} is {shortened(value)}: more than {LARGEST_SIZE:,}")
         return value
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """A boolean."""
         value = self.value(name, default)
-        return default if value is None else bool(value)
+        if value is None:
+            return default
+        if isinstance(value, bool) or (isinstance(value, int) and value in {0, 1}):
+            return bool(value)
+        raise InputError(f"{self.where}: {name} must be true or false, not {shortened(value)}")
+
+    def word(self, name: str, default: str) -> str:
+        """A text."""
+        value = self.value(name)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise InputError(f"{self.where}: {name} must be a text, not {shortened(value)}")
+        return value
+
+    def words(self, name: str) -> list[str]:
+        """A list of texts; an empty one where nothing is said."""
+        return self._listed(name, str, "texts")
+
+    def numbers(self, name: str) -> list[int]:
+        """A list of whole numbers; an empty one where nothing is said."""
+        return self._listed(name, int, "whole numbers")
+
+    def _listed(self, name: str, kind: type[_T], told: str) -> list[_T]:
+        value = self.value(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(one, kind) for one in value):
+            raise InputError(f"{self.where}: {name} must be a list of {told}, not {shortened(value)}")
+        return value
+
+    def share(self, name: str, default: float) -> float:
+        """A number above 0, at most 1."""
+        value = self.value(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            raise InputError(f"{self.where}: {name} must be a number above 0, at most 1, not {shortened(value)}")
+        return float(value)
 
     def refuse(self, part: str) -> InputError:
         """The error for an architecture that is not covered."""
@@ -110,15 +154,18 @@ def grouped_queries(reader: ConfigReader, **options: Any) -> GroupedQueryAttenti
 
 def require_gated(reader: ConfigReader) -> None:
     """Refuse an activation without a gate: gated ones have three matrices."""
-    activation = reader.value("hidden_act", "silu")
+    activation = reader.word("hidden_act", "silu")
     if activation not in _GATED_ACTIVATIONS:
-        raise reader.refuse(f"activation {activation!r}")
+        raise reader.refuse(f"activation {shortened(activation)}")
 
 
 def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -> ModelSpec:  # noqa: ANN401  fields of the record
     """The model by the usual keys and its layers; `options` are what the architecture adds."""
-    linear, experts = native_formats(reader.value("quantization_config"))
-    maximum = reader.value("max_position_embeddings")
+    quantisation = reader.value("quantization_config")
+    if quantisation is not None and not isinstance(quantisation, Mapping):
+        raise InputError(f"{reader.where}: quantization_config must be a mapping, not {shortened(quantisation)}")
+    linear, experts = native_formats(quantisation)
+    maximum = reader.count("max_position_embeddings") or None
     return ModelSpec(
         architecture=str(reader.value("model_type")),
         hidden_size=reader.size("hidden_size", "n_embed"),
@@ -126,8 +173,8 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
         layers=tuple(group for group in layers if group.count),
         native_linear=linear,
         native_experts=experts,
-        native_kv_cache=native_kv_cache(reader.value("quantization_config")),
-        max_positions=maximum if isinstance(maximum, int) else None,
+        native_kv_cache=native_kv_cache(quantisation),
+        max_positions=maximum,
         **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), **options},
     )
 
@@ -135,14 +182,14 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
 def windowed_layers(reader: ConfigReader, attention: GroupedQueryAttention, mlp: DenseMlp | MoeMlp) -> list[LayerGroup]:
     """Layer groups by `layer_types`, or one group under the sliding window where it is switched on."""
     total = reader.size("num_hidden_layers")
-    window = reader.value("sliding_window")
-    types = reader.value("layer_types")
-    if not isinstance(window, int):
+    window = reader.count("sliding_window")
+    types = reader.words("layer_types")
+    if not window:
         return [LayerGroup(count=total, attention=attention, mlp=mlp)]
-    if isinstance(types, list) and types:
+    if types:
         unknown = set(types) - {"full_attention", "sliding_attention"}
         if unknown or len(types) != total:
-            raise reader.refuse(f"layer_types with {sorted(unknown) or len(types)}")
+            raise reader.refuse(f"layer_types with {shortened(sorted(unknown) or len(types))}")
         sliding = types.count("sliding_attention")
     else:
         sliding = total

@@ -101,11 +101,14 @@ def _read_csv(path: Path) -> ReadResult:
     header = decoded(path, errors="surrogateescape").partition("\n")[0]
     if not header.strip():
         raise InputError(f"{path}: the file is empty")
-    names = set(next(csv.reader([header], delimiter=delimiter_of(header))))
+    try:
+        names = set(next(csv.reader([header], delimiter=delimiter_of(header))))
+    except csv.Error as error:
+        raise InputError(f"{path}: the header is no line of CSV: {error}") from error
     for columns, reader in _CSV:
         if names.issuperset(columns):
             return reader(path)
     raise InputError(
-        f"{path}: columns of no format we know: {', '.join(sorted(names)[:8])}",
+        f"{path}: columns of no format we know: {', '.join(name[:40] for name in sorted(names)[:8])}",
         hint=f"our own CSV has at least {', '.join(OWN_COLUMNS)} and one measured column such as ttft_ms_mean",
     )
