@@ -18,20 +18,34 @@ LARGEST_SIZE = 2**31  # of heads, layers, tokens: no published model comes near,
 _T = TypeVar("_T")
 
 _GATED_ACTIVATIONS = {"silu", "swish", "swiglu"}
-# Training, generation, arithmetic on a few numbers a token, scales of positions: no operator's shape, no weight.
-_HARMLESS = {
-    "_attn_implementation", "_name_or_path", "_source", "activation_dropout", "architectures", "attention_dropout",
-    "attention_probs_dropout_prob", "auto_map", "aux_loss_alpha", "bos_token_id", "chunk_size_feed_forward",
-    "do_sample", "dropout", "dtype", "embd_pdrop", "eos_token_id", "ep_size", "hidden_dropout", "id2label",
-    "init_std", "initializer_range", "is_decoder", "is_encoder_decoder", "label2id", "layer_norm_epsilon",
-    "layerdrop", "max_length", "max_new_tokens", "max_sequence_length", "model_type", "norm_topk_prob",
-    "original_max_position_embeddings", "output_attentions", "output_hidden_states", "output_projection",
-    "output_router_logits", "pad_token_id", "prefix", "pretraining_tp", "problem_type", "resid_pdrop",
-    "return_dict", "rms_norm_eps", "rope_interleave", "rope_parameters", "rope_scaling", "rope_theta",
-    "routed_scaling_factor", "router_aux_loss_coef", "router_jitter_noise", "scoring_func", "sep_token_id",
-    "seq_aux", "suppress_tokens", "temperature", "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript",
-    "transformers_version", "unk_token_id", "unsloth_fixed", "use_bfloat16", "use_cache",
-}  # fmt: skip
+# Why a key that nobody reads changes no operator's shape and no weight, in whichever architecture it stands.
+_REASONS = {
+    "it is of training": (
+        "activation_dropout attention_dropout attention_probs_dropout_prob aux_loss_alpha dropout embd_pdrop"
+        " hidden_dropout init_std initializer_range layerdrop output_router_logits resid_pdrop"
+        " router_aux_loss_coef router_jitter_noise seq_aux"
+    ),
+    "it is of generating text: which token is chosen, and where it ends": (
+        "bos_token_id do_sample eos_token_id max_length max_new_tokens pad_token_id prefix sep_token_id suppress_tokens"
+        " temperature tokenizer_class top_k top_p unk_token_id"
+    ),
+    "it names the file, its classes or its labels": (
+        "_name_or_path _source architectures auto_map id2label label2id model_type problem_type transformers_version"
+        " unsloth_fixed"
+    ),
+    "it says how a program runs the model; precision and engine are stated when evaluating": (
+        "_attn_implementation chunk_size_feed_forward dtype ep_size is_decoder is_encoder_decoder output_attentions"
+        " output_hidden_states pretraining_tp return_dict torch_dtype torchscript use_bfloat16 use_cache"
+    ),
+    "it is a number inside an operator that is there anyway": (
+        "layer_norm_epsilon norm_topk_prob rms_norm_eps routed_scaling_factor scoring_func"
+    ),
+    "it turns or scales positions, which costs the same for any scale": (
+        "max_sequence_length original_max_position_embeddings rope_interleave rope_parameters rope_scaling rope_theta"
+    ),
+    "it names a part that published weights of it lack": "output_projection",
+}
+HARMLESS: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items() for key in keys.split()}
 
 
 class ConfigReader:
@@ -51,7 +65,7 @@ class ConfigReader:
         return sorted(
             key
             for key, value in self.config.items()
-            if key not in self.read and key not in _HARMLESS and value not in (None, False, 0, "", [], {})
+            if key not in self.read and key not in HARMLESS and value not in (None, False, 0, "", [], {})
         )
 
     def value(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  whatever the file holds

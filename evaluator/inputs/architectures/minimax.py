@@ -17,7 +17,7 @@ def _minimax_m2(reader: ConfigReader) -> ModelSpec:
     if set(reader.numbers("attn_type_list") or [1]) != {1}:
         raise reader.refuse("attn_type_list with other than full attention")
     if reader.count("shared_intermediate_size"):
-        raise reader.refuse("shared experts of minimax_m2")
+        raise reader.refuse("shared experts of minimax_m2 (shared_intermediate_size)")
     norm = reader.word("qk_norm_type", "per_layer") if reader.flag("use_qk_norm", default=True) else "none"
     attention = grouped_queries(reader, qk_norm=norm)
     moe = MoeMlp(

@@ -41,7 +41,7 @@ def _qwen3_moe(reader: ConfigReader) -> ModelSpec:
     if reader.flag("use_sliding_window"):
         raise reader.refuse("a mixture of experts with a sliding window (use_sliding_window)")
     if reader.count("shared_expert_intermediate_size"):
-        raise reader.refuse("shared experts of qwen3_moe")
+        raise reader.refuse("shared experts of qwen3_moe (shared_expert_intermediate_size)")
     reader.ignore("max_window_layers", "sliding_window", "use_qk_norm")
     attention = grouped_queries(reader, qk_norm="per_head", qkv_bias=reader.flag("attention_bias"))
     total = reader.size("num_hidden_layers")
