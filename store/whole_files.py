@@ -36,17 +36,29 @@ def refuse_special(path: Path) -> None:
         raise InputError(f"{path} is {kind}, which is never replaced", hint="name a file")
 
 
+_UNDER_WAY: set[Path] = set()
+
+
+def drop_unfinished_files() -> None:
+    """Remove what is half written, where a process must end without unwinding."""
+    for temporary in tuple(_UNDER_WAY):
+        with suppress(OSError):
+            temporary.unlink()
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A name beside `path` to write to, which takes its place at the end. An error leaves nothing of it."""
     refuse_special(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    _UNDER_WAY.add(temporary)
     try:
         yield temporary
         temporary.replace(path)
     except OSError as error:
         raise unwritable(path, error) from error
     finally:
+        _UNDER_WAY.discard(temporary)
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
 

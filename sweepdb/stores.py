@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
     from store.upkeep import repair_store, vacuum_store
     from store.waiting import wait_at_most
-    from store.whole_files import unwritable, written_whole
+    from store.whole_files import drop_unfinished_files, unwritable, written_whole
     from store.writing import unvoid, void
     from sweepdb.checking import check_store
 
@@ -29,6 +29,7 @@ __all__ = [
     "check_store",
     "create_store",
     "current_revision",
+    "drop_unfinished_files",
     "find_probe",
     "list_sweeps",
     "open_store",

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.derived import as_typed
-from cli.output import check_format, say, write_rows
+from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import StoreError
 
@@ -52,7 +52,7 @@ def current(store: StoreOption = None) -> int:
     """Print the store's revision."""
     from sweepdb.stores import current_revision
 
-    typer.echo(current_revision(store))
+    write_text((f"{current_revision(store)}\n",))
     return 0
 
 

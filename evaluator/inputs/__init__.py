@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.workloads.traces import read_trace
     from evaluator.inputs.workloads.workload import LengthBin, Workload
     from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
-    from evaluator.inputs.yaml_file import parse_yaml, read_text
+    from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 
 __all__ = [
     "CALIBRATIONS_FOLDER",
@@ -108,6 +108,7 @@ __all__ = [
     "read_trace",
     "resolve",
     "shipped_calibration",
+    "shortened",
     "slow_formats",
     "unfitted_engine",
     "with_client",

@@ -123,7 +123,7 @@ def read_manifest(directory: Path) -> Manifest:
             parts=tuple(_part_of(directory, entry) for entry in document["parts"]),
             retired=tuple((str(name), float(when)) for name, when in document["retired"]),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Manifest()
 
 
