@@ -112,7 +112,7 @@ def _put_probes(
     for block in bundle.blocks():
         if block.scenario not in refs:
             raise InputError(f"scenario {block.scenario[:12]} has rows, but no sweep of the bundle asked for it")
-        record, ref = _record(block), refs[block.scenario]
+        record, ref = block_record(block), refs[block.scenario]
         if ref.known:
             require_same(store, ref.id, ref.key, record)
         # A sweep's own bundle may hold probes that an earlier sweep stored: they then come in with this one.
@@ -127,7 +127,7 @@ def _put_probes(
     return added
 
 
-def _record(block: BundledBlock) -> BlockRecord:
+def block_record(block: BundledBlock) -> BlockRecord:
     """The rows of a block, which must be those of its digest."""
     sizes = np.asarray(block.rows["batch_size"]).astype(np.int64)
     columns = {column.name: _values(block.rows[column.name]) for column in MEASURES}

@@ -60,7 +60,7 @@ def refuse_forged(records: Iterable[ScenarioRecord], engines: Engines) -> int:
             ArithmeticError,
             RecursionError,
         ) as error:
-            said = str(error).partition("\n")[0]
+            said = str(error).partition("\n")[0][:300]
             raise _forged(record, f"its specs cannot be read: {said}") from error
         if differing:
             raise _forged(record, f"{differing} does not follow from its specs")

@@ -1,7 +1,8 @@
 """Every reader of a file of the user's: a legal file, what is done with it, and how it is damaged.
 
-Whoever adds a reader (of bundles, of proofs) adds a ReaderCase to CASES; tests/test_damaged_files.py does the rest. `read`
-is what the command calls, up to where it would store something."""
+Whoever adds a reader adds a ReaderCase to CASES; tests/test_damaged_files.py does the rest. `read` is what the command
+calls, up to where it would store something. Hashes of bundles and proofs are made right again, so that what stands behind
+them is reached."""
 
 from __future__ import annotations
 
@@ -28,9 +29,15 @@ from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.workloads.lengths import load_distribution
 from evaluator.inputs.workloads.traces import read_trace
 from evaluator.ledger.readers import read_measurements
+from queries.bundles import Bundle
+from queries.bundles.format import sha256_of
+from queries.proofs.document import hash_of, read_proof
+from queries.proofs.verifying import proven
 from store.sealing.snapshots import read_manifest
+from sweepdb.bundles import block_record
 from sweepdb.evaluating.requests import build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
+from sweepdb.identities import engines_of, refuse_forged
 from sweepdb.measuring.kernel_fitting import profile_yaml
 from sweepdb.prices import read_prices
 
@@ -194,11 +201,44 @@ REQUESTS = "".join(json.dumps({"timestamp": n, "input_length": 100 * n, "output_
                    for n in range(1, 20))  # fmt: skip
 PRICES = "device,effective_from,usd_per_device_hour,watts_per_device,source\nh100_sxm,2025-01-01,2.5,700,list\n"
 KERNELS = "m,n,k,dtype,latency_us\n" + "".join(f"{m},4096,4096,bfloat16,{10 + m / 9}\n" for m in range(1, 40))
-MANIFEST = {"format": 1, "retired": [["part-1.parquet", 1.5]], "parts": [{
-    "name": "part-2.parquet", "size": 100, "mtime_ns": 5, "sha256": "a" * 64,
+MANIFEST = {"format": 2, "retired": [["part-1.parquet", 1.5]], "parts": [{
+    "name": "part-2.parquet", "size": 100, "mtime_ns": 5, "ctime_ns": 6, "sha256": "a" * 64,
     "contents": {"store_id": "b" * 32, "revision": "0002", "layout": "c" * 16, "blocks": [[1, 3]], "rows": 9,
-                 "block_count": 3, "scenario_sum": 4, "newest": "2026-01-01", "models": [[1, 1]], "workloads": [[1, 2]],
+                 "block_count": 3, "digests": "e" * 64, "models": [[1, 1]], "workloads": [[1, 2]],
                  "names": "d" * 16}}]}  # fmt: skip
+
+
+WRITTEN = Path(__file__).parent / "written"  # by the release that brought these formats
+BUNDLE = {path.name: path.read_bytes() for path in sorted((WRITTEN / "bundle_3").iterdir())}
+PROOF = json.loads((WRITTEN / "proof_2.json").read_text())
+
+
+def _bundle(path: Path) -> object:
+    folder = path.parent
+    if path.name != "bundle.json":
+        described = json.loads(BUNDLE["bundle.json"])
+        described["contents"][path.name] = {"sha256": sha256_of(path)}
+        (folder / "bundle.json").write_text(json.dumps(described))
+    bundle = Bundle(folder)
+    beside = (bundle.operators(), bundle.prices(), bundle.measurements(), bundle.validations(), bundle.names())
+    refuse_forged(bundle.scenarios().values(), engines_of(bundle.calibrations()))
+    return list(bundle.sweeps()), [block_record(block) for block in bundle.blocks()], beside
+
+
+def _proof(path: Path) -> object:
+    try:
+        document = json.loads(path.read_text())
+        path.write_text(json.dumps({**document, "sha256": hash_of(document)}))
+    except (ValueError, TypeError, RecursionError):
+        pass  # what cannot be hashed stays as it is
+    return proven(path, read_proof(path))
+
+
+def _of_bundle(name: str) -> ReaderCase:
+    beside = tuple(item for item in BUNDLE.items() if item[0] != name)
+    lines = [json.loads(line) for line in BUNDLE[name].splitlines()] if name.endswith(".jsonl") else None
+    return ReaderCase(name=name, base=BUNDLE[name], read=_bundle, beside=beside,
+                      document=lines and lines[0] if len(lines or []) == 1 else None, table=name.endswith(".csv"))  # fmt: skip
 
 
 def _parquet() -> bytes:
@@ -246,4 +286,8 @@ CASES = (
          command=("calibrate", "h100_sxm", "--kernels", "FILE", "--profile", "FOLDER/new.yaml")),
     ReaderCase(name="gemm.parquet", base=_parquet(), read=_kernels),
     _json("manifest.json", MANIFEST, _manifest, never_refuses=True),
+    *map(_of_bundle, ("sweeps.jsonl", "scenarios.jsonl", "blocks.jsonl", "probes.csv", "operator_set.jsonl", "name.jsonl")),
+    _json("bundle.json", json.loads(BUNDLE["bundle.json"]), _bundle,
+          beside=tuple(item for item in BUNDLE.items() if item[0] != "bundle.json")),
+    _json("proof.json", PROOF, _proof),
 )  # fmt: skip

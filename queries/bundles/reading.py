@@ -44,6 +44,7 @@ _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
 _COPY_AGAIN = "copy the whole bundle again, or export it again"
 _TYPES = {column.name: column.type for column in PROBE_COLUMNS}
 _WITH_HASHES = 3
+_LONGEST = 300  # of what is told of a damaged file
 _Record = TypeVar("_Record")
 
 
@@ -77,7 +78,7 @@ def _readable(path: Path) -> Iterator[None]:
         raise InputError(f"{path}: cannot be read: {error.strerror}", hint=_COPY_AGAIN) from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, duckdb.Error) as error:
         said = f"{error} is missing" if isinstance(error, KeyError) else str(error).partition("\n")[0]
-        raise InputError(f"{path}: damaged: {said}", hint=_COPY_AGAIN) from error
+        raise InputError(f"{path}: damaged: {said[:_LONGEST]}", hint=_COPY_AGAIN) from error
 
 
 class Bundle:

@@ -51,7 +51,7 @@ def _read(path: Path) -> _Table:
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, KeyError, TypeError, IndexError, RecursionError, csv.Error, duckdb.Error) as error:
-        raise InputError(f"{path}: not an answer: {str(error).partition(chr(10))[0]}", hint=_KINDS) from error
+        raise InputError(f"{path}: not an answer: {str(error).partition(chr(10))[0][:300]}", hint=_KINDS) from error
 
 
 def _parquet(path: Path) -> _Table:

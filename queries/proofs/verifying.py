@@ -8,6 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
+
 from queries.asking.question import Answer, Question
 from queries.proofs.answer_files import compare_answer
 from queries.proofs.document import digests_of, plain, question_from, read_proof, stable_columns
@@ -27,7 +29,7 @@ def verify_proof(
     document = read_proof(path)
     if public_file is not None:
         check_signature(document["sha256"], document.get("signature"), public_file)
-    scenarios, question = _said(path, document)
+    scenarios, question = proven(path, document)
     pinned = [(item.scenario, item.first, item.last, item.group) for item in scenarios]
     for said, now in zip(scenarios, digests_of_scope(location, pinned), strict=True):
         if said.digest != now.digest:
@@ -36,8 +38,12 @@ def verify_proof(
                 " those of the proof",
                 hint=_SINCE,
             )
-    with Session(location, unsealed={key for key, *_ in pinned}) as session:
-        answer = session.ask(question, pinned=pinned)
+    try:
+        with Session(location, unsealed={key for key, *_ in pinned}) as session:
+            answer = session.ask(question, pinned=pinned)
+    except (TypeError, ValueError, KeyError, AttributeError, duckdb.Error) as error:
+        why = str(error).partition("\n")[0][:300]
+        raise InputError(f"{path}: its question cannot be asked: {why}", hint=_SINCE) from error
     if (differs := next(_differences(document, answer), None)) is not None:
         raise StoreError(f"{path}: this store answers differently: {differs}", hint=_SINCE)
     if answer_file is not None:
@@ -53,14 +59,15 @@ def _grown(path: Path, location: StoreLocation, question: Question, pinned: Pinn
             now = session.scope_of(question)
     except InputError:  # names of then that say nothing here
         return
-    keys, proven = {key for key, *_ in now}, {key for key, *_ in pinned}
-    if keys == proven and set(now) != set(map(tuple, pinned)):
+    keys, before = {key for key, *_ in now}, {key for key, *_ in pinned}
+    if keys == before and set(now) != set(map(tuple, pinned)):
         raise StoreError(f"{path}: this store ranks the proof's scenarios in other groups or batch sizes", hint=_SINCE)
-    if more := len(keys - proven):
+    if more := len(keys - before):
         yield f"asked again, the question would look at {more:,} more scenarios of this store"
 
 
-def _said(path: Path, document: Mapping[str, Any]) -> tuple[list[LookedAt], Any]:
+def proven(path: Path, document: Mapping[str, Any]) -> tuple[list[LookedAt], Question]:
+    """The rows that a proof is about, and its question."""
     try:
         scenarios = [
             LookedAt(str(key), int(first), int(last), int(group), str(digest))
@@ -68,7 +75,7 @@ def _said(path: Path, document: Mapping[str, Any]) -> tuple[list[LookedAt], Any]
         ]
         return scenarios, question_from(document["question"])
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise InputError(f"{path}: not a proof: {str(error).partition(chr(10))[0]}") from error
+        raise InputError(f"{path}: not a proof: {str(error).partition(chr(10))[0][:300]}") from error
 
 
 def _differences(document: Mapping[str, Any], answer: Answer) -> Iterator[str]:
