@@ -159,6 +159,20 @@ def attended(
     """The attention core over the traced pairs and keys: [tokens, heads, value_head_dim]."""
     bits = step.request.kv_bits if kv_bits is None else kv_bits
     alibi = step.model.position == "alibi"
+    if step.request.convention == "upstream":
+        return operators.indexed_attention(
+            query,
+            step.point.pairs,
+            step.point.keys,
+            step.point.sequences,
+            kv_heads,
+            head_dim,
+            value_head_dim,
+            window or 0,
+            step.request.kv_dtype,
+            int(alibi),
+            kind,
+        )
     return operators.attention(
         query,
         step.point.pairs,
@@ -189,6 +203,9 @@ def grouped_query_attention(
         key = normed(step, "key_norm", key.view(tokens, kv_heads * dim)).view(tokens, kv_heads, dim)
     if tables is not None:
         rotated(step, query[..., : tables[0].shape[1]], key[..., : tables[0].shape[1]], tables)
+    if step.request.convention == "upstream" and step.request.kv_bits < HALF.activation_bits:
+        with step.recorder.within("kv_quantise"):
+            query, key, value = (operators.quantise(part, step.request.kv_bits) for part in (query, key, value))
     with step.recorder.within("kv_write"):
         operators.write_cache([key, value], step.request.kv_bits)
     with step.recorder.within("attention", per_phase=True):

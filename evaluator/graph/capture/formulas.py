@@ -15,6 +15,7 @@ from torch import Tensor
 
 from evaluator.graph.operators import AttentionExtents, ExpertRole, OperatorKind, Rational
 from evaluator.inputs.precision import Format
+from store.records import Convention
 
 HALF_BITS = 16
 SOFTMAX_FLOPS_PER_SCORE = 4  # scale, subtract the maximum, exponential, normalise
@@ -32,6 +33,7 @@ class Work:
     matrix_flops: Rational = 0
     matrix_dtype: str = "bf16"
     vector_flops: Rational = 0
+    vector_dtype: str = "bf16"
     bytes_read: Rational = 0
     bytes_written: Rational = 0
     weight_bytes: Rational = 0
@@ -52,6 +54,7 @@ class Call:
     args: tuple[Any, ...]
     result: Any
     formats: dict[str, Format]
+    convention: Convention = "physical"
 
 
 Formula = Callable[[Call], Work]
@@ -235,6 +238,7 @@ def _linear(call: Call) -> Work:
         matrix_flops=2 * rows * columns * depth,
         matrix_dtype=format_.compute,
         vector_flops=(weight.numel() if format_.dequantise_weight else 0) + (rows * columns if bias is not None else 0),
+        vector_dtype=_widening_dtype(call, format_),
         bytes_read=bits_bytes(x.numel(), format_.activation_bits) + weights + size_bytes(bias),
         bytes_written=size_bytes(call.result),
         weight_bytes=0 if shared else weights + size_bytes(bias),
@@ -242,6 +246,11 @@ def _linear(call: Call) -> Work:
         activation_dtype=_activation_dtype(format_),
         gemm=(rows, columns, depth, 1),
     )
+
+
+def _widening_dtype(call: Call, format_: Format) -> str:
+    # Upstream widens weights in 32 bits.
+    return "fp32" if call.convention == "upstream" and format_.dequantise_weight else "bf16"
 
 
 def _activation_dtype(format_: Format) -> str:
@@ -349,6 +358,7 @@ def _grouped_linear(call: Call) -> Work:
         matrix_flops=2 * rows.shape[0] * columns * depth,
         matrix_dtype=format_.compute,
         vector_flops=rows.shape[0] * columns if bias is not None else 0,
+        vector_dtype=_widening_dtype(call, format_),
         bytes_read=bits_bytes(rows.numel(), format_.activation_bits),
         bytes_written=size_bytes(call.result),
         weight_bytes=experts * one_expert,
@@ -390,4 +400,14 @@ def _send(call: Call) -> Work:
     return _collective("send_receive", x, 2, stride)
 
 
-__all__ = ["FORMULAS", "FREE", "Call", "Work", "bits_bytes", "formula", "size_bytes"]
+__all__ = [
+    "FORMULAS",
+    "FREE",
+    "HALF_BITS",
+    "SOFTMAX_FLOPS_PER_SCORE",
+    "Call",
+    "Work",
+    "bits_bytes",
+    "formula",
+    "size_bytes",
+]
