@@ -110,7 +110,9 @@ def forwards(root: Path) -> Iterator[Row]:
         if mixed.exists():
             for line in mixed.read_text(encoding="utf-8").splitlines():
                 one = json.loads(line)
-                asked = " ".join(f"{ask['concurrency']}x{ask['query_len']}of{ask['seq_len']}" for ask in one["requests"])
+                asked = " ".join(
+                    f"{ask['concurrency']}x{ask['query_len']}of{ask['seq_len']}" for ask in one["requests"]
+                )
                 phase = "decode" if one["requests"][0]["is_decode"] else "prefill"
                 yield [
                     *head, one["tp"], one["dp"], 1, 1, 1, phase, asked, f"{one['latency_ms']:.9g}",
@@ -143,7 +145,9 @@ def rows(root: Path) -> Iterator[Row]:
                 phase = "prefill" if one["ttft"] else "decode"
             split = [one.get("percentage_breakdowns(p)"), one.get("percentage_breakdowns(d)")]
             if phase != "aggregated":
-                split = [one["percentage_breakdowns"], None] if phase == "prefill" else [None, one["percentage_breakdowns"]]
+                split = (
+                    [one["percentage_breakdowns"], None] if phase == "prefill" else [None, one["percentage_breakdowns"]]
+                )
             batches = re.search(r"--batch-range (\d+) (\d+)", case["arguments"])
             yield [
                 case["case_id"], case["kind"], case["model"], case["device"], GRAPHS[case["mode"]], phase,

@@ -10,8 +10,10 @@ import collections
 import functools
 import statistics
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 
 # Where packages lie when this is run as a program.
@@ -19,15 +21,19 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
 from evaluator_cases import upstream_device
-from restated import rows
+from restated import length_file, rows
 
 from evaluator.evaluate import capture_requests, cost_of, evaluate_scenario
 from evaluator.graph.capture import capture_operators
+from evaluator.graph.operators import Affine, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums, repeated, request_sums
-from evaluator.inputs import Launch, Precision, Workload, check_precision, load_model, workload_of
+from evaluator.inputs import Launch, Precision, Workload, check_precision, load_distribution, load_model, workload_of
 from evaluator.inputs.plan import Plan
-from evaluator.pricing.step import draft_seconds, operator_seconds, step_seconds
+from evaluator.pricing.memory import activation_bytes, layer_token_bytes, weight_bytes
+from evaluator.pricing.step import draft_seconds, step_seconds
+from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
+from evaluator.serving.occupancy import kv_cache_bits
 
 GIB = 2**30
 Case = Mapping[str, str]
@@ -73,52 +79,86 @@ def _captured(request):
     return capture_operators(request)
 
 
-def operators_of(scenario: Scenario):
-    return {trace: _captured(request) for trace, request in capture_requests(scenario).items()}
-
-
 def _asked(sums: list[BatchSums]) -> BatchSums:
     return functools.reduce(lambda one, other: one + other, sums)
 
 
-def one_step(case: Case) -> tuple[float, float]:
-    """Milliseconds of a step: all of it, and of gates of linears alone."""
-    scenario = scenario_of(case, Workload(input_length=1, output_length=1.0, mtp_tokens=int(case["drafts"])))
-    (operators,) = operators_of(scenario).values()
-    cost = cost_of(scenario)
+def with_foreign(operators: OperatorSet, scenario: Scenario) -> OperatorSet:
+    """A compiled set with what the runs of the cases hold and published runs do not (their README names it).
+
+    A copy of the KV cache a layer, one or two over all, and gates apart from their products."""
+    if not scenario.launch.compile:
+        return operators
+    changed = [
+        part for one in operators.operators for part in (_gates_apart(one) if one.kind == "activation" else [one])
+    ]
+    for group in scenario.model.layers:
+        cached = Fraction(round(layer_token_bytes(group, kv_cache_bits(scenario.precision), scenario.plan.tp)))
+        tokens = Affine(64 * cached, keys=cached, sequences=cached)  # a slot a request, and half a block of 128
+        each = Operator(
+            kind="elementwise", label="clone", counts=(group.count,), bytes_read=tokens, bytes_written=tokens
+        )
+        once = replace(each, label="copy", counts=(1,), bytes_read=tokens.scaled(2))
+        changed += [each, once]
+    return replace(operators, operators=tuple(changed))
+
+
+def _gates_apart(fused: Operator) -> list[Operator]:
+    share = fused.bytes_written
+    silu = replace(fused, label="silu", bytes_read=share, vector_flops=share.scaled(2))
+    return [silu, replace(silu, label="product", bytes_read=share.scaled(2), vector_flops=share.scaled(Fraction(1, 2)))]
+
+
+def operators_of(scenario: Scenario, *, shared_split: bool = False) -> dict[str, OperatorSet]:
+    requests = capture_requests(scenario)
+    found = {trace: _captured(replace(request, shared_split=shared_split)) for trace, request in requests.items()}
+    return {trace: with_foreign(operators, scenario) for trace, operators in found.items()}
+
+
+def _scenario_of_step(case: Case) -> Scenario:
+    return scenario_of(case, Workload(input_length=1, output_length=1.0, mtp_tokens=int(case["drafts"])))
+
+
+def operators_of_step(case: Case) -> OperatorSet:
+    (operators,) = operators_of(_scenario_of_step(case), shared_split=case["shared_split"] == "1").values()
+    return operators
+
+
+def step_memory(case: Case) -> tuple[float, float]:
+    """Bytes of weights and of activations."""
+    operators = operators_of_step(case)
+    drafting = int(case["drafts"]) > 0
+    return weight_bytes(operators, drafting=drafting), float(activation_bytes(operators, _step_sums(case)))
+
+
+def _step_sums(case: Case) -> BatchSums:
     query, context = float(case["query"]), float(case["context"])
     logits = query if case["phase"] == "decode" else 1.0
-    windows = operators.windows
-    sums = repeated(request_sums(query, context, square=True, logits=logits, windows=windows), float(case["batch"]))
+    one = request_sums(query, context, square=True, logits=logits)
+    return repeated(one, float(case["batch"]))
+
+
+def one_step(case: Case) -> float:
+    """Milliseconds of a step."""
+    scenario, operators = _scenario_of_step(case), operators_of_step(case)
+    cost, sums = cost_of(scenario), _step_sums(case)
     total = float(step_seconds(operators, cost, sums).total)
-    if scenario.drafting:
-        total += float(draft_seconds(operators, cost, sums).total)
-    gates = sum(
-        one.count * float(operator_seconds(one, cost, sums).total())
-        for one in operators.operators
-        if one.kind == "activation" or one.label.endswith("activation.multiply")
-    )
-    return 1e3 * total, 1e3 * gates
+    return 1e3 * (total + (float(draft_seconds(operators, cost, sums).total) if scenario.drafting else 0.0))
 
 
 def steps() -> Iterator[Difference]:
-    """Single steps. Of compiled ones the copies of the KV cache and the gates, which that run did not fuse, are out."""
+    """Single steps."""
     for case in rows("upstream_steps"):
-        ours, gates = one_step(case)
-        theirs = float(case["step_ms"])
-        if case["graph"] == "compiled":
-            ours, theirs = ours - gates, theirs - float(case["foreign_ms"]) - float(case["unfused_ms"])
         yield Difference(
-            case=case["case"], kind=case["kind"], graph=case["graph"], figure="step", ours=ours, theirs=theirs
-        )
+            case=case["case"], kind=case["kind"], graph=case["graph"], figure="step", ours=one_step(case),
+            theirs=float(case["step_ms"]),
+        )  # fmt: skip
 
 
 def forwards() -> Iterator[Difference]:
-    """The forwards behind rows of eager cases, each replica with the most of the requests."""
+    """The forwards behind rows, each replica with the most of the requests."""
     kinds = {row["case"]: row["kind"] for row in rows("upstream_rows")}
     for case in rows("upstream_forwards"):
-        if case["graph"] == "compiled":
-            continue
         scenario = scenario_of(case, Workload(input_length=1, output_length=1.0))
         (operators,) = operators_of(scenario).values()
         parts = []
@@ -130,7 +170,7 @@ def forwards() -> Iterator[Difference]:
             parts.append(repeated(one, float(count) if mixed else -(-int(count) // int(case["dp"]))))
         seconds = float(step_seconds(operators, cost_of(scenario), _asked(parts)).total)
         yield Difference(
-            case=case["case"], kind=kinds[case["case"]], graph="eager", figure=f"{case['phase']} forward",
+            case=case["case"], kind=kinds[case["case"]], graph=case["graph"], figure=f"{case['phase']} forward",
             ours=1e3 * seconds, theirs=float(case["step_ms"]),
         )  # fmt: skip
 
@@ -138,16 +178,26 @@ def forwards() -> Iterator[Difference]:
 def workload_of_row(case: Case) -> Workload:
     common = {"max_batched_tokens": int(case["budget"]), "prefix_cache_hit_rate": float(case["hit_rate"]),
               "mtp_tokens": int(case["drafts"])}  # fmt: skip
-    return workload_of(input_length=int(case["input"]), output_length=float(case["output"]), **common)
+    if case["input"] != "lengths":
+        return workload_of(input_length=int(case["input"]), output_length=float(case["output"]), **common)
+    with tempfile.TemporaryDirectory() as folder:
+        bins = load_distribution(length_file(Path(folder)), output_length=float(case["output"]))
+    return workload_of(input_length=None, output_length=float(case["output"]), bins=bins, **common)
+
+
+def evaluated(case: Case) -> ProbeBlock:
+    """Our evaluation of a row."""
+    scenario = scenario_of(case, workload_of_row(case))
+    return evaluate_scenario(scenario, np.asarray([int(case["batch"])]), operators_of(scenario))
 
 
 def figures_of(case: Case) -> dict[str, float]:
     """TTFT, TPOT and tokens/s of a row as the seeds' program prints them, from our evaluation."""
-    scenario = scenario_of(case, workload_of_row(case))
-    block = evaluate_scenario(scenario, np.asarray([int(case["batch"])]), operators_of(scenario))
+    block = evaluated(case)
     concurrency, output = float(block.concurrency[0]), float(case["output"])
     if case["phase"] == "prefill":
-        rate = 1e3 * concurrency * float(case["input"]) / block.makespan_ms[0]
+        mean = block.realised_input_length_mean[0] if case["input"] == "lengths" else float(case["input"])
+        rate = 1e3 * concurrency * mean / block.makespan_ms[0]
         return {"ttft": block.ttft_ms[0], "tokens_per_s": rate}
     if case["phase"] == "decode":
         return {"tpot": block.tpot_inclusive_ms[0], "tokens_per_s": 1e3 * concurrency / block.tpot_inclusive_ms[0]}
@@ -161,8 +211,6 @@ THEIRS = {"ttft": "ttft_ms", "tpot": "tpot_ms", "tokens_per_s": "tokens_per_s"}
 def answers() -> Iterator[Difference]:
     """Rows of optimisations."""
     for case in rows("upstream_rows"):
-        if case["input"] == "lengths":
-            continue
         for figure, ours in figures_of(case).items():
             yield Difference(
                 case=case["case"], kind=case["kind"], graph=case["graph"], figure=figure, ours=float(ours),
@@ -175,7 +223,12 @@ def summary(differences: list[Difference]) -> list[tuple[object, ...]]:
     for one in differences:
         grouped[one.kind, one.graph, one.figure].append(one)
     return [
-        (*key, len(found), statistics.median(abs(one.error) for one in found), max(found, key=lambda one: abs(one.error)))
+        (
+            *key,
+            len(found),
+            statistics.median(abs(one.error) for one in found),
+            max(found, key=lambda one: abs(one.error)),
+        )
         for key, found in sorted(grouped.items())
     ]
 

@@ -150,7 +150,8 @@ class Operator:
     FLOPs, bytes and launches are those of one occurrence on one device. With `per_expert` they belong to ONE touched
     expert and tokens mean that expert's tokens: the step multiplies by the experts touched. `weight_bytes` are resident
     on the device for one occurrence and are already inside `bytes_read` (grouped experts: read per touched expert,
-    `expert_bytes`). Upstream pads tokens to a `multiple`; a `padding` operator is what does so, where it must."""
+    `expert_bytes`). Upstream pads tokens to a `multiple`; what runs `if_needed` pads them, or joins rows where some
+    experts are idle."""
 
     kind: OperatorKind
     label: str
@@ -174,7 +175,7 @@ class Operator:
     experts: ExpertExtents | None = None
     collective: CollectiveExtents | None = None
     multiple: int = 1
-    padding: bool = False
+    if_needed: bool = False
     driver: Driver = field(init=False, compare=False, repr=False)  # which number of the batch decides its time
 
     def __post_init__(self) -> None:

@@ -141,7 +141,7 @@ def padded(operator: Operator, tokens: FloatArray) -> tuple[FloatArray | None, F
     if operator.multiple == 1:
         return None, tokens
     whole = np.ceil(tokens / operator.multiple) * operator.multiple
-    if not operator.padding:
+    if not operator.if_needed:
         return None, whole
     # 5 rows to a multiple of 8: it reads 5 and writes 8, 6.5 each.
     return (whole > tokens).astype(np.float64), (tokens + whole) / 2
@@ -155,10 +155,15 @@ def _times(factor: FloatArray, seconds: KindSeconds) -> KindSeconds:
 def _of_all_rows(operator: Operator, experts: ExpertExtents, cost: CostModel, sums: BatchSums) -> KindSeconds:
     """An operator over the rows of all experts of the device, which it sees as tokens."""
     group_tokens = experts.tokens.at(sums)
-    rows = sum(load.touched * load.tokens for load in expert_loads(experts, group_tokens, cost.convention))
+    loads = expert_loads(experts, group_tokens, cost.convention)
+    rows = sum(load.touched * load.tokens for load in loads)
     held = replace(operator, experts=replace(experts, tokens=Affine(sequences=1)))
     seen = BatchSums(tokens=np.asarray(rows), sequences=group_tokens, pairs=sums.pairs, keys=sums.keys)
-    return cost.operator_seconds(held, seen)
+    seconds = cost.operator_seconds(held, seen)
+    if not operator.if_needed:
+        return seconds
+    idle = sum(load.touched for load in loads) < experts.local_experts
+    return _times(np.asarray(idle, dtype=np.float64), seconds)
 
 
 def _seconds(parts: Sequence[tuple[Iterable[Operator], BatchSums]], stages: int, cost: CostModel) -> StepTimes:

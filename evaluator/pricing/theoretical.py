@@ -142,7 +142,9 @@ class TheoreticalCost:
 
     def _collective(self, operator: Operator, extents: CollectiveExtents, sums: BatchSums) -> KindSeconds:
         payload = extents.payload_bytes.at(sums)
-        link = link_of_group(self.device, extents.group_size, extents.stride)
+        # Upstream sends to the next stage over every link of a device.
+        whole = self.convention == "upstream" and operator.kind == "send_receive"
+        link = link_of_group(self.device, extents.group_size, extents.stride, whole=whole)
         moved = payload
         if operator.kind == "all_to_all":
             moved = payload * self._exchanged(operator, extents, sums)

@@ -124,14 +124,18 @@ def rotated(step: Step, query: Tensor, key: Tensor, tables: tuple[Tensor, Tensor
             return
         eager_rope(query, tables)
         eager_rope(key, tables)
+        if step.request.convention == "upstream" and step.model.rope_fraction < 1.0:
+            for part in (query, key):
+                operators.join([part], part.dim() - 1)  # what is rotated and what is not, together again
 
 
 def rope_tables(step: Step, width: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines of the new tokens: gathered once a step. Upstream's compiled graph reads the whole table."""
     positions = meta_tensor(step.point.tokens, dtype=torch.int64)
     table = parameter(step.model.max_positions or 4096, width)
-    whole = step.fused and step.request.convention == "upstream"
-    gather = operators.read_rope_table if whole else operators.gather_rows
+    gather = operators.gather_rows
+    if step.request.convention == "upstream":
+        gather = operators.read_rope_table if step.fused else operators.held_rows
     with step.recorder.within("rope_table"):
         return gather(table, positions), gather(table, positions)
 
@@ -201,6 +205,9 @@ def grouped_query_attention(
     elif attention.qk_norm == "per_layer":
         query = normed(step, "query_norm", query.view(tokens, heads * dim)).view(tokens, heads, dim)
         key = normed(step, "key_norm", key.view(tokens, kv_heads * dim)).view(tokens, kv_heads, dim)
+        if step.request.convention == "upstream" and not step.fused:
+            with step.recorder.within("query_norm"):
+                operators.copied(query)
     if tables is not None:
         rotated(step, query[..., : tables[0].shape[1]], key[..., : tables[0].shape[1]], tables)
     if step.request.convention == "upstream" and step.request.kv_bits < HALF.activation_bits:

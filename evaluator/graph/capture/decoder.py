@@ -137,8 +137,9 @@ def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> 
     model = step.model
     ids = meta_tensor(step.point.tokens, dtype=torch.int64)
     with step.recorder.within("embedding"):
-        # The last stage of a pipeline does not hold the model's table and needs its own.
-        look_up = operators.embed if step.plan.pp > 1 else operators.gather_rows
+        # The last stage of a pipeline does not hold the model's table and needs its own, as every draft has upstream.
+        own = step.plan.pp > 1 or step.request.convention == "upstream"
+        look_up = operators.embed if own else operators.gather_rows
         embedded = look_up(parameter(model.vocab_size, model.hidden_size), ids)
     halves = [normed(step, "embedding_norm", embedded), normed(step, "hidden_norm", hidden)]
     pair = operators.join(halves, 1)
@@ -146,4 +147,4 @@ def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> 
     x = linear(step, "projection", pair, model.hidden_size, form)
     with step.recorder.within("layer"):
         x = decoder_layer(step, x, model.layers[-1], tables)
-    _logits(step, x, shared_head=True)
+    _logits(step, x, shared_head=step.request.convention == "physical")

@@ -152,25 +152,12 @@ def _embed(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::read_rope_table")
-def _read_rope_table(call: Call) -> Work:
-    table, positions = call.args
-    return Work(kind="rope", bytes_read=size_bytes(table, positions), bytes_written=size_bytes(call.result))
-
-
 @formula("sweepdb::gather_rows")
 def _gather_rows(call: Call) -> Work:
     _, positions = call.args
     return Work(
         kind="elementwise", bytes_read=size_bytes(call.result, positions), bytes_written=size_bytes(call.result)
     )
-
-
-@formula("sweepdb::select_rows")
-def _select_rows(call: Call) -> Work:
-    # Upstream's selection of the last tokens reads all of them.
-    x, rows = call.args
-    return Work(kind="elementwise", bytes_read=size_bytes(x) + 8 * rows, bytes_written=size_bytes(call.result))
 
 
 @formula("sweepdb::scale")

@@ -223,6 +223,11 @@ def pad(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
+@_operator("held_rows(Tensor table, Tensor positions) -> Tensor")
+def held_rows(table: Tensor, positions: Tensor) -> Tensor:
+    return table.new_empty((positions.shape[0], table.shape[1]))
+
+
 @_operator("copied(Tensor x) -> Tensor")
 def copied(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
@@ -292,10 +297,10 @@ def latent_projections(  # noqa: PLR0917  the schema is positional
 
 
 @_operator(
-    "latent_attention(Tensor query, int pairs, int keys, int sequences, int rank, int rope, int value_head_dim,"
-    " int kv_bits, str trace) -> Tensor"
+    "latent_core(Tensor query, int pairs, int keys, int sequences, int rank, int rope, int value_head_dim,"
+    " int kv_bits, str form, str trace) -> Tensor"
 )
-def latent_attention(  # noqa: PLR0917  the schema is positional
+def latent_core(  # noqa: PLR0917  the schema is positional
     query: Tensor,
     pairs: int,
     keys: int,
@@ -304,6 +309,7 @@ def latent_attention(  # noqa: PLR0917  the schema is positional
     rope: int,
     value_head_dim: int,
     kv_bits: int,
+    form: str,
     trace: str,
 ) -> Tensor:
     return query.new_empty((query.shape[0], query.shape[1], value_head_dim))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from evaluator.graph.capture import upstream_formulas  # noqa: F401  registers its formulas
+import evaluator.graph.capture.upstream_formulas  # noqa: F401  registers its formulas
 from evaluator.graph.capture.formulas import FORMULAS, FREE, Call, Work
 from evaluator.graph.operators import ExpertExtents
 from evaluator.inputs.precision import Format
@@ -33,7 +33,7 @@ class Record:
     per_expert: bool
     per_phase: bool
     multiple: int
-    padding: bool
+    if_needed: bool
     work: Work
     alive: int
 
@@ -49,7 +49,7 @@ class Scope:
     per_expert: bool = False
     per_phase: bool = False
     multiple: int = 1
-    padding: bool = False
+    if_needed: bool = False
 
 
 class Recorder(TorchDispatchMode):
@@ -79,7 +79,7 @@ class Recorder(TorchDispatchMode):
         per_expert: bool = False,
         per_phase: bool = False,
         multiple: int | None = None,
-        padding: bool = False,
+        if_needed: bool = False,
     ) -> Iterator[None]:
         """Calls inside carry this label (below the outer one), count, and belong to one expert if told."""
         outer = self.scope
@@ -91,7 +91,7 @@ class Recorder(TorchDispatchMode):
             per_expert=outer.per_expert or per_expert,
             per_phase=outer.per_phase or per_phase,
             multiple=outer.multiple if multiple is None else multiple,
-            padding=outer.padding or padding,
+            if_needed=outer.if_needed or if_needed,
         )
         try:
             yield
@@ -125,7 +125,7 @@ class Recorder(TorchDispatchMode):
                 per_expert=scope.per_expert,
                 per_phase=scope.per_phase,
                 multiple=scope.multiple,
-                padding=scope.padding,
+                if_needed=scope.if_needed,
                 work=work,
                 alive=self._alive,
             )

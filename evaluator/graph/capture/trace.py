@@ -86,7 +86,7 @@ def _operator(points: Sequence[Point], records: Sequence[Record]) -> Operator:
         experts=experts if _needs_experts(first) else None,
         collective=_collective(records, fit),
         multiple=first.multiple,
-        padding=first.padding,
+        if_needed=first.if_needed,
     )
 
 

@@ -26,7 +26,7 @@ def upstream_mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     scores = scores_first(step, x, mlp) if plan.ep > 1 else None
     with recorder.within("", multiple=plan.tp if sliced else 1):
         if sliced:
-            with recorder.within("pad", padding=True):
+            with recorder.within("pad", if_needed=True):
                 operators.pad(x)
         share = _entered(step, x)
         out = _routed(step, share, mlp, scores)
@@ -42,7 +42,7 @@ def upstream_mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _entered(step: Step, x: Tensor) -> Tensor:
-    """This rank's slice of the tokens; without expert parallelism the tokens of all replicas."""
+    """The tokens of this rank's slice; without expert parallelism those of all replicas."""
     plan = step.plan
     if plan.ep > 1:
         return x[: x.shape[0] // plan.tp]
@@ -123,18 +123,18 @@ def _experts(step: Step, mlp: MoeMlp) -> None:
     with recorder.within("experts"):
         with recorder.within("collect", experts=replace(extents, role="rows")):
             operators.join([some], 0)
-            if not step.fused or step.request.trace == "decode":  # and where experts are idle, as small batches leave them
+            with recorder.within("", if_needed=step.fused):  # compiled graphs do so only where experts are idle
                 operators.join([some], 0)
         grouped = step.fused and not crossing
         if grouped:
-            with recorder.within("", experts=replace(extents, role="rows")):
+            with recorder.within("gate_up", experts=replace(extents, role="rows")):
                 _grouped_gate_up(step, some, mlp, extents)
         with recorder.within("expert", experts=extents, per_expert=True):
             if not step.fused:
                 operators.join([some], 0)
             with recorder.within("", multiple=step.plan.tp):
                 if step.plan.tp > 1:
-                    with recorder.within("pad", padding=True):
+                    with recorder.within("pad", if_needed=True):
                         operators.pad(some)
                 _one_expert(step, some, mlp, crossing=crossing, grouped=grouped)
 
@@ -145,7 +145,7 @@ def _grouped_gate_up(step: Step, rows: Tensor, mlp: MoeMlp, extents: ExpertExten
         rows = operators.quantise(rows, form.activation_bits)
     bias = parameter(local, 2 * extents.intermediate_size) if mlp.expert_bias else None
     weight = parameter(local, 2 * extents.intermediate_size, step.model.hidden_size)
-    operators.grouped_linear(rows, weight, bias, form.name, "gate_up")
+    operators.grouped_linear(rows, weight, bias, form.name, "rows")
 
 
 def _one_expert(step: Step, x: Tensor, mlp: MoeMlp, *, crossing: bool, grouped: bool) -> None:

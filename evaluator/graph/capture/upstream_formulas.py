@@ -23,7 +23,7 @@ BLOCK_TOKENS = 128
 PROJECTION_LAUNCHES = 16  # one launch and the fixed cost of fifteen more
 
 
-def whole(value: Rational) -> Rational:
+def _whole(value: Rational) -> Rational:
     """An integer where it is one."""
     return value.numerator if isinstance(value, Fraction) and value.denominator == 1 else value
 
@@ -32,7 +32,7 @@ def _tables(keys: int, sequences: int) -> Rational:
     """Bytes of block table, first tokens and lengths: blocks of 128 tokens, half of the last one in the mean."""
     # 1 request of 4,251 tokens: 34 blocks, 2 first tokens, 2 lengths: 304 bytes; here (33.7 + 1 + 3) x 8 = 301.7.
     entries = Fraction(keys, BLOCK_TOKENS) + Fraction(sequences, 2) + 3 * sequences + 1
-    return whole(INDEX_BYTES * entries)
+    return _whole(INDEX_BYTES * entries)
 
 
 @formula("sweepdb::pad")
@@ -41,9 +41,39 @@ def _pad(call: Call) -> Work:
     return Work(kind="elementwise", bytes_read=size_bytes(call.args[0]), bytes_written=size_bytes(call.result))
 
 
+@formula("sweepdb::read_rope_table")
+def _read_rope_table(call: Call) -> Work:
+    table, positions = call.args
+    # Compiled graphs read it whole.
+    return Work(
+        kind="rope",
+        bytes_read=size_bytes(table, positions),
+        bytes_written=size_bytes(call.result),
+        weight_bytes=size_bytes(table),
+    )
+
+
+@formula("sweepdb::select_rows")
+def _select_rows(call: Call) -> Work:
+    # The selection of the last tokens reads all of them.
+    x, rows = call.args
+    return Work(kind="elementwise", bytes_read=size_bytes(x) + 8 * rows, bytes_written=size_bytes(call.result))
+
+
+@formula("sweepdb::held_rows")
+def _held_rows(call: Call) -> Work:
+    table, positions = call.args
+    return Work(
+        kind="elementwise", bytes_read=size_bytes(call.result, positions), bytes_written=size_bytes(call.result),
+        weight_bytes=size_bytes(table),
+    )  # fmt: skip
+
+
 @formula("sweepdb::copied")
 def _copied(call: Call) -> Work:
-    return Work(kind="elementwise", label="copy", bytes_read=size_bytes(call.args[0]), bytes_written=size_bytes(call.result))
+    return Work(
+        kind="elementwise", label="copy", bytes_read=size_bytes(call.args[0]), bytes_written=size_bytes(call.result)
+    )
 
 
 @formula("sweepdb::fill")
@@ -108,7 +138,7 @@ def _indexed_attention(call: Call) -> Work:
         matrix_flops=2 * scores * (head_dim + value_dim),
         matrix_dtype=kv_dtype or "bf16",
         vector_flops=(SOFTMAX_FLOPS_PER_SCORE + extra + 2 * factor) * scores + factor * call.result.numel(),
-        bytes_read=whole(size_bytes(query) + bits_bytes(keys * entry, bits) + _tables(keys, sequences)),
+        bytes_read=_whole(size_bytes(query) + bits_bytes(keys * entry, bits) + _tables(keys, sequences)),
         bytes_written=result,
         attention=AttentionExtents(
             query_heads=heads, kv_heads=kv_heads, head_dim=head_dim, value_head_dim=value_dim, window=window or None,
@@ -144,9 +174,9 @@ def _latent_projections(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::latent_attention")
-def _latent_attention(call: Call) -> Work:
-    query, pairs, keys, sequences, rank, rope, value_dim, kv_bits, trace = call.args
+@formula("sweepdb::latent_core")
+def _latent_core(call: Call) -> Work:
+    query, pairs, keys, sequences, rank, rope, value_dim, kv_bits, form, trace = call.args
     tokens, heads, width = query.shape
     nope, scores = width - rope, pairs * heads
     projected = heads * (nope + value_dim) * rank  # the absorbed pair of products has as many weights
@@ -155,11 +185,11 @@ def _latent_attention(call: Call) -> Work:
         kind="mla_prefill" if trace == "prefill" else "mla_decode",
         matrix_flops=2 * tokens * projected + 2 * scores * core,
         vector_flops=SOFTMAX_FLOPS_PER_SCORE * scores,
-        bytes_read=whole(
+        bytes_read=_whole(
             size_bytes(query) + 2 * projected + bits_bytes(keys * (rank + rope), kv_bits) + _tables(keys, sequences)
         ),
         bytes_written=size_bytes(call.result),
-        weight_bytes=2 * projected,
+        weight_bytes=bits_bytes(projected, call.formats[form].weight_bits),  # as it is stored; it runs in 16 bits
         attention=AttentionExtents(
             query_heads=heads, kv_heads=1, head_dim=rank + rope, value_head_dim=rank, kv_bits=kv_bits
         ),

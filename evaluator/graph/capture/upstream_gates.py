@@ -30,6 +30,9 @@ def scores_first(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor | None:
         if not step.fused:
             operators.cast(weight, wide)
         scores = operators.wide_linear(operators.cast(x, wide), weight)
+    if step.plan.ep > 1 and step.plan.tp > 1:
+        with step.recorder.within("router.pad", multiple=step.plan.tp, if_needed=True):
+            operators.pad(scores)
     if not step.fused:
         with step.recorder.within("groups"):
             _chosen_in_groups(scores, mlp)
@@ -85,7 +88,7 @@ def gated(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) -> Tens
 def _from_scores(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) -> Tensor:
     """One launch chooses among the slice's scores; the rest normalises."""
     known = scores if scores is not None else scores_first(step, share, mlp)
-    assert known is not None  # noqa: S101  of gates in groups
+    assert known is not None
     with step.recorder.within("routing"):
         weights, _ = operators.choose(known[: share.shape[0]], mlp.experts_per_token)
         total = operators.reduce(weights, 1, True, "sum")

@@ -27,7 +27,7 @@ def upstream_latent_attention(step: Step, x: Tensor, attention: LatentAttention)
     with recorder.within("kv_write"):
         operators.write_cache([latent, key_rope], step.request.kv_bits)
     with recorder.within("attention", per_phase=True):
-        out = operators.latent_attention(
+        out = operators.latent_core(
             query.view(x.shape[0], heads, nope + rope),
             step.point.pairs,
             step.point.keys,
@@ -36,6 +36,7 @@ def upstream_latent_attention(step: Step, x: Tensor, attention: LatentAttention)
             rope,
             attention.value_head_dim,
             step.request.kv_bits,
+            form.name,
             step.request.trace,
         )
     del query, latent, key_rope

@@ -202,7 +202,9 @@ def finishes(workload: ChunkedWorkload, makespan: FloatArray, step_time: StepTim
         first = int(np.searchsorted(started[:batch] + workload.decode_steps, now + 1e-9))
         # Prompts done at 10 and 20 s, the first with 2 ticks left, D(2) = 1.5 s, D(1) = 1 s: 20 + 2 x 1.5 + 1 = 24 s.
         left = (started[first] + workload.decode_steps - now) * tick[batch - first] if first < batch else 0.0
-        finish[batch - 1] = makespan[batch - 1] + left + float(dot(gaps[first + 1 : batch], tick[1 : batch - first][::-1]))
+        finish[batch - 1] = (
+            makespan[batch - 1] + left + float(dot(gaps[first + 1 : batch], tick[1 : batch - first][::-1]))
+        )
     return finish
 
 

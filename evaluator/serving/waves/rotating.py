@@ -6,14 +6,13 @@ has tokens."""
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from math import floor
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
-from evaluator.graph.sums import repeated
+from evaluator.graph.sums import BatchSums, repeated
 from evaluator.pricing.step import draft_seconds, step_seconds
 from evaluator.serving.batches import FixedLengths
 from evaluator.serving.interface import Run
@@ -49,7 +48,9 @@ def rotated_times(
     for index, size in enumerate(rounds):
         mean = started  # of the last round, what is before it
         taken, full, rest = _round(size, token_budget, requests)
-        alone = step_time(np.zeros(taken + 1), np.arange(taken + 1), np.full(taken + 1, index)) * (np.arange(taken + 1) > 0)
+        alone = step_time(np.zeros(taken + 1), np.arange(taken + 1), np.full(taken + 1, index)) * (
+            np.arange(taken + 1) > 0
+        )
         # 5 prompts, 2 a step of 10 ms, 6 ms for one: 2 x 10 + 6 = 26 ms.
         started = started + full * alone[taken] + alone[rest]
         # The first 2 are done at 10 ms, the next 2 at 20, the last at 26: (2 (10 + 20) + 26) / 5 = 17.2 ms.
@@ -74,7 +75,7 @@ def rotated_times(
 
 
 def _round(chunk_tokens: int, token_budget: int, requests: int) -> tuple[int, Integers, Integers]:
-    """Prompts a step of one round, full steps of batches of 1 to `requests` prompts, and the prompts of the rest."""
+    """Prompts a step; full steps and prompts of the last one, for batches of 1, 2 ... prompts."""
     taken = prompts_a_step(chunk_tokens, token_budget)
     full, rest = np.divmod(np.arange(1, requests + 1), taken)
     return taken, full, rest
@@ -86,7 +87,7 @@ def prompts_a_step(chunk_tokens: int, token_budget: int) -> int:
 
 
 def rotated_steps(run: Run, source: FixedLengths, gained: float) -> tuple[PrefillCompletion, RequestTimes]:
-    """Completion of prompts and latencies of requests, as upstream prints them: TPOT is exclusive, the end the last's."""
+    """Completion of prompts and latencies as upstream prints them: TPOT is exclusive, the end that of the last."""
     replicas = source.scheduled_replicas
     scheduled = run.requests * replicas
     output = run.scenario.workload.output_length
@@ -95,7 +96,7 @@ def rotated_steps(run: Run, source: FixedLengths, gained: float) -> tuple[Prefil
         source.token_budget * replicas,
         max(output - 1.0, 0.0),
         int(scheduled.max()),
-        functools.partial(_step_seconds, run, source, gained),
+        _Steps(run=run, source=source, gained=gained).seconds,
     )
     index = scheduled - 1
     tpot = times.tpot[index]
@@ -103,20 +104,28 @@ def rotated_steps(run: Run, source: FixedLengths, gained: float) -> tuple[Prefil
     return completion, RequestTimes(e2e=times.finish[index], tpot_inclusive=tpot, tpot_exclusive=tpot)
 
 
-def _step_seconds(
-    run: Run, source: FixedLengths, gained: float, decodes: FloatArray, prefills: Integers, chunk: Integers
-) -> FloatArray:
-    """The longer of the prefills and the decodes of a step; both are dealt out to the replicas."""
-    replicas = source.scheduled_replicas
-    seconds = np.zeros(decodes.shape)
-    for index, sums in enumerate(source.chunk_sums()):
-        mine = np.flatnonzero((chunk == index) & (prefills > 0))
-        if mine.size:
-            number, place = np.unique(-(-prefills[mine] // replicas), return_inverse=True)
-            steps = step_seconds(run.operators["prefill"], run.cost, repeated(sums, number)).total
-            if run.scenario.drafting:
-                steps = steps + draft_seconds(run.operators["prefill"], run.cost, repeated(sums, number)).total
-            seconds[mine] = steps[place.ravel()]
-    number, place = np.unique(np.ceil(decodes / replicas), return_inverse=True)
-    beside = decode_step_times(run, number).total * (number > 0) / gained
-    return np.maximum(seconds, beside[place.ravel()])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Steps:
+    """Prices steps: the longer of their prefills and their decodes, both dealt out to the replicas."""
+
+    run: Run
+    source: FixedLengths
+    gained: float
+
+    def seconds(self, decodes: FloatArray, prefills: Integers, chunk: Integers) -> FloatArray:
+        """Steps of so many decodes beside prefills of this chunk."""
+        replicas = self.source.scheduled_replicas
+        together = np.zeros(decodes.shape)
+        for index, sums in enumerate(self.source.chunk_sums()):
+            mine = np.flatnonzero((chunk == index) & (prefills > 0))
+            if mine.size:
+                number, place = np.unique(-(-prefills[mine] // replicas), return_inverse=True)
+                together[mine] = self._prefill(repeated(sums, number))[place.ravel()]
+        requests, place = np.unique(np.ceil(decodes / replicas), return_inverse=True)
+        period = decode_step_times(self.run, requests.astype(np.float64)).total * (requests > 0) / self.gained
+        return np.maximum(together, period[place.ravel()])
+
+    def _prefill(self, sums: BatchSums) -> FloatArray:
+        operators, cost = self.run.operators["prefill"], self.run.cost
+        seconds = step_seconds(operators, cost, sums).total
+        return seconds + draft_seconds(operators, cost, sums).total if self.run.scenario.drafting else seconds
