@@ -226,7 +226,7 @@ def _linear(call: Call) -> Work:
         matrix_dtype=format_.compute,
         vector_flops=(weight.numel() if format_.dequantise_weight else 0) + (rows * columns if bias is not None else 0),
         vector_dtype=_widening_dtype(call, format_),
-        bytes_read=bits_bytes(x.numel(), format_.activation_bits) + weights + size_bytes(bias),
+        bytes_read=bits_bytes(x.numel(), format_.activation_bits) + weights + size_bytes(bias) + _scales(call, format_),
         bytes_written=size_bytes(call.result),
         weight_bytes=0 if shared else weights + size_bytes(bias),
         weight_format=form,
@@ -235,8 +235,11 @@ def _linear(call: Call) -> Work:
     )
 
 
-def _widening_dtype(call: Call, format_: Format) -> str:
-    # Upstream widens weights in 32 bits.
+def _scales(call: Call, format_: Format) -> int:  # upstream reads a scale and an offset
+    return 12 if call.convention == "upstream" and format_.activation_bits < HALF_BITS else 0
+
+
+def _widening_dtype(call: Call, format_: Format) -> str:  # upstream widens weights in 32 bits
     return "fp32" if call.convention == "upstream" and format_.dequantise_weight else "bf16"
 
 
@@ -388,13 +391,5 @@ def _send(call: Call) -> Work:
 
 
 __all__ = [
-    "FORMULAS",
-    "FREE",
-    "HALF_BITS",
-    "SOFTMAX_FLOPS_PER_SCORE",
-    "Call",
-    "Work",
-    "bits_bytes",
-    "formula",
-    "size_bytes",
-]
+    "FORMULAS", "FREE", "HALF_BITS", "SOFTMAX_FLOPS_PER_SCORE", "Call", "Work", "bits_bytes", "formula", "size_bytes",
+]  # fmt: skip

@@ -223,6 +223,16 @@ def pad(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
+@_operator("dealt(Tensor x, int chosen) -> Tensor")
+def dealt(x: Tensor, chosen: int) -> Tensor:
+    return x.new_empty((x.shape[0] * chosen, x.shape[1]))
+
+
+@_operator("undealt(Tensor rows) -> Tensor")
+def undealt(rows: Tensor) -> Tensor:
+    return rows.new_empty(rows.shape)
+
+
 @_operator("held_rows(Tensor table, Tensor positions) -> Tensor")
 def held_rows(table: Tensor, positions: Tensor) -> Tensor:
     return table.new_empty((positions.shape[0], table.shape[1]))

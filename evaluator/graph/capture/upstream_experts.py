@@ -77,12 +77,12 @@ def _routed(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) -> Te
     recorder, chosen = step.recorder, mlp.experts_per_token
     weights = gated(step, share, mlp, scores)
     with recorder.within("permute"):
-        rows = operators.permute_tokens(share, chosen)
+        rows = operators.dealt(share, chosen)
     _exchanged(step, rows, mlp, "dispatch")
     _experts(step, mlp)
     _exchanged(step, rows, mlp, "gather")
     with recorder.within("combine"):
-        rows = operators.unpermute_tokens(rows)
+        rows = operators.undealt(rows)
         each = rows.view(share.shape[0], chosen, rows.shape[1])
         # Weights of 32 bits widen the product, and the sum is narrowed again.
         wide = weights.dtype == torch.float32
@@ -129,7 +129,7 @@ def _experts(step: Step, mlp: MoeMlp) -> None:
         if grouped:
             with recorder.within("gate_up", experts=replace(extents, role="rows")):
                 _grouped_gate_up(step, some, mlp, extents)
-        with recorder.within("expert", experts=extents, per_expert=True):
+        with recorder.within("expert", experts=extents, per_expert=True, multiple=1):
             if not step.fused:
                 operators.join([some], 0)
             with recorder.within("", multiple=step.plan.tp):

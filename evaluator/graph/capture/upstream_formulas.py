@@ -60,6 +60,16 @@ def _select_rows(call: Call) -> Work:
     return Work(kind="elementwise", bytes_read=size_bytes(x) + 8 * rows, bytes_written=size_bytes(call.result))
 
 
+@formula("sweepdb::dealt", "sweepdb::undealt")
+def _dealt(call: Call) -> Work:
+    # One index a row says which expert, or which token, it is for.
+    rows = max(call.args[0].shape[0], call.result.shape[0])
+    return Work(
+        kind="moe_routing", bytes_read=size_bytes(call.args[0]) + INDEX_BYTES * rows,
+        bytes_written=size_bytes(call.result),
+    )  # fmt: skip
+
+
 @formula("sweepdb::held_rows")
 def _held_rows(call: Call) -> Work:
     table, positions = call.args
@@ -138,7 +148,9 @@ def _indexed_attention(call: Call) -> Work:
         matrix_flops=2 * scores * (head_dim + value_dim),
         matrix_dtype=kv_dtype or "bf16",
         vector_flops=(SOFTMAX_FLOPS_PER_SCORE + extra + 2 * factor) * scores + factor * call.result.numel(),
-        bytes_read=_whole(size_bytes(query) + bits_bytes(keys * entry, bits) + _tables(keys, sequences)),
+        bytes_read=_whole(
+            size_bytes(query) + bits_bytes(keys * entry, bits) + _tables(keys, sequences) + 3 * INDEX_BYTES * quantised
+        ),
         bytes_written=result,
         attention=AttentionExtents(
             query_heads=heads, kv_heads=kv_heads, head_dim=head_dim, value_head_dim=value_dim, window=window or None,

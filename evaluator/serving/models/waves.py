@@ -22,6 +22,7 @@ from evaluator.serving.interface import Columns, Run, ServingModel
 from evaluator.serving.phases import shared_steps
 from evaluator.serving.sources import batches_of
 from evaluator.serving.waves.chunked_mixed import shared_mixed_steps
+from evaluator.serving.waves.compared import not_compared
 from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
 from evaluator.serving.waves.rotating import rotated_steps
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, aggregated_times
@@ -46,9 +47,9 @@ class Waves:
         """None: the formulas cover every legal plan and workload."""
         return None
 
-    def said(self, scenario: Scenario) -> tuple[str, ...]:  # noqa: ARG002
-        """Nothing beside what the cost model says."""
-        return ()
+    def said(self, scenario: Scenario) -> tuple[str, ...]:
+        """Where a row under upstream lies beyond what is compared with that program."""
+        return tuple(not_compared(scenario))
 
     def parts(self, run: Run) -> list[slice]:
         """As many batches together as keep the packed steps of mixed lengths small."""
