@@ -52,7 +52,6 @@ class OptimizerOptions:
     wide: bool
     prefill_rule: str
     most_combinations: int | None
-    trace_file: Path | None
 
     @property
     def is_distribution(self) -> bool:

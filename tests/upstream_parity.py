@@ -2,7 +2,7 @@
 
     python tests/upstream_parity.py
 
-prints the table that docs/explanation/seeds.md holds; test_upstream_parity.py holds the bounds."""
+lays down the table of docs/explanation/seeds.md and prints a longer one; test_upstream_parity.py holds the bounds."""
 
 from __future__ import annotations
 
@@ -233,8 +233,44 @@ def summary(differences: list[Difference]) -> list[tuple[object, ...]]:
     ]
 
 
+PAGE = Path(__file__).parents[1] / "docs/explanation/seeds.md"
+BEGIN, END = "<!-- begin: python tests/upstream_parity.py -->\n", "<!-- end -->"
+KINDS = {
+    "dense": "dense, single steps", "published_check": "dense, rows of published runs", "whole_agg": "prompts in one step",
+    "chunk_step": "a step of one chunk", "chunked_prefill": "prompts in chunks, prefill apart",
+    "chunked_agg": "prompts in chunks, aggregated", "distribution": "length distributions",
+    "prefix_cache": "prefix cache", "kv_int8": "KV cache of INT8", "linears": "BF16, W4A8 and FP8 linears",
+    "dump_original": "dumped rows", "moe_ep": "Qwen3-30B-A3B, single steps", "moe_ep_optimizer": "Qwen3-30B-A3B, rows",
+    "models": "MiniMax-M2", "deepseek": "DeepSeek-V3.1", "mtp": "DeepSeek-V3.1 with one draft", "pp": "pipeline of two",
+}  # fmt: skip
+
+
+def page_lines(differences: list[Difference]) -> list[str]:
+    """The table of the page: each kind of case and graph, all its figures together."""
+    lines = ["| cases | graph | figures | median error | largest error |", "|---|---|---|---|---|"]
+    for kind, title in KINDS.items():
+        for graph in ("eager", "compiled"):
+            errors = [abs(one.error) for one in differences if (one.kind, one.graph) == (kind, graph)]
+            if errors:
+                told = f"{_percent(statistics.median(errors))} | {_percent(max(errors))}"
+                lines.append(f"| {title} | {graph} | {len(errors)} | {told} |")
+    return lines
+
+
+def _percent(share: float) -> str:
+    return f"{share:.3%}".replace("%", " %") if share >= 5e-6 else "below 0.001 %"
+
+
+def with_table(page: str, differences: list[Difference]) -> str:
+    """The page with the table between its marks."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    return "".join([before, BEGIN, *(f"{line}\n" for line in page_lines(differences)), END, after])
+
+
 if __name__ == "__main__":
     found = [*steps(), *forwards(), *answers()]
+    PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
     for kind, graph, figure, count, median, worst in summary(found):
         print(f"{kind:18} {graph:9} {figure:16} {count:4} {median:9.4%} {worst.error:+9.4%} {worst.case}")
     if "-v" in sys.argv:

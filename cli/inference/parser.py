@@ -66,7 +66,6 @@ def parse(arguments: Sequence[str]) -> OptimizerOptions:
         wide=given.wide,
         prefill_rule=given.prefill_rule,
         most_combinations=given.max_search_combinations,
-        trace_file=None if given.chrome_trace_file is None else Path(given.chrome_trace_file),
     )
     _check(options)
     return options

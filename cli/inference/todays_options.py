@@ -44,6 +44,9 @@ REFUSED = {
         takes=None,
     ),
     "--word-embedding-tp": Refused("every rank holds the whole embedding", "leave it out"),
+    "--chrome-trace-file": Refused(
+        "no trace is written", "sweepdb explain lists the operators of a stored row with their times"
+    ),
     "--concurrency-search-strategy": Refused(
         "the search doubles and bisects", "leave it out or give exponential", ("exponential",)
     ),
@@ -56,7 +59,6 @@ def add_todays_options(parser: argparse.ArgumentParser) -> None:
     add("--model-id", dest="model_option", help="the model, as the first argument names it")
     add("--quantize-non-expert-linear-action", help="format of linears that are no routed experts")
     add("--max-search-combinations", type=int, help="refuse more combinations of sizes than this")
-    add("--chrome-trace-file", metavar="FILE", help="write the steps of the best row as a trace that opens in Perfetto")
     add("-v", "--verbose", action="count", default=0, help="log more (-vv: everything)")
     add("-q", "--quiet", action="store_true", help="log what stops a run only")
     for name, refused in REFUSED.items():
