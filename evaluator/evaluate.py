@@ -67,12 +67,19 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
             linear=linear,
             experts=experts,
             kv_bits=kv_cache_bits(precision),
+            kv_dtype=_kv_dtype(scenario),
             trace=trace,
             compile=scenario.launch.compile,
             convention=scenario.convention,
         )
         for trace in traces_of(scenario.phase)
     }
+
+
+def _kv_dtype(scenario: Scenario) -> str:
+    """The dtype that upstream quantises attention to; blank where it does not, or where the convention is ours."""
+    named = scenario.precision.attention.lower()
+    return named if scenario.convention == "upstream" and named != "disabled" else ""
 
 
 def cost_of(scenario: Scenario) -> CostModel:

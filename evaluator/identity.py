@@ -23,7 +23,7 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import label_of
 from evaluator.scenario import Scenario, default_routing
 from evaluator.serving.models import serving_model_of
-from evaluator.version import FORMULA_VERSION
+from evaluator.version import formula_version
 from store.records import (
     DeviceRecord,
     Family,
@@ -164,14 +164,15 @@ class RecordBuilder:
         """The record of a scenario with its two content keys: subject, and what determines the numbers."""
         device = _known(self._devices, scenario.device, device_record)
         subject = self._subject(model_name, scenario)
-        determines = {"subject": subject.key, "device": device.key, "formula_version": FORMULA_VERSION}
+        version = formula_version(scenario.convention)
+        determines = {"subject": subject.key, "device": device.key, "formula_version": version}
         if (engine := serving_model_of(scenario).engine(scenario)) is not None:
             determines["engine"] = key_of_engine(engine)
         return ScenarioRecord(
             key=content_key(determines),
             subject=subject,
             device=device,
-            formula_version=FORMULA_VERSION,
+            formula_version=version,
             status=status,
             reason=reason,
             assumptions=assumptions,

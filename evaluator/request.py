@@ -132,7 +132,9 @@ def _phase_scenarios(  # noqa: PLR0917  one of each dimension
             phase=phase,
             convention=request.convention,
             serving_model=request.serving_model,
-            serving_cost_ms=request.serving_cost_ms,
+            serving_cost_ms=0.0
+            if (request.convention, phase) == ("upstream", "aggregated")
+            else request.serving_cost_ms,
             engine=request.engine,
             client=request.client,
             launch=request.launch,
@@ -144,6 +146,11 @@ def _phase_scenarios(  # noqa: PLR0917  one of each dimension
         yield PlannedScenario(
             model_name=model.name, scenario=scenario, batch_range=request.batch_range, illegal=choice.illegal
         )
+
+
+def _serving_cost(request: SweepRequest, phase: Phase) -> float:
+    # Upstream adds it to prefill and decode instances alone: no second row that could not differ.
+    return 0.0 if phase == "aggregated" and request.convention == "upstream" else request.serving_cost_ms
 
 
 def request_arguments(request: SweepRequest | Sequence[SweepRequest]) -> dict[str, object]:

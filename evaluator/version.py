@@ -1,3 +1,13 @@
-"""The formula version: raised by hand when stored numbers change meaning or value. Not the program's version."""
+"""The formula versions: raised by hand when stored numbers change meaning or value. Not the program's version."""
+
+from __future__ import annotations
+
+from store.records import Convention
 
 FORMULA_VERSION = 2
+UPSTREAM_FORMULA_VERSION = 3  # of rows under upstream, whose formulas follow that program
+
+
+def formula_version(convention: Convention) -> int:
+    """The version of the formulas behind the rows of a convention."""
+    return UPSTREAM_FORMULA_VERSION if convention == "upstream" else FORMULA_VERSION

@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from evaluator.inputs import LengthBin, PlanSearch, Workload, load_distribution, mean_output_length, workload_of
+from evaluator.inputs import (
+    LengthBin,
+    PlanSearch,
+    Workload,
+    effective_input_length,
+    load_distribution,
+    mean_output_length,
+    workload_of,
+)
 from store.errors import SweepdbError
 from sweepdb.evaluating.workloads import stored_workload
 
@@ -21,15 +29,16 @@ class OptimizerOptions:
     output_length: int
     reserved_memory_gb: float
     compile: bool
-    mtp_tokens: int
+    mtp_tokens: tuple[int, ...]
     mtp_acceptance: tuple[float, ...] | None
     linear: str
+    experts: str | None
     attention: str
     mxfp4_group_size: int
     search: PlanSearch
     ttft_limit_ms: float | None
     tpot_limit_ms: float | None
-    max_batched_tokens: int
+    max_batched_tokens: int | None
     prefix_cache_hit_rate: float
     batch_range: tuple[int, int | None]
     serving_cost_ms: float
@@ -42,18 +51,30 @@ class OptimizerOptions:
     log_level: str
     wide: bool
     prefill_rule: str
+    most_combinations: int | None
 
     @property
     def is_distribution(self) -> bool:
         """Whether the input length is a file of length bins, or the name of a stored workload that has some."""
         return not self.input_length.isdecimal()
 
-    def workload(self) -> Workload:
-        """The workload that was asked for."""
+    def budgets(self) -> tuple[int, ...]:
+        """Token budgets to try: the one given, or four times the prompt, then twice and once where memory is short."""
+        if self.max_batched_tokens is not None:
+            return (self.max_batched_tokens,)
+        length = int(effective_input_length(self._workload(1, self.mtp_tokens[0])))
+        length = length if self.is_distribution else int(self.input_length)
+        return tuple(factor * length for factor in (4, 2, 1))
+
+    def workloads(self, budget: int) -> tuple[Workload, ...]:
+        """The workloads that were asked for: one for each number of drafts."""
+        return tuple(self._workload(budget, drafts) for drafts in self.mtp_tokens)
+
+    def _workload(self, budget: int, drafts: int) -> Workload:
         common = {
-            "max_batched_tokens": self.max_batched_tokens,
+            "max_batched_tokens": budget,
             "prefix_cache_hit_rate": self.prefix_cache_hit_rate,
-            "mtp_tokens": self.mtp_tokens,
+            "mtp_tokens": drafts,
             "mtp_acceptance": self.mtp_acceptance,
         }
         if not self.is_distribution:

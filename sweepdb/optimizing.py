@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from evaluator.inputs import DeviceProfile, Launch, Precision, check_precision, load_device, load_model
-from evaluator.request import NamedModel, SweepRequest
+from evaluator.request import NamedModel, SweepRequest, planned_scenarios
 from evaluator.sweep import SweepReport, run_sweep
 from queries.asking import PRESETS, Answer, Limits, PairOptions, Question, ReportOptions, Scope
 from queries.composition import CompositionRow, composition_rows
@@ -17,6 +17,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import Phase
 from sweepdb.optimizer_options import OptimizerOptions
+from sweepdb.optimizer_search import looked_at
 from sweepdb.torch_needed import torch_needed
 
 TOP = 10
@@ -29,6 +30,7 @@ class Table:
     kind: str  # aggregated, prefill, decode, pd-ratio
     answer: Answer
     curve: Answer | None
+    every: tuple[Mapping[str, object], ...]  # rows of every batch size that was found, where they were asked for
     compositions: Mapping[str, tuple[CompositionRow, ...]]  # by probe, for length distributions
 
 
@@ -57,15 +59,47 @@ def phases_of(options: OptimizerOptions) -> tuple[Phase, ...]:
 
 def run_device(options: OptimizerOptions, device: str, store_url: str | None) -> DeviceRun:
     """Evaluate and ask for one device."""
-    name, spec = load_model(options.model)
     profile = load_device(device)
+    create_if_missing(parse_url(store_url))
+    sweeps = [_evaluated(options, profile, options.budgets()[0], store_url)]
+    first = sweeps[0]
+    if first.failures and sum(failure.scenarios for failure in first.failures) == first.scenarios:
+        raise InputError(f"no plan could be evaluated on {profile.name}: {first.failures[0].reason}")
+    with Session(parse_url(store_url)) as session:
+        searches = {phase: _search(options, first, session, phase) for phase in phases_of(options)}
+        asked = first.scenarios - sum(failure.scenarios for failure in first.failures)
+        for budget in options.budgets()[1:]:
+            # A smaller budget is worth a try where a plan does not hold the smallest batch that was asked for.
+            if sum(len(search.held) for search in searches.values()) >= asked:
+                break
+            sweeps.append(_evaluated(options, profile, budget, store_url))
+            session.refresh()
+            for phase, search in searches.items():
+                searches[phase] = search.completed(_search(options, sweeps[-1], session, phase))
+        kinds = ["pd-ratio"] if options.pd_ratio else list(phases_of(options))
+        tables = tuple(_table(options, first, session, kind, searches) for kind in kinds)
+    whole = replace(
+        first,
+        probes_stored=sum(sweep.probes_stored for sweep in sweeps),
+        probes_known=sum(sweep.probes_known for sweep in sweeps),
+    )
+    return DeviceRun(device=profile, sweep=whole, tables=tables)
+
+
+def _evaluated(options: OptimizerOptions, profile: DeviceProfile, budget: int, store_url: str | None) -> SweepReport:
+    name, spec = load_model(options.model)
     request = SweepRequest(
         models=(NamedModel(name=name, spec=spec),),
         devices=(profile,),
-        workloads=(options.workload(),),
+        workloads=options.workloads(budget),
         precisions=(
             check_precision(
-                Precision(linear=options.linear, attention=options.attention, mxfp4_group_size=options.mxfp4_group_size)
+                Precision(
+                    linear=options.linear,
+                    experts=options.experts,
+                    attention=options.attention,
+                    mxfp4_group_size=options.mxfp4_group_size,
+                )
             ),
         ),
         num_devices=None if options.pd_ratio else (options.num_devices or 1),
@@ -79,29 +113,93 @@ def run_device(options: OptimizerOptions, device: str, store_url: str | None) ->
         serving_model=options.prefill_rule if options.prefill_rule == "seed002" else "waves",
         serving_cost_ms=options.serving_cost_ms,
     )
-    create_if_missing(parse_url(store_url))
+    _check_combinations(options, request)
     with open_store(store_url) as store, torch_needed():
-        sweep = run_sweep(store, request, label="throughput_optimizer", jobs=options.jobs)
-    if sweep.failures and sum(failure.scenarios for failure in sweep.failures) == sweep.scenarios:
-        raise InputError(f"no plan could be evaluated on {profile.name}: {sweep.failures[0].reason}")
-    return DeviceRun(device=profile, sweep=sweep, tables=_tables(options, sweep, store_url))
+        return run_sweep(store, request, label="throughput_optimizer", jobs=options.jobs)
 
 
-def _tables(options: OptimizerOptions, sweep: SweepReport, store_url: str | None) -> tuple[Table, ...]:
-    kinds = ["pd-ratio"] if options.pd_ratio else list(phases_of(options))
-    with Session(parse_url(store_url)) as session:
-        return tuple(_table(options, sweep, session, kind) for kind in kinds)
+def _check_combinations(options: OptimizerOptions, request: SweepRequest) -> None:
+    """Refuse more combinations of sizes than are allowed."""
+    found = sum(1 for _ in planned_scenarios(request)) // len(request.phases)
+    if options.most_combinations is not None and found > options.most_combinations:
+        raise InputError(
+            f"{found} combinations of sizes are more than `max_search_combinations={options.most_combinations}`",
+            hint="name fewer sizes or numbers of drafts, or raise it",
+        )
 
 
-def _table(options: OptimizerOptions, sweep: SweepReport, session: Session, kind: str) -> Table:
-    answer = session.ask(_question(options, sweep, _REPORTS[kind]))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Search:
+    """Batch sizes that were found in a phase, by scenario key, and the plans that hold the smallest batch."""
+
+    curve: Answer
+    found: Mapping[str, tuple[int, ...]]
+    best: Mapping[str, tuple[int, ...]]
+    plans: Mapping[str, str]  # the plan of each scenario
+    held: frozenset[str]
+
+    def completed(self, other: _Search) -> _Search:
+        """With what another search found of the plans that this one could not hold."""
+        more = [key for key in other.found if other.plans[key] not in self.held]
+        return replace(
+            self,
+            found={**self.found, **{key: other.found[key] for key in more}},
+            best={**self.best, **{key: other.best[key] for key in more}},
+            plans={**self.plans, **other.plans},
+            held=self.held | other.held,
+        )
+
+
+def _search(options: OptimizerOptions, sweep: SweepReport, session: Session, phase: Phase) -> _Search:
+    curve = session.ask(_question(options, sweep, "curve", phase))
+    keys = {key[:_SHOWN]: key for key, *_ in session.pinned()}
+    plans = {keys[str(row["probe"])[:_SHOWN]]: str(row["plan"]) for row in curve.dicts()}
+    ttft = options.ttft_limit_ms if phase != "decode" else None
+    tpot = options.tpot_limit_ms if phase != "prefill" else None
+    looked = {keys[one.scenario]: one for one in looked_at(curve, options.batch_range, ttft_ms=ttft, tpot_ms=tpot)}
+    return _Search(
+        curve=curve,
+        found={key: one.batch_sizes for key, one in looked.items()},
+        best={key: one.best for key, one in looked.items()},
+        plans=plans,
+        held=frozenset(plans[key] for key, one in looked.items() if one.held),
+    )
+
+
+_SHOWN = 8  # letters of a scenario key in a probe
+
+
+def _table(
+    options: OptimizerOptions, sweep: SweepReport, session: Session, kind: str, searches: Mapping[Phase, _Search]
+) -> Table:
+    # Of pairs, the report chooses among all that was found; of one instance, the best is known.
+    mine = list(searches.values()) if kind == "pd-ratio" else [searches[_CURVES[kind]]]
+    found = [(key, size, size, 0) for search in mine for key, sizes in search.found.items() for size in sizes]
+    chosen = found
+    if kind != "pd-ratio":
+        chosen = [(key, size, size, 0) for key, sizes in mine[0].best.items() for size in sizes]
+    question = _question(options, sweep, _REPORTS[kind])
+    answer = session.ask(question, pinned=tuple(chosen)) if chosen else session.ask(question)
     probes = [str(row["probe"]) for row in answer.dicts()] if options.is_distribution else []
+    drawn = searches[_CURVES[kind]].curve if _draws(options) else None
     return Table(
         kind=kind,
         answer=answer,
-        curve=session.ask(_question(options, sweep, "curve", _CURVES[kind])) if _draws(options) else None,
+        curve=drawn,
+        every=_every_row(question, session, found) if options.dump_original_results and kind != "pd-ratio" else (),
         compositions={probe: composition_rows(session.location, probe) for probe in probes},
     )
+
+
+def _every_row(
+    question: Question, session: Session, found: Sequence[tuple[str, int, int, int]]
+) -> tuple[Mapping[str, object], ...]:
+    """A row for each batch size that was found: the best of it alone."""
+    alone = tuple((key, size, size, group) for group, (key, size, _, _) in enumerate(found))
+    if not alone:
+        return ()
+    answer = session.ask(replace(question, options=replace(question.options, top=1)), pinned=alone)
+    return tuple(answer.dicts())
 
 
 def _draws(options: OptimizerOptions) -> bool:
@@ -109,7 +207,9 @@ def _draws(options: OptimizerOptions) -> bool:
 
 
 _REPORTS = {"aggregated": "best", "prefill": "prefill", "decode": "decode", "pd-ratio": "pd-ratio"}
-_CURVES = {"aggregated": "aggregated", "prefill": "prefill", "decode": "decode", "pd-ratio": "decode"}
+_CURVES: Mapping[str, Phase] = {
+    "aggregated": "aggregated", "prefill": "prefill", "decode": "decode", "pd-ratio": "decode",
+}  # fmt: skip
 
 
 def _question(options: OptimizerOptions, sweep: SweepReport, report: str, curve_phase: str | None = None) -> Question:

@@ -19,6 +19,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))  # where the other modules lie when this is run as a program
 
+import restate_head
 from restated import DATA, EXPERTS, MODEL_COLUMNS, WEIGHTS
 
 Row = Sequence[object]
@@ -222,9 +223,12 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "lengths.csv": lengths,
     "upstream_answers.csv": upstream_answers,
     "upstream_devices.csv": upstream_devices,
+    "upstream_forwards.csv": lambda root: as_csv(restate_head.FORWARD_COLUMNS, restate_head.forwards(root)),
     "upstream_operators.csv": upstream_operators,
     "upstream_pairs.csv": upstream_pairs,
     "upstream_probes.csv": upstream_probes,
+    "upstream_rows.csv": lambda root: as_csv(restate_head.ROW_COLUMNS, restate_head.rows(root)),
+    "upstream_steps.csv": lambda root: as_csv(restate_head.STEP_COLUMNS, restate_head.steps(root)),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from cli.inference.layout import WIDTH
+from cli.inference.layout import WIDTH, label_of_plan
 from sweepdb.optimizer_options import OptimizerOptions
 from sweepdb.optimizing import DeviceRun, Table
 
@@ -38,7 +38,8 @@ def _figure(plot, options: OptimizerOptions, run: DeviceRun, table: Table, colum
     plot.plotsize(WIDTH + 40, 26)
     for plan in dict.fromkeys(str(row["plan"]) for row in rows):
         points = [row for row in rows if row["plan"] == plan]
-        plot.scatter([row[column] for row in points], [row["rate"] for row in points], label=plan, marker="dot")
+        rates = [row["rate"] for row in points]
+        plot.scatter([row[column] for row in points], rates, label=label_of_plan(plan), marker="dot")
     plot.title(f"{run.device.name} {options.model} {table.kind}: Throughput vs {axis}")
     plot.xlabel(axis)
     plot.ylabel("Throughput (token/s)")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cli.render.answers import bias_notes
 from cli.render.relaxing import relaxed_to
 from sweepdb.catalogue import DeviceProfile, effective_rate
 from sweepdb.optimizer_options import OptimizerOptions
@@ -46,7 +48,17 @@ def parallel_label(row: Row, prefix: str = "") -> str:
     text = f"TP={value['tp']} | PP={value['pp']} | DP={value['dp']}"
     if (value["ep"], value["moe_tp"], value["moe_dp"]) != (1, 1, 1):
         text += f" | EP={value['ep']} | MOE-TP={value['moe_tp']} | MOE-DP={value['moe_dp']}"
-    return text
+    return f"{text} | MTP={drafts}" if (drafts := row.get(f"{prefix}mtp_tokens")) else text
+
+
+def label_of_plan(plan: str) -> str:
+    """The same from the label of a curve, `tp8pp1dp1`."""
+    sizes = {_OF_LABEL[name]: int(size) for name, size in _SIZE.findall(plan)}
+    return parallel_label({"ep": 1, "moe_tp": 1, "moe_dp": 1} | sizes)
+
+
+_SIZE = re.compile(r"(moetp|moedp|tp|pp|dp|ep)(\d+)")
+_OF_LABEL = {"tp": "tp", "pp": "pp", "dp": "dp", "ep": "ep", "moetp": "moe_tp", "moedp": "moe_dp"}
 
 
 def _limit(value: float | None) -> str:
@@ -54,7 +66,8 @@ def _limit(value: float | None) -> str:
 
 
 def _number(value: object, digits: int = 2) -> str:
-    return "-" if value is None else f"{float(str(value)):.{digits}f}"
+    # Rounded to three digits first, as the seeds' program does.
+    return "-" if value is None else f"{round(float(str(value)), 3):.{digits}f}"
 
 
 _TOP = Field("Top", "{rank}")
@@ -79,18 +92,25 @@ FIELDS: Mapping[str, Sequence[Field]] = {
         _TOP, _THROUGHPUT, _QPS, _TPOT, *_TAIL,
     ),
 }  # fmt: skip
-MIXED = (
-    _TOP,
-    Field("num_devices", "{num_devices}"),
-    Field("num_input_tokens", "{tokens}"),
-    Field("request_ratio", "{ratio}"),
-    Field("samples", "{samples}"),
-    Field("concurrency", "{concurrency}"),
-    _TTFT,
-    _THROUGHPUT,
-    Field("parallel", "{parallel}"),
-    Field("batch_size", "{batch_size}"),
-)
+
+
+def mixed_fields(kind: str) -> tuple[Field, ...]:
+    """Seed 002, 7.4, with the TPOT that aggregated instances have."""
+    return (
+        _TOP,
+        Field("num_devices", "{num_devices}"),
+        Field("num_input_tokens", "{tokens}"),
+        Field("request_ratio", "{ratio}"),
+        Field("samples", "{samples}"),
+        Field("concurrency", "{concurrency}"),
+        _TTFT,
+        *((_TPOT,) if kind == "aggregated" else ()),
+        _THROUGHPUT,
+        Field("parallel", "{parallel}"),
+        Field("batch_size", "{batch_size}"),
+    )
+
+
 MEMORY = (
     Field("weight_GB", "{weight_text}"),
     Field("kv_cache_GB", "{kv_text}"),
@@ -143,7 +163,8 @@ def single_lines(options: OptimizerOptions, run: DeviceRun, table: Table) -> Ite
     yield rule
     yield f"Top {len(rows)} {TITLES[table.kind]} Configurations:"
     if options.is_distribution:
-        yield from boxed(MIXED, [line for row in rows for line in mixed_rows(row, table)])
+        yield from boxed(mixed_fields(table.kind), [line for row in rows for line in mixed_rows(row, table)])
+        yield from (f"  {note}" for note in bias_notes(table.answer))
     else:
         yield from boxed([*FIELDS[table.kind], *(MEMORY if options.wide else ())], rows)
     yield "*" * WIDTH
@@ -193,6 +214,7 @@ def mixed_rows(row: Row, table: Table) -> Iterator[Row]:
             "ratio": f"{part.ratio:.3f}",
             "samples": part.samples,
             "ttft_text": "-",
+            "tpot_text": "-",
             "rate_text": "-",
         }
 

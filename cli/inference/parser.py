@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from cli.inference.todays_options import add_todays_options, log_level_of, refuse_todays_options
 from store.errors import InputError
 from sweepdb.catalogue import PlanSearch, Sizes, effective_input_length
 from sweepdb.optimizer_options import OptimizerOptions, named_workload
@@ -27,17 +28,20 @@ class _Parser(argparse.ArgumentParser):
 def parse(arguments: Sequence[str]) -> OptimizerOptions:
     """Options from an argument list; what the seeds refuse is refused, naming the option."""
     given = _parser().parse_args(list(arguments))
+    refuse_todays_options(given)
+    backbone = given.quantize_non_expert_linear_action
     options = OptimizerOptions(
-        model=given.model_id,
+        model=_model_of(given.model_id, given.model_option),
         devices=tuple(dict.fromkeys(given.device)),
         num_devices=given.num_devices,
         input_length=_resolved(str(given.input_length)),
         output_length=given.output_length,
         reserved_memory_gb=given.reserved_memory_gb,
         compile=given.compile,
-        mtp_tokens=given.num_mtp_tokens,
+        mtp_tokens=tuple(dict.fromkeys(given.num_mtp_tokens)),
         mtp_acceptance=None if given.mtp_acceptance_rate is None else tuple(given.mtp_acceptance_rate),
-        linear=given.quantize_linear_action,
+        linear=backbone or given.quantize_linear_action,
+        experts=given.quantize_linear_action if backbone else None,
         attention=given.quantize_attention_action,
         mxfp4_group_size=given.mxfp4_group_size,
         search=PlanSearch(
@@ -58,9 +62,10 @@ def parse(arguments: Sequence[str]) -> OptimizerOptions:
         prefill_devices=given.prefill_devices_per_instance,
         decode_devices=given.decode_devices_per_instance,
         dump_original_results=given.dump_original_results,
-        log_level=given.log_level,
+        log_level=log_level_of(given),
         wide=given.wide,
         prefill_rule=given.prefill_rule,
+        most_combinations=given.max_search_combinations,
     )
     _check(options)
     return options
@@ -90,23 +95,22 @@ def _check(options: OptimizerOptions) -> None:
 
 
 def _check_distribution(options: OptimizerOptions) -> None:
-    """Seed 002, 2.2: distributions only with --disagg and a TTFT limit, without a TPOT limit or PD ratio."""
+    """Distributions of aggregated instances, or with --disagg under a TTFT limit (seed 002, 2.2) and no TPOT limit."""
     if options.pd_ratio:
         raise InputError(
             "a length distribution does not support --enable-optimize-prefill-decode-ratio here", hint=_OWN
         )
-    if not options.disagg:
-        raise InputError("a length distribution needs --disagg here", hint=_OWN)
-    if options.ttft_limit_ms is None:
-        raise InputError("a length distribution needs --ttft-limits here", hint=_OWN)
-    if options.tpot_limit_ms is not None:
-        raise InputError("a length distribution does not support --tpot-limits here", hint=_OWN)
+    if options.disagg and options.ttft_limit_ms is None:
+        raise InputError("a length distribution with --disagg needs --ttft-limits here", hint=_OWN)
+    if options.disagg and options.tpot_limit_ms is not None:
+        raise InputError("a length distribution with --disagg does not support --tpot-limits here", hint=_OWN)
     if options.prefill_rule == "seed002":
-        mean = effective_input_length(options.workload())
-        if mean > options.max_batched_tokens:
+        budget = options.budgets()[0]
+        mean = effective_input_length(options.workloads(budget)[0])
+        if mean > budget:
             raise InputError(
                 f"this distribution needs chunked prefill: its mean of {mean:.0f} new tokens is above"
-                f" --max-batched-tokens {options.max_batched_tokens}",
+                f" --max-batched-tokens {budget}",
                 hint="raise --max-batched-tokens",
             )
 
@@ -124,6 +128,14 @@ def _resolved(text: str) -> str:
             f"--input-length {text}: not a positive whole number, no such file, and no workload of that name"
         )
     return text if named.input_length is None else str(named.input_length)
+
+
+def _model_of(first: str | None, named: str | None) -> str:
+    if first is not None and named is not None and first != named:
+        raise InputError(f"two models are given, {first} and --model-id {named}", hint="name one of them")
+    if first is None and named is None:
+        raise InputError("no model is given", hint="name it first, or with --model-id")
+    return str(first or named)
 
 
 def _sizes(values: list[int] | None) -> Sizes:
@@ -155,7 +167,7 @@ def _length(text: str) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="throughput_optimizer", description="Highest throughput of a model under SLO limits.")
     add = parser.add_argument
-    add("model_id", help="Hugging Face id or local directory")
+    add("model_id", nargs="?", help="Hugging Face id or local directory")
     add(
         "--input-length",
         type=_length,
@@ -163,15 +175,15 @@ def _parser() -> argparse.ArgumentParser:
         help="prompt length, a length distribution YAML file, or a stored workload's name",
     )
     add("--output-length", type=_positive, required=True, help="expected output length")
-    add("--mtp-acceptance-rate", type=float, nargs="+", help="default: 0.9 0.6 0.4 0.2")
+    add("--mtp-acceptance-rate", "--mtp-acceptance-rates", type=float, nargs="+", help="default: 0.9 0.6 0.4 0.2")
     add("--dump-original-results", action="store_true", help="print the rows behind the tables")
-    add("--device", nargs="+", default=["TEST_DEVICE"], help="device profiles; several are compared")
+    add("--device", "--devices", nargs="+", default=["TEST_DEVICE"], help="device profiles; several are compared")
     add("--num-devices", type=_positive, help="devices of the instance; the budget with PD ratio (default: 1)")
     add("--reserved-memory-gb", type=float, default=10.0, help="device memory kept free (default: 10)")
     add("--log-level", choices=LOG_LEVELS, default="error")
     add("--compile", action="store_true", help="compiled graph")
     add("--compile-allow-graph-break", action="store_true", help="accepted; the captured graph has no breaks")
-    add("--num-mtp-tokens", type=int, choices=range(10), default=0)
+    add("--num-mtp-tokens", type=int, nargs="+", choices=range(10), default=[0], help="several are searched")
     add("--quantize-linear-action", choices=LINEAR_ACTIONS, default="W8A8_DYNAMIC")
     add("--mxfp4-group-size", type=_positive, default=32)
     add("--quantize-attention-action", choices=ATTENTION_ACTIONS, default="DISABLED")
@@ -180,7 +192,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--moe-dp-sizes", type=_positive, nargs="*", help="search MOE-DP")
     add("--ttft-limits", type=float, help="ms")
     add("--tpot-limits", type=float, help="ms")
-    add("--max-batched-tokens", type=_positive, default=8192)
+    add("--max-batched-tokens", type=_positive, help="default: 4 times the prompt, less where memory is short")
     add("--prefix-cache-hit-rate", type=float, default=0.0, help="[0, 1)")
     add("--batch-range", type=_positive, nargs="+", help="[min max] or [max]")
     add("--serving-cost", type=float, default=0.0, help="ms")
@@ -196,4 +208,5 @@ def _parser() -> argparse.ArgumentParser:
         default="upstream",
         help="how a mixed-length prefill is timed",
     )
+    add_todays_options(parser)
     return parser

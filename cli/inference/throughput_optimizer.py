@@ -4,7 +4,6 @@ Limits are only applied in the question: a second run with other limits evaluate
 
 from __future__ import annotations
 
-import csv
 import logging
 import os
 import sys
@@ -12,14 +11,14 @@ import time
 from collections.abc import Iterable, Sequence
 
 from cli.inference.curves import draw
+from cli.inference.dumping import dumped_lines
 from cli.inference.layout import cross_lines, device_lines, profile_lines
 from cli.inference.parser import parse
 from cli.main import say_error
 from cli.output import INTERRUPTED, say_interrupted
-from cli.render.answers import bias_notes
 from cli.visible import visible
 from store.errors import SweepdbError
-from sweepdb.optimizing import Table, run_device
+from sweepdb.optimizing import run_device
 
 LOG = logging.getLogger("sweepdb")
 
@@ -35,10 +34,8 @@ def run_optimizer(arguments: Sequence[str]) -> int:
         LOG.info("device %s", visible(device))
         runs.append(run_device(options, device, store_url))
         _print(device_lines(options, runs[-1]))
-        for table in runs[-1].tables:
-            sys.stderr.writelines(visible(f"{note}\n") for note in bias_notes(table.answer))
         if options.dump_original_results:
-            _dump(runs[-1].tables)
+            _print(dumped_lines(options, runs[-1]))
         for failure in runs[-1].sweep.failures:
             LOG.warning("%d scenarios %s: %s", failure.scenarios, failure.status, visible(failure.reason))
     if len(runs) > 1:
@@ -58,32 +55,6 @@ def run_optimizer(arguments: Sequence[str]) -> int:
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
         sys.stdout.write(visible(f"{line}\n"))
-
-
-_DUMPED = {
-    "pd-ratio": {
-        "prefill_plan": "parallel_p", "prefill_batch_size": "batch_size_p", "prefill_concurrency": "concurrency_p",
-        "prefill_num_devices": "num_devices_p", "ttft_ms": "ttft_p", "prefill_qps": "p_qps",
-        "decode_plan": "parallel_d",
-        "decode_batch_size": "batch_size_d", "decode_concurrency": "concurrency_d",
-        "decode_num_devices": "num_devices_d",
-        "tpot_ms": "tpot_d", "decode_qps": "d_qps", "pd_ratio": "pd_ratio", "balanced_qps": "balanced_qps",
-    },
-    "": {
-        "plan": "parallel", "batch_size": "batch_size", "concurrency": "concurrency", "num_devices": "num_devices",
-        "ttft_ms": "ttft", "tpot_ms": "tpot", "rate": "token/s",
-    },
-}  # fmt: skip
-
-
-def _dump(tables: Sequence[Table]) -> None:
-    """The rows behind the tables, under the same filter, with seed 000's column names."""
-    for table in tables:
-        names = _DUMPED.get(table.kind, _DUMPED[""])
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(names.values())
-        for row in table.answer.dicts():
-            writer.writerow(["" if row[name] is None else visible(str(row[name])) for name in names])
 
 
 def main() -> None:

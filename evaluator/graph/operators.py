@@ -43,7 +43,7 @@ COLLECTIVE_KINDS: frozenset[str] = frozenset(
 )
 Rational = int | Fraction
 Driver = Literal["tokens", "sequences", "attention", "constant"]
-ExpertRole = Literal["gate_up", "down", "exchange", ""]
+ExpertRole = Literal["gate_up", "down", "exchange", "rows", ""]  # rows: sees all rows of the device as tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,8 @@ class Operator:
     FLOPs, bytes and launches are those of one occurrence on one device. With `per_expert` they belong to ONE touched
     expert and tokens mean that expert's tokens: the step multiplies by the experts touched. `weight_bytes` are resident
     on the device for one occurrence and are already inside `bytes_read` (grouped experts: read per touched expert,
-    `expert_bytes`)."""
+    `expert_bytes`). Upstream pads tokens to a `multiple`; what runs `if_needed` pads them, or joins rows where some
+    experts are idle."""
 
     kind: OperatorKind
     label: str
@@ -173,6 +174,8 @@ class Operator:
     attention: AttentionExtents | None = None
     experts: ExpertExtents | None = None
     collective: CollectiveExtents | None = None
+    multiple: int = 1
+    if_needed: bool = False
     driver: Driver = field(init=False, compare=False, repr=False)  # which number of the batch decides its time
 
     def __post_init__(self) -> None:

@@ -23,10 +23,10 @@ class GroupLink:
     latency_s: float
 
 
-def link_of_group(device: DeviceProfile, group_size: int, stride: int) -> GroupLink:
+def link_of_group(device: DeviceProfile, group_size: int, stride: int, *, whole: bool = False) -> GroupLink:
     """The innermost grid dimension whose sub-grid spans the whole group decides.
 
-    A full mesh gives a group of g of its n members g - 1 of its n - 1 links."""
+    A full mesh gives a group of g of its n members g - 1 of its n - 1 links; with `whole` all of them."""
     span = (group_size - 1) * stride + 1
     for dimension in reversed(range(len(device.grid))):
         if span <= prod(device.grid[dimension:]) or dimension == 0:
@@ -34,7 +34,7 @@ def link_of_group(device: DeviceProfile, group_size: int, stride: int) -> GroupL
             return GroupLink(
                 bandwidth_bytes_per_s=link.bandwidth_bytes_per_s
                 * link.efficiency
-                * _mesh_share(link, device.grid[dimension], group_size),
+                * (1.0 if whole else _mesh_share(link, device.grid[dimension], group_size)),
                 latency_s=link.latency_s,
             )
     raise ValueError(f"{device.name}: no interconnect level")

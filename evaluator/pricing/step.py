@@ -6,13 +6,13 @@ every batch."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray
-from evaluator.graph.operators import Operator, OperatorSet
+from evaluator.graph.operators import Affine, ExpertExtents, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
 from evaluator.pricing.routing import expert_loads
@@ -114,18 +114,56 @@ def _stage_seconds(operators: Sequence[Operator], stages: int, sums: BatchSums, 
 def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> KindSeconds:
     """One occurrence of an operator, its loop over touched experts included."""
     seen = sums.within(operator.attention.window) if operator.attention is not None else sums
+    if operator.experts is not None and operator.experts.role == "rows":
+        return _of_all_rows(operator, operator.experts, cost, sums)
     if not operator.per_expert or operator.experts is None:
-        return cost.operator_seconds(operator, seen)
+        if operator.multiple == 1:
+            return cost.operator_seconds(operator, seen)
+        there, tokens = padded(operator, seen.tokens)
+        seconds = cost.operator_seconds(operator, replace(seen, tokens=tokens))
+        return seconds if there is None else _times(there, seconds)
     group_tokens = operator.experts.tokens.at(sums)
     parts: dict[str, FloatArray] = {}
     for load in expert_loads(operator.experts, group_tokens, cost.convention):
-        one = BatchSums(tokens=load.tokens, sequences=sums.sequences, pairs=sums.pairs, keys=sums.keys)
+        there, tokens = padded(operator, load.tokens)
+        touched = load.touched if there is None else load.touched * there
+        one = BatchSums(tokens=tokens, sequences=sums.sequences, pairs=sums.pairs, keys=sums.keys)
         seconds = cost.operator_seconds(operator, one)
         for kind in KINDS:
             part = getattr(seconds, kind)
             if part is not None:
-                parts[kind] = parts.get(kind, 0.0) + load.touched * part
+                parts[kind] = parts.get(kind, 0.0) + touched * part
     return KindSeconds(**parts)
+
+
+def padded(operator: Operator, tokens: FloatArray) -> tuple[FloatArray | None, FloatArray]:
+    """The tokens that an operator sees after padding, and where what pads them runs (None: everywhere)."""
+    if operator.multiple == 1:
+        return None, tokens
+    whole = np.ceil(tokens / operator.multiple) * operator.multiple
+    if not operator.if_needed:
+        return None, whole
+    # 5 rows to a multiple of 8: it reads 5 and writes 8, 6.5 each.
+    return (whole > tokens).astype(np.float64), (tokens + whole) / 2
+
+
+def _times(factor: FloatArray, seconds: KindSeconds) -> KindSeconds:
+    parts = {kind: getattr(seconds, kind) for kind in KINDS}
+    return KindSeconds(**{kind: None if part is None else factor * part for kind, part in parts.items()})
+
+
+def _of_all_rows(operator: Operator, experts: ExpertExtents, cost: CostModel, sums: BatchSums) -> KindSeconds:
+    """An operator over the rows of all experts of the device, which it sees as tokens."""
+    group_tokens = experts.tokens.at(sums)
+    loads = expert_loads(experts, group_tokens, cost.convention)
+    rows = sum(load.touched * load.tokens for load in loads)
+    held = replace(operator, experts=replace(experts, tokens=Affine(sequences=1)))
+    seen = BatchSums(tokens=np.asarray(rows), sequences=group_tokens, pairs=sums.pairs, keys=sums.keys)
+    seconds = cost.operator_seconds(held, seen)
+    if not operator.if_needed:
+        return seconds
+    idle = sum(load.touched for load in loads) < experts.local_experts
+    return _times(np.asarray(idle, dtype=np.float64), seconds)
 
 
 def _seconds(parts: Sequence[tuple[Iterable[Operator], BatchSums]], stages: int, cost: CostModel) -> StepTimes:
@@ -218,8 +256,8 @@ class _Tabulated:
         sums = BatchSums(tokens=values, sequences=values, pairs=values, keys=values)
         active = None if values.all() else (values > 0).astype(np.float64)
         if isinstance(cost, PricesTogether) and values.size <= _BATCHES_TOGETHER:
-            plain = [one for one in operators if one.experts is None and one.collective is None]
-            operators = [one for one in operators if one.experts is not None or one.collective is not None]
+            plain = [one for one in operators if _is_plain(one)]
+            operators = [one for one in operators if not _is_plain(one)]
             if plain:
                 self._values.add_together(plain, cost.plain_seconds(plain, sums), active)
         for operator in operators:
@@ -242,6 +280,10 @@ class _Tabulated:
         if index is None:
             return values[:, block] if values.shape[1] > 1 else values
         return values.take(index[block] if index.shape[0] > 1 else index, axis=1)
+
+
+def _is_plain(operator: Operator) -> bool:
+    return operator.experts is None and operator.collective is None and operator.multiple == 1
 
 
 def _distinct(extent: FloatArray) -> tuple[FloatArray, NDArray[np.int64] | None]:

@@ -87,7 +87,7 @@ class TheoreticalCost:
             touched = touched_experts(operator.experts, operator.experts.tokens.at(sums), self.convention)
             moved = moved + float(operator.expert_bytes) * touched
             vector_flops = vector_flops + float(operator.expert_vector_flops) * touched
-        vector = vector_flops * self._seconds_per_vector_flop()
+        vector = vector_flops * self._seconds_per_vector_flop(operator.vector_dtype)
         memory = moved * self._seconds_per_byte()
         bound = matrix + vector >= memory
         return KindSeconds(
@@ -104,7 +104,7 @@ class TheoreticalCost:
         forms = [
             (
                 _line(one.matrix_flops, self._seconds_per_flop(one.matrix_dtype)),
-                _line(one.vector_flops, self._seconds_per_vector_flop()),
+                _line(one.vector_flops, self._seconds_per_vector_flop(one.vector_dtype)),
                 _line(one.bytes_read, self._seconds_per_byte(), one.bytes_written),
             )
             for one in operators
@@ -135,13 +135,16 @@ class TheoreticalCost:
             peak = self._matrix[self.widened(dtype)]
         return 1.0 / (peak * self.device.compute_efficiency)
 
-    def _seconds_per_vector_flop(self) -> float:
-        peak = self._vector.get("fp16") or self._vector.get("bf16") or self._vector["fp32"]
+    def _seconds_per_vector_flop(self, dtype: str = "bf16") -> float:
+        wide = self._vector.get("fp32") if dtype == "fp32" else None
+        peak = wide or self._vector.get("fp16") or self._vector.get("bf16") or self._vector["fp32"]
         return 1.0 / (peak * self.device.compute_efficiency)
 
     def _collective(self, operator: Operator, extents: CollectiveExtents, sums: BatchSums) -> KindSeconds:
         payload = extents.payload_bytes.at(sums)
-        link = link_of_group(self.device, extents.group_size, extents.stride)
+        # Upstream sends to the next stage over every link of a device.
+        whole = self.convention == "upstream" and operator.kind == "send_receive"
+        link = link_of_group(self.device, extents.group_size, extents.stride, whole=whole)
         moved = payload
         if operator.kind == "all_to_all":
             moved = payload * self._exchanged(operator, extents, sums)

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -23,12 +23,14 @@ class WaveStage:
 
     A wave takes the steps of `steps`, one after the other (one a chunk of its prompts); their arrays have the length of
     `batch`, or 1 where every batch has the same wave. Stages follow each other in time. Prompts and repeats are counted
-    over what is scheduled as one (a replica; all replicas under upstream's convention), sums over one replica."""
+    over what is scheduled as one (a replica; all replicas under upstream's convention), sums over one replica. Prompts
+    of a stage that is not `final` go on in a later one."""
 
     batch: Integers
     requests: Integers
     repeats: Integers
     steps: tuple[BatchSums, ...]
+    final: bool = True
 
 
 class BatchSource(Protocol):
@@ -63,11 +65,19 @@ class CachedTokens:
     tokens: FloatArray
 
 
-def chunk_lengths(new_tokens: int, token_budget: int) -> tuple[int, ...]:
-    """As few chunks as fit the budget, as equal as can be: 20000 over 8192 gives 6667, 6667, 6666."""
+def chunk_lengths(new_tokens: int, token_budget: int, convention: Convention = "physical") -> tuple[int, ...]:
+    """As few chunks as fit the budget, as equal as can be: 20000 over 8192 gives 6667, 6667, 6666.
+
+    Upstream fills the budget and leaves the rest to the last one: 8192, 8192, 3616."""
     chunks = -(-new_tokens // token_budget)
-    size = -(-new_tokens // chunks)
+    size = token_budget if convention == "upstream" and chunks > 1 else -(-new_tokens // chunks)
     return (*(size for _ in range(chunks - 1)), new_tokens - (chunks - 1) * size)
+
+
+def half_output(output_length: float, convention: Convention) -> float:
+    """Tokens that a request has generated half-way; upstream counts whole ones."""
+    # 1,501 tokens: 750.5, or 750.
+    return float(output_length // 2) if convention == "upstream" else output_length / 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,9 +99,14 @@ class FixedLengths:
         return new_prompt_tokens(self.input_length, self.hit_rate)
 
     @property
+    def chunk_tokens(self) -> tuple[int, ...]:
+        """New tokens of each chunk of a prompt."""
+        return chunk_lengths(self.new_tokens, self.token_budget, self.convention)
+
+    @property
     def chunks(self) -> int:
         """Chunks a prompt is split into."""
-        return len(chunk_lengths(self.new_tokens, self.token_budget))
+        return len(self.chunk_tokens)
 
     @property
     def scheduled_replicas(self) -> int:
@@ -102,17 +117,29 @@ class FixedLengths:
     def prompts_a_wave(self) -> int:
         """Prompts that the token budget admits at once, over what is scheduled as one."""
         # Budget 8,192: 4 prompts of 2,048 tokens, or 1 of 20,000, which goes in chunks of 6,667.
-        return self.token_budget * self.scheduled_replicas // chunk_lengths(self.new_tokens, self.token_budget)[0]
+        return self.token_budget * self.scheduled_replicas // self.chunk_tokens[0]
 
     def waves(self, requests: Integers) -> Sequence[WaveStage]:
-        """Full waves, then the rest of the prompts."""
+        """Full waves, then the rest of the prompts. Upstream runs the first chunks of all prompts, then the second."""
+        if self.convention == "physical":
+            return self._waves(requests, self.prompts_a_wave, self.chunk_sums())
+        budget, ends = self.token_budget * self.scheduled_replicas, self.chunks - 1
+        return [
+            replace(stage, final=index == ends)
+            for index, (size, sums) in enumerate(zip(self.chunk_tokens, self.chunk_sums(), strict=True))
+            for stage in self._waves(requests, budget // size, (sums,))
+        ]
+
+    def _waves(self, requests: Integers, prompts: int, chunks: Sequence[BatchSums]) -> list[WaveStage]:
         total = np.asarray(requests, dtype=np.int64) * self.scheduled_replicas
-        full, rest = np.divmod(total, self.prompts_a_wave)
+        full, rest = np.divmod(total, prompts)
         first, last = np.flatnonzero(full), np.flatnonzero(rest)
-        alike = np.asarray([self.prompts_a_wave], dtype=np.int64)
+        alike = np.asarray([prompts], dtype=np.int64)
         stages = [
-            WaveStage(batch=first, requests=alike, repeats=full[first], steps=self._steps(alike)),
-            WaveStage(batch=last, requests=rest[last], repeats=np.ones_like(last), steps=self._steps(rest[last])),
+            WaveStage(batch=first, requests=alike, repeats=full[first], steps=self._steps(alike, chunks)),
+            WaveStage(
+                batch=last, requests=rest[last], repeats=np.ones_like(last), steps=self._steps(rest[last], chunks)
+            ),
         ]
         return [stage for stage in stages if stage.batch.size]
 
@@ -130,22 +157,22 @@ class FixedLengths:
         # 20,000 tokens, 5,000 of them cached, budget 8,192: 7,500 after 5,000, then 7,500 after 12,500.
         cached = 0 if self.convention == "upstream" else self.input_length - self.new_tokens
         sums = []
-        for size in chunk_lengths(self.new_tokens, self.token_budget):
+        for size in self.chunk_tokens:
             sums.append(request_sums(size, cached, windows=self.windows, square=self.convention == "upstream"))
             cached += size
         return tuple(sums)
 
-    def _steps(self, prompts: Integers) -> tuple[BatchSums, ...]:
+    def _steps(self, prompts: Integers, chunks: Sequence[BatchSums]) -> tuple[BatchSums, ...]:
         # Upstream deals a wave's prompts out to its replicas: the fullest one decides.
         a_replica = -(-prompts // self.scheduled_replicas)
-        return tuple(repeated(one, a_replica) for one in self.chunk_sums())
+        return tuple(repeated(one, a_replica) for one in chunks)
 
     def decodes(self, requests: FloatArray, new_tokens: int) -> BatchSums:
         """Context I + O / 2 plus the tokens of the step (verified against upstream's probes)."""
         # Input 1,000, output 200, one new token: it reads 1,000 + 100 + 1 = 1,101 keys.
         one = request_sums(
             float(new_tokens),
-            self.input_length + self.output_length / 2,
+            self.input_length + half_output(self.output_length, self.convention),
             windows=self.windows,
             square=self.convention == "upstream",
             logits=float(new_tokens),
@@ -155,7 +182,8 @@ class FixedLengths:
     def cached_tokens(self, moment: Literal["prompt", "middle", "end"], requests: FloatArray) -> Sequence[CachedTokens]:
         """Prompt alone, with half of the output or with all of it. Upstream adds a step's tokens and one slot."""
         # Input 1,000, output 200: 1,000, 1,100 and 1,200 tokens; upstream's middle is 1,100 + 1 + 1 = 1,102.
-        generated = {"prompt": 0.0, "middle": self.output_length / 2, "end": self.output_length}[moment]
+        half = half_output(self.output_length, self.convention)
+        generated = {"prompt": 0.0, "middle": half, "end": self.output_length}[moment]
         if moment == "middle" and self.convention == "upstream":
             generated += self.tokens_per_decode + 1
         tokens = np.asarray(self.input_length + generated)

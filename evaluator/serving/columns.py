@@ -62,6 +62,8 @@ def completion_columns(completion: PrefillCompletion) -> Columns:
 def prefill_columns(run: Run, full: StepTimes) -> Columns:
     """The first (fullest) wave alone, and the chunks of its prompts."""
     chunks = np.full(run.batch_sizes.shape, float(run.source.chunks))
+    if isinstance(run.source, MixedLengths) and run.scenario.convention == "upstream":
+        chunks = run.source.packed(run.requests).count.astype(np.float64)  # upstream counts the steps of the batch
     return {"prefill_step_ms": MS * full.total, "prefill_chunks": chunks, **_split("prefill", full)}
 
 

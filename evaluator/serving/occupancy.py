@@ -4,17 +4,21 @@ Not here: how many bytes one token or one operator takes (evaluator.pricing.memo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
+from evaluator.graph.sums import BatchSums, repeated
 from evaluator.inputs.precision import Precision
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
 from evaluator.scenario import Scenario
+from evaluator.serving.batches import FixedLengths, WaveStage
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
+from evaluator.serving.waves.rotating import prompts_a_step
 
 Charge = Literal["full", "mean"]
 
@@ -57,6 +61,8 @@ def memory_bytes(run: Run, *, mean_only: bool = False) -> MemoryBytes:
     # Both traces hold the same weights.
     weights = max(weight_bytes(operators, drafting=scenario.drafting) for operators in run.operators.values())
     requests = run.requests.astype(np.float64)
+    if scenario.convention == "upstream":
+        return _upstream_memory(run, weights, requests, mean_only=mean_only)
     if scenario.phase == "prefill":
         prompts = _prompts_in_flight(run)
         return MemoryBytes(weights=weights, kv_full=prompts, kv_mean=prompts, activations=_wave_activations(run))
@@ -64,15 +70,60 @@ def memory_bytes(run: Run, *, mean_only: bool = False) -> MemoryBytes:
     full = mean if mean_only else _cache(run, "end", requests)
     activations = _decode_activations(run)
     if scenario.phase == "aggregated":
-        wave = _wave_activations(run)
-        if scenario.convention == "upstream":
-            # Upstream reports the step that takes more: a wave with its prompts, or a decode step with every request.
-            prompts = _prompts_in_flight(run)
-            prefilling = prompts + wave > mean + activations
-            mean, activations = np.where(prefilling, prompts, mean), np.where(prefilling, wave, activations)
-        else:
-            activations = np.maximum(wave, activations)
+        activations = np.maximum(_wave_activations(run), activations)
     return MemoryBytes(weights=weights, kv_full=full, kv_mean=mean, activations=activations)
+
+
+def _upstream_memory(run: Run, weights: int, requests: FloatArray, *, mean_only: bool) -> MemoryBytes:
+    """The step that takes most, which upstream reports: a wave with its prompts' cache or a decode with all of it."""
+    prompts, waves = np.zeros(run.batch_sizes.shape), np.zeros(run.batch_sizes.shape)
+    for stage in () if run.scenario.phase == "decode" else _largest_steps(run):
+        for sums in stage.steps:
+            kept = np.broadcast_to(_step_cache(run, sums), stage.batch.shape)
+            alive = np.broadcast_to(activation_bytes(run.operators["prefill"], sums), stage.batch.shape)
+            more = kept + alive > (prompts + waves)[stage.batch]
+            prompts[stage.batch] = np.where(more, kept, prompts[stage.batch])
+            waves[stage.batch] = np.where(more, alive, waves[stage.batch])
+    if run.scenario.phase == "prefill":
+        return MemoryBytes(weights=weights, kv_full=prompts, kv_mean=prompts, activations=waves)
+    mean = _cache(run, "middle", requests)
+    full = mean if mean_only else _cache(run, "end", requests)
+    activations = _decode_activations(run)
+    prefilling = prompts + waves > mean + activations
+    return MemoryBytes(
+        weights=weights,
+        kv_full=full,
+        kv_mean=np.where(prefilling, prompts, mean),
+        activations=np.where(prefilling, waves, activations),
+    )
+
+
+def _largest_steps(run: Run) -> Sequence[WaveStage]:
+    """The largest prefill steps of each batch; of prompts in chunks beside decodes, each chunk's under the margin."""
+    source = run.source
+    if not isinstance(source, FixedLengths) or source.chunks == 1 or run.scenario.phase == "prefill":
+        return source.largest_waves(run.requests)
+    replicas, everything = source.scheduled_replicas, np.arange(run.requests.size)
+    stages = []
+    for size, sums in zip(source.chunk_tokens, source.chunk_sums(), strict=True):
+        together = np.minimum(run.requests * replicas, prompts_a_step(size, source.token_budget * replicas))
+        step = repeated(sums, -(-together // replicas))
+        stages.append(WaveStage(batch=everything, requests=together, repeats=np.ones_like(together), steps=(step,)))
+    return stages
+
+
+def _step_cache(run: Run, sums: BatchSums) -> FloatArray:
+    """Bytes that a step's requests have cached, with a slot of one token each."""
+    scenario = run.scenario
+    return kv_bytes(
+        scenario.model,
+        scenario.plan,
+        kv_cache_bits(scenario.precision),
+        sums.keys / sums.sequences + 1.0,
+        sums.sequences,
+        paging="pooled",
+        drafting=scenario.drafting,
+    )
 
 
 def _prompts_in_flight(run: Run) -> FloatArray:

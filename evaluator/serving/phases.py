@@ -79,27 +79,22 @@ def decode_step_times(run: Run, requests: FloatArray) -> StepTimes:
 
 def shared_steps(run: Run, source: FixedLengths, gained: float) -> tuple[PrefillCompletion, RequestTimes]:
     """Chunks and decodes in shared steps, played once for the largest batch."""
-    scenario, replicas = run.scenario, source.scheduled_replicas
-    upstream = scenario.convention == "upstream"
+    scenario = run.scenario
     output = scenario.workload.output_length
-    chunk_sums = source.chunk_sums()
     workload = ChunkedWorkload(
         chunks=source.chunks,
-        chunk_tokens=int(chunk_sums[0].tokens),
-        token_budget=source.token_budget * replicas,
-        decode_steps=(output if upstream else max(output - 1.0, 0.0)) / gained,
+        chunk_tokens=source.chunk_tokens[0],
+        token_budget=source.token_budget,
+        decode_steps=max(output - 1.0, 0.0) / gained,
         tokens_per_decode=1 + scenario.workload.mtp_tokens,
-        rounds=1 if upstream else scenario.plan.pp,
+        rounds=scenario.plan.pp,
     )
 
     def step_time(decodes: FloatArray, prefills: Integers, chunk: Integers) -> FloatArray:
-        # Upstream deals both out to its replicas: the fullest one decides.
-        mine = np.ceil(decodes / replicas) if upstream else decodes
-        return shared_step_seconds(run, source, mine, -(-prefills // replicas), chunk)
+        return shared_step_seconds(run, source, decodes, prefills, chunk)
 
-    scheduled = run.requests * replicas
-    times = chunked_times(workload, int(scheduled.max()), step_time)
-    index = scheduled - 1
+    times = chunked_times(workload, int(run.requests.max()), step_time)
+    index = run.requests - 1
     completion = PrefillCompletion(mean=times.ttft[index], makespan=times.makespan[index])
     return completion, request_times(completion.mean, times.e2e[index], output)
 
@@ -107,17 +102,13 @@ def shared_steps(run: Run, source: FixedLengths, gained: float) -> tuple[Prefill
 def shared_step_seconds(
     run: Run, source: FixedLengths, decodes: FloatArray, prefills: Integers, chunk: Integers
 ) -> FloatArray:
-    """Steps with decodes and the prefills of one chunk: the packed batch, or under upstream the longer of the two."""
+    """Steps with decodes and the prefills of one chunk: the packed batch."""
     rows, index = np.unique(np.column_stack((decodes, prefills, chunk)), axis=0, return_inverse=True)
     distinct = np.asarray(rows, dtype=np.float64)
     decoding, prefilling = distinct[:, 0], distinct[:, 1]
     parts = source.chunk_sums()
     prefill_sums = repeated(_stacked([parts[int(i)] for i in distinct[:, 2]]), prefilling)
     decode_sums = source.decodes(decoding, 1 + run.scenario.workload.mtp_tokens)
-    if run.scenario.convention == "upstream":
-        alone = step_seconds(run.operators["prefill"], run.cost, prefill_sums).total * (prefilling > 0)
-        beside = decode_step_times(run, decoding).total * (decoding > 0)
-        return np.asarray(np.maximum(alone, beside)[index.ravel()])
     step = mixed_step_seconds(run.operators["prefill"], run.operators["decode"], run.cost, prefill_sums, decode_sums)
     if run.scenario.drafting:
         drafts = draft_seconds(run.operators["decode"], run.cost, decode_sums)

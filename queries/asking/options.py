@@ -175,7 +175,7 @@ class Definitions:
 
 PRESETS: Mapping[str, Definitions] = {
     "sweepdb": Definitions(),
-    "upstream": Definitions(tpot="inclusive", prefill_qps="ttft", kv_charge="mean"),
+    "upstream": Definitions(tpot="inclusive", prefill_qps="ttft", decode_qps="full", kv_charge="mean"),
     "seed000": Definitions(tpot="inclusive", prefill_qps="ttft", decode_qps="full", allocation="exact"),
     "seed001": Definitions(tpot="inclusive", prefill_qps="ttft", throughput="twice"),
 }

@@ -120,9 +120,13 @@ class Grouping:
         """A line for each group; `workload` stands for the workloads where they divide no groups."""
         if not self.groups:
             return ()
-        newest = max(group.example.formula_version for group in self.groups)
+        newest: dict[str, int] = {}  # of each convention, which has formulas of its own
+        for group in self.groups:
+            row = group.example
+            newest[row.convention] = max(row.formula_version, newest.get(row.convention, 0))
         lines = [
-            _title(group, workload or group.example.workload, self._varied(group), newest) for group in self.groups
+            _title(group, workload or group.example.workload, self._varied(group), newest[group.example.convention])
+            for group in self.groups
         ]
         twice = {line for line, count in Counter(lines).items() if count > 1}
         return tuple(

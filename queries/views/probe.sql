@@ -22,7 +22,7 @@ WITH stored AS (
         1000.0 * concurrency / nullif(makespan_ms, 0) * work_share AS capacity,
         concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0) AS decoded_per_s,
         -- Of an aggregated batch only the prefills are composed: its decodes are of the whole distribution already.
-        ttft_ms * (1 / work_share - 1) AS missed_ms,
+        CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / work_share - 1) END AS missed_ms,
         1000.0 * concurrency / nullif(e2e_ms + missed_ms, 0) AS finished_per_s
     FROM raw.stored_probe
 )

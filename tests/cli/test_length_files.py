@@ -137,10 +137,10 @@ def test_s31_the_rows_of_bins_rebuild_the_aggregate(optimizer, folder, rule):
         f"{RUN} --input-length {folder}/lengths.yaml --disagg --ttft-limits 3000 --prefill-rule {rule}"
         " --max-batched-tokens 12000"
     )
-    stored = json.loads(
-        sweepdb("query prefill --last --format json --wide --ttft-limits 3000 --preset upstream --top 20", None).out
-    )
-    makespans = {row["plan"]: row["makespan_ms"] for row in stored}
+    model = "seed002" if rule == "seed002" else "waves"
+    asked = f"SELECT plan, batch_size, makespan_ms FROM prefill WHERE serving_model = '{model}' AND max_batched_tokens = 12000"
+    stored = json.loads(sweepdb("sql --format json", None, stdin=asked).out)
+    makespans = {(row["plan"], row["batch_size"]): row["makespan_ms"] for row in stored}
     configurations = table(outcome)
     assert len(configurations) == 4
     for whole, bins in configurations:
@@ -148,7 +148,7 @@ def test_s31_the_rows_of_bins_rebuild_the_aggregate(optimizer, folder, rule):
         # token/s = sum of raw input tokens of the whole batch / time: rows are those of one of dp replicas
         tokens = dp * sum(int(row["num_input_tokens"]) * int(row["samples"]) for row in bins)
         ttft, rate = float(whole["TTFT (ms)"]), float(whole["Throughput (token/s)"])
-        makespan = makespans[f"tp{tp}pp1dp{dp}"]
+        makespan = makespans[f"tp{tp}pp1dp{dp}", int(whole["batch_size"])]
         assert rate == pytest.approx(1000 * tokens / makespan, rel=1e-5)
         if rule == "seed002":  # the batch runs once, so that everyone's first token comes at its end
             assert ttft == pytest.approx(makespan, abs=0.006)
@@ -207,9 +207,10 @@ def test_s34_what_the_seed_refuses_sweepdb_evaluates(optimizer, evaluate, folder
     accepted = optimizer(f"{RUN} --input-length {file} --disagg --ttft-limits 3000")
     assert accepted.code == 0
     refused = {
-        "--ttft-limits 3000": "a length distribution needs --disagg here",
-        "--disagg": "a length distribution needs --ttft-limits here",
-        "--disagg --ttft-limits 3000 --tpot-limits 50": "a length distribution does not support --tpot-limits here",
+        "--disagg": "a length distribution with --disagg needs --ttft-limits here",
+        "--disagg --ttft-limits 3000 --tpot-limits 50": (
+            "a length distribution with --disagg does not support --tpot-limits here"
+        ),
         "--disagg --ttft-limits 3000 --max-batched-tokens 2000 --prefill-rule seed002": (
             "this distribution needs chunked prefill: its mean of 2050 new tokens is above --max-batched-tokens 2000"
         ),

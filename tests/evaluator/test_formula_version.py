@@ -1,7 +1,8 @@
 """Numbers that are stored must not drift: a fixed grid of them is compared with what this formula version gave.
 
-When a formula changes on purpose, raise FORMULA_VERSION (and CAPTURE_VERSION where operators change), and lay the grid
-down again: python tests/evaluator/test_formula_version.py. Cases are in tests/formula_cases.py."""
+When a formula changes on purpose, raise FORMULA_VERSION (and CAPTURE_VERSION where operators change), or upstream's own
+where only its rows do, and lay the grid down again: python tests/evaluator/test_formula_version.py. Cases are in
+tests/formula_cases.py."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from formula_cases import FAMILIES, LENGTHS, kind_of_lengths, numbers
 from evaluator import serving
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.models import list_serving_models
-from evaluator.version import FORMULA_VERSION
+from evaluator.version import FORMULA_VERSION, UPSTREAM_FORMULA_VERSION
 from store.records import Family
 
 GOLDEN = Path(__file__).with_name("golden") / "formula_numbers.json"
@@ -38,7 +39,10 @@ def kept() -> dict[str, dict[str, list[float | None]]]:
 
 def test_stored_numbers_change_only_with_the_formula_version():
     golden = kept()
-    assert golden["formula_version"] == FORMULA_VERSION, "lay the grid down again for the new formula version"
+    versions = [golden["formula_version"], golden["upstream_formula_version"]]
+    assert versions == [FORMULA_VERSION, UPSTREAM_FORMULA_VERSION], (
+        "lay the grid down again for the new formula version"
+    )
     got = numbers()
     assert got.keys() == golden["numbers"].keys(), "lay the grid down again for the cases that came or went"
     changed = [
@@ -47,7 +51,7 @@ def test_stored_numbers_change_only_with_the_formula_version():
         for column in columns.keys() | got[case].keys()
         if got[case].get(column) != pytest.approx(columns.get(column), rel=ROUNDED.get(case, 1e-9), abs=0.0)
     ]
-    assert not changed, f"raise FORMULA_VERSION: {len(changed)} columns changed, such as {min(changed)}"
+    assert not changed, f"raise the formula version: {len(changed)} columns changed, such as {min(changed)}"
 
 
 @pytest.mark.parametrize("serving", [*list_serving_models(), "pair"])
@@ -86,6 +90,7 @@ def test_every_source_of_batches_has_a_kind_of_lengths_whole_and_cut():
 
 if __name__ == "__main__":
     GOLDEN.parent.mkdir(exist_ok=True)
-    text = json.dumps({"formula_version": FORMULA_VERSION, "numbers": numbers()}, sort_keys=True, separators=(",", ":"))
+    versions = {"formula_version": FORMULA_VERSION, "upstream_formula_version": UPSTREAM_FORMULA_VERSION}
+    text = json.dumps({**versions, "numbers": numbers()}, sort_keys=True, separators=(",", ":"))
     text = text.replace("},", "},\n")
     GOLDEN.write_text(text + "\n", encoding="utf-8")

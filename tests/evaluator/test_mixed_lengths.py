@@ -17,8 +17,6 @@ from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.pricing.step import mixed_step_seconds, step_seconds
 from evaluator.scenario import Scenario
-from evaluator.serving.interface import Run
-from evaluator.serving.phases import decode_step_times
 from evaluator.serving.waves.mixed import MixedLengths
 
 
@@ -198,31 +196,23 @@ def test_the_peak_charge_uses_full_lengths_and_the_mean_charge_the_steady_state(
     assert columns["kv_cache_mean_bytes"][0] == 2 * (7040 + 640) * per_token
 
 
-@pytest.mark.parametrize("convention", ["physical", "upstream"])
-def test_chunked_aggregated_steps_against_one_request_at_a_time(convention):
+def test_chunked_aggregated_steps_against_one_request_at_a_time():
     bins = (bin_of(2000, 40, 0.75), bin_of(20000, 40, 0.25))
     workload = workload_of(input_length=None, output_length=40, bins=bins, max_batched_tokens=4096)
-    case = scenario(workload, "aggregated", convention=convention)
-    sets, batch = operators(case.plan, convention), 8
+    case = scenario(workload, "aggregated")
+    sets, batch = operators(case.plan, "physical"), 8
     columns = evaluated(case, [batch])
     source = batch_source(case)
-    cost = cost_model(case.device, convention)
-    run = Run(scenario=case, operators=sets, source=source, cost=cost, batch_sizes=np.array([batch]))
+    cost = cost_model(case.device, "physical")
     decode_s = columns["decode_step_ms"][0] / 1000
-    wanted = 40 if convention == "upstream" else 39
+    wanted = 39
     clock, done, ends, waiting = 0.0, 0, [], []
     for stage in source.waves(np.array([batch])):
         prefill = stage.steps[0]
         alone = step_seconds(sets["prefill"], cost, prefill).total[0]
         decodes = source.decodes(np.array([float(done)]), 1)
-        if convention == "upstream":
-            beside = decode_step_times(run, np.array([float(done)])).total[0] if done else 0.0
-            step = max(alone, beside)
-        else:
-            step = (
-                mixed_step_seconds(sets["prefill"], sets["decode"], cost, prefill, decodes).total[0] if done else alone
-            )
-        clock += step
+        shared = mixed_step_seconds(sets["prefill"], sets["decode"], cost, prefill, decodes).total[0]
+        clock += shared if done else alone
         # everyone already decoding gains a token in this step; who has enough leaves
         waiting = [(first, left - 1) for first, left in waiting]
         ends += [(first, clock) for first, left in waiting if left == 0]

@@ -124,14 +124,18 @@ def rotated(step: Step, query: Tensor, key: Tensor, tables: tuple[Tensor, Tensor
             return
         eager_rope(query, tables)
         eager_rope(key, tables)
+        if step.request.convention == "upstream" and step.model.rope_fraction < 1.0:
+            for part in (query, key):
+                operators.join([part], part.dim() - 1)  # what is rotated and what is not, together again
 
 
 def rope_tables(step: Step, width: int) -> tuple[Tensor, Tensor]:
     """Cosines and sines of the new tokens: gathered once a step. Upstream's compiled graph reads the whole table."""
     positions = meta_tensor(step.point.tokens, dtype=torch.int64)
     table = parameter(step.model.max_positions or 4096, width)
-    whole = step.fused and step.request.convention == "upstream"
-    gather = operators.read_rope_table if whole else operators.gather_rows
+    gather = operators.gather_rows
+    if step.request.convention == "upstream":
+        gather = operators.read_rope_table if step.fused else operators.held_rows
     with step.recorder.within("rope_table"):
         return gather(table, positions), gather(table, positions)
 
@@ -159,6 +163,20 @@ def attended(
     """The attention core over the traced pairs and keys: [tokens, heads, value_head_dim]."""
     bits = step.request.kv_bits if kv_bits is None else kv_bits
     alibi = step.model.position == "alibi"
+    if step.request.convention == "upstream":
+        return operators.indexed_attention(
+            query,
+            step.point.pairs,
+            step.point.keys,
+            step.point.sequences,
+            kv_heads,
+            head_dim,
+            value_head_dim,
+            window or 0,
+            step.request.kv_dtype,
+            int(alibi),
+            kind,
+        )
     return operators.attention(
         query,
         step.point.pairs,
@@ -187,8 +205,14 @@ def grouped_query_attention(
     elif attention.qk_norm == "per_layer":
         query = normed(step, "query_norm", query.view(tokens, heads * dim)).view(tokens, heads, dim)
         key = normed(step, "key_norm", key.view(tokens, kv_heads * dim)).view(tokens, kv_heads, dim)
+        if step.request.convention == "upstream" and not step.fused:
+            with step.recorder.within("query_norm"):
+                operators.copied(query)
     if tables is not None:
         rotated(step, query[..., : tables[0].shape[1]], key[..., : tables[0].shape[1]], tables)
+    if step.request.convention == "upstream" and step.request.kv_bits < HALF.activation_bits:
+        with step.recorder.within("kv_quantise"):
+            query, key, value = (operators.quantise(part, step.request.kv_bits) for part in (query, key, value))
     with step.recorder.within("kv_write"):
         operators.write_cache([key, value], step.request.kv_bits)
     with step.recorder.within("attention", per_phase=True):

@@ -16,6 +16,7 @@ from evaluator.inputs.precision import Format
 from store.records import Convention
 
 CAPTURE_VERSION = 1  # raised by hand when the blocks or the formulas of operators change
+UPSTREAM_CAPTURE_VERSION = 2  # and when only upstream's do
 Trace = Literal["prefill", "decode"]
 
 
@@ -33,6 +34,8 @@ class CaptureRequest:
     trace: Trace
     compile: bool
     convention: Convention = "physical"
+    kv_dtype: str = ""  # upstream's: what attention is quantised to
+    shared_split: bool = False  # upstream's shared experts over the tensor-parallel ranks
 
     @property
     def key(self) -> str:
@@ -46,6 +49,10 @@ def _key(request: CaptureRequest) -> str:
     bare = replace(request, model=replace(request.model, architecture="", native_linear="", native_experts=""))
     form = {"capture_version": CAPTURE_VERSION, **asdict(bare)}
     del form["model"]["native_kv_cache"]  # came after the first stores: operators captured before it stay known
+    if request.convention == "physical":
+        del form["kv_dtype"], form["shared_split"]  # so did these
+    else:
+        form["upstream_version"] = UPSTREAM_CAPTURE_VERSION
     text = json.dumps(form, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -24,6 +24,8 @@ from evaluator.graph.capture.expert_blocks import mixture
 from evaluator.graph.capture.latent import latent_attention
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.upstream_experts import upstream_mixture
+from evaluator.graph.capture.upstream_latent import upstream_latent_attention
 from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
 
 
@@ -60,7 +62,9 @@ def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
     if isinstance(attention, LatentAttention):
         width = attention.rope_head_dim
     else:
-        width = int(attention.head_dim * step.model.rope_fraction)
+        # Upstream rotates whole heads.
+        share = 1.0 if step.request.convention == "upstream" else step.model.rope_fraction
+        width = int(attention.head_dim * share)
     with step.recorder.within("", counts=(1,) * step.plan.pp):
         return rope_tables(step, width)
 
@@ -79,18 +83,20 @@ def _embedded(step: Step) -> Tensor:
 def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
     """Attention and MLP (or experts), each normalised before and added to the residual stream after."""
     form, recorder = step.request.linear, step.recorder
-    routed = isinstance(group.mlp, MoeMlp)
-    h = normed(step, "input_norm", x, form)
+    routed, upstream = isinstance(group.mlp, MoeMlp), step.request.convention == "upstream"
     if isinstance(group.attention, GroupedQueryAttention):
+        h = normed(step, "input_norm", x, form)
         h = grouped_query_attention(step, h, group.attention, group.window, tables)
+    elif upstream:
+        h = upstream_latent_attention(step, normed(step, "input_norm", x), group.attention)
     else:
-        h = latent_attention(step, h, group.attention, tables)
+        h = latent_attention(step, normed(step, "input_norm", x, form), group.attention, tables)
     with recorder.within("attention_all_reduce"):
         h = all_reduced(step, h)
     h, x = add_normed(step, "post_attention_norm", h, x, None if routed else form)
     with recorder.within("mlp"):
         if isinstance(group.mlp, MoeMlp):
-            h = mixture(step, h, group.mlp)
+            h = upstream_mixture(step, h, group.mlp) if upstream else mixture(step, h, group.mlp)
         else:
             h = dense_mlp(step, h, group.mlp, form)
             with recorder.within("all_reduce"):
@@ -131,12 +137,14 @@ def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> 
     model = step.model
     ids = meta_tensor(step.point.tokens, dtype=torch.int64)
     with step.recorder.within("embedding"):
-        # The last stage of a pipeline does not hold the model's table and needs its own.
-        look_up = operators.embed if step.plan.pp > 1 else operators.gather_rows
+        # The last stage of a pipeline does not hold the model's table and needs its own, as every draft has upstream.
+        own = step.plan.pp > 1 or step.request.convention == "upstream"
+        look_up = operators.embed if own else operators.gather_rows
         embedded = look_up(parameter(model.vocab_size, model.hidden_size), ids)
     halves = [normed(step, "embedding_norm", embedded), normed(step, "hidden_norm", hidden)]
     pair = operators.join(halves, 1)
-    x = linear(step, "projection", pair, model.hidden_size, HALF)
+    form = step.request.linear if step.request.convention == "upstream" else HALF
+    x = linear(step, "projection", pair, model.hidden_size, form)
     with step.recorder.within("layer"):
         x = decoder_layer(step, x, model.layers[-1], tables)
-    _logits(step, x, shared_head=True)
+    _logits(step, x, shared_head=step.request.convention == "physical")

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from evaluator.graph.operators import AttentionExtents, ExpertRole, OperatorKind, Rational
 from evaluator.inputs.precision import Format
+from store.records import Convention
 
 HALF_BITS = 16
 SOFTMAX_FLOPS_PER_SCORE = 4  # scale, subtract the maximum, exponential, normalise
@@ -32,6 +33,7 @@ class Work:
     matrix_flops: Rational = 0
     matrix_dtype: str = "bf16"
     vector_flops: Rational = 0
+    vector_dtype: str = "bf16"
     bytes_read: Rational = 0
     bytes_written: Rational = 0
     weight_bytes: Rational = 0
@@ -52,6 +54,7 @@ class Call:
     args: tuple[Any, ...]
     result: Any
     formats: dict[str, Format]
+    convention: Convention = "physical"
 
 
 Formula = Callable[[Call], Work]
@@ -149,25 +152,12 @@ def _embed(call: Call) -> Work:
     )
 
 
-@formula("sweepdb::read_rope_table")
-def _read_rope_table(call: Call) -> Work:
-    table, positions = call.args
-    return Work(kind="rope", bytes_read=size_bytes(table, positions), bytes_written=size_bytes(call.result))
-
-
 @formula("sweepdb::gather_rows")
 def _gather_rows(call: Call) -> Work:
     _, positions = call.args
     return Work(
         kind="elementwise", bytes_read=size_bytes(call.result, positions), bytes_written=size_bytes(call.result)
     )
-
-
-@formula("sweepdb::select_rows")
-def _select_rows(call: Call) -> Work:
-    # Upstream's selection of the last tokens reads all of them.
-    x, rows = call.args
-    return Work(kind="elementwise", bytes_read=size_bytes(x) + 8 * rows, bytes_written=size_bytes(call.result))
 
 
 @formula("sweepdb::scale")
@@ -235,13 +225,22 @@ def _linear(call: Call) -> Work:
         matrix_flops=2 * rows * columns * depth,
         matrix_dtype=format_.compute,
         vector_flops=(weight.numel() if format_.dequantise_weight else 0) + (rows * columns if bias is not None else 0),
-        bytes_read=bits_bytes(x.numel(), format_.activation_bits) + weights + size_bytes(bias),
+        vector_dtype=_widening_dtype(call, format_),
+        bytes_read=bits_bytes(x.numel(), format_.activation_bits) + weights + size_bytes(bias) + _scales(call, format_),
         bytes_written=size_bytes(call.result),
         weight_bytes=0 if shared else weights + size_bytes(bias),
         weight_format=form,
         activation_dtype=_activation_dtype(format_),
         gemm=(rows, columns, depth, 1),
     )
+
+
+def _scales(call: Call, format_: Format) -> int:  # upstream reads a scale and an offset
+    return 12 if call.convention == "upstream" and format_.activation_bits < HALF_BITS else 0
+
+
+def _widening_dtype(call: Call, format_: Format) -> str:  # upstream widens weights in 32 bits
+    return "fp32" if call.convention == "upstream" and format_.dequantise_weight else "bf16"
 
 
 def _activation_dtype(format_: Format) -> str:
@@ -349,6 +348,7 @@ def _grouped_linear(call: Call) -> Work:
         matrix_flops=2 * rows.shape[0] * columns * depth,
         matrix_dtype=format_.compute,
         vector_flops=rows.shape[0] * columns if bias is not None else 0,
+        vector_dtype=_widening_dtype(call, format_),
         bytes_read=bits_bytes(rows.numel(), format_.activation_bits),
         bytes_written=size_bytes(call.result),
         weight_bytes=experts * one_expert,
@@ -390,4 +390,6 @@ def _send(call: Call) -> Work:
     return _collective("send_receive", x, 2, stride)
 
 
-__all__ = ["FORMULAS", "FREE", "Call", "Work", "bits_bytes", "formula", "size_bytes"]
+__all__ = [
+    "FORMULAS", "FREE", "HALF_BITS", "SOFTMAX_FLOPS_PER_SCORE", "Call", "Work", "bits_bytes", "formula", "size_bytes",
+]  # fmt: skip

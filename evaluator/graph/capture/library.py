@@ -215,6 +215,116 @@ def all_to_all(x: Tensor, rows: int, group: int, stride: int) -> Tensor:
     return x.new_empty((rows, *x.shape[1:]))
 
 
+# What only upstream's graphs have.
+
+
+@_operator("pad(Tensor x) -> Tensor")
+def pad(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@_operator("dealt(Tensor x, int chosen) -> Tensor")
+def dealt(x: Tensor, chosen: int) -> Tensor:
+    return x.new_empty((x.shape[0] * chosen, x.shape[1]))
+
+
+@_operator("undealt(Tensor rows) -> Tensor")
+def undealt(rows: Tensor) -> Tensor:
+    return rows.new_empty(rows.shape)
+
+
+@_operator("held_rows(Tensor table, Tensor positions) -> Tensor")
+def held_rows(table: Tensor, positions: Tensor) -> Tensor:
+    return table.new_empty((positions.shape[0], table.shape[1]))
+
+
+@_operator("copied(Tensor x) -> Tensor")
+def copied(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@_operator("fill(Tensor like) -> Tensor")
+def fill(like: Tensor) -> Tensor:
+    return like.new_empty(like.shape)
+
+
+@_operator("overwrite(Tensor x) -> Tensor")
+def overwrite(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@_operator("picked(Tensor values, int chosen) -> Tensor")
+def picked(values: Tensor, chosen: int) -> Tensor:
+    return values.new_empty((values.shape[0], chosen))
+
+
+@_operator("weighted(Tensor x, Tensor weights) -> Tensor")
+def weighted(x: Tensor, weights: Tensor) -> Tensor:
+    return x.new_empty(x.shape, dtype=weights.dtype)
+
+
+@_operator("wide_linear(Tensor x, Tensor weight) -> Tensor")
+def wide_linear(x: Tensor, weight: Tensor) -> Tensor:
+    return x.new_empty((x.shape[0], weight.shape[0]), dtype=torch.float32)
+
+
+@_operator(
+    "indexed_attention(Tensor query, int pairs, int keys, int sequences, int kv_heads, int head_dim,"
+    " int value_head_dim, int window, str kv_dtype, int extra, str form) -> Tensor"
+)
+def indexed_attention(  # noqa: PLR0917  the schema is positional
+    query: Tensor,
+    pairs: int,
+    keys: int,
+    sequences: int,
+    kv_heads: int,
+    head_dim: int,
+    value_head_dim: int,
+    window: int,
+    kv_dtype: str,
+    extra: int,
+    form: str,
+) -> Tensor:
+    return query.new_empty((query.shape[0], query.shape[1], value_head_dim), dtype=torch.bfloat16)
+
+
+@_operator(
+    "latent_projections(Tensor x, Tensor weight, Tensor compressed, Tensor scales, int query_width, int down,"
+    " int heads, int rope, str form) -> Tensor"
+)
+def latent_projections(  # noqa: PLR0917  the schema is positional
+    x: Tensor,
+    weight: Tensor,
+    compressed: Tensor,
+    scales: Tensor,
+    query_width: int,
+    down: int,
+    heads: int,
+    rope: int,
+    form: str,
+) -> Tensor:
+    return x.new_empty((x.shape[0], query_width))
+
+
+@_operator(
+    "latent_core(Tensor query, int pairs, int keys, int sequences, int rank, int rope, int value_head_dim,"
+    " int kv_bits, str form, str trace) -> Tensor"
+)
+def latent_core(  # noqa: PLR0917  the schema is positional
+    query: Tensor,
+    pairs: int,
+    keys: int,
+    sequences: int,
+    rank: int,
+    rope: int,
+    value_head_dim: int,
+    kv_bits: int,
+    form: str,
+    trace: str,
+) -> Tensor:
+    return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
+
+
 @_operator("send(Tensor x, int stride) -> Tensor")
 def send(x: Tensor, stride: int) -> Tensor:
     return x.new_empty(x.shape)

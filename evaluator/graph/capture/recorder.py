@@ -15,9 +15,11 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import evaluator.graph.capture.upstream_formulas  # noqa: F401  registers its formulas
 from evaluator.graph.capture.formulas import FORMULAS, FREE, Call, Work
 from evaluator.graph.operators import ExpertExtents
 from evaluator.inputs.precision import Format
+from store.records import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +32,8 @@ class Record:
     experts: ExpertExtents | None
     per_expert: bool
     per_phase: bool
+    multiple: int
+    if_needed: bool
     work: Work
     alive: int
 
@@ -44,6 +48,8 @@ class Scope:
     experts: ExpertExtents | None = None
     per_expert: bool = False
     per_phase: bool = False
+    multiple: int = 1
+    if_needed: bool = False
 
 
 class Recorder(TorchDispatchMode):
@@ -54,9 +60,9 @@ class Recorder(TorchDispatchMode):
         # Nothing here is compiled. Left to its default, torch wraps the method below and imports its compiler: 2 s.
         return False
 
-    def __init__(self, formats: dict[str, Format]) -> None:
+    def __init__(self, formats: dict[str, Format], convention: Convention = "physical") -> None:
         super().__init__()
-        self.formats = formats
+        self.formats, self.convention = formats, convention
         self.scope = Scope()
         self.records: list[Record] = []
         self.unmodelled: list[str] = []
@@ -72,6 +78,8 @@ class Recorder(TorchDispatchMode):
         experts: ExpertExtents | None = None,
         per_expert: bool = False,
         per_phase: bool = False,
+        multiple: int | None = None,
+        if_needed: bool = False,
     ) -> Iterator[None]:
         """Calls inside carry this label (below the outer one), count, and belong to one expert if told."""
         outer = self.scope
@@ -82,6 +90,8 @@ class Recorder(TorchDispatchMode):
             experts=outer.experts or experts,
             per_expert=outer.per_expert or per_expert,
             per_phase=outer.per_phase or per_phase,
+            multiple=outer.multiple if multiple is None else multiple,
+            if_needed=outer.if_needed or if_needed,
         )
         try:
             yield
@@ -105,7 +115,7 @@ class Recorder(TorchDispatchMode):
             self.unmodelled.append(f"{self.scope.label}: {name}")
             return result
         scope = self.scope
-        work = formula(Call(args=args, result=result, formats=self.formats))
+        work = formula(Call(args=args, result=result, formats=self.formats, convention=self.convention))
         self.records.append(
             Record(
                 label=".".join(part for part in (scope.label, work.label) if part),
@@ -114,6 +124,8 @@ class Recorder(TorchDispatchMode):
                 experts=scope.experts,
                 per_expert=scope.per_expert,
                 per_phase=scope.per_phase,
+                multiple=scope.multiple,
+                if_needed=scope.if_needed,
                 work=work,
                 alive=self._alive,
             )

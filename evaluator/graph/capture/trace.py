@@ -46,7 +46,7 @@ def trace(request: CaptureRequest) -> OperatorSet:
 
 def _traced(request: CaptureRequest, point: Point) -> Recorder:
     formats = {form.name: form for form in (HALF, request.linear, request.experts)}
-    recorder = Recorder(formats)
+    recorder = Recorder(formats, request.convention)
     with recorder:
         trace_step(Step(request=request, recorder=recorder, point=point))
     return recorder
@@ -71,6 +71,7 @@ def _operator(points: Sequence[Point], records: Sequence[Record]) -> Operator:
         matrix_flops=fit(lambda record: record.work.matrix_flops),
         matrix_dtype=work.matrix_dtype,
         vector_flops=fit(lambda record: record.work.vector_flops),
+        vector_dtype=work.vector_dtype,
         bytes_read=fit(lambda record: record.work.bytes_read),
         bytes_written=fit(lambda record: record.work.bytes_written),
         weight_bytes=work.weight_bytes,
@@ -84,11 +85,14 @@ def _operator(points: Sequence[Point], records: Sequence[Record]) -> Operator:
         attention=work.attention,
         experts=experts if _needs_experts(first) else None,
         collective=_collective(records, fit),
+        multiple=first.multiple,
+        if_needed=first.if_needed,
     )
 
 
 def _needs_experts(record: Record) -> bool:
-    return record.per_expert or record.work.kind in {"moe_grouped_gemm", "all_to_all"}
+    rows = record.experts is not None and record.experts.role == "rows"
+    return rows or record.per_expert or record.work.kind in {"moe_grouped_gemm", "all_to_all"}
 
 
 def _absent(record: Record) -> ExpertExtents:

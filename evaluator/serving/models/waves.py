@@ -22,7 +22,9 @@ from evaluator.serving.interface import Columns, Run, ServingModel
 from evaluator.serving.phases import shared_steps
 from evaluator.serving.sources import batches_of
 from evaluator.serving.waves.chunked_mixed import shared_mixed_steps
+from evaluator.serving.waves.compared import not_compared
 from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
+from evaluator.serving.waves.rotating import rotated_steps
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, aggregated_times
 from store.errors import InputError
 
@@ -45,9 +47,9 @@ class Waves:
         """None: the formulas cover every legal plan and workload."""
         return None
 
-    def said(self, scenario: Scenario) -> tuple[str, ...]:  # noqa: ARG002
-        """Nothing beside what the cost model says."""
-        return ()
+    def said(self, scenario: Scenario) -> tuple[str, ...]:
+        """Where a row under upstream lies beyond what is compared with that program."""
+        return tuple(not_compared(scenario))
 
     def parts(self, run: Run) -> list[slice]:
         """As many batches together as keep the packed steps of mixed lengths small."""
@@ -83,13 +85,15 @@ class Waves:
 
 def _aggregated_times(run: Run, step: StepTimes) -> tuple[PrefillCompletion, RequestTimes, StepTimes]:
     """Completion of the prompts, times of a request, and the first prefill step of each batch."""
-    gained, source = gained_tokens(run), run.source
-    if isinstance(source, MixedLengths) and source.chunks > 1:
+    gained, source, convention = gained_tokens(run), run.source, run.scenario.convention
+    chunked = source.chunks > 1
+    if chunked and isinstance(source, MixedLengths) and convention == "physical":
         return shared_mixed_steps(run, source, gained, step.total)
     completion, full = prompts_in_waves(run, 0.0)
-    if isinstance(source, FixedLengths) and source.chunks > 1:
-        return *shared_steps(run, source, gained), full
-    convention, output = run.scenario.convention, run.scenario.workload.output_length
+    if chunked and isinstance(source, FixedLengths):
+        shared = rotated_steps if convention == "upstream" else shared_steps
+        return *shared(run, source, gained), full
+    output = run.scenario.workload.output_length
     return completion, aggregated_times(completion.mean, step.total / gained, output, convention), full
 
 

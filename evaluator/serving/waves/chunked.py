@@ -189,6 +189,25 @@ def _last_tokens(
     return total - hastened
 
 
+def finishes(workload: ChunkedWorkload, makespan: FloatArray, step_time: StepTime) -> FloatArray:
+    """When the last request of each batch of 1, 2 ... prompts has its last token. Prompts finish in their order."""
+    requests = makespan.size
+    plan = schedule(workload, requests)
+    started = plan.clock[plan.prefilled_in]
+    tick = _tick_times(workload, requests, step_time)
+    gaps = np.diff(started, prepend=started[0])
+    finish = np.empty(requests)
+    for batch in range(1, requests + 1):
+        now = started[batch - 1]
+        first = int(np.searchsorted(started[:batch] + workload.decode_steps, now + 1e-9))
+        # Prompts done at 10 and 20 s, the first with 2 ticks left, D(2) = 1.5 s, D(1) = 1 s: 20 + 2 x 1.5 + 1 = 24 s.
+        left = (started[first] + workload.decode_steps - now) * tick[batch - first] if first < batch else 0.0
+        finish[batch - 1] = (
+            makespan[batch - 1] + left + float(dot(gaps[first + 1 : batch], tick[1 : batch - first][::-1]))
+        )
+    return finish
+
+
 def _tick_times(workload: ChunkedWorkload, requests: int, step_time: StepTime) -> FloatArray:
     """Time in which each of m prompts makes one decode step, m = 0 ... requests, when nothing is prefilled."""
     number = np.arange(1, requests + 1, dtype=np.float64)

@@ -1,7 +1,7 @@
 """Prefill of mixed lengths, and aggregated serving whose long prompts need chunks: prefill steps beside decodes.
 
 Step k prefills the k-th stretch of tokens. In aggregated serving every request whose prompt is done decodes in the same
-step, which is that of the packed batch (the longer of the two under upstream). Left out: the 15 % margin of the
+step, which is that of the packed batch; upstream prefills all and then decodes. Left out: the 15 % margin of the
 fixed-length schedule, and requests that differ in output length (all have the mean)."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.step import StepTimes, draft_seconds, mixed_stage_seconds, step_seconds
 from evaluator.serving.interface import Run
-from evaluator.serving.phases import as_waves, decode_step_times, wave_times
+from evaluator.serving.phases import as_waves, wave_times
 from evaluator.serving.waves.mixed import MixedLengths
 from evaluator.serving.waves.packing import PackedSteps, taken
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, request_times
@@ -43,15 +43,12 @@ def shared_mixed_steps(
     packed = source.packed(run.requests)
     done = np.cumsum(packed.finished) - packed.finished
     decoding = done - np.repeat(done[packed.first], packed.count)
-    if run.scenario.convention == "upstream":
-        seconds, full = _longer_seconds(run, packed, decoding)
-    else:
-        seconds, full = _shared_seconds(run, source, packed, decoding)
+    seconds, full = _shared_seconds(run, source, packed, decoding)
     if run.scenario.drafting:
         full = full + draft_seconds(run.operators["prefill"], run.cost, taken(packed.sums, packed.first))
     ends = _accumulated(np.add, packed, seconds)
     output = run.scenario.workload.output_length
-    wanted = (output if run.scenario.convention == "upstream" else max(output - 1.0, 0.0)) / gained
+    wanted = max(output - 1.0, 0.0) / gained
     completion = _completion(packed, ends)
     e2e = _mean(packed, _leaving(packed, ends, wanted, decode_s))
     return completion, request_times(completion.mean, e2e, output), full
@@ -91,14 +88,6 @@ def _accumulated(add: np.ufunc, packed: PackedSteps, values: FloatArray) -> Floa
 
 def _at(steps: StepTimes, index: Integers) -> StepTimes:
     return StepTimes(kinds=steps.kinds[:, index], slowest_stage=steps.slowest_stage[index])
-
-
-def _longer_seconds(run: Run, packed: PackedSteps, decoding: Integers) -> tuple[FloatArray, StepTimes]:
-    """Upstream: the longer of a prefill step and of a decode step; and the prefill steps that batches start with."""
-    prefills = step_seconds(run.operators["prefill"], run.cost, packed.sums)
-    beside = decode_step_times(run, np.arange(decoding.max() + 1.0)).total
-    beside[0] = 0.0
-    return np.maximum(prefills.total, beside[decoding]), _at(prefills, packed.first)
 
 
 def _shared_seconds(

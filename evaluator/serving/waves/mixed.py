@@ -14,7 +14,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray, Integers, dot
 from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
 from evaluator.inputs.workloads.workload import LengthBin, new_prompt_tokens
-from evaluator.serving.batches import CachedTokens, WaveStage
+from evaluator.serving.batches import CachedTokens, WaveStage, half_output
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, merged
 from evaluator.serving.waves.composition import Ties, largest_remainder, realised_mean
 from evaluator.serving.waves.ladders import LARGEST_STEP_COUNT, CompositionLadder, StepLadder
@@ -77,7 +77,8 @@ class MixedLengths:
         )
 
     def _prompt(self, item: LengthBin) -> PromptKind:
-        length = round(item.input_length)
+        # A bin of midpoint 251.5 stands for 252 tokens, under upstream for 251.
+        length = int(item.input_length) if self.convention == "upstream" else round(item.input_length)
         rate = self.hit_rate if item.prefix_cache_hit_rate is None else item.prefix_cache_hit_rate
         new = new_prompt_tokens(length, rate)
         return PromptKind(new_tokens=new, cached=0 if self.convention == "upstream" else length - new)
@@ -153,7 +154,12 @@ class MixedLengths:
         return replace(batch, keys=batch.keys + keys, pairs=batch.pairs + new_tokens * keys)
 
     def _steady_sums(self, new_tokens: int) -> BatchSums:
-        if new_tokens not in self._steady:
+        if new_tokens not in self._steady and self.convention == "upstream":
+            one = request_sums(
+                float(new_tokens), self._mean_context, windows=self.windows, square=True, logits=float(new_tokens)
+            )
+            self._steady[new_tokens] = repeated(one, np.ones(1))
+        elif new_tokens not in self._steady:
             kinds = request_sums(
                 np.full(self._inputs.shape, float(new_tokens)),
                 self._inputs + self._outputs / 2,
@@ -167,6 +173,13 @@ class MixedLengths:
     @functools.cached_property
     def _steady(self) -> dict[int, BatchSums]:
         return {}
+
+    @functools.cached_property
+    def _mean_context(self) -> float:
+        """Upstream decodes requests of the mean prompt, in whole tokens, and half of the mean output."""
+        # Prompts of 250 and 1,000 in shares of 2/3 and 1/3, output 100: 500 + 50 = 550 tokens.
+        half = half_output(float(dot(self.weights, self._outputs)), self.convention)
+        return float(np.floor(dot(self.weights, np.floor(self._inputs)) + 1e-9)) + half
 
     def deviating(self, deviations: tuple[float, ...]) -> MixedLengths:
         """The same with other deviations."""
@@ -195,8 +208,9 @@ class MixedLengths:
             return (CachedTokens(requests=samples, tokens=(self._inputs + self._outputs)[:, None]),)
         if moment == "prompt":
             return (CachedTokens(requests=number * self.weights[:, None], tokens=self._inputs[:, None]),)
-        extra = self.tokens_per_decode + 1 if self.convention == "upstream" else 0
-        middle = self._inputs + (self._outputs / 2 + extra)
+        if self.convention == "upstream":
+            return (CachedTokens(requests=number, tokens=np.asarray(self._mean_context + self.tokens_per_decode + 1)),)
+        middle = self._inputs + self._outputs / 2
         return (CachedTokens(requests=number * self.steady_weights[:, None], tokens=middle[:, None]),)
 
     @functools.cached_property

@@ -45,10 +45,11 @@ def prefill_completion(stages: Sequence[WaveStage], times: Sequence[WaveTimes], 
         # A smaller wave cannot overtake the one before it: it follows its end by its own slowest stage at least.
         first_end = np.maximum(entered[stage.batch] + time.total, ended[stage.batch] + time.slowest_stage)
         # 3 waves of 2 prompts, 4 s through 4 stages of 1 s: 2 (3 x 4 + 1 x 3 x 2 / 2) = 30 s over 6 prompts: mean 5.
-        waited[stage.batch] += stage.requests * (
-            repeats * first_end + time.slowest_stage * repeats * (repeats - 1.0) / 2.0
-        )
-        prompts[stage.batch] += stage.requests * repeats
+        if stage.final:
+            waited[stage.batch] += stage.requests * (
+                repeats * first_end + time.slowest_stage * repeats * (repeats - 1.0) / 2.0
+            )
+            prompts[stage.batch] += stage.requests * repeats
         ended[stage.batch] = first_end + (repeats - 1.0) * time.slowest_stage
         entered[stage.batch] += repeats * time.slowest_stage
     return PrefillCompletion(mean=waited / prompts, makespan=ended)

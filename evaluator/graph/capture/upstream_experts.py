@@ -1,0 +1,205 @@
+"""A mixture of experts as upstream runs it: a loop over experts, each of them padded, split and reduced by itself.
+
+Tokens of a replica are sliced over its tensor-parallel ranks, dealt to experts in turn (evaluator.pricing.routing) and
+gathered at the end. Verified against upstream's tables of operators; not here: our own mixture (expert_blocks)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import torch
+from torch import Tensor
+
+from evaluator.graph.capture.blocks import HALF, Step, all_reduced, dense_mlp, divided, linear, pointwise
+from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.graph.capture.upstream_gates import gated, scores_first
+from evaluator.graph.operators import Affine, ExpertExtents
+from evaluator.inputs.model import DenseMlp, MoeMlp
+
+
+def upstream_mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+    """Routed and shared experts. Without expert parallelism every rank holds a slice of every expert and all tokens."""
+    plan, recorder = step.plan, step.recorder
+    sliced = plan.ep > 1 and plan.tp > 1
+    scores = scores_first(step, x, mlp) if plan.ep > 1 else None
+    with recorder.within("", multiple=plan.tp if sliced else 1):
+        if sliced:
+            with recorder.within("pad", if_needed=True):
+                operators.pad(x)
+        share = _entered(step, x)
+        out = _routed(step, share, mlp, scores)
+        split = step.request.shared_split and plan.ep > 1
+        if mlp.shared_intermediate_size and not split:
+            out = _added(step, out, _shared(step, share, mlp, split=plan.ep == 1))
+        if sliced:
+            with recorder.within("all_gather"):
+                out = operators.all_gather(out, 0, plan.tp, 1)
+    if mlp.shared_intermediate_size and split:
+        out = _added(step, out, _shared(step, x, mlp, split=True))
+    return out
+
+
+def _entered(step: Step, x: Tensor) -> Tensor:
+    """The tokens of this rank's slice; without expert parallelism those of all replicas."""
+    plan = step.plan
+    if plan.ep > 1:
+        return x[: x.shape[0] // plan.tp]
+    if plan.dp == 1:
+        return x
+    with step.recorder.within("enter_all_gather"):
+        return operators.all_gather(x, 0, plan.dp, plan.tp)
+
+
+def _added(step: Step, out: Tensor, shared: Tensor) -> Tensor:
+    with step.recorder.within("shared_experts.add"):
+        return pointwise("add", out, shared)
+
+
+def _shared(step: Step, x: Tensor, mlp: MoeMlp, *, split: bool) -> Tensor:
+    """Shared experts, whole on each rank's own tokens or split over the tensor-parallel ranks."""
+    size = mlp.shared_intermediate_size
+    with step.recorder.within("shared_experts"):
+        width = divided(size, step.plan.tp) if split else size
+        out = dense_mlp(step, x, DenseMlp(intermediate_size=size), step.request.linear, width)
+        if mlp.shared_gate:
+            gate = linear(step, "gate", x, 1, HALF)
+            with step.recorder.within("gate"):
+                out = pointwise("multiply", out, pointwise("sigmoid", gate))
+        if split:
+            with step.recorder.within("all_reduce"):
+                out = all_reduced(step, out)
+    return out
+
+
+def _routed(step: Step, share: Tensor, mlp: MoeMlp, scores: Tensor | None) -> Tensor:
+    recorder, chosen = step.recorder, mlp.experts_per_token
+    weights = gated(step, share, mlp, scores)
+    with recorder.within("permute"):
+        rows = operators.dealt(share, chosen)
+    _exchanged(step, rows, mlp, "dispatch")
+    _experts(step, mlp)
+    _exchanged(step, rows, mlp, "gather")
+    with recorder.within("combine"):
+        rows = operators.undealt(rows)
+        each = rows.view(share.shape[0], chosen, rows.shape[1])
+        # Weights of 32 bits widen the product, and the sum is narrowed again.
+        wide = weights.dtype == torch.float32
+        product = operators.weighted(each, weights.unsqueeze(-1))
+        out = operators.reduce(product, 1, False, "sum")
+        return operators.cast(out, share) if wide else out
+
+
+def _extents(step: Step, mlp: MoeMlp) -> ExpertExtents:
+    plan, tokens = step.plan, step.point.tokens
+    # Each of `ep` ranks routes its own slice; without expert parallelism one device routes the tokens of all replicas.
+    routed = Fraction(tokens * plan.ep, plan.tp) if plan.ep > 1 else Fraction(tokens * plan.dp)
+    return ExpertExtents(
+        tokens=Affine(tokens=routed.numerator if routed.denominator == 1 else routed),
+        experts=mlp.experts,
+        local_experts=divided(mlp.experts, plan.ep),
+        ranks=plan.ep,
+        experts_per_token=mlp.experts_per_token,
+        hidden_size=step.model.hidden_size,
+        intermediate_size=divided(mlp.intermediate_size, plan.moe_tp),
+    )
+
+
+def _exchanged(step: Step, rows: Tensor, mlp: MoeMlp, label: str) -> None:
+    """All-to-all of each rank's own rows over the expert-parallel group."""
+    plan = step.plan
+    if plan.ep > 1:
+        with step.recorder.within(label, experts=replace(_extents(step, mlp), role="exchange")):
+            operators.all_to_all(rows, rows.shape[0], plan.ep, plan.moe_tp)
+
+
+def _experts(step: Step, mlp: MoeMlp) -> None:
+    """Rows are put together for each expert, for all, and for the ranks again: compiled graphs fuse the first."""
+    extents, recorder, hidden = _extents(step, mlp), step.recorder, step.model.hidden_size
+    # These operators see an expert's tokens, or all rows of the device, as the tokens of the step.
+    some = meta_tensor(step.point.tokens, hidden)
+    crossing = step.plan.moe_tp > 1 and step.plan.moe_tp != step.plan.tp
+    with recorder.within("experts"):
+        with recorder.within("collect", experts=replace(extents, role="rows")):
+            operators.join([some], 0)
+            with recorder.within("", if_needed=step.fused):  # compiled graphs do so only where experts are idle
+                operators.join([some], 0)
+        grouped = step.fused and not crossing
+        if grouped:
+            with recorder.within("gate_up", experts=replace(extents, role="rows")):
+                _grouped_gate_up(step, some, mlp, extents)
+        with recorder.within("expert", experts=extents, per_expert=True, multiple=1):
+            if not step.fused:
+                operators.join([some], 0)
+            with recorder.within("", multiple=step.plan.tp):
+                if step.plan.tp > 1:
+                    with recorder.within("pad", if_needed=True):
+                        operators.pad(some)
+                _one_expert(step, some, mlp, crossing=crossing, grouped=grouped)
+
+
+def _grouped_gate_up(step: Step, rows: Tensor, mlp: MoeMlp, extents: ExpertExtents) -> None:
+    form, local = step.request.experts, extents.local_experts
+    if form.activation_bits < HALF.activation_bits:
+        rows = operators.quantise(rows, form.activation_bits)
+    bias = parameter(local, 2 * extents.intermediate_size) if mlp.expert_bias else None
+    weight = parameter(local, 2 * extents.intermediate_size, step.model.hidden_size)
+    operators.grouped_linear(rows, weight, bias, form.name, "rows")
+
+
+def _one_expert(step: Step, x: Tensor, mlp: MoeMlp, *, crossing: bool, grouped: bool) -> None:
+    form, width = step.request.experts, divided(mlp.intermediate_size, step.plan.moe_tp)
+    hidden = _gate_up(step, x, mlp, crossing=crossing, grouped=grouped)
+    if crossing:
+        with step.recorder.within("down_enter"):
+            hidden = _to_expert_ranks(step, hidden)
+            # A rank takes its columns: into zeros where the graph is not compiled.
+            mine = hidden[:, :width]
+            if not step.fused:
+                operators.fill(mine)
+            operators.overwrite(mine)
+            hidden = mine
+    out = linear(step, "down_proj", hidden, step.model.hidden_size, form, bias=mlp.expert_bias)
+    if step.plan.moe_tp > 1:
+        with step.recorder.within("down_all_reduce"):
+            out = operators.all_reduce(out, step.plan.moe_tp, 1)
+    if crossing:
+        with step.recorder.within("down_leave"):
+            _from_expert_ranks(step, out)
+
+
+def _gate_up(step: Step, x: Tensor, mlp: MoeMlp, *, crossing: bool, grouped: bool) -> Tensor:
+    """Gate and up projections with the activation: apart, or as one linear where the graph is compiled."""
+    form, plan = step.request.experts, step.plan
+    width, bias = divided(mlp.intermediate_size, plan.moe_tp), mlp.expert_bias
+    full = x.new_empty((x.shape[0], mlp.intermediate_size if crossing else width))
+    if not grouped:
+        names = {"gate_up_proj": 2 * width} if step.fused else {"gate_proj": width, "up_proj": width}
+        for name, columns in names.items():
+            mine = x
+            if crossing:
+                with step.recorder.within(f"{name}_enter"):
+                    mine = _to_expert_ranks(step, x)
+            out = linear(step, name, mine, columns, form, bias=bias)
+        if crossing:
+            for name in ("gate", "up"):
+                with step.recorder.within(f"{name}_leave"):
+                    columns = operators.all_gather(out[:, :width], 1, plan.moe_tp, 1)
+                    _from_expert_ranks(step, columns)
+    with step.recorder.within("activation"):
+        if step.fused:
+            return operators.gated_activation(x.new_empty((x.shape[0], 2 * full.shape[1])))
+        return pointwise("multiply", pointwise("silu", full), full)
+
+
+def _to_expert_ranks(step: Step, x: Tensor) -> Tensor:
+    """Rows sliced over the tensor-parallel ranks, then gathered over those that split an expert."""
+    plan = step.plan
+    return operators.all_gather(x[: x.shape[0] // plan.tp], 0, plan.moe_tp, 1)
+
+
+def _from_expert_ranks(step: Step, x: Tensor) -> Tensor:
+    """And the way back."""
+    plan = step.plan
+    return operators.all_gather(x[: x.shape[0] // plan.moe_tp], 0, plan.tp, 1)
