@@ -11,7 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -232,7 +232,8 @@ def _deadline(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) ->
                 bell.wait(left)
             told = time.monotonic()
             while not bell.ended:
-                connection.interrupt()  # again and again: between two fetches nothing runs that could be interrupted
+                with suppress(duckdb.ConnectionException):  # closed meanwhile: nothing is left to interrupt
+                    connection.interrupt()  # again and again: between two fetches nothing runs that could be interrupted
                 patience = _PATIENCE_S if bell.interrupted else _STUCK_AFTER_S
                 if limits.when_stuck is not None and time.monotonic() - told > patience:
                     limits.when_stuck(bell.interrupted)

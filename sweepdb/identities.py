@@ -25,8 +25,11 @@ from store.records import (
     SubjectRecord,
     WorkloadRecord,
 )
+from store.upkeep import CheckReport
+from store.upkeep import check_store as check_rows
 from store.writing import list_calibrations
 
+_MOST_FAULTS = 20
 _ENGINE = "engine "  # as profiles of engines are named among calibrations
 _CLIENT = {"shortest": "shortest_length", "prompts_per_user": "prompts_per_user", "poll_steps": "poll_steps"}
 Engines = Mapping[str, tuple[EngineProfile, ...]]  # profiles by the name of the serving model
@@ -71,7 +74,16 @@ def refuse_forged(records: Iterable[ScenarioRecord], engines: Engines) -> int:
     return unknown
 
 
-def identity_faults(location: StoreLocation) -> Iterator[str]:
+def check_store(location: StoreLocation) -> CheckReport:
+    """Check a store, its snapshots included; without faults it is whole and what was evaluated."""
+    report = check_rows(location)
+    forged = list(_identity_faults(location))
+    if more := len(forged[_MOST_FAULTS:]):
+        forged = [*forged[:_MOST_FAULTS], f"{more:,} more scenarios are not what their specs say."]
+    return replace(report, faults=(*report.faults, *forged))
+
+
+def _identity_faults(location: StoreLocation) -> Iterator[str]:
     """Scenarios of a store whose columns do not follow from their specs, a sentence each."""
     with open_store(location.url, read_only=True) as store:
         engines = engines_of(list_calibrations(store))
