@@ -1,0 +1,1 @@
+"""Requests that arrive: streams of arrivals, continuous batching played against a clock, and what is kept of a play."""
