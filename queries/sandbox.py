@@ -165,7 +165,7 @@ def _check_parts(parsed: ParsedSelect) -> None:
 
 def _lock(connection: StoreConnection, limits: StatementLimits, outputs: tuple[Path, ...]) -> None:
     """Leave DuckDB nothing to open but the parts, set its limits, and make all that final."""
-    paths = [str(part.path) for part in connection.snapshot.parts] + [str(path) for path in outputs]
+    paths = [str(path) for path in (*connection.files, *outputs)]
     settings: dict[str, object] = {
         "allowed_paths": paths,
         "memory_limit": f"{_memory(limits)} bytes",

@@ -4,7 +4,6 @@ Any limit is read from these counts later. Not here: how a count is read (querie
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -48,15 +47,3 @@ def counted_cells(ttft_ms: FloatArray, tpot_ms: FloatArray, batch: Integers) -> 
     found, inverse = np.unique(places, return_inverse=True)
     counts = np.bincount(inverse * BATCHES + batch, minlength=found.size * BATCHES).reshape(-1, BATCHES)
     return Cells(ttft_bin=found // BINS, tpot_bin=found % BINS, requests=counts.astype(np.int64))
-
-
-def packed(rows: Integers) -> bytes:
-    """Rows of small numbers as bytes: differences down each column, one column after the other, compressed.
-
-    A number takes two bytes, low ones first; what does not fit raises."""
-    steps = np.diff(rows, axis=0, prepend=np.zeros((1, rows.shape[1]), dtype=np.int64))
-    if rows.size and int(np.abs(steps).max()) >= 1 << 15:
-        raise ValueError("a count is too large for a load")
-    columns = steps.T.astype("<i2")
-    planes = np.frombuffer(columns.tobytes(), dtype=np.uint8).reshape(-1, 2).T  # low bytes, then high ones
-    return zlib.compress(planes.tobytes(), 9)

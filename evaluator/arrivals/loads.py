@@ -64,6 +64,7 @@ class Load:
     ttft_mean_ms: float
     tpot_mean_ms: float
     outside_ms: float
+    seats: int
     kv_tokens: float
     cells: Cells
     token_gaps: Integers
@@ -88,10 +89,9 @@ def loads_of(
     keep_requests: bool = False,
 ) -> Iterator[Load]:
     """The loads of a run at these rates, or at a ladder of fractions of its own saturation throughput."""
-    player = _Player(run, engine, settings)
-    saturation = player.saturation()
-    for rate in ladder(saturation) if rates is None else rates:
-        yield player.load(rate, saturation, keep_requests=keep_requests)
+    player = LoadPlayer(run, engine, settings)
+    for rate in player.rates(rates):
+        yield player.load(rate, keep_requests=keep_requests)
 
 
 def ladder(saturation_per_s: float) -> tuple[float, ...]:
@@ -114,7 +114,7 @@ def unplayable(run: Run, engine: EngineProfile | None) -> InputError | None:
     return refusal(scenario)
 
 
-class _Player:
+class LoadPlayer:
     """A run with its prices and requests, played at one rate after the other."""
 
     def __init__(self, run: Run, engine: EngineProfile, settings: PlaySettings) -> None:
@@ -148,8 +148,13 @@ class _Player:
             reject_s=inf if settings.reject_ms is None else 1e-3 * settings.reject_ms,
         )
         self.held_steps = engine.replica_wait_steps if scenario.plan.dp > 1 else 0.0
+        self.saturation_per_s = self._saturation()
 
-    def saturation(self) -> float:
+    def rates(self, asked: Sequence[float] | None) -> tuple[float, ...]:
+        """The rates that were asked for, or the ladder."""
+        return ladder(self.saturation_per_s) if asked is None else tuple(asked)
+
+    def _saturation(self) -> float:
         """Requests a second when all are there at the start."""
         makespan = float(
             play(replace(self.rules, reject_s=inf), self.prices, at_once(self.asked), _edges_s()).end_s.max()
@@ -158,7 +163,8 @@ class _Player:
             raise InputError("every answer is one token, which a decode instance does not generate")
         return self.asked.count / makespan
 
-    def load(self, rate: float, saturation: float, *, keep_requests: bool) -> Load:
+    def load(self, rate: float, *, keep_requests: bool = False) -> Load:
+        """One rate."""
         asked = at_rate(self.asked, rate)
         played = play(self.rules, self.prices, asked, _edges_s())
         first = asked.count - BATCHES * (int(asked.count * (1.0 - WARM_UP)) // BATCHES)
@@ -167,13 +173,14 @@ class _Player:
         batch = np.arange(times.ttft.size) * BATCHES // times.ttft.size
         return Load(
             rate_per_s=rate,
-            saturation_per_s=saturation,
+            saturation_per_s=self.saturation_per_s,
             requests=times.ttft.size,
             rejected=int((~fine).sum()),
             preempted=played.preempted,
             ttft_mean_ms=_mean(times.ttft[fine]),
             tpot_mean_ms=_mean(times.tpot[fine][asked.steps[first:][fine] > 1]),
             outside_ms=self._outside_ms(),
+            seats=self.rules.seats,
             kv_tokens=self.rules.kv_tokens,
             cells=counted_cells(times.ttft[fine], times.tpot[fine], batch[fine]),
             token_gaps=played.gaps,

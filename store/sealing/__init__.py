@@ -11,6 +11,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.sealing.into_duckdb import create_table, insert_rows
     from store.sealing.laying_down import check_snapshots, seal, seal_location
+    from store.sealing.load_parts import create_distribution
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
     from store.sealing.unsealed import blocks_within, load_unsealed, unsealed_select
@@ -24,6 +25,7 @@ __all__ = [
     "blocks_within",
     "check_snapshots",
     "complement",
+    "create_distribution",
     "create_table",
     "insert_rows",
     "list_parts",

@@ -11,6 +11,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval
     from store.writing.calibrations import list_calibrations, put_calibration
+    from store.writing.loads import known_loads, put_loads
     from store.writing.measurements import forget_validations, get_measurements, put_measurements, put_validations
     from store.writing.operators import get_operators, put_operators
     from store.writing.prices import get_prices, put_prices
@@ -26,11 +27,13 @@ __all__ = [
     "get_operators",
     "get_prices",
     "get_workload",
+    "known_loads",
     "list_calibrations",
     "list_workloads",
     "missing_intervals",
     "put_block",
     "put_calibration",
+    "put_loads",
     "put_measurements",
     "put_operators",
     "put_prices",

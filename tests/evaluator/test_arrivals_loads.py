@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +11,7 @@ from evaluator_cases import LLAMA_31_8B, QWEN3_32B, W8A8, both_traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.arrivals.histograms import BATCHES, BINS, bins_of, counted_cells, edges_ms, packed
+from evaluator.arrivals.histograms import BATCHES, BINS, bins_of, counted_cells, edges_ms
 from evaluator.arrivals.loads import Load, PlaySettings, ladder, loads_of, unplayable
 from evaluator.arrivals.play_rules import PlayRules
 from evaluator.arrivals.playing import play
@@ -184,14 +183,6 @@ def test_bins_are_logarithmic_and_hold_everything() -> None:
     assert bins_of(np.asarray([0.0, 0.01, 0.0999, 0.1001, 1e9])).tolist() == [0, 0, 31, 32, BINS - 1]
     cells = counted_cells(np.asarray([1.0, 1.0, 5.0]), np.asarray([2.0, 2.0, 2.0]), np.asarray([0, 4, 4]))
     assert cells.requests.tolist() == [[1, 0, 0, 0, 1], [0, 0, 0, 0, 1]]
-
-
-@given(st.lists(st.lists(st.integers(0, 16_000), min_size=3, max_size=3), max_size=30))
-def test_what_is_packed_can_be_read_again(rows) -> None:
-    array = np.asarray(rows, dtype=np.int64).reshape(-1, 3)
-    planes = np.frombuffer(zlib.decompress(packed(array)), dtype=np.uint8).reshape(2, -1)
-    steps = planes.T.copy().view("<i2").reshape(3, -1).T
-    assert np.cumsum(steps, axis=0, dtype=np.int64).tolist() == array.tolist()
 
 
 def test_prefill_first_launches_that_wait_cannot_be_played() -> None:

@@ -160,6 +160,7 @@ ADDED = {  # what a release wrote of the columns of revision 0002: kinds, the pr
         6,  # batch sizes of the prefill scenario
     ),
 }
+ADDED["0003"] = ADDED["0002"]  # which adds tables of its own
 
 
 def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(stored_url):
@@ -248,12 +249,13 @@ def test_every_report_still_answers_on_what_a_release_wrote(stored_url):
             assert answer.rows, name
 
 
+NEXT = f"{int(HEAD_REVISION) + 1:04}"
 NEXT_REVISION = '''"""Say how noisy a measurement is, as the next release might."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "NEXT"
+down_revision = "HEAD"
 
 
 def upgrade():
@@ -277,11 +279,12 @@ def next_release(tmp_path, monkeypatch):
     def install(ending: str) -> None:
         directory = tmp_path / "next_migrations"
         shutil.copytree(store.migrating.migrations_directory(), directory, ignore=shutil.ignore_patterns("__pycache__"))
-        (directory / "versions" / "0003_noise.py").write_text(NEXT_REVISION.replace("FAIL", ending))
+        noisy = NEXT_REVISION.replace("FAIL", ending).replace("NEXT", NEXT).replace("HEAD", HEAD_REVISION)
+        (directory / "versions" / f"{NEXT}_noise.py").write_text(noisy)
         monkeypatch.setattr(store.migrating, "migrations_directory", lambda: directory)
         for module in (store.migrating, store.revision):
-            monkeypatch.setattr(module, "REVISIONS", (*REVISIONS, "0003"))
-            monkeypatch.setattr(module, "HEAD_REVISION", "0003")
+            monkeypatch.setattr(module, "REVISIONS", (*REVISIONS, NEXT))
+            monkeypatch.setattr(module, "HEAD_REVISION", NEXT)
 
     return install
 
@@ -296,13 +299,13 @@ def test_a_newer_program_upgrades_on_request_only_and_keeps_a_backup(store_url, 
     with pytest.raises(RevisionError, match="sweepdb db upgrade"):
         open_store(store_url)
     report = upgrade_store(store_url)
-    assert (report.before, report.after) == ("0002", "0003")
+    assert (report.before, report.after) == (HEAD_REVISION, NEXT)
     with open_store(store_url) as opened, opened.reading() as connection:
         assert connection.execute(text("SELECT noise, source FROM price")).one() == (0.5, "x")
         assert connection.execute(text("SELECT COUNT(*) FROM probe")).scalar() == filled.probes
     if store_url.startswith("sqlite"):
         with closing(sqlite3.connect(report.backup)) as backup:
-            assert backup.execute("SELECT version_num FROM alembic_version").fetchall() == [("0002",)]
+            assert backup.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD_REVISION,)]
             assert backup.execute("SELECT COUNT(*) FROM probe").fetchone() == (filled.probes,)
             assert backup.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     else:
@@ -316,7 +319,7 @@ def test_an_upgrade_that_fails_changes_nothing(store_url, next_release):
     next_release("raise ValueError('half way')")
     with pytest.raises(ValueError, match="half way"):
         upgrade_store(store_url)
-    assert current_revision(store_url) == "0002"
+    assert current_revision(store_url) == HEAD_REVISION
     assert describe(store_url) == before
     with make_engine(parse_url(store_url)).connect() as connection:
         assert connection.execute(text("SELECT COUNT(*) FROM probe")).scalar() == filled.probes
@@ -328,7 +331,7 @@ def test_an_upgrade_that_breaks_a_reference_is_undone(sqlite_url, next_release):
     next_release("op.execute('DELETE FROM model')")
     with pytest.raises(StoreError, match="broke a reference"):
         upgrade_store(sqlite_url)
-    assert current_revision(sqlite_url) == "0002"
+    assert current_revision(sqlite_url) == HEAD_REVISION
     with closing(sqlite3.connect(parse_url(sqlite_url).path)) as connection:
         assert connection.execute("SELECT COUNT(*) FROM model").fetchone()[0] > 0
 

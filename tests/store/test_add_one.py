@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from store.revision import HEAD_REVISION
+
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import json, sys
@@ -49,12 +51,13 @@ print(json.dumps({
     "page": [line for line in schema_markdown().splitlines() if line.startswith(f"| `{column}` |")],
 }))
 """
+NEXT = f"{int(HEAD_REVISION) + 1:04}"
 MIGRATION = '''"""Add a column, as the next release might."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
-down_revision = "0002"
+revision = "{next}"
+down_revision = "{head}"
 
 
 def upgrade():
@@ -72,13 +75,18 @@ def program(tmp_path):
 
     def run(*edits, relation, table, column, meaning, then="pass"):
         declared = COLUMN.format(column=column, meaning=meaning)
-        for file, before, text in (*edits, ("store/revision.py", '"0002")', '"0002", "0003")')):
+        for file, before, text in (
+            *edits,
+            ("store/revision.py", f'"{HEAD_REVISION}")', f'"{HEAD_REVISION}", "{NEXT}")'),
+        ):
             source = (tmp_path / file).read_text()
             assert source.count(before) == 1, (file, before)
             inserted = text if file.endswith("revision.py") else f"{text or declared}{before}"
             (tmp_path / file).write_text(source.replace(before, inserted))
-        migration = MIGRATION.format(table=table, column=column, meaning=meaning, then=then)
-        (tmp_path / "migrations" / "versions" / "0003_added.py").write_text(migration)
+        migration = MIGRATION.format(
+            next=NEXT, head=HEAD_REVISION, table=table, column=column, meaning=meaning, then=then
+        )
+        (tmp_path / "migrations" / "versions" / f"{NEXT}_added.py").write_text(migration)
         command = [sys.executable, "-c", PROGRAM, f"sqlite:///{tmp_path}/store.sqlite", relation, column]
         path = f"{tmp_path}:{ROOT / 'tests'}"
         done = subprocess.run(
