@@ -20,5 +20,5 @@ def test_loads_are_counted_and_rates_may_be_auto(sqlite_url, capsys):
     assert "2 loads stored" in capsys.readouterr().err
     assert run(asked) == 0
     assert "24 loads already there" in capsys.readouterr().err
-    assert run([*asked, "--rates", "fast"]) == 2
+    assert run([*asked, "--rates=fast"]) == 2
     assert "--rates takes numbers, not 'fast'" in capsys.readouterr().err
