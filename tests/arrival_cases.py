@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from evaluator_cases import QWEN3_32B, W8A8, both_traces
 
+from evaluator.arrivals.loads import LoadPlayer, PlaySettings
 from evaluator.arrivals.play_rules import AskedRequests, StepPrices
+from evaluator.evaluate import cost_model
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.scenario import Scenario
+from evaluator.serving.interface import Run
+from evaluator.serving.models import serving_model_of
 
 EDGES = 1e-5 * 10.0 ** (np.arange(0, 289) / 32)
 NODES, LONGEST = 9, 1000
@@ -39,3 +49,26 @@ def asking(arrive, new_tokens, steps, *, cached=0, service=0.0, replica=None) ->
         service_s=np.full(arrive.shape, service),
         replica=np.zeros(arrive.shape, dtype=np.int64) if replica is None else replica,
     )
+
+
+def aggregated_loads(rates, process, trace=None):
+    """Loads of Qwen3-32B on four H100 at 2,000/300, or with the lengths of a trace."""
+    scenario = Scenario(
+        model=QWEN3_32B,
+        device=load_device("h100_sxm"),
+        precision=Precision(linear="W8A8_DYNAMIC"),
+        plan=Plan(tp=4),
+        workload=Workload(input_length=2000, output_length=300.0, max_batched_tokens=4096),
+        phase="aggregated",
+        serving_model="vllm",
+    )
+    model = serving_model_of(scenario)
+    run = Run(
+        scenario=scenario,
+        operators=both_traces(QWEN3_32B, scenario.plan, linear=W8A8),
+        source=model.source(scenario),
+        cost=cost_model(scenario.device, "physical"),
+        batch_sizes=np.arange(1, 2),
+    )
+    player = LoadPlayer(run, model.engine(scenario), PlaySettings(process=process), trace)
+    return [player.load(rate) for rate in rates]

@@ -4,15 +4,21 @@ Not here: streams and draws (evaluator.arrivals.streams)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.play_rules import AskedRequests
-from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas, drawn_kinds, shortened, unit_times
+from evaluator.arrivals.streams import (
+    ArrivalProcess,
+    dealt_replicas,
+    drawn_kinds,
+    rescaled_times,
+    shortened,
+    unit_times,
+)
 from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.serving.engine.closed_loop import marginal_prompts_s, steps_of
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable
@@ -48,25 +54,23 @@ def requests_asked(asking: Asking, table: StepTable, engine: EngineProfile) -> A
     )
 
 
-def traced(
-    times_s: FloatArray, lengths: Sequence[Integers], table: StepTable, engine: EngineProfile, asking: Asking
-) -> AskedRequests:
+def requests_traced(trace: TracedArrivals, asking: Asking, table: StepTable, engine: EngineProfile) -> AskedRequests:
     """Requests of a trace: its own times at one a second, its own prompts and answers.
 
     `table` tabulates the attention of the longest prompt, which others are beginnings of."""
-    new_tokens, outputs = lengths
+    new_tokens, outputs = trace.input_lengths, trace.output_lengths
     # 101 tokens, 2 a decode: 1 + 50 steps.
     steps = np.maximum(1, 1 + np.rint((outputs - 1) / asking.tokens_per_step)).astype(np.int64)
     whole = marginal_prompts_s(table, engine, alone=True)[0]
     return AskedRequests(
-        arrive_s=times_s,
+        arrive_s=rescaled_times(trace.times),
         new_tokens=new_tokens,
         cached=np.zeros_like(new_tokens),
         steps=steps,
         node=np.zeros_like(new_tokens),
         stretch=np.full(new_tokens.shape, table.stretches / table.input_length),
         service_s=whole * new_tokens / table.input_length,
-        replica=dealt_replicas(asking.replicas, asking.process.seed, asking.process.requests),
+        replica=dealt_replicas(asking.replicas, asking.process.seed, new_tokens.size),
     )
 
 

@@ -11,16 +11,18 @@ from math import inf
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, exp
-from evaluator.arrivals.asked import Asking, at_once, at_rate, requests_asked
+from evaluator.arrivals.asked import Asking, at_once, at_rate, requests_asked, requests_traced
 from evaluator.arrivals.histograms import BATCHES, Cells, counted_cells, edges_ms
-from evaluator.arrivals.play_rules import AskedRequests, Dispatch, KvAdmission, PlayedRequests, PlayRules
+from evaluator.arrivals.play_rules import AskedRequests, Dispatch, KvAdmission, PlayedRequests, PlayRules, StepPrices
 from evaluator.arrivals.playing import play
 from evaluator.arrivals.prices import prices_of
 from evaluator.arrivals.streams import ArrivalProcess
 from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.pricing.memory import kv_bytes
 from evaluator.serving.engine.closed_run import kinds_of, refusal
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
+from evaluator.serving.engine.step_tables import SPACING, StepTable
 from evaluator.serving.interface import Run
 from evaluator.serving.occupancy import kv_cache_bits, memory_bytes
 from evaluator.serving.pairs import receiving_ms
@@ -117,13 +119,14 @@ def unplayable(run: Run, engine: EngineProfile | None) -> InputError | None:
 class LoadPlayer:
     """A run with its prices and requests, played at one rate after the other."""
 
-    def __init__(self, run: Run, engine: EngineProfile, settings: PlaySettings) -> None:
+    def __init__(
+        self, run: Run, engine: EngineProfile, settings: PlaySettings, trace: TracedArrivals | None = None
+    ) -> None:
         scenario = run.scenario
         self.run, self.engine, self.settings = run, engine, settings
         kinds = kinds_of(scenario, run.source)
         seats = scenario.launch.seats or settings.seats
         self.gain = tokens_per_step(scenario.workload.mtp_tokens, scenario.workload.mtp_acceptance)
-        self.prices, table = prices_of(run, engine, seats, kinds)
         asking = Asking(
             process=settings.process,
             kinds=kinds,
@@ -131,7 +134,12 @@ class LoadPlayer:
             tokens_per_step=self.gain,
             replicas=scenario.plan.dp,
         )
-        asked = requests_asked(asking, table, engine)
+        if trace is None:
+            self.prices, table = prices_of(run, engine, seats, kinds)
+            asked = requests_asked(asking, table, engine)
+        else:
+            self.prices, table = _prices_of_trace(run, engine, seats, trace)
+            asked = requests_traced(trace, asking, table, engine)
         self.asked = replace(asked, steps=np.ones_like(asked.steps)) if scenario.phase == "prefill" else asked
         self.rules = PlayRules(
             admission=engine.admission,
@@ -179,7 +187,7 @@ class LoadPlayer:
             preempted=played.preempted,
             ttft_mean_ms=_mean(times.ttft[fine]),
             tpot_mean_ms=_mean(times.tpot[fine][asked.steps[first:][fine] > 1]),
-            outside_ms=self._outside_ms(),
+            outside_ms=self.load_outside_ms,
             seats=self.rules.seats,
             kv_tokens=self.rules.kv_tokens,
             cells=counted_cells(times.ttft[fine], times.tpot[fine], batch[fine]),
@@ -212,13 +220,25 @@ class LoadPlayer:
             e2e=np.where(rejected, np.nan, ttft + gained * tpot),
         )
 
-    def _outside_ms(self) -> float:
+    @property
+    def load_outside_ms(self) -> float:
         """Milliseconds of each TTFT that no step takes: receiving the request, on this instance."""
         phase, request_ms = self.run.scenario.phase, self.engine.request_ms
         cost = self.run.scenario.serving_cost_ms
         if phase == "aggregated":
             return request_ms + cost
         return receiving_ms(request_ms) + cost
+
+
+def _prices_of_trace(
+    run: Run, engine: EngineProfile, seats: int, trace: TracedArrivals
+) -> tuple[StepPrices, StepTable]:
+    """Prices with the attention of the longest prompt in fine steps: all prompts are its beginnings."""
+    longest = int(trace.input_lengths.max())
+    answers = float(trace.output_lengths.mean())
+    held = (trace.output_lengths * (trace.input_lengths + trace.output_lengths / 2)).sum() / trace.output_lengths.sum()
+    kinds = (RequestKind(new_tokens=longest, output_length=answers),)
+    return prices_of(run, engine, seats, kinds, stretches=-(-longest // SPACING), keys=float(held))
 
 
 def kv_room(run: Run, kinds: Sequence[RequestKind], seats: int) -> float:

@@ -21,9 +21,18 @@ _FEW = 0.5  # of the mean keys of a sequence; a line through decodes at these an
 
 
 def prices_of(
-    run: Run, engine: EngineProfile, sequences: int, kinds: tuple[RequestKind, ...], stretches: int | None = None
+    run: Run,
+    engine: EngineProfile,
+    sequences: int,
+    kinds: tuple[RequestKind, ...],
+    *,
+    stretches: int | None = None,
+    keys: float | None = None,
 ) -> tuple[StepPrices, StepTable]:
-    """Prices of one replica for these kinds of requests, and the table they come from."""
+    """Prices of one replica for these kinds of requests, and the table they come from.
+
+    `stretches` are those of each prompt's attention, `keys` what a sequence holds on average, where not those of the
+    kinds."""
     scenario, drafts = run.scenario, run.scenario.workload.mtp_tokens
     longest = max(kind.new_tokens for kind in kinds)
     extents = TableExtents(
@@ -34,7 +43,7 @@ def prices_of(
     )
     if stretches is not None:
         extents = replace(extents, stretches=stretches)
-    few = max(1, round(_FEW * mean_keys(kinds)))
+    few = max(1, round(_FEW * (mean_keys(kinds) if keys is None else keys)))
     table, lower, upper = (_table(run, one) for one in (extents, _holding(extents, few), _holding(extents, 3 * few)))
     own, own_key = _line(lower.decode_own, upper.decode_own, few + 0.5, 3 * few + 0.5)
     table = launched(table, engine.launch_s(scenario.layers))

@@ -5,13 +5,15 @@ Not here: writing (evaluator.sweep, store.writing)."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from evaluator.arrivals.load_rows import load_key, load_record, settings_key
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
+from evaluator.canonical import IN_NO_KEY
 from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.pricing.cost_model import CostModel
 from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
@@ -26,6 +28,8 @@ class ArrivalRequest:
 
     settings: PlaySettings
     rates: tuple[float, ...] | None = None
+    # The digest of its file is in the process.
+    trace: TracedArrivals | None = field(default=None, compare=False, metadata={IN_NO_KEY: True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +66,7 @@ def scenario_loads(
     refused = unplayable(run, engine)
     if refused is not None or engine is None:
         raise refused or InputError("no engine")
-    player = LoadPlayer(run, engine, asked.settings)
+    player = LoadPlayer(run, engine, asked.settings, asked.trace)
     common = settings_key(key, asked.settings)
     rates: Sequence[float] = player.rates(asked.rates)
     return ScenarioLoads(

@@ -10,8 +10,10 @@ WITH reached AS (
     -- Places of the limits on the scale of bins; within the bin of a limit, requests lie evenly in the logarithm.
     SELECT
         load.load_id, load.counted_requests,
-        coalesce(32 * log10(greatest(ttft_limit_ms - load.outside_ms, 1e-9) / 0.01), 1e9) AS ttft_place,
-        coalesce(32 * log10(greatest(tpot_limit_ms, 1e-9) / 0.01), 1e9) AS tpot_place
+        CASE WHEN ttft_limit_ms IS NULL THEN 1e9
+            ELSE 32 * log10(greatest(ttft_limit_ms - load.outside_ms, 1e-9) / 0.01) END AS ttft_place,
+        CASE WHEN tpot_limit_ms IS NULL THEN 1e9
+            ELSE 32 * log10(greatest(tpot_limit_ms, 1e-9) / 0.01) END AS tpot_place
     FROM load
 ),
 weighed AS (

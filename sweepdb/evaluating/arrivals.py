@@ -5,8 +5,10 @@ Not here: playing them (evaluator.arrivals)."""
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 from evaluator.arrivals import ArrivalKind, ArrivalProcess, ArrivalRequest, PlaySettings
+from evaluator.inputs import TracedArrivals, read_arrivals
 from evaluator.request import SweepRequest
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -14,7 +16,7 @@ from sweepdb.evaluating.sweep_options import SweepOptions
 FEWEST, MOST = 100, 1_000_000
 FEW = 1_000  # below, intervals are wide
 LARGEST_CV = 20.0
-_KNOWN = "poisson, constant or gamma:CV such as gamma:3"
+_KNOWN = "poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
 _ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft")
 
 
@@ -27,8 +29,16 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
         return None
     if not FEWEST <= options.requests <= MOST:
         raise InputError(f"`requests` must lie between {FEWEST} and {MOST:,}, not {options.requests}")
-    kind, cv = _process(options.arrivals)
-    process = ArrivalProcess(kind=kind, requests=options.requests, seed=_seed(options.seed), cv=cv)
+    name, _, file = options.arrivals.partition(":")
+    trace = None
+    if name == "trace" and file:
+        trace = _trace(Path(file), options)
+        process = ArrivalProcess(
+            kind="trace", requests=trace.times.size, seed=_seed(options.seed), trace_sha256=trace.sha256
+        )
+    else:
+        kind, cv = _process(options.arrivals)
+        process = ArrivalProcess(kind=kind, requests=options.requests, seed=_seed(options.seed), cv=cv)
     reject = options.reject_ttft
     if reject is not None and not (math.isfinite(reject) and reject > 0):
         raise InputError(f"`reject_ttft` must be a number of ms above 0, not {reject:g}")
@@ -37,6 +47,7 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
             process=process, kv_admission=options.kv_admission, dispatch=options.dispatch, reject_ms=reject
         ),
         rates=_rates(options.rates),
+        trace=trace,
     )
 
 
@@ -51,6 +62,15 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
             f"{parts[0].serving_model} plays no requests that arrive", hint="name an engine: `serving_model=vllm`"
         )
     return (few,) if requests < FEW else ()
+
+
+def _trace(path: Path, options: SweepOptions) -> TracedArrivals:
+    if options.prefix_cache_hit_rate:
+        raise InputError("prompts of a trace are played whole", hint="leave `prefix_cache_hit_rate` out")
+    trace = read_arrivals(path, most=options.requests)
+    if trace.times.size < FEWEST:
+        raise InputError(f"{path}: {trace.times.size} requests are too few to play; {FEWEST} at least")
+    return trace
 
 
 def _process(text: str) -> tuple[ArrivalKind, float]:

@@ -109,7 +109,7 @@ class SweepOptions:
         None, "tokens over experts: balanced, power_law_1.2 or auto [default: auto]", check=one_of(*get_args(Routing))
     )
     arrivals: str | None = option(
-        None, "play requests that arrive, too: poisson, constant or gamma:CV, such as gamma:3"
+        None, "play requests that arrive, too: poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
     )
     rates: tuple[float, ...] | None = option(
         None, "arrivals a second of one instance [default: auto, 24 below its saturation]", unit="requests/s"

@@ -62,7 +62,10 @@ def test_formulas_play_no_requests(sqlite_url):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"arrivals": "uniform"}, "`arrivals=uniform` is not poisson, constant or gamma:CV"),
+        (
+            {"arrivals": "uniform"},
+            "`arrivals=uniform` is not poisson, constant, gamma:CV such as gamma:3, or trace:FILE",
+        ),
         ({"arrivals": "gamma:0"}, "coefficient of variation must lie in"),
         ({"arrivals": "gamma:nan"}, "coefficient of variation must lie in"),
         ({"arrivals": "poisson", "rates": [1.0, 0.0]}, "`rates` are requests a second above 0, not 0"),
