@@ -1,9 +1,10 @@
 -- What reports about requests that arrive are built on: loads of the question's scope, each with the share of its requests
--- that meets the question's limits. `step_error` is a temporary table of (scenario_id, error): how far off the times of
--- steps are expected to be, NULL where nobody knows. With every step c times as long, requests at rate r meet limits x and
+-- that meets the question's limits. `step_error` is a temporary table of (scenario_id, error, beside_ms): how far off the
+-- times of steps are expected to be, NULL where nobody knows; and what a pair adds to the TTFT of a prefill side: moving its
+-- prompt, and receiving the request once more. With every step c times as long, requests at rate r meet limits x and
 -- y as often as those at rate r c meet x / c and y / c now: a longer step is another reading of the same rows.
 CREATE OR REPLACE TEMP MACRO played(wanted_phase) AS TABLE
-SELECT load.*, asked.question_group, step_error.error AS step_error
+SELECT load.*, asked.question_group, step_error.error AS step_error, coalesce(step_error.beside_ms, 0) AS beside_ms
 FROM load
 JOIN (SELECT DISTINCT scenario_id, question_group FROM scope) AS asked ON asked.scenario_id = load.scenario_id
 LEFT JOIN step_error ON step_error.scenario_id = load.scenario_id
@@ -22,14 +23,17 @@ CREATE OR REPLACE TEMP MACRO load_shares(wanted_phase, marginal) AS TABLE
 WITH readings AS (
     SELECT
         played.question_group, played.scenario_id, played.settings_key, played.load_id, played.counted_requests,
-        read.reading, 1 + read.sign * coalesce(played.step_error, 0) AS c, played.arrivals_per_s, played.outside_ms
+        read.reading, 1 + read.sign * coalesce(played.step_error, 0) AS c, played.arrivals_per_s, played.phase,
+        played.outside_ms + played.beside_ms AS outside_ms
     FROM played(wanted_phase) AS played
     CROSS JOIN (VALUES ('predicted', 0), ('slower', 1), ('faster', -1)) AS read (reading, sign)
     WHERE read.sign = 0 OR played.step_error IS NOT NULL
 ),
 placed AS (
     SELECT
-        *, bin_place((getvariable('ttft_limit_ms') - outside_ms) / c) AS ttft_place,
+        *,
+        CASE WHEN phase = 'decode' THEN 1e9 ELSE bin_place((getvariable('ttft_limit_ms') - outside_ms) / c) END
+            AS ttft_place,
         bin_place(getvariable('tpot_limit_ms') / c) AS tpot_place
     FROM readings
 ),
@@ -137,3 +141,32 @@ SELECT
 FROM played(wanted_phase) AS played
 JOIN found ON found.load_id = played.load_id
 GROUP BY played.question_group, played.load_id;
+
+-- Rates of one instance of a side at which its share is wanted_share^(level / 16), and 1 - (1 - wanted_share) level / 16 under
+-- `bracket`: of levels that add up to 16 a prefill and a decode side have together at least the wanted share, as the product
+-- of independent sides, and however they depend on each other. 0 where even the lowest rate has too small a share.
+CREATE OR REPLACE TEMP MACRO side_rates(wanted_phase, wanted_share) AS TABLE
+WITH steps AS (
+    SELECT
+        question_group, scenario_id, settings_key, reading, c, arrivals_per_s, share,
+        lag(arrivals_per_s) OVER ladder AS before_rate, lag(share) OVER ladder AS before_share
+    FROM load_shares(wanted_phase, FALSE)
+    WINDOW ladder AS (PARTITION BY question_group, settings_key, reading ORDER BY arrivals_per_s)
+),
+levels AS (
+    SELECT 'product' AS rule, range AS level, power(wanted_share, range / 16) AS least FROM range(17)
+    UNION ALL
+    SELECT 'bracket', range, 1 - (1 - wanted_share) * range / 16 FROM range(17)
+)
+SELECT
+    question_group, scenario_id, settings_key, reading, rule, level,
+    coalesce(
+        min_by(
+            coalesce(before_rate + (before_share - least) / (before_share - share) * (arrivals_per_s - before_rate), 0),
+            arrivals_per_s
+        ) FILTER (WHERE share < least - 1e-12),
+        max(arrivals_per_s)
+    ) / any_value(c) AS side_rate
+FROM steps
+JOIN levels ON rule = 'product' OR reading = 'predicted'
+GROUP BY question_group, scenario_id, settings_key, reading, rule, level;

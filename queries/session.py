@@ -25,7 +25,7 @@ from queries.asking.question import Answer, Question
 from queries.asking.variables import settings
 from queries.connect import StoreConnection
 from queries.judging.step_errors import TABLE as STEP_ERRORS
-from queries.judging.step_errors import check_played, provide_step_errors
+from queries.judging.step_errors import check_played, provide_moved_prompts, provide_step_errors
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.names import device_name
@@ -146,6 +146,9 @@ class Session:
             with read_transaction(self.location) as transaction:
                 provide_step_errors(transaction, self._connection.duckdb, [row.scenario_id for row in scope.rows])
             check_played(self._connection.duckdb, asked.name, phases)
+            if question.options.mode == "pd":
+                speed = question.pairs.kv_transfer_gb_per_s
+                provide_moved_prompts(self._connection.duckdb, None if speed is None else speed * 1e9)
         answer = replace(self._run(question, answering, values, scope, phases), report=named)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
@@ -165,6 +168,11 @@ class Session:
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
+        if "played" in {macro.name for macro in macros_of(answer.sql)}:
+            raise InputError(
+                f"report {answer.report} reads loads, which no export holds",
+                hint="sweepdb sql reads them: `SELECT * FROM load JOIN attainment(500, 30) USING (load_id)`",
+            )
         scope = () if self._scope is None else self._scope.rows
         with read_transaction(self.location) as transaction:
             stored = transaction.keys("scenario")

@@ -1,6 +1,7 @@
 -- name: goodput
 -- summary: the highest rate of requests that arrive at which the wanted share meets the limits, for each plan that was played
--- modes: aggregated, prefill, decode
+-- modes: aggregated, prefill, decode, pd
+-- answered by: goodput-pairs | split
 -- nearest: none
 -- shows: rank, device, plan, instances if num_devices, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, system_goodput if num_devices, binding_limit, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms, said, num_devices, arrivals, load
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention

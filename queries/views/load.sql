@@ -5,6 +5,7 @@
 -- column: plan | none | label of the split: tp8pp1dp1, with the expert split where there is one
 -- column: load_share | ratio | arrivals_per_s / saturation_per_s
 -- column: ttft_mean_ms | ms | mean time to the first token, outside_ms in it
+-- column: stream | none | short content key of the stream of requests
 -- column: process | none | how requests arrive
 -- column: arrival_requests | requests | how many arrived
 -- column: scenario_id | none | integer key of the scenario
@@ -17,7 +18,7 @@ SELECT
         CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN concat('ep', ep, 'moetp', moe_tp, 'moedp', moe_dp) END
     ) AS plan,
     raw.scenario.num_devices, raw.scenario.formula_version,
-    raw.arrival.process, raw.arrival.cv, raw.arrival.seed, raw.arrival.requests AS arrival_requests,
+    left(raw.arrival.key, 8) AS stream, raw.arrival.process, raw.arrival.cv, raw.arrival.seed, raw.arrival.requests AS arrival_requests,
     raw.load.arrivals_per_s, raw.load.saturation_per_s,
     raw.load.arrivals_per_s / raw.load.saturation_per_s AS load_share,
     raw.load.play_seats, raw.load.kv_tokens, raw.load.kv_admission, raw.load.dispatch, raw.load.reject_ms,

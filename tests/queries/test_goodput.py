@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from conftest_loads import evaluate_loads
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
+from queries_stores import of_arrivals
 
 import sweepdb
 from evaluator.arrivals.load_rows import arrival_record, load_record, settings_key
@@ -25,11 +26,18 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
+from queries.asking.library import report, variables_read
+from queries.asking.question import Question
+from queries.asking.variables import known_variables
 from queries.connect import connect
+from queries.session import Session
 from store.errors import InputError
+from store.location import parse_url
 from store.opening import open_store
 from store.records import BlockRecord
 from store.writing import begin_sweep, put_block, put_loads, put_scenarios
+
+PAIRED: dict[str, dict[str, object]] = {"goodput-pairs": {"mode": "pd"}}
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +172,24 @@ def test_copies_share_a_device_budget(notebook) -> None:
     )
     assert (copies["instances"], copies["system_goodput"]) == (7, pytest.approx(7 * alone["goodput"]))
     assert alone["instances"] is None
+
+
+@pytest.mark.parametrize("name", sorted(of_arrivals()))
+def test_a_header_lists_the_columns_and_errors_are_said(notebook, name) -> None:
+    asked = report(name)
+    assert variables_read(name) <= known_variables().keys()
+    answer = notebook.report(
+        asked.part_of or name, **{"percentiles": {"rate": 5.0}}.get(name, {}), **PAIRED.get(name, {})
+    )
+    assert answer.rows
+    assert len(answer.columns) == len(set(answer.columns))
+    assert {column.name for column in asked.columns} == set(answer.columns)
+    assert answer.expected_error
+
+
+def test_statements_are_not_printed_for_loads_that_an_export_has_not(stored) -> None:
+    with Session(parse_url(stored)) as session, pytest.raises(InputError, match="goodput reads loads"):
+        session.shell_sql(session.ask(Question(report="goodput")))
 
 
 def test_attainment_is_the_curve_that_goodput_is_read_from(notebook, ladder) -> None:
