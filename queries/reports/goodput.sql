@@ -34,7 +34,7 @@
 -- column: dispatch | none | random or least
 -- column: load | none | load that the percentiles are of
 -- column: scenario | none | content key of the scenario
-WITH goodput AS (
+WITH goodput AS MATERIALIZED (
     SELECT *
     FROM goodputs(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 ),
@@ -42,6 +42,7 @@ ladders AS (
     SELECT
         question_group, settings_key, any_value(at_least) FILTER (WHERE reading = 'predicted') AS at_least,
         any_value(recrosses) FILTER (WHERE reading = 'predicted') AS recrosses,
+        any_value(binding_limit) FILTER (WHERE reading = 'predicted') AS binding_limit,
         max(goodput) FILTER (WHERE reading = 'predicted') AS goodput,
         max(goodput) FILTER (WHERE reading = 'low') AS goodput_low,
         max(goodput) FILTER (WHERE reading = 'high') AS goodput_high,
@@ -49,15 +50,6 @@ ladders AS (
         max(goodput) FILTER (WHERE reading = 'faster') AS goodput_faster
     FROM goodput
     GROUP BY question_group, settings_key
-),
-bindings AS (
-    SELECT
-        shares.question_group, shares.settings_key,
-        CASE WHEN min_by(share_ttft, arrivals_per_s) <= min_by(share_tpot, arrivals_per_s) THEN 'ttft' ELSE 'tpot' END
-            AS binding_limit
-    FROM load_shares(getvariable('wanted_phase'), getvariable('marginal')) AS shares
-    WHERE reading = 'predicted' AND share < getvariable('attainment')
-    GROUP BY shares.question_group, shares.settings_key
 ),
 placed AS (
     -- The load at or below goodput, else the lowest.
@@ -74,20 +66,20 @@ placed AS (
             CASE WHEN arrivals_per_s <= coalesce(goodput, 0) THEN -arrivals_per_s ELSE arrivals_per_s END
     ) = 1
 ),
-ranked AS (
+ranked AS MATERIALIZED (
     SELECT
         placed.*, goodput / num_devices AS goodput_per_device,
         floor(getvariable('num_devices') / num_devices)::INTEGER AS instances,
-        floor(getvariable('num_devices') / num_devices) * goodput AS system_goodput
+        floor(getvariable('num_devices') / num_devices) * goodput AS system_goodput,
+        row_number() OVER (
+            PARTITION BY placed.question_group
+            ORDER BY coalesce(system_goodput, goodput_per_device) DESC NULLS LAST, placed.settings_key
+        ) AS rank
     FROM placed
+    QUALIFY rank <= getvariable('top')
 )
 SELECT
-    ranked.question_group,
-    row_number() OVER (
-        PARTITION BY ranked.question_group
-        ORDER BY coalesce(system_goodput, goodput_per_device) DESC NULLS LAST, ranked.settings_key
-    ) AS rank,
-    device, plan, phase, instances, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, step_error,
+    ranked.question_group, rank, device, plan, phase, instances, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, step_error,
     goodput_per_device, system_goodput, getvariable('attainment') AS attainment, binding_limit, ttft_p50_ms, ttft_p90_ms,
     ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms,
     CASE
@@ -97,9 +89,5 @@ SELECT
     END AS said,
     num_devices, arrivals, play_seats AS seats, kv_admission, dispatch, load, scenario
 FROM ranked
-LEFT JOIN bindings
-    ON bindings.question_group = ranked.question_group AND bindings.settings_key = ranked.settings_key
-LEFT JOIN load_percentiles(getvariable('wanted_phase')) AS percentiles
-    ON percentiles.question_group = ranked.question_group AND percentiles.load_id = ranked.load_id
-QUALIFY rank <= getvariable('top')
+LEFT JOIN load_percentiles((SELECT list(load_id) FROM ranked)) AS percentiles ON percentiles.load_id = ranked.load_id
 ORDER BY ranked.question_group, rank;

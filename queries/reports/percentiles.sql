@@ -29,8 +29,8 @@ WITH placed AS (
         lead(ttft_p99_ms) OVER ladder AS ttft_p99_next, lead(tpot_p50_ms) OVER ladder AS tpot_p50_next,
         lead(tpot_p90_ms) OVER ladder AS tpot_p90_next, lead(tpot_p99_ms) OVER ladder AS tpot_p99_next
     FROM played(getvariable('wanted_phase')) AS played
-    JOIN load_percentiles(getvariable('wanted_phase')) AS percentiles
-        ON percentiles.question_group = played.question_group AND percentiles.load_id = played.load_id
+    JOIN load_percentiles((SELECT list(load_id) FROM played(getvariable('wanted_phase')))) AS percentiles
+        ON percentiles.load_id = played.load_id
     WINDOW ladder AS (PARTITION BY played.question_group, played.settings_key ORDER BY arrivals_per_s),
         whole AS (PARTITION BY played.question_group, played.settings_key)
 ),
