@@ -242,7 +242,8 @@ class GoodputKeywords(ScopeKeywords, total=False):
     tpot_limits: float | None
     confidence: float | None
     num_devices: int | None
-    mode: Literal["aggregated", "prefill", "decode"] | None
+    kv_transfer_gb_per_s: float | None
+    mode: Literal["aggregated", "prefill", "decode", "pd"] | None
     attainment: float | None
     marginal: bool | None
     top: int | None
