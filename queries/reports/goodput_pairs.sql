@@ -28,13 +28,13 @@
 -- column: arrivals | none | process, requests and seed
 -- column: prefill_scenario | none | content key of the prefill side
 -- column: decode_scenario | none | content key of the decode side
-WITH prefill_rates AS (
+WITH prefill_rates AS MATERIALIZED (
     SELECT * FROM side_rates('prefill', getvariable('attainment'))
 ),
-decode_rates AS (
+decode_rates AS MATERIALIZED (
     SELECT * FROM side_rates('decode', getvariable('attainment'))
 ),
-prefill_sides AS (
+prefill_sides AS MATERIALIZED (
     SELECT question_group, settings_key, any_value(stream) AS stream, any_value(device) AS device, any_value(plan) AS plan,
         any_value(num_devices) AS size, any_value(scenario) AS scenario, any_value(beside_ms) AS beside_ms,
         any_value(concat(process, CASE WHEN process = 'gamma' THEN concat(':', cv) END, ', ', arrival_requests,
@@ -42,14 +42,14 @@ prefill_sides AS (
     FROM played('prefill')
     GROUP BY question_group, settings_key
 ),
-decode_sides AS (
+decode_sides AS MATERIALIZED (
     SELECT question_group, settings_key, any_value(stream) AS stream, any_value(device) AS device, any_value(plan) AS plan,
         any_value(num_devices) AS size, any_value(scenario) AS scenario
     FROM played('decode')
     GROUP BY question_group, settings_key
 ),
 -- Counts of both sides for every two sizes of an instance: a pair and a smaller one of the same ratio need the same devices each.
-counts AS (
+counts AS MATERIALIZED (
     SELECT sizes.prefill_size, sizes.decode_size, p.range AS prefill_instances, d.range AS decode_instances,
         p.range * sizes.prefill_size + d.range * sizes.decode_size AS devices_used
     FROM (
@@ -101,7 +101,7 @@ best AS (
             devices_used, prefill_instances
     ) = 1
 ),
-ranked AS (
+ranked AS MATERIALIZED (
     SELECT
         *,
         row_number() OVER (
@@ -130,7 +130,7 @@ others AS (
     FROM read
     GROUP BY question_group, prefill_key, decode_key
 ),
-together AS (
+together AS MATERIALIZED (
     -- Of plans that do both, the goodput of one instance.
     SELECT goodput.question_group, any_value(stream) AS stream, goodput.settings_key, any_value(plan) AS plan,
         any_value(num_devices) AS size, any_value(goodput.goodput) AS goodput

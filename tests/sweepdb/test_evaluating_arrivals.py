@@ -94,3 +94,40 @@ def test_waiting_launches_keep_their_probes_and_say_that_they_are_not_played(sql
     assert report.probes_stored > 0
     (unplayed,) = report.unplayed
     assert "wait_steps" in unplayed.reason
+
+
+def test_loads_of_a_voided_sweep_are_not_read(sqlite_url):
+    from store.opening import open_store
+    from store.writing import unvoid, void
+
+    report = evaluate_loads(sqlite_url, mode="decode", rates=[1.0, 2.0])
+    with open_store(sqlite_url) as opened:
+        void(opened, report.sweep, "a mistake")
+    with connect(sqlite_url) as connection:
+        assert connection.execute("SELECT count(*) FROM load").fetchone() == (0,)
+    with open_store(sqlite_url) as opened:
+        unvoid(opened, report.sweep)
+    with connect(sqlite_url) as connection:
+        assert connection.execute("SELECT count(*) FROM load").fetchone() == (2,)
+
+
+def test_a_sweep_that_stops_half_way_goes_on_where_it_was(sqlite_url, monkeypatch):
+    """The loads of a scenario commit together; what was acknowledged is kept, and the same call adds the rest."""
+    import evaluator.sweep
+
+    put, calls = evaluator.sweep.put_loads, []
+
+    def stopped(*given):
+        calls.append(given)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return put(*given)
+
+    monkeypatch.setattr(evaluator.sweep, "put_loads", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_loads(sqlite_url)
+    monkeypatch.undo()
+    with connect(sqlite_url) as connection:
+        assert connection.execute("SELECT count(*), count(DISTINCT scenario_id) FROM load").fetchone() == (24, 1)
+    report = evaluate_loads(sqlite_url)
+    assert (report.loads_stored, report.loads_known) == (48, 24)
