@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 TOGETHER := -q -n auto --dist loadfile
 DEMO_STORE := sqlite:///build/demo.sqlite
 
-.PHONY: demo test survival long check bench docs clean
+.PHONY: demo test survival long attack check bench docs clean
 
 demo: $(INSTALLED)
 	@mkdir -p build
@@ -24,6 +24,10 @@ survival: $(INSTALLED)
 long: $(INSTALLED)
 	SWEEPDB_EXAMPLES=new $(BIN)/python -m pytest $(TOGETHER) -m "not survival"
 	$(BIN)/python -m pytest -q -m long
+
+# Commands killed at a random write, flush or rename, on both databases: prints what was found, as JSON lines.
+attack: $(INSTALLED)
+	@PYTHONPATH=.:tests $(BIN)/python tests/attack.py 300
 
 check: $(INSTALLED)
 	$(BIN)/ruff check .
@@ -45,7 +49,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV); the first time takes a few minutes" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check "$$(grep -i '^torch==' constraints.txt)" -c constraints.txt
-	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[evaluate,hub,postgres,plot,test,dev]'
+	@PYTHONWARNINGS=ignore $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[evaluate,hub,postgres,plot,sign,test,dev]'
 	@touch $@
 
 clean:

@@ -50,6 +50,22 @@ def joined(arguments: Sequence[str]) -> list[str]:
     return [f"{item}={','.join(collected[item])}" if item in collected else item for item in result]
 
 
+def root_options_first(arguments: Sequence[str]) -> list[str]:
+    """Options of `sweepdb` itself may stand anywhere: they go before the command."""
+    first: list[str] = []
+    rest: list[str] = []
+    position = 0
+    while position < len(arguments):
+        argument = arguments[position]
+        if argument == "--":
+            rest.extend(arguments[position:])
+            break
+        width = 1 if argument.startswith("--wait=") else 2 if argument == "--wait" else 0
+        (first if width else rest).extend(arguments[position : position + (width or 1)])
+        position += width or 1
+    return [*first, *rest]
+
+
 def _belongs(argument: str, kind: Kind) -> bool:
     if argument.startswith("-"):
         return kind == "number" and _is_number(argument)

@@ -4,6 +4,7 @@ Not here: what commands do (cli.commands)."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -11,13 +12,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from cli.derived import as_typed
-from cli.joined_arguments import joined
+from cli.joined_arguments import joined, root_options_first
+from cli.output import INTERRUPTED, say, say_interrupted
+from cli.visible import visible
 from store.errors import SweepdbError
 
 if TYPE_CHECKING:
     import typer
 
-USAGE, BUG, INTERRUPTED = 2, 1, 130
+USAGE, BUG, SURROUNDINGS = 2, 1, 3
+# Of the system rather than of the program: names that no disk takes, no space, too many files.
+_SURROUNDINGS = frozenset(
+    {errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+)
 # What a list of commands shows beside each: the sentences of their own help are longer than a line.
 SUMMARIES = {
     "explain": "Show a stored step operator by operator.",
@@ -28,7 +35,7 @@ SUMMARIES = {
     "devices": "List or show device profiles, or add your own.",
     "prices": "Enter and list prices and power of devices.",
     "calibrate": "Fit a device or an engine to measurements.",
-    "measurements": "Import or list measured serving points.",
+    "measurements": "Import, list, correct or delete measured serving points.",
     "validate": "Hold predictions against measured points.",
     "export": "Write a store or a sweep as a bundle of files.",
     "import": "Bring a bundle into this store.",
@@ -45,6 +52,7 @@ def build_app() -> typer.Typer:
         database,
         evaluating,
         ledger,
+        measured,
         prices,
         questions,
         root,
@@ -62,7 +70,20 @@ def build_app() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
 
-    for module in (root, evaluating, questions, sql, sweeps, catalogue, prices, calibrating, ledger, sharing, database):
+    for module in (
+        root,
+        evaluating,
+        questions,
+        sql,
+        sweeps,
+        catalogue,
+        prices,
+        calibrating,
+        measured,
+        ledger,
+        sharing,
+        database,
+    ):
         module.register(app)
     for command in app.registered_commands:
         command.short_help = SUMMARIES.get(command.name or "")
@@ -85,25 +106,37 @@ def run(arguments: Sequence[str]) -> int:
     )
     try:
         command = typer.main.get_command(build_app())
-        outcome = command.main(args=joined(arguments) or ["--help"], prog_name="sweepdb", standalone_mode=False)
+        outcome = command.main(
+            args=root_options_first(joined(arguments)) or ["--help"], prog_name="sweepdb", standalone_mode=False
+        )
     except SweepdbError as error:
         say_error(error)
         return error.exit_code
     except click_error as error:
-        sys.stderr.write(_said(error))
+        sys.stderr.write(visible(_said(error)))
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("\ninterrupted; what was acknowledged is kept\n")
+        say_interrupted()
         return INTERRUPTED
     except (BrokenPipeError, SystemExit):
         # The reader has seen enough: not an error, and nothing more can be written. Typer turns it into SystemExit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception:  # noqa: BLE001  the boundary: a bug keeps its traceback
-        traceback.print_exc()
-        sys.stderr.write("error: this is a bug in sweepdb; the lines above say where\n")
-        return BUG
+    except Exception as error:  # noqa: BLE001  the boundary
+        return _unforeseen(error)
+    if outcome == INTERRUPTED:  # Typer turns ^C into this code and says nothing
+        say_interrupted()
     return outcome if isinstance(outcome, int) else 0
+
+
+def _unforeseen(error: Exception) -> int:
+    """Tell what no command foresaw: surroundings in a sentence, a bug with its traceback."""
+    if isinstance(error, OSError) and error.errno in _SURROUNDINGS:
+        sys.stderr.write(f"error: {error.filename or 'a file'}: {error.strerror}\n")
+        return SURROUNDINGS
+    traceback.print_exception(error)
+    sys.stderr.write("error: this is a bug in sweepdb; the lines above say where\n")
+    return BUG
 
 
 def _said(error: Exception) -> str:
@@ -122,9 +155,9 @@ def _said(error: Exception) -> str:
 
 def say_error(error: SweepdbError) -> None:
     """Write an error to stderr: what happened and what to do next, options as they are typed."""
-    sys.stderr.write(f"error: {as_typed(error.message)}\n")
+    say(as_typed(f"error: {error.message}"))
     if error.hint:
-        sys.stderr.write(f"hint: {as_typed(error.hint)}\n")
+        say(as_typed(f"hint: {error.hint}"))
 
 
 if __name__ == "__main__":

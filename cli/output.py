@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.render.rows import rendered
+from cli.visible import visible
 from store.errors import InputError
-from sweepdb.stores import written_whole
+from sweepdb.stores import unwritable, written_whole
 
 if TYPE_CHECKING:
     from cli.render.rows import Format
 
+INTERRUPTED = 130
 FORMATS = ("table", "csv", "json", "jsonl", "parquet")
 
 
@@ -21,6 +23,8 @@ def check_format(format_: str, output: Path | None, *, known: Sequence[str] = FO
     """Refuse a format that is unknown, or that cannot go to a terminal."""
     if format_ not in known:
         raise InputError(f"--format {format_} is not one of {', '.join(known)}")
+    if output is not None and output == Path():
+        raise InputError("--output names no file", hint="without it, the answer goes to standard output")
     if format_ == "parquet" and output is None:
         raise InputError("--format parquet needs --output FILE", hint="Parquet is not text")
 
@@ -33,15 +37,23 @@ def write_rows(
     if format_ == "parquet" and output is not None:
         write_parquet(columns, rows, output)
         return
+    write_text(pieces_of(columns, rows, format_), output, exact=format_ == "csv")
+
+
+def pieces_of(columns: Sequence[str], rows: Iterable[Sequence[object]], format_: str) -> Iterable[str]:
+    """Rows as pieces of text in a checked format."""
     text_format: Format = format_  # type: ignore[assignment]
-    write_text(rendered(columns, rows, text_format), output)
+    return rendered(columns, rows, text_format)
 
 
-def write_text(pieces: Iterable[str], output: Path | None = None) -> None:
-    """Write text to stdout, or to a file under a temporary name that is renamed at the end."""
+def write_text(pieces: Iterable[str], output: Path | None = None, *, exact: bool = False) -> None:
+    """Write text to stdout, or to a file under a temporary name that is renamed at the end.
+
+    What is `exact` goes as it is to a file or a pipe; a terminal never gets a control character."""
     if output is None:
+        as_it_is = exact and not sys.stdout.isatty()
         for piece in pieces:
-            sys.stdout.write(piece)
+            sys.stdout.write(piece if as_it_is else visible(piece))
         sys.stdout.flush()
         return
     with written_whole(output) as temporary, temporary.open("w", encoding="utf-8") as file:
@@ -65,7 +77,7 @@ def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], outp
                 connection.executemany(f"INSERT INTO answer VALUES ({marks})", held)  # noqa: S608  marks only
             connection.execute(f"COPY answer TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
     except duckdb.IOException as error:
-        raise InputError(f"{output}: cannot be written: {error}") from error
+        raise unwritable(output, error) from error
     say(f"{counted(len(held), 'row')} written to {output}")
 
 
@@ -89,4 +101,9 @@ def counted(number: int, name: str) -> str:
 
 def say(text: str = "") -> None:
     """A line for the person, on stderr."""
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(visible(text) + "\n")
+
+
+def say_interrupted() -> None:
+    """The one line after ^C; a terminal has echoed it, and its line is ended first."""
+    say(("\n" if sys.stderr.isatty() else "") + "interrupted; what was acknowledged is kept")

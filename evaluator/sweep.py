@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -186,6 +186,21 @@ def _worth_evaluating(
             yield planned, sets, _interval(planned, sets)[0]
 
 
+def wanted_operators(request: SweepRequest | Sequence[SweepRequest]) -> frozenset[str]:
+    """Content keys of every operator set that a request needs."""
+    return frozenset(_wanted(planned_scenarios(request)))
+
+
+def _wanted(some: Iterable[PlannedScenario]) -> dict[str, CaptureRequest]:
+    """The operator sets of those scenarios that can be evaluated, by key."""
+    return {
+        item.key: item
+        for planned in some
+        if planned.illegal is None and _unsupported(planned) is None
+        for item in captures(planned).values()
+    }
+
+
 def captures(planned: PlannedScenario) -> dict[str, CaptureRequest]:
     """The operator sets a scenario needs, by trace."""
     return dict(capture_requests(planned.scenario).items())
@@ -274,12 +289,7 @@ class _Runner:
         )
 
     def _provide_operators(self, chunk: Sequence[PlannedScenario]) -> None:
-        wanted = {
-            item.key: item
-            for planned in chunk
-            if planned.illegal is None and _unsupported(planned) is None
-            for item in captures(planned).values()
-        }
+        wanted = _wanted(chunk)
         missing = [key for key in wanted if key not in self.operators]
         self.operators = {key: self.operators[key] for key in wanted if key in self.operators}
         self.operators |= {key: operators_from_json(text) for key, text in get_operators(self.store, missing).items()}

@@ -4,7 +4,7 @@ Only what a statement needs is brought in, in one read transaction. Not here: li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -23,6 +23,7 @@ from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
 from store.sealing import (
     Snapshot,
+    blocks_of,
     blocks_within,
     complement,
     create_distribution,
@@ -51,10 +52,12 @@ _HIDDEN = [("scenario_id", "BIGINT"), ("first_batch_size", "BIGINT"), ("last_bat
 class StoreConnection:
     """DuckDB over one store as it was at one moment; `refresh` moves to the present.
 
-    `execute` brings in the relations, views and macros a statement refers to, then runs it."""
+    `execute` brings in the relations, views and macros a statement refers to, then runs it. `unsealed` names scenarios
+    by content key whose rows alone are read, from the database itself and from no snapshot."""
 
-    def __init__(self, location: StoreLocation) -> None:
+    def __init__(self, location: StoreLocation, *, unsealed: Collection[str] | None = None) -> None:
         self.location = location
+        self._straight = None if unsealed is None else tuple(unsealed)
         self.duckdb = duckdb.connect()
         self.snapshot = Snapshot()
         self.unsealed_probes = 0
@@ -157,7 +160,8 @@ class StoreConnection:
     def _read(self, names: frozenset[str], *, most_unsealed_probes: int | None = None) -> bool:
         """Read relations at one moment; give up where more probes than allowed are not laid down."""
         with read_transaction(self.location) as transaction:
-            listed = list_parts(self.location, transaction.store_id) if STORED_PROBE in names else ()
+            reads_parts = STORED_PROBE in names and self._straight is None
+            listed = list_parts(self.location, transaction.store_id) if reads_parts else ()
             if STORED_PROBE in names and not self._load_probes(transaction, listed, most_unsealed_probes):
                 return False
             for name in sorted(names - {STORED_PROBE}):
@@ -201,6 +205,9 @@ class StoreConnection:
             self._drop(table)
         self.snapshot = load_snapshot(self.duckdb, transaction, self.location, transaction.store_id, listed=listed)
         uncovered = complement(self.snapshot.blocks)
+        if self._straight is not None:
+            uncovered = blocks_of(transaction, self._straight)
+            most_unsealed_probes = None
         self.unsealed_probes = sum(block.probe_count for block in blocks_within(transaction, uncovered))
         if most_unsealed_probes is not None and self.unsealed_probes > most_unsealed_probes:
             return False

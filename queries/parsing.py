@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import duckdb
 
+from store.errors import InputError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedSelect:
@@ -29,10 +31,13 @@ def parse_select(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSelec
     row = connection.execute(
         "SELECT json_serialize_sql($sql, skip_null := true, skip_empty := true)", {"sql": sql}
     ).fetchone()
-    document = json.loads(row[0]) if row else {}
-    if document.get("error", True) or len(document["statements"]) != 1:
-        return None
-    return _parsed(document["statements"][0])
+    try:
+        document = json.loads(row[0]) if row else {}
+        if document.get("error", True) or len(document["statements"]) != 1:
+            return None
+        return _parsed(document["statements"][0])
+    except RecursionError:
+        raise InputError("The statement is nested too deeply.", hint="Name its parts in a WITH clause.") from None
 
 
 def _parsed(tree: dict[str, Any]) -> ParsedSelect:

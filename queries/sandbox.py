@@ -21,6 +21,7 @@ from queries.connect import StoreConnection
 from queries.parsing import ParsedSelect, parse_select
 from queries.vocabulary import vocabulary
 from store.errors import InputError
+from store.interrupts import InterruptBell, interrupts_noticed
 from store.location import StoreLocation
 from store.whole_files import written_whole
 
@@ -37,19 +38,21 @@ _EXPLAIN_OPTIONS = re.compile(r"\([^()]*\)\s*")
 _NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
 _ROWS_AT_ONCE = 2_000
 _STUCK_AFTER_S = 3.0
+_PATIENCE_S = 1.0  # of who pressed ^C
 _GIBIBYTE = 2**30
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementLimits:
-    """The limits of one statement. `when_stuck` is called when it does not stop 3 s after it was told to.
+    """The limits of one statement. `when_stuck` is called when it does not stop 3 s after it was told to, or 1 s after
+    ^C; it is told whether it was ^C.
 
     A single function call can run for hours without looking up, and only ending the process ends it."""
 
     timeout_s: float = 300.0
     memory_bytes: int | None = None  # None: half of this machine's memory, at most 4 GiB
     threads: int | None = None
-    when_stuck: Callable[[], None] | None = None
+    when_stuck: Callable[[bool], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,9 +190,11 @@ def _memory(limits: StatementLimits) -> int:
 def _bounded(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) -> Iterator[None]:
     """Hold the limits while the block runs, and say which one a statement met."""
     try:
-        with _memory_ceiling(limits), _deadline(connection, limits):
+        with _memory_ceiling(limits), _deadline(connection, limits) as bell:
             yield
     except duckdb.InterruptException as error:
+        if bell.interrupted:
+            raise KeyboardInterrupt from None
         raise InputError(
             f"The statement was stopped after {limits.timeout_s:g} s.",
             hint="Narrow it down, or allow more with `timeout=SECONDS`.",
@@ -217,26 +222,29 @@ def _unknown_name(error: duckdb.CatalogException) -> InputError:
 
 
 @contextmanager
-def _deadline(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) -> Iterator[None]:
-    finished = threading.Event()
+def _deadline(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) -> Iterator[InterruptBell]:
+    """Interrupt DuckDB when the time is over or ^C arrives, neither of which it looks at by itself."""
+    with interrupts_noticed() as bell:
 
-    def watch() -> None:
-        if finished.wait(limits.timeout_s):
-            return
-        told = time.monotonic()
-        while not finished.is_set():
-            connection.interrupt()  # again and again: between two fetches nothing runs that could be interrupted
-            if limits.when_stuck is not None and time.monotonic() - told > _STUCK_AFTER_S:
-                limits.when_stuck()
-            finished.wait(0.05)
+        def watch() -> None:
+            over = time.monotonic() + limits.timeout_s
+            while not (bell.ended or bell.interrupted) and (left := over - time.monotonic()) > 0:
+                bell.wait(left)
+            told = time.monotonic()
+            while not bell.ended:
+                connection.interrupt()  # again and again: between two fetches nothing runs that could be interrupted
+                patience = _PATIENCE_S if bell.interrupted else _STUCK_AFTER_S
+                if limits.when_stuck is not None and time.monotonic() - told > patience:
+                    limits.when_stuck(bell.interrupted)
+                bell.wait(0.05)
 
-    watcher = threading.Thread(target=watch, name="sweepdb-deadline", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        watcher.join()
+        watcher = threading.Thread(target=watch, name="sweepdb-deadline", daemon=True)
+        watcher.start()
+        try:
+            yield bell
+        finally:
+            bell.end()
+            watcher.join()
 
 
 @contextmanager

@@ -62,9 +62,10 @@ _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 class Session:
     """One store, open for questions. Several questions of one scope share what was read for it."""
 
-    def __init__(self, location: StoreLocation) -> None:
+    def __init__(self, location: StoreLocation, *, unsealed: Collection[str] | None = None) -> None:
+        """Open a store; `unsealed` scenarios, by content key, are read from the database alone and nothing else is."""
         self.location = location
-        self._connection = StoreConnection(location)
+        self._connection = StoreConnection(location, unsealed=unsealed)
         self._scope: ResolvedScope | None = None
         self._asked: object = None
         self._looked_at: frozenset[str] = frozenset()
@@ -165,6 +166,11 @@ class Session:
             (keys[row.scenario_id], row.first_batch_size, row.last_batch_size, row.question_group)
             for row in self._scope.rows
         ]
+
+    def scope_of(self, question: Question) -> list[tuple[str, int, int, int]]:
+        """The scenarios that a question is about, as `pinned`; it is not asked."""
+        self._prepare(self._with_blend_keys(self._with_device_names(question)), None)
+        return self.pinned()
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""

@@ -1,6 +1,6 @@
 """An answer as statements that run as they stand in any DuckDB shell over what `sweepdb export` writes.
 
-Not here: the report and its macros, which are printed as they are, and exporting (queries.bundle)."""
+Not here: the report and its macros, which are printed as they are, and exporting (queries.bundles)."""
 
 from __future__ import annotations
 

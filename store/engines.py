@@ -11,12 +11,14 @@ from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, event, 
 
 from store.location import StoreLocation
 from store.reading.connecting import BUSY_TIMEOUT_S, connect_sqlite
+from store.waiting import limit_s, patiently
 
 
 def make_engine(location: StoreLocation, *, foreign_keys: bool = True) -> Engine:
     """Build the engine of a store; nothing is connected yet."""
     if location.kind == "postgresql":
-        return create_engine(make_url(location.url))
+        waiting = {"options": f"-c lock_timeout={int(1000 * limit_s())}"}
+        return create_engine(make_url(location.url), connect_args=waiting)
     return sqlite_engine(str(location.path), foreign_keys=foreign_keys)
 
 
@@ -47,7 +49,9 @@ def sqlite_engine(path: str, *, foreign_keys: bool = True) -> Engine:
     def begin(connection: Connection) -> None:
         # Reading first and upgrading the lock later fails at once when another writer was faster, whatever the
         # timeout; taking the write lock at the start waits its turn.
-        reading = connection.get_execution_options().get("sweepdb_reading", False)
-        connection.exec_driver_sql("BEGIN" if reading else "BEGIN IMMEDIATE")
+        if connection.get_execution_options().get("sweepdb_reading", False):
+            connection.exec_driver_sql("BEGIN")
+        elif isinstance(driver := connection.connection.driver_connection, sqlite3.Connection):
+            patiently(driver, "BEGIN IMMEDIATE")
 
     return engine

@@ -5,6 +5,7 @@
     ├── StoreError (3)          the store cannot be opened, read or written
     │   ├── RevisionError       the store's schema is older or newer than this program
     │   ├── NotAStoreError      the file is something else, or damaged
+    │   ├── UnreadableRowsError stored rows hold what no row can
     │   └── StoreBusyError      another process holds the write lock for too long
     ├── EvaluationError (4)     some probes could not be evaluated
     └── NothingFits (5)         nothing satisfies the limits and --fail-empty was given
@@ -44,6 +45,10 @@ class RevisionError(StoreError):
 
 class NotAStoreError(StoreError):
     """The file or database is not a sweepdb store, or it is damaged."""
+
+
+class UnreadableRowsError(StoreError):
+    """A number of a stored row is none: something else than this program wrote it."""
 
 
 class StoreBusyError(StoreError):

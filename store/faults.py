@@ -46,7 +46,7 @@ _READ_ONLY = (
 _LOCKED = (
     StoreBusyError,
     "Another process kept the store {where} locked for too long.",
-    "Wait until it has finished, then run the same command again; nothing stored is lost.",
+    "Nothing stored is lost: run the same command again when it has finished, or wait longer with `wait=SECONDS`.",
 )
 _SQLITE_FAULTS: dict[int, tuple[type[StoreError], str, str]] = {
     sqlite3.SQLITE_BUSY: _LOCKED,

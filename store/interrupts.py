@@ -1,11 +1,17 @@
-"""Holds ^C back while a transaction is open: one that is torn apart keeps its lock until the process ends."""
+"""^C: held back while a transaction is open, and noticed while a call runs that looks at no signal.
+
+A transaction that is torn apart keeps its lock until the process ends."""
 
 from __future__ import annotations
 
+import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+
+_NO_SIGNAL = b"\0"
 
 
 @contextmanager
@@ -22,3 +28,47 @@ def interrupts_held() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if arrived:
             signal.raise_signal(signal.SIGINT)
+
+
+class InterruptBell:
+    """Tells another thread that the main one has ended its work, or that ^C arrived."""
+
+    def __init__(self, heard: socket.socket, ringer: socket.socket) -> None:
+        self._heard, self._ringer = heard, ringer
+        self.ended = False
+        self.interrupted = False
+
+    def wait(self, seconds: float) -> None:
+        """Return when the time is over, or as soon as there is something to tell."""
+        self._heard.settimeout(seconds)
+        with suppress(TimeoutError):
+            self.interrupted |= signal.SIGINT in self._heard.recv(64)
+
+    def end(self) -> None:
+        """Tell whoever waits that nothing is left to interrupt."""
+        self.ended = True
+        with suppress(BlockingIOError):
+            self._ringer.send(_NO_SIGNAL)
+
+
+@contextmanager
+def interrupts_noticed() -> Iterator[InterruptBell]:
+    """A bell that rings when ^C arrives inside the block, for another thread that waits for it.
+
+    Python calls its handler when the main thread comes back to Python, which one function call of DuckDB can keep from
+    it for hours; the number of the signal is written at once."""
+    heard, ringer = socket.socketpair()
+    ringer.setblocking(False)
+    main = threading.current_thread() is threading.main_thread()
+    usual = main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    bell = InterruptBell(heard, ringer)
+    with heard, ringer:
+        before = signal.set_wakeup_fd(ringer.fileno(), warn_on_full_buffer=False) if usual else -1
+        try:
+            yield bell
+        finally:
+            if usual:
+                signal.set_wakeup_fd(before)
+            if bell.interrupted and before != -1:
+                with suppress(OSError):
+                    os.write(before, bytes([signal.SIGINT]))

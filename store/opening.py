@@ -33,6 +33,7 @@ class Store:
     running_lock: RunningLock
     read_only: bool = False
     ids: dict[str, dict[object, int]] = field(default_factory=dict)
+    joint: Connection | None = None  # the transaction of `together`
 
     @property
     def url(self) -> str:
@@ -68,9 +69,31 @@ class Store:
         """Write inside one transaction; what it did is durable when the block has ended, and undone if it raised.
 
         ^C waits for the end of the block."""
+        if self.joint is not None:
+            yield self.joint
+            return
+        with interrupts_held(), self._transaction() as connection:
+            yield connection
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Make one transaction of everything written inside: all of it is there once the block has ended, or nothing.
+
+        ^C ends it at once."""
+        try:
+            with self._transaction() as self.joint:
+                yield
+        except BaseException:
+            self.ids.clear()  # of rows that are not there after all
+            raise
+        finally:
+            self.joint = None
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Connection]:
         if self.read_only:
             raise StoreError(f"The store {self.location.display} was opened for reading only.")
-        with interrupts_held(), store_faults(self.location), self.engine.connect() as connection, connection.begin():
+        with store_faults(self.location), self.engine.connect() as connection, connection.begin():
             # Somebody may have upgraded the store since it was opened.
             found = connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar_one()
             check_revision(self.location, found)

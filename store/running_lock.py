@@ -54,7 +54,13 @@ class RunningLock:
             Path(file.name).unlink(missing_ok=True)
             file.close()
         if self._session is not None:
-            self._on_server("pg_advisory_unlock", sweep_id)
+            from sqlalchemy.exc import DBAPIError
+
+            try:
+                self._on_server("pg_advisory_unlock", sweep_id)
+            except DBAPIError:  # the server ended the session, and with it the lock
+                self._session.invalidate()
+                self._session = None
 
     def close(self) -> None:
         """Let every sweep go; those that were not finished show as interrupted from now on."""

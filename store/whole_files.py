@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from store.errors import InputError
+from store.errors import InputError, StoreError, SweepdbError
 
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG})
 _KINDS = {
     stat.S_IFDIR: "a folder",
     stat.S_IFIFO: "a pipe",
@@ -32,15 +36,38 @@ def refuse_special(path: Path) -> None:
         raise InputError(f"{path} is {kind}, which is never replaced", hint="name a file")
 
 
+_UNDER_WAY: set[Path] = set()
+
+
+def drop_unfinished_files() -> None:
+    """Remove what is half written, where a process must end without unwinding."""
+    for temporary in tuple(_UNDER_WAY):
+        with suppress(OSError):
+            temporary.unlink()
+
+
 @contextmanager
 def written_whole(path: Path) -> Iterator[Path]:
     """A name beside `path` to write to, which takes its place at the end. An error leaves nothing of it."""
     refuse_special(path)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    _UNDER_WAY.add(temporary)
     try:
         yield temporary
         temporary.replace(path)
     except OSError as error:
-        raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise unwritable(path, error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        _UNDER_WAY.discard(temporary)
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def unwritable(path: Path, error: Exception) -> SweepdbError:
+    """The error of a path that could not be written: a full or failing disk is not the user's mistake."""
+    found = re.search(r'"errno":"(\d+)"', str(error))  # as DuckDB tells it
+    number = error.errno if isinstance(error, OSError) else int(found[1]) if found else None
+    said = str(error).partition("\n")[0] if number is None else os.strerror(number)
+    if number in _DISK:
+        return StoreError(f"{path}: cannot be written: {said}", hint="free some space, or name another place")
+    return InputError(f"{path}: cannot be written: {said}", hint="name a place that you may write")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from queries.dictionary import dictionary, schema_text
     from queries.errors import NONE, ExpectedError
     from queries.judging import HELD
-    from queries.proof import probes_of, verify_proof, write_proof
+    from queries.proofs import probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet
     from queries.session import open_session
 

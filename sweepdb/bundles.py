@@ -1,39 +1,48 @@
-"""Brings a bundle into a store: sweeps, scenarios and probes that are not there yet. Importing again adds nothing.
+"""Brings a bundle into a store: all of what is not there yet, in one step, or nothing. Importing again adds nothing.
 
 What was a request there is an import here, so that it never becomes what a question without filters is about."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from queries.bundle import Bundle, BundledSweep, BundleSummary
+import numpy as np
+
+from queries.bundles import Bundle, BundledBlock, BundledSweep, BundleSummary
+from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
+from store.records import BlockRecord, ScenarioRef, SweepOutcome
 from store.schema import MEASURES
 
 if TYPE_CHECKING:
-    import duckdb
-    import numpy as np
-
     from store.opening import Store
-    from store.records import BlockRecord, ScenarioRef, SweepOutcome
+
+_COPY_AGAIN = "nothing was taken in; copy the whole bundle again, or export it again"
 
 
-def add_bundle(store: Store, folder: Path) -> BundleSummary:
+def add_bundle(store: Store, bundle: Bundle) -> BundleSummary:
     """Add what a bundle holds; the summary counts what was added."""
     from store.sealing import seal
+
+    try:
+        with store.together():
+            summary = _add(store, bundle)
+    except InputError as error:
+        raise InputError(error.message, hint=error.hint or _COPY_AGAIN) from error
+    seal(store)
+    return summary
+
+
+def _add(store: Store, bundle: Bundle) -> BundleSummary:
     from store.writing import finish_sweep, put_scenarios
 
-    bundle = Bundle(folder)
     records, sweeps = bundle.scenarios(), list(bundle.sweeps())
     unknown = {key for sweep in sweeps for key, _, _ in sweep.intervals} - set(records)
     if unknown:
         raise InputError(
-            f"{folder}: sweeps.jsonl asks for {len(unknown)} scenarios that scenarios.jsonl lacks",
-            hint="copy the whole bundle again, or export it again",
+            f"sweeps.jsonl asks for {len(unknown)} scenarios that scenarios.jsonl lacks",
         )
     known, ended_before = _known_sweeps(store)
     ids = {sweep.record.key: known.get(sweep.record.key) or _begin(store, sweep) for sweep in sweeps}
@@ -42,12 +51,13 @@ def add_bundle(store: Store, folder: Path) -> BundleSummary:
         keys = list(dict.fromkeys(key for key, _, _ in sweep.intervals))
         for ref in put_scenarios(store, ids[sweep.record.key], [records[key] for key in keys]):
             refs[ref.key] = ref
+    _put_names(store, bundle)
     added = _put_probes(store, bundle, sweeps, ids, refs)
     for sweep in sweeps:
         if sweep.record.key not in ended_before:
             ended: SweepOutcome = "finished" if sweep.status == "finished" else "interrupted"
             finish_sweep(store, ids[sweep.record.key], ended, finished_at=sweep.finished_at)
-    seal(store)
+    _put_beside(store, bundle, refs)
     return BundleSummary(sweeps=len(set(ids) - set(known)), scenarios=len(refs), probes=added)
 
 
@@ -57,7 +67,7 @@ def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
 
     from store.schema import SWEEP
 
-    with store.reading() as connection:
+    with store.writing() as connection:
         rows = connection.execute(select(SWEEP.c.key, SWEEP.c.id, SWEEP.c.status)).all()
     return {row[0]: row[1] for row in rows}, {row[0] for row in rows if row[2] in {"finished", "failed"}}
 
@@ -69,23 +79,44 @@ def _begin(store: Store, sweep: BundledSweep) -> int:
     return begin_sweep(store, record, held=False)  # thousands of locks would be too many
 
 
+def _put_names(store: Store, bundle: Bundle) -> None:
+    from store.writing import put_names
+
+    put_names(store, bundle.names())
+
+
+def _put_beside(store: Store, bundle: Bundle, refs: Mapping[str, ScenarioRef]) -> None:
+    """Take in what answers need beside rows; what is known here already stays as it is."""
+    from store.writing import get_prices, put_calibration, put_measurements, put_operators, put_prices, put_validations
+
+    put_operators(store, bundle.operators())
+    for calibration in bundle.calibrations():
+        put_calibration(store, calibration)
+    known = {(price.device_name, price.effective_from) for price in get_prices(store)}
+    put_prices(store, [one for one in bundle.prices() if (one.device_name, one.effective_from) not in known])
+    put_measurements(store, bundle.measurements())
+    put_validations(store, [one for one in bundle.validations() if one.scenario_key in refs])
+
+
 def _put_probes(
     store: Store,
     bundle: Bundle,
     sweeps: Sequence[BundledSweep],
-    ids: dict[str, int],
-    refs: dict[str, ScenarioRef],
+    ids: Mapping[str, int],
+    refs: Mapping[str, ScenarioRef],
 ) -> int:
-    from store.writing import put_block, record_interval
+    from store.writing import put_block, record_interval, require_same
 
-    compositions = bundle.compositions()
     askers = {key: ids[sweep.record.key] for sweep in sweeps for key, _, _ in sweep.intervals}
     added = 0
-    for scenario, first_sweep, cursor in bundle.blocks():
+    for block in bundle.blocks():
+        if block.scenario not in refs:
+            raise InputError(f"scenario {block.scenario[:12]} has rows, but no sweep of the bundle asked for it")
+        record, ref = block_record(block), refs[block.scenario]
+        if ref.known:
+            require_same(store, ref.id, ref.key, record)
         # A sweep's own bundle may hold probes that an earlier sweep stored: they then come in with this one.
-        sweep_id = ids.get(first_sweep, askers[scenario])
-        for block in _blocks(_arrays(cursor), compositions.get(scenario, [])):
-            added += put_block(store, sweep_id, refs[scenario].id, block)
+        added += put_block(store, ids.get(block.sweep, askers[block.scenario]), ref.id, record)
     for sweep in sweeps:
         for key, first, last in sweep.intervals:
             if first > 0:
@@ -96,38 +127,22 @@ def _put_probes(
     return added
 
 
-def _blocks(columns: Mapping[str, np.ndarray], composition: Sequence[tuple[int, int, int]]) -> Iterator[BlockRecord]:
-    """Runs of consecutive batch sizes."""
-    import numpy as np
-
-    from store.records import BlockRecord
-
-    sizes = np.asarray(columns["batch_size"]).astype(int)
-    starts = [0, *(np.flatnonzero(np.diff(sizes) != 1) + 1), len(sizes)]
-    for start, stop in pairwise(starts):
-        first, last = int(sizes[start]), int(sizes[stop - 1])
-        mine = [item for item in composition if first <= item[0] <= last]
-        parts = tuple(np.array(values) for values in zip(*mine, strict=True)) if mine else None
-        yield BlockRecord(
-            batch_sizes=sizes[start:stop],
-            columns={column.name: _values(columns[column.name][start:stop]) for column in MEASURES},
-            composition=None if parts is None else (parts[0], parts[1], parts[2]),
-        )
-
-
-def _arrays(cursor: duckdb.DuckDBPyConnection) -> dict[str, np.ndarray]:
-    """A cursor's rows as one array a column, NaN where missing."""
-    import numpy as np
-
-    names = [str(item[0]) for item in cursor.description or ()]
-    columns = zip(*cursor.fetchall(), strict=True)
-    return {
-        name: np.array([np.nan if value is None else value for value in values])
-        for name, values in zip(names, columns, strict=True)
-    }
+def block_record(block: BundledBlock) -> BlockRecord:
+    """The rows of a block, which must be those of its digest."""
+    sizes = np.asarray(block.rows["batch_size"]).astype(np.int64)
+    columns = {column.name: _values(block.rows[column.name]) for column in MEASURES}
+    if block.digest is not None:
+        made = rows_digest(block.scenario, DigestedRows.of_columns(sizes, columns), block.composition)
+        if made != block.digest:
+            raise InputError(f"The rows of scenario {block.scenario[:12]} are not those that were exported.")
+    return BlockRecord(batch_sizes=sizes, columns=columns, composition=block.composition)
 
 
 def _values(values: np.ndarray) -> np.ndarray | None:
-    import numpy as np
-
-    return None if values.dtype.kind == "f" and np.isnan(values).all() else values
+    """A column as a block holds it: NaN where it is missing, None where it is missing everywhere."""
+    mask = np.ma.getmaskarray(values)
+    if mask.all():
+        return None
+    if not mask.any():
+        return np.asarray(np.ma.getdata(values))
+    return np.asarray(np.ma.filled(values.astype(np.float64), np.nan))

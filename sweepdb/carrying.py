@@ -1,18 +1,18 @@
-"""Carrying rows between stores, as functions of Python. Not here: the bundle's format (queries.bundle)."""
+"""Carrying rows between stores, as functions of Python. Not here: the bundle's format (queries.bundles)."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal
 
-from queries.bundle import Bundle, BundleSummary
-from queries.bundle import export_bundle as write_bundle
+from queries.bundles import Bundle, BundleFormat, BundleSummary
+from queries.bundles import export_bundle as write_bundle
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from sweepdb.bundles import add_bundle
+from sweepdb.identities import engines_of, refuse_forged
 
 
 def export_bundle(
@@ -25,13 +25,15 @@ def export_bundle(
     """Write a store, or one sweep of it, to a new folder as Parquet or CSV, with its data dictionary."""
     if format not in {"parquet", "csv"}:
         raise InputError(f"`format={format}` is not one of parquet, csv")
-    kind: Literal["parquet", "csv"] = "csv" if format == "csv" else "parquet"
+    kind: BundleFormat = "csv" if format == "csv" else "parquet"
     return write_bundle(parse_url(store), Path(folder), sweep=sweep, format_=kind)
 
 
 def import_bundle(folder: str | os.PathLike[str], *, store: str | None = None) -> BundleSummary:
-    """Add what a bundle holds and the store lacks; a store that is missing is created. The summary counts the new."""
-    Bundle(Path(folder))  # checked before a store is made for it
+    """Add what a bundle holds and the store lacks, or nothing; a store that is missing is created. The summary counts
+    the new."""
+    bundle = Bundle(Path(folder))  # checked before a store is made for it
+    refuse_forged(bundle.scenarios().values(), engines_of(bundle.calibrations()))
     create_if_missing(parse_url(store))
     with open_store(store) as opened:
-        return add_bundle(opened, Path(folder))
+        return add_bundle(opened, bundle)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from evaluator.inputs import resolve
+from evaluator.inputs import resolve, shortened
 from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
@@ -71,7 +71,7 @@ def _records(rows: csv.DictReader[str], path: Path) -> Iterator[PriceRecord]:
     missing = [name for name in COLUMNS[:2] if name not in (rows.fieldnames or ())]
     unknown = [name for name in rows.fieldnames or () if name not in COLUMNS]
     if missing or unknown:
-        what = f"{', '.join(missing)} missing" if missing else f"unknown column {unknown[0]!r}"
+        what = f"{', '.join(missing)} missing" if missing else f"unknown column {shortened(unknown[0])}"
         raise InputError(f"{path}: {what}", hint=f"columns: {', '.join(COLUMNS)}")
     for row in rows:
         where = f"{path}, line {rows.line_num}"
@@ -91,4 +91,4 @@ def _number(row: Mapping[str, str | None], name: str, where: str) -> float | Non
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"{where}: {name} must be a number, not {text!r}") from None
+        raise InputError(f"{where}: {name} must be a number, not {shortened(text)}") from None

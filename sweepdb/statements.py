@@ -29,7 +29,7 @@ class SqlRows(Framed):
 
 
 def statement_limits(
-    timeout: float = TIMEOUT_S, memory_limit: float | None = None, when_stuck: Callable[[], None] | None = None
+    timeout: float = TIMEOUT_S, memory_limit: float | None = None, when_stuck: Callable[[bool], None] | None = None
 ) -> StatementLimits:
     """StatementLimits of a statement from seconds and GiB."""
     _check("timeout", timeout, "seconds")

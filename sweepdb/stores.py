@@ -8,7 +8,6 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.probes import find_probe
-    from store.checking import check_store
     from store.location import StoreLocation, parse_url
     from store.migrating import create_store, current_revision, upgrade_store
     from store.opening import open_store
@@ -16,9 +15,11 @@ if TYPE_CHECKING:
     from store.records import PriceRecord
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
-    from store.vacuuming import vacuum_store
-    from store.whole_files import written_whole
+    from store.upkeep import repair_store, vacuum_store
+    from store.waiting import wait_at_most
+    from store.whole_files import drop_unfinished_files, unwritable, written_whole
     from store.writing import unvoid, void
+    from sweepdb.checking import check_store
 
 __all__ = [
     "PriceRecord",
@@ -28,17 +29,21 @@ __all__ = [
     "check_store",
     "create_store",
     "current_revision",
+    "drop_unfinished_files",
     "find_probe",
     "list_sweeps",
     "open_store",
     "parse_url",
     "read_store_id",
+    "repair_store",
     "seal_location",
     "show_sweep",
     "unvoid",
+    "unwritable",
     "upgrade_store",
     "vacuum_store",
     "void",
+    "wait_at_most",
     "written_whole",
 ]
 

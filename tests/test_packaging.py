@@ -115,6 +115,21 @@ def test_evaluating_says_what_to_install_and_does_without_where_operators_are_kn
     ]
 
 
+def test_what_cannot_be_evaluated_without_torch_stores_nothing(evaluated, tmp_path):
+    import sweepdb
+
+    with sweepdb.open(evaluated) as store:
+        before = store.sql("SELECT count(*) FROM sweep").rows
+    asked = ["evaluate", "Qwen/Qwen3-0.6B", "--input-length", "200", "--output-length", "10", "--mode", "decode",
+             "--num-devices", "2", "--tp-sizes", "2"]  # fmt: skip
+    new = tmp_path / "new.sqlite"
+    for code, _, err in without_torch([*asked, "--store", evaluated], [*asked, "--store", f"sqlite:///{new}"]):
+        assert (code, err.splitlines()[-1]) == (2, "hint: pip install 'sweepdb[evaluate]'")
+    with sweepdb.open(evaluated) as store:
+        assert store.sql("SELECT count(*) FROM sweep").rows == before
+    assert not new.exists()
+
+
 def test_the_containerfile_copies_what_is_there():
     lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
     copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from cli.derived import as_typed
-from cli.output import check_format, say, write_rows
+from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import StoreError
 
@@ -50,15 +52,22 @@ def current(store: StoreOption = None) -> int:
     """Print the store's revision."""
     from sweepdb.stores import current_revision
 
-    typer.echo(current_revision(store))
+    write_text((f"{current_revision(store)}\n",))
     return 0
 
 
-def check(format_: FormatOption = "table", output: OutputOption = None, store: StoreOption = None) -> int:
-    """Check the whole store, its snapshots included."""
+def check(
+    repair: Annotated[bool, typer.Option("--repair", help="Mend what can be proven right, then check.")] = False,
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Check that every row is what was committed, in snapshots too."""
     check_format(format_, output)
     from sweepdb.stores import check_store, parse_url
 
+    if repair:
+        _repair(store)
     report = check_store(parse_url(store))
     faults = [as_typed(fault) for fault in report.faults]
     columns = ("store", "revision", "sweeps", "scenarios", "blocks", "probes", "snapshot_probes", "faults")
@@ -69,9 +78,18 @@ def check(format_: FormatOption = "table", output: OutputOption = None, store: S
     if not report.whole:
         raise StoreError(
             f"{_counted(len(faults))} found in {parse_url(store).display}",
-            hint="a faulty snapshot is rebuilt by: sweepdb db seal; a faulty database needs its backup",
+            hint="what can be mended is mended by: sweepdb db check --repair; what is lost needs a backup",
         )
     return 0
+
+
+def _repair(store: str | None) -> None:
+    from sweepdb.stores import parse_url, repair_store
+
+    report = repair_store(parse_url(store))
+    say(f"{report.parts_rebuilt} parts laid down again, {len(report.restored)} blocks restored from a part")
+    for block in report.lost:
+        say(f"lost: block {block.block_id} of scenario {block.scenario_key[:12]}: no part has its numbers")
 
 
 def _counted(faults: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from cli.derived import as_typed, derived_parameters, spelled, with_parameters
-from cli.output import check_format, say, write_rows, write_text
+from cli.output import INTERRUPTED, check_format, say, write_rows, write_text
 from cli.shared_options import (
     FormatOption,
     OutputOption,
@@ -27,8 +27,6 @@ from sweepdb.stores import parse_url
 
 if TYPE_CHECKING:
     from sweepdb.evaluating import SweepReport, SweepRequest
-
-INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:
@@ -128,7 +126,7 @@ def _report(report: SweepReport, format_: str, store: str | None, *, question: s
         write_rows(list(outcome), [list(outcome.values())], "json")
     _say_report(report)
     if report.interrupted:
-        say("interrupted: what is stored is kept; run the same command again to go on")
+        say("run the same command again to go on")
         return INTERRUPTED
     check_outcome(report)
     say(as_typed(f"next: sweepdb query {question}{parse_url(store).argument}"))

@@ -46,7 +46,10 @@ def query(
     show_sql: Annotated[
         bool, typer.Option("--show-sql", help="print the SQL instead, for a DuckDB shell over an export")
     ] = False,
-    proof: Annotated[Path | None, typer.Option(help="write SQL, parameters, probes and hash to this file")] = None,
+    proof: Annotated[
+        Path | None, typer.Option(help="write the question, digests of its rows and answer to this file")
+    ] = None,
+    sign: Annotated[Path | None, typer.Option(help="sign the proof with this Ed25519 key (PEM)")] = None,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
     format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl, parquet or json-full")] = "table",
     output: OutputOption = None,
@@ -65,7 +68,7 @@ def query(
         if proof is not None:
             from sweepdb.asking import write_proof
 
-            write_proof(answer, proof, session.location, session.pinned())
+            write_proof(answer, proof, session.location, session.pinned(), key_file=sign)
             say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
         answer = _cut(answer, options["top"], format_)
         if format_ == "table":
@@ -226,12 +229,14 @@ def full_answer(answer: Answer) -> dict[str, object]:
 
 def verify(
     proof: Annotated[Path, typer.Argument(help="a file written by query --proof")],
+    answer: Annotated[Path | None, typer.Argument(help="the answer, kept with query --output")] = None,
+    signed_by: Annotated[Path | None, typer.Option(help="the public key (PEM) it must be signed for")] = None,
     store: StoreOption = None,
 ) -> int:
-    """Ask a proof's question again, of this or another copy of the store, and compare the answers."""
+    """Ask a proof's question again, of the rows in a store's database, and name the first thing that differs."""
     from sweepdb.asking import verify_proof
     from sweepdb.stores import parse_url
 
-    outcome = verify_proof(proof, parse_url(store))
-    say(outcome)
+    outcome = verify_proof(proof, parse_url(store), answer_file=answer, public_file=signed_by)
+    say(as_typed(outcome))
     return 0

@@ -1,4 +1,4 @@
-"""export and import: carrying rows between stores. Not here: the bundle's format (queries.bundle)."""
+"""export and import: carrying rows between stores. Not here: the bundle's format (queries.bundles)."""
 
 from __future__ import annotations
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cli.derived import as_typed
-from cli.output import check_format, say, write_rows, write_text
+from cli.output import INTERRUPTED, check_format, pieces_of, say, say_interrupted, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
 
 if TYPE_CHECKING:
     from sweepdb.asking import StatementLimits
     from sweepdb.stores import StoreLocation
+
+_WHOLE = ("table", "json")  # held until every row is there: what meets a limit or an interrupt prints nothing
+_FLUSHED_WITHIN_S = 0.5
 
 
 def register(app: typer.Typer) -> None:
@@ -73,10 +77,25 @@ def _run(location: StoreLocation, text: str, limits: StatementLimits, format_: s
         say(f"{write_parquet(location, text, output, limits):,} rows written to {output}")
         return
     with run_sql(location, text, limits) as result:
-        write_rows([column.name for column in result.columns], result, format_, output)
+        names = [column.name for column in result.columns]
+        if output is not None or format_ not in _WHOLE:
+            write_rows(names, result, format_, output)
+            return
+        pieces = list(pieces_of(names, result, format_))
+    write_text(pieces)
 
 
-def _give_up() -> None:
+def _give_up(interrupted: bool) -> None:
+    """End the process from beside a call that cannot be stopped, leaving whole lines and whole files."""
+    from sweepdb.stores import drop_unfinished_files
+
+    drop_unfinished_files()
+    flusher = threading.Thread(target=sys.stdout.flush, daemon=True)  # who reads it may have stopped reading
+    flusher.start()
+    flusher.join(_FLUSHED_WITHIN_S)
+    if interrupted:
+        say_interrupted()
+        os._exit(INTERRUPTED)
     say("error: the statement did not stop after its time was over, so this process ends")
     os._exit(2)
 

@@ -14,8 +14,10 @@ from collections.abc import Iterable, Sequence
 from cli.inference.curves import draw
 from cli.inference.layout import cross_lines, device_lines, profile_lines
 from cli.inference.parser import parse
-from cli.main import INTERRUPTED, say_error
+from cli.main import say_error
+from cli.output import INTERRUPTED, say_interrupted
 from cli.render.answers import bias_notes
+from cli.visible import visible
 from store.errors import SweepdbError
 from sweepdb.optimizing import Table, run_device
 
@@ -30,15 +32,15 @@ def run_optimizer(arguments: Sequence[str]) -> int:
     store_url = os.environ.get("SWEEPDB_STORE")
     runs = []
     for device in options.devices:
-        LOG.info("device %s", device)
+        LOG.info("device %s", visible(device))
         runs.append(run_device(options, device, store_url))
         _print(device_lines(options, runs[-1]))
         for table in runs[-1].tables:
-            sys.stderr.writelines(f"{note}\n" for note in bias_notes(table.answer))
+            sys.stderr.writelines(visible(f"{note}\n") for note in bias_notes(table.answer))
         if options.dump_original_results:
             _dump(runs[-1].tables)
         for failure in runs[-1].sweep.failures:
-            LOG.warning("%d scenarios %s: %s", failure.scenarios, failure.status, failure.reason)
+            LOG.warning("%d scenarios %s: %s", failure.scenarios, failure.status, visible(failure.reason))
     if len(runs) > 1:
         _print(profile_lines([item.device for item in runs]))
         for kind in [table.kind for table in runs[0].tables]:
@@ -55,7 +57,7 @@ def run_optimizer(arguments: Sequence[str]) -> int:
 
 def _print(lines: Iterable[str]) -> None:
     for line in lines:
-        sys.stdout.write(f"{line}\n")
+        sys.stdout.write(visible(f"{line}\n"))
 
 
 _DUMPED = {
@@ -81,7 +83,7 @@ def _dump(tables: Sequence[Table]) -> None:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(names.values())
         for row in table.answer.dicts():
-            writer.writerow(["" if row[name] is None else row[name] for name in names])
+            writer.writerow(["" if row[name] is None else visible(str(row[name])) for name in names])
 
 
 def main() -> None:
@@ -92,6 +94,7 @@ def main() -> None:
         say_error(error)
         code = error.exit_code
     except KeyboardInterrupt:
+        say_interrupted()
         code = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

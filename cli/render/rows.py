@@ -6,12 +6,16 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
+from cli.visible import visible
+
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
+_CONTROLS = re.compile("[\x7f-\x9f\ud800-\udfff]")
 Format = Literal["table", "csv", "json", "jsonl"]
 
 
@@ -22,7 +26,7 @@ def rendered(columns: Sequence[str], rows: Iterable[Sequence[object]], format_: 
     if format_ == "json":
         return json_array(columns, rows)
     if format_ == "jsonl":
-        return (json.dumps(_mapping(columns, row), ensure_ascii=False) + "\n" for row in rows)
+        return (_object(columns, row) + "\n" for row in rows)
     return table_lines(columns, rows)
 
 
@@ -43,9 +47,15 @@ def json_array(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iter
     """One array of objects, an object a line."""
     first = True
     for row in rows:
-        yield ("[\n" if first else ",\n") + json.dumps(_mapping(columns, row), ensure_ascii=False)
+        yield ("[\n" if first else ",\n") + _object(columns, row)
         first = False
     yield "[]\n" if first else "\n]\n"
+
+
+def _object(columns: Sequence[str], row: Sequence[object]) -> str:
+    """One row. JSON escapes the controls of C0 by itself; the others are escaped too, which changes no value."""
+    text = json.dumps(_mapping(columns, row), ensure_ascii=False)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _mapping(columns: Sequence[str], row: Sequence[object]) -> dict[str, object]:
@@ -79,6 +89,7 @@ def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Ite
         return
     numeric = [all(_is_number(text) for text in column if text) for column in zip(*texts, strict=True)]
     cells = [max(len(row[index]) for row in texts) for index in range(len(columns))]
+    columns = [visible(column).replace("\n", " ") for column in columns]
     heads = [_header_lines(column) for column in columns]
     if sum(max(width, *map(len, head)) + 2 for width, head in zip(cells, heads, strict=True)) > _COMFORTABLE_WIDTH:
         heads = [_header_lines(column, widest=max(width, 8)) for width, column in zip(cells, columns, strict=True)]
@@ -128,7 +139,7 @@ def cell(value: object) -> str:
         return _number(value)
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%S")
-    return str(value).replace("\n", " ")
+    return visible(str(value).replace("\n", " ").replace("\t", " "))
 
 
 def _number(value: float) -> str:

@@ -13,8 +13,8 @@ from evaluator.arrivals.streams import (
     ArrivalProcess,
     dealt_replicas,
     drawn_kinds,
+    drawn_lengths,
     rescaled_times,
-    shortened,
     unit_times,
 )
 from evaluator.inputs.engines.engine_profiles import EngineProfile
@@ -44,9 +44,9 @@ def requests_asked(asking: Asking, table: StepTable, engine: EngineProfile) -> A
     nodes = table.stretches + 1
     return AskedRequests(
         arrive_s=unit_times(process),
-        new_tokens=shortened(lengths[order], asking.shortest, process.seed, 0),
+        new_tokens=drawn_lengths(lengths[order], asking.shortest, process.seed, 0),
         cached=np.asarray([kind.cached for kind in kinds], dtype=np.int64)[order],
-        steps=shortened(steps[order], asking.shortest, process.seed, 1),
+        steps=drawn_lengths(steps[order], asking.shortest, process.seed, 1),
         node=nodes * order,
         stretch=(table.stretches / lengths)[order],
         service_s=np.asarray(marginal_prompts_s(table, engine, alone=True))[order],

@@ -74,7 +74,7 @@ def dealt_replicas(replicas: int, seed: int, count: int) -> Integers:
     return np.asarray(np.minimum(places, replicas - 1), dtype=np.int64)
 
 
-def shortened(lengths: Integers, shortest: float, seed: int, turn: int) -> Integers:
+def drawn_lengths(lengths: Integers, shortest: float, seed: int, turn: int) -> Integers:
     """Lengths of a client that draws them from [shortest, 1] of nominal. `turn` tells prompts from answers."""
     if shortest >= 1.0:
         return lengths

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from store.errors import InputError
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelFormat:
@@ -53,4 +55,8 @@ SPELLINGS = {
 
 def format_name(spelling: str) -> str:
     """Our name of a dtype as a table spells it."""
-    return SPELLINGS.get(spelling, spelling)
+    name = SPELLINGS.get(spelling, spelling)
+    if name not in FORMATS:
+        known = ", ".join(sorted({*FORMATS, *SPELLINGS}))
+        raise InputError(f"kernels of dtype {spelling[:40]!r} are not known", hint=f"known: {known}")
+    return name

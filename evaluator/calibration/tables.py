@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,38 +153,87 @@ def write_tables(tables: Iterable[KernelTable], folder: Path) -> tuple[Path, ...
 
 
 _SCANS = {True: "select * from read_parquet(?)", False: "select * from read_csv(?)"}
+# Columns of words; every other one holds numbers.
+_WORDS = {
+    "dtype",
+    "kv_dtype",
+    "phase",
+    "gemm_type",
+    "op_name",
+    "kernel",
+    "distribution",
+    "op",
+    "comm_backend",
+    "operation",
+}
 
 
-def _connection() -> Any:  # noqa: ANN401  (duckdb's type differs between the versions allowed)
+@contextmanager
+def _scanned(path: Path, before: str) -> Iterator[Any]:
+    """Scan a file with DuckDB. A file that it cannot read is one sentence."""
     import duckdb
 
-    return duckdb.connect()
+    try:
+        with duckdb.connect() as connection:
+            yield connection.execute(before + _SCANS[path.suffix == ".parquet"], [str(path)])
+    except duckdb.Error as error:
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        what = lines[0].partition(": ")[2] or lines[0]
+        raise InputError(
+            f"{path}: not a table that can be read: {what[:_LONGEST_REASON]}", hint="a CSV file in UTF-8, or Parquet"
+        ) from error
 
 
 def _columns(path: Path) -> set[str]:
-    rows = _connection().execute("describe " + _SCANS[path.suffix == ".parquet"], [str(path)]).fetchall()
-    return {str(row[0]) for row in rows}
+    with _scanned(path, "describe ") as found:
+        return {str(row[0]) for row in found.fetchall()}
 
 
 def _read(path: Path) -> KernelTable:
     kind = _kind(_columns(path))
     if kind is None:
         raise InputError(f"{path} is not a table of measured kernels", hint=_known())
-    names = [*COLUMNS[kind], "latency_us"]
-    found = _connection().execute(_SCANS[path.suffix == ".parquet"], [str(path)]).fetchnumpy()
+    with _scanned(path, "") as scanned:
+        found = scanned.fetchnumpy()
     numbers: dict[str, npt.NDArray[np.float64]] = {}
     words: dict[str, npt.NDArray[np.str_]] = {}
-    for name in names:
-        column = np.ma.filled(found[name], np.nan) if np.ma.isMaskedArray(found[name]) else np.asarray(found[name])
-        if column.dtype.kind in "iufb":
-            numbers[name] = column.astype(np.float64)
+    for name in (*COLUMNS[kind], "latency_us"):
+        column = found[name]
+        if name in _WORDS:
+            words[name] = np.ma.filled(column.astype(np.str_), "")
+        elif _is_numeric(column):
+            numbers[name] = np.ma.filled(column.astype(np.float64), np.nan)
         else:
-            words[name] = column.astype(np.str_)
+            raise InputError(
+                f"{path}: {name} holds something else than numbers", hint=f"{name}: {_meaning(kind, name)}"
+            )
     latency = numbers.pop("latency_us") * 1e-6
-    bad = ~np.isfinite(latency) | (latency <= 0)
-    if bad.any():
-        raise InputError(
-            f"{path}: latency_us of row {int(np.flatnonzero(bad)[0]) + 1} is not a positive number",
-            hint="remove or repair the row",
-        )
+    sizes = {name: values for name, values in numbers.items() if name in _POSITIVE}
+    _check_positive(path, {**sizes, "latency_us": latency})
     return KernelTable(kind=kind, numbers=numbers, words=words, latency_s=latency, source=str(path))
+
+
+_LONGEST_REASON = 200
+# Sizes that are divided by, or whose logarithm is taken. Lengths, prefixes and windows may be 0.
+_POSITIVE = {
+    "m", "n", "k", "batch", "heads", "kv_heads", "head_dim", "tokens", "hidden", "inter", "topk", "experts", "tp", "ep",
+    "ngpus", "message_bytes", "ep_size", "moved_bytes",
+}  # fmt: skip
+
+
+def _is_numeric(column: npt.NDArray[Any]) -> bool:
+    return bool(column.dtype.kind in "iuf")
+
+
+def _meaning(kind: str, name: str) -> str:
+    return COLUMNS[kind].get(name, "microseconds of one kernel")
+
+
+def _check_positive(path: Path, columns: Mapping[str, npt.NDArray[np.float64]]) -> None:
+    for name, values in columns.items():
+        bad = ~np.isfinite(values) | (values <= 0)
+        if bad.any():
+            raise InputError(
+                f"{path}: {name} of row {int(np.flatnonzero(bad)[0]) + 1} is not a positive number",
+                hint="remove or repair the row",
+            )

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         engine_from_file,
         engine_profile,
         fitted_engine,
+        key_of_engine,
         label_of_engine,
         list_engines,
         unfitted_engine,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.workloads.traces import read_trace
     from evaluator.inputs.workloads.workload import LengthBin, Workload
     from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
-    from evaluator.inputs.yaml_file import parse_yaml, read_text
+    from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 
 __all__ = [
     "CALIBRATIONS_FOLDER",
@@ -92,6 +93,7 @@ __all__ = [
     "engine_from_file",
     "engine_profile",
     "fitted_engine",
+    "key_of_engine",
     "label_of_engine",
     "launchable_by",
     "list_devices",
@@ -109,6 +111,7 @@ __all__ = [
     "read_trace",
     "resolve",
     "shipped_calibration",
+    "shortened",
     "slow_formats",
     "unfitted_engine",
     "with_client",

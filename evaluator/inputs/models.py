@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
 import urllib.request
 from collections.abc import Mapping
 from importlib import resources
@@ -15,6 +14,7 @@ from typing import Any
 
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
 
 LARGEST_CONFIG_BYTES = 10_000_000
@@ -69,10 +69,7 @@ def _text(path: Path) -> str:
 
 
 def _object(text: str, where: str) -> dict[str, Any]:
-    try:
-        config = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where}: not a JSON file: {error}") from error
+    config = parse_json(text, where)
     if not isinstance(config, dict):
         raise InputError(f"{where}: expected a JSON object")
     return config
@@ -82,24 +79,28 @@ def _fetched(name: str) -> ModelSpec:
     nearest = difflib.get_close_matches(name, list_models(), n=3, cutoff=0.3)
     hint = f"nearest known: {', '.join(nearest)}" if nearest else "sweepdb models lists what is known"
     if name.count("/") != 1:
-        raise InputError(f"unknown model {name!r}", hint=hint)
+        raise InputError(f"unknown model {shortened(name)}", hint=hint)
     try:
         from huggingface_hub import get_token, hf_hub_url
     except ImportError:
         raise InputError(
-            f"unknown model {name!r}, and huggingface_hub is not installed to fetch it",
+            f"unknown model {shortened(name)}, and huggingface_hub is not installed to fetch it",
             hint=f"{hint}; or pip install 'sweepdb[hub]'",
         ) from None
     # One plain request: the hub's own downloader retries for half a minute when there is no network.
+    try:
+        address = hf_hub_url(name, "config.json")
+    except ValueError:  # what can be the id of no model
+        raise InputError(f"unknown model {shortened(name)}", hint=hint) from None
     token = get_token()
     headers = {"User-Agent": "sweepdb", **({} if token is None else {"Authorization": f"Bearer {token}"})}
-    request = urllib.request.Request(hf_hub_url(name, "config.json"), headers=headers)  # noqa: S310  https
+    request = urllib.request.Request(address, headers=headers)  # noqa: S310  https
     try:
         with urllib.request.urlopen(request, timeout=FETCH_TIMEOUT_S) as response:  # noqa: S310  the hub's address
             text = response.read(LARGEST_CONFIG_BYTES)
     except OSError as error:
         raise InputError(
-            f"unknown model {name!r}, and its config.json could not be fetched: {_why(error)}", hint=hint
+            f"unknown model {shortened(name)}, and its config.json could not be fetched: {_why(error)}", hint=hint
         ) from error
     return spec_from_config(_object(text.decode("utf-8", "replace"), name), name)
 

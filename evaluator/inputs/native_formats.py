@@ -20,6 +20,7 @@ _MODELOPT = {
     "W4A16_GPTQ": "W4A16",
     "W8A16": "W8A16_STATIC",
 }
+_LONGEST_NAME = 64
 
 
 def native_formats(quantisation: object) -> tuple[str, str]:
@@ -32,14 +33,15 @@ def native_formats(quantisation: object) -> tuple[str, str]:
         return name, name
     if method == "mxfp4":  # gpt-oss: experts only
         return "BF16", "MXFP4"
-    if method in {"awq", "gptq"} and quantisation.get("bits") == 4:
+    if method in ("awq", "gptq") and quantisation.get("bits") == 4:
         return "W4A16", "W4A16"
     groups = quantisation.get("config_groups")
     if isinstance(groups, Mapping) and groups:
-        weights = next(iter(groups.values())).get("weights", {})
-        name = {4: "NVFP4" if weights.get("type") == "float" else "W4A16", 8: "FP8"}.get(
-            weights.get("num_bits"), "BF16"
-        )
+        group = next(iter(groups.values()))
+        weights = group.get("weights") if isinstance(group, Mapping) else None
+        weights = weights if isinstance(weights, Mapping) else {}
+        by_bits = {"4": "NVFP4" if weights.get("type") == "float" else "W4A16", "8": "FP8"}
+        name = by_bits.get(str(weights.get("num_bits")), "BF16")
         return ("BF16" if _spares_attention(quantisation.get("ignore")) else name), name
     return _modelopt(quantisation) if quantisation.get("quant_algo") else ("BF16", "BF16")
 
@@ -50,8 +52,8 @@ def native_kv_cache(quantisation: object) -> str:
         return "DISABLED"
     scheme = quantisation.get("kv_cache_scheme")  # compressed-tensors
     if isinstance(scheme, Mapping):
-        return f"{'FP' if scheme.get('type') == 'float' else 'INT'}{scheme.get('num_bits')}"
-    return str(quantisation.get("kv_cache_quant_algo") or "DISABLED").upper()  # ModelOpt
+        return f"{'FP' if scheme.get('type') == 'float' else 'INT'}{scheme.get('num_bits')}"[:_LONGEST_NAME]
+    return str(quantisation.get("kv_cache_quant_algo") or "DISABLED").upper()[:_LONGEST_NAME]  # ModelOpt
 
 
 def _modelopt(quantisation: Mapping[str, Any]) -> tuple[str, str]:
@@ -69,7 +71,7 @@ def _modelopt(quantisation: Mapping[str, Any]) -> tuple[str, str]:
 
 def _algorithm(quantisation: Mapping[str, Any]) -> str:
     algorithm = str(quantisation.get("quant_algo"))
-    return _MODELOPT.get(algorithm.upper(), algorithm)
+    return _MODELOPT.get(algorithm.upper(), algorithm)[:_LONGEST_NAME]
 
 
 def _spares_attention(ignored: object) -> bool:

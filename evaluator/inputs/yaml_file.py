@@ -1,14 +1,17 @@
-"""YAML that a user wrote, read in bounded time and memory: whatever is wrong with it is one sentence.
+"""YAML and JSON that a user wrote, in bounded time and memory: whatever is wrong with it is one sentence.
 
 Not here: what the document must hold."""
 
 from __future__ import annotations
 
+import json
+import math
 from pathlib import Path
 
 from store.errors import InputError
 
 DEEPEST = 32
+_SHOWN = 80
 
 
 def read_text(path: Path, *, largest_bytes: int, what: str, hint: str | None = None) -> str:
@@ -28,6 +31,23 @@ def read_text(path: Path, *, largest_bytes: int, what: str, hint: str | None = N
         raise InputError(f"{path}: not a text file in UTF-8") from error
 
 
+def shortened(value: object) -> str:
+    """A value as an error shows it: on one line, and no longer than a sentence bears."""
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of five thousand digits
+        return "a number of thousands of digits"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
+def is_finite(value: float) -> bool:
+    """Whether a number is one that a float can hold: a whole number may be larger than any."""
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
 def parse_yaml(text: str, where: str) -> object:
     """The content of a YAML text; `where` names its file in errors."""
     import yaml
@@ -45,6 +65,16 @@ def parse_yaml(text: str, where: str) -> object:
         raise InputError(f"{where}: not a YAML file: {_problem(error)}") from error
     except ValueError as error:  # a date in month 13, a number of five thousand digits
         raise InputError(f"{where}: not a YAML file: {error}") from error
+
+
+def parse_json(text: str | bytes, where: str) -> object:
+    """The content of a JSON text; `where` names its file in errors."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise InputError(f"{where}: not JSON of ours: nested too deeply") from None
+    except ValueError as error:  # a number of five thousand digits, too
+        raise InputError(f"{where}: not JSON: {error}") from error
 
 
 def _problem(error: Exception) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from evaluator.ledger.readers.building import Problem, ReadResult
     from evaluator.ledger.readers.reading import read_measurements
-    from evaluator.ledger.readers.stated import Stated, parse_stated, with_stated
+    from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, with_stated
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, scenario_of
     from evaluator.ledger.scoring import (
         Comparison,
@@ -65,6 +65,7 @@ __all__ = [
     "asked_of",
     "batch_size_of",
     "central_metrics",
+    "corrected",
     "deployment_of",
     "evaluated",
     "figures",

@@ -17,11 +17,18 @@ class _Scenario(NamedTuple):
     id: int
     key: str
     phase: str
+    formula_version: int
+    family: str
+    serving_model: str
+    assumptions: str | None
 
 
 def resolve_pinned(transaction: ReadTransaction, pinned: Sequence[tuple[str, int, int, int]]) -> ResolvedScope:
     """Scenarios by content key with their batch intervals and groups: what a proof was about."""
-    statement = f"SELECT sc.id, sc.key, sj.phase FROM {scenario_tables('sj')}"  # noqa: S608  our text
+    statement = (
+        "SELECT sc.id, sc.key, sj.phase, sc.formula_version, d.family, sj.serving_model, sc.assumptions"  # noqa: S608
+        f" FROM {scenario_tables('sj', 'd')}"
+    )
     stored = {row.key: row for row in transaction.rows(_Scenario, statement)}
     missing = [key for key, *_ in pinned if key not in stored]
     if missing:
@@ -29,11 +36,16 @@ def resolve_pinned(transaction: ReadTransaction, pinned: Sequence[tuple[str, int
             f"{len(missing)} of {len(pinned)} scenarios of this proof are not in the store, {missing[0][:8]} first",
             hint="verify against the store the proof was made on, or a copy or import of it",
         )
+    found = [stored[key] for key, *_ in pinned]
     return ResolvedScope(
         rows=tuple(
             ScopeRow(scenario_id=stored[key].id, first_batch_size=first, last_batch_size=last, question_group=group)
             for key, first, last, group in pinned
         ),
         groups=(),
-        phases=frozenset(stored[key].phase for key, *_ in pinned),
+        phases=frozenset(row.phase for row in found),
+        formula_versions=tuple(sorted({row.formula_version for row in found})),
+        families=tuple(sorted({row.family for row in found})),
+        serving_models=tuple(sorted({row.serving_model for row in found})),
+        assumptions={row.key: row.assumptions for row in found if row.assumptions},
     )

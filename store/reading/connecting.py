@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import psycopg
 
 BUSY_TIMEOUT_S = 30.0
+IDENTITY = "SELECT store_id FROM store_identity"
 _SQLITE_MAGIC = b"SQLite format 3\0"
 _KNOWN_MAGIC = ((b"PAR1", "a Parquet file"), (b"PK", "a zip archive"), (b"\x1f\x8b", "a gzip file"))
 
@@ -55,10 +56,19 @@ def read_store_id(location: StoreLocation) -> str:
     """Return the identity of a store at the right revision."""
     if location.kind == "sqlite":
         with closing(connect_sqlite(location)) as connection:
-            return str(connection.execute("SELECT store_id FROM store_identity").fetchone()[0])
+            return identity_of(location, connection.execute(IDENTITY).fetchall())
     with closing(connect_postgresql(location)) as server:
-        row = server.execute("SELECT store_id FROM store_identity").fetchone()
-        return str(row[0]) if row else ""
+        return identity_of(location, server.execute(IDENTITY).fetchall())
+
+
+def identity_of(location: StoreLocation, rows: Sequence[Sequence[object]]) -> str:
+    """The identity of a store from the rows of its table, which are one."""
+    if len(rows) != 1:
+        raise NotAStoreError(
+            f"{location.display} is damaged: it has {len(rows)} identities instead of one.",
+            hint="Restore a copy; backups made by upgrades lie beside a store's file.",
+        )
+    return str(rows[0][0])
 
 
 def read_revision(location: StoreLocation) -> str:

@@ -11,11 +11,10 @@ from typing import Literal, NamedTuple
 
 from store.faults import store_faults
 from store.location import StoreLocation
-from store.reading.connecting import connect_postgresql, connect_sqlite
+from store.reading.connecting import IDENTITY, connect_postgresql, connect_sqlite, identity_of
 from store.reading.typed_rows import Cells, OtherT, RowT, ValueT, typed_pairs, typed_rows, typed_values
 
 _FETCHED_AT_ONCE = 10_000
-_IDENTITY = "SELECT store_id FROM store_identity"
 
 
 class _Key(NamedTuple):
@@ -71,7 +70,11 @@ class _Sqlite(ReadTransaction):
 
     def __init__(self, location: StoreLocation) -> None:
         self._connection = connect_sqlite(location)
-        self.store_id = str(self._connection.execute(_IDENTITY).fetchone()[0])
+        try:
+            self.store_id = identity_of(location, self._connection.execute(IDENTITY).fetchall())
+        except BaseException:
+            self._connection.close()
+            raise
         self._connection.execute("BEGIN")  # deferred: its moment is that of the first rows read
 
     def _chunks(self, statement: str, parameters: Sequence[object]) -> Iterator[Sequence[Cells]]:
@@ -93,8 +96,11 @@ class _Postgresql(ReadTransaction):
         from psycopg import IsolationLevel
 
         self._connection = connect_postgresql(location)
-        identity = self._connection.execute(_IDENTITY).fetchone()
-        self.store_id = str(identity[0]) if identity else ""
+        try:
+            self.store_id = identity_of(location, self._connection.execute(IDENTITY).fetchall())
+        except BaseException:
+            self._connection.close()
+            raise
         self._connection.rollback()
         self._connection.isolation_level = IsolationLevel.REPEATABLE_READ
         self._cursors = 0

@@ -26,7 +26,6 @@ INTEGER = ColumnType("integer", "INTEGER")
 LONG = ColumnType("long", "BIGINT")
 SHORT = ColumnType("short", "INTEGER")
 DOUBLE = ColumnType("double", "DOUBLE")
-SINGLE = ColumnType("double", "FLOAT")  # a snapshot keeps half of the digits
 FLAG = ColumnType("flag", "BOOLEAN")
 TEXT = ColumnType("text", "VARCHAR")
 MOMENT = ColumnType("moment", "TIMESTAMP")

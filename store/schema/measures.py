@@ -5,7 +5,7 @@ A new column also needs the evaluator that fills it and a migration. Not here: n
 
 from __future__ import annotations
 
-from store.schema.declaring import DOUBLE, LONG, SINGLE, Column, optional
+from store.schema.declaring import DOUBLE, LONG, Column, optional
 
 STEP_KINDS = ("matrix", "vector", "memory", "communication", "overhead")
 
@@ -48,7 +48,7 @@ MEASURES: tuple[Column, ...] = (
     _bytes("activation_bytes", "peak activations on one device"),
     _bytes("kv_bytes_per_request", "KV cache of one prompt over the whole instance: what a PD transfer moves"),
     *(
-        optional(f"{phase}_step_{kind}_ms", SINGLE, "ms", f"{kind} part of the {phase} step")
+        optional(f"{phase}_step_{kind}_ms", DOUBLE, "ms", f"{kind} part of the {phase} step")
         for phase in ("prefill", "decode")
         for kind in STEP_KINDS
     ),

@@ -268,6 +268,7 @@ _EVALUATED = (  # what an evaluation leaves
             Column("probe_count", INTEGER, "probes", "probes of the block"),
             reference("sweep_id", "sweep", "the sweep that added it"),
             moment("created_at", "when it was committed"),
+            optional("digest", DIGEST, "sha256", "over every number of the block, as committed"),
         ),
         unique=("scenario_id", "first_batch_size"),
         checks=(("interval", "last_batch_size >= first_batch_size"),),

@@ -9,29 +9,39 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.sealing.into_duckdb import create_table, insert_rows
-    from store.sealing.laying_down import check_snapshots, seal, seal_location
+    from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
+    from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows
+    from store.sealing.laying_down import check_snapshots, quoted, seal, seal_location
     from store.sealing.load_parts import create_distribution
-    from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged
+    from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
-    from store.sealing.unsealed import blocks_within, load_unsealed, unsealed_select
+    from store.sealing.unsealed import UnsealedBlock, blocks_of, blocks_within, load_unsealed, unsealed_select
 
 __all__ = [
     "LARGEST_KEY",
+    "KeptDigest",
     "Part",
     "Range",
     "Ranges",
     "Snapshot",
+    "UnsealedBlock",
+    "blocks_of",
     "blocks_within",
+    "changed_blocks",
     "check_snapshots",
     "complement",
     "create_distribution",
     "create_table",
+    "fetched_arrays",
+    "groups_of",
     "insert_rows",
+    "kept_digests",
     "list_parts",
     "load_snapshot",
     "load_unsealed",
     "merged",
+    "quoted",
+    "ranges_of",
     "seal",
     "seal_location",
     "unsealed_select",

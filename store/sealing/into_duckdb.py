@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import duckdb
+    import numpy as np
 
 Row = Sequence[object]
 Columns = Sequence[tuple[str, str]]  # name and DuckDB type
@@ -40,6 +41,13 @@ def insert_rows(
     return _insert_arrays(connection, table, columns, first) + sum(
         _insert_arrays(connection, table, columns, chunk) for chunk in _chunks(iterator, _MANY_ROWS)
     )
+
+
+def fetched_arrays(cursor: duckdb.DuckDBPyConnection) -> dict[str, np.ndarray]:
+    """Every row of a cursor as one array a column, masked where values are missing."""
+    import numpy as np
+
+    return {name: np.ma.asarray(values) for name, values in cursor.fetchnumpy().items()}
 
 
 def _chunks(rows: Iterator[Row], size: int) -> Iterator[list[Row]]:

@@ -20,6 +20,7 @@ from store.errors import StoreBusyError, StoreError
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
+from store.sealing.digesting import changed_blocks, groups_of
 from store.sealing.load_parts import seal_loads
 from store.sealing.ranges import Ranges, complement, merged, ranges_of
 from store.sealing.snapshots import (
@@ -35,7 +36,7 @@ from store.sealing.snapshots import (
     read_manifest,
     snapshot_directories,
     sync_directory,
-    with_current_time,
+    with_current_times,
     write_manifest,
 )
 from store.sealing.unsealed import UnsealedBlock, blocks_within, load_unsealed, unsealed_select
@@ -127,7 +128,7 @@ class _Sealing:
             self._connection, self._transaction, self._location, self._store_id, full_hash=_may_be_merged
         )
         hot = blocks_within(self._transaction, complement(snapshot.blocks))
-        parts = [with_current_time(part) for part in snapshot.parts if part.path.parent == self._directory]
+        parts = [with_current_times(part) for part in snapshot.parts if part.path.parent == self._directory]
         steps = plan_steps(hot, parts)
         self._publish(tuple(parts))
         for step in steps:
@@ -152,9 +153,20 @@ class _Sealing:
         try:
             load_unsealed(self._connection, self._transaction, step.blocks, schema="sealing")
             self._connection.execute(f"CREATE VIEW sealing.wide AS {_source(step.merged)}")
+            self._require_committed(blocks)
             return self._copy(contents)
         finally:
             self._connection.execute("DROP SCHEMA sealing CASCADE")
+
+    def _require_committed(self, blocks: Ranges) -> None:
+        """Refuse rows that are not those of the blocks' digests: they would be laid down as if they were true."""
+        if changed := changed_blocks(self._connection, self._transaction, "sealing.wide", blocks):
+            many = f"{len(changed)} blocks are" if len(changed) > 1 else "1 block is"
+            raise StoreError(
+                f"{many} not what was committed to {self._location.display}, block {changed[0].block_id} of scenario"
+                f" {changed[0].scenario_key[:12]} first: its numbers were changed by something else than this program.",
+                hint=f"Run: sweepdb db check{self._location.argument} `repair`",
+            )
 
     def _copy(self, contents: Contents) -> Part:
         path = self._directory / f"part-{secrets.token_hex(6)}.parquet"
@@ -169,13 +181,20 @@ class _Sealing:
             )
             _sync(temporary)
             self._compare(temporary, contents)
-            status = temporary.stat()
             sha256 = hash_file(temporary)
             temporary.replace(path)
         finally:
             temporary.unlink(missing_ok=True)
         sync_directory(self._directory)
-        return Part(path=path, size=status.st_size, mtime_ns=status.st_mtime_ns, sha256=sha256, contents=contents)
+        status = path.stat()
+        return Part(
+            path=path,
+            size=status.st_size,
+            mtime_ns=status.st_mtime_ns,
+            ctime_ns=status.st_ctime_ns,
+            sha256=sha256,
+            contents=contents,
+        )
 
     def _compare(self, written: Path, contents: Contents) -> None:
         """Read the file back: it must hold every row that went in, and as many as the store's blocks promise."""
@@ -228,7 +247,7 @@ def plan_steps(hot: Sequence[UnsealedBlock], parts: Sequence[Part]) -> list[Seal
 
     A part is rewritten only into one at least half as large again, so a probe is rewritten a logarithmic number of
     times and few parts remain however often one seals."""
-    groups = list(_groups(hot))
+    groups = list(groups_of(hot, LARGEST_PART_ROWS))
     steps = [SealStep(blocks=ranges_of(block.id for block in group)) for group in groups[:-1]]
     last = groups[-1] if groups else []
     rows = sum(block.probe_count for block in last)
@@ -241,19 +260,6 @@ def plan_steps(hot: Sequence[UnsealedBlock], parts: Sequence[Part]) -> list[Seal
     if last or len(merging) > 1:
         steps.append(SealStep(blocks=ranges_of(block.id for block in last), merged=tuple(merging)))
     return steps
-
-
-def _groups(hot: Sequence[UnsealedBlock]) -> Iterator[list[UnsealedBlock]]:
-    group: list[UnsealedBlock] = []
-    rows = 0
-    for block in hot:
-        if group and rows + block.probe_count > LARGEST_PART_ROWS:
-            yield group
-            group, rows = [], 0
-        group.append(block)
-        rows += block.probe_count
-    if group:
-        yield group
 
 
 def _may_be_merged(part: Part) -> bool:

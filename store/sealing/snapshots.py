@@ -10,6 +10,8 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest.json"
 FOOTER_KEY = "sweepdb"
-_MANIFEST_FORMAT = 1
+_MANIFEST_FORMAT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,7 @@ class Contents:
     blocks: Ranges
     rows: int
     block_count: int
-    scenario_sum: int  # sum of the scenario ids of the blocks
-    newest: str  # when the newest of the blocks was committed: tells a restored store from the one it was
+    digests: str  # of the digests of the blocks, in the order of their ids
     models: Ranges  # ids of the models and workloads known when the part was written,
     workloads: Ranges
     names: str  # and a digest of their names, which are joined into the rows
@@ -64,6 +65,7 @@ class Part:
     path: Path
     size: int
     mtime_ns: int
+    ctime_ns: int  # when anything of the file changed, which nobody can set
     sha256: str
     contents: Contents
 
@@ -121,7 +123,7 @@ def read_manifest(directory: Path) -> Manifest:
             parts=tuple(_part_of(directory, entry) for entry in document["parts"]),
             retired=tuple((str(name), float(when)) for name, when in document["retired"]),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Manifest()
 
 
@@ -132,6 +134,7 @@ def _part_of(directory: Path, entry: dict[str, Any]) -> Part:
         path=directory / entry["name"],
         size=int(entry["size"]),
         mtime_ns=int(entry["mtime_ns"]),
+        ctime_ns=int(entry["ctime_ns"]),
         sha256=str(entry["sha256"]),
         contents=Contents.from_json(entry["contents"]),
     )
@@ -146,6 +149,7 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
                 "name": part.path.name,
                 "size": part.size,
                 "mtime_ns": part.mtime_ns,
+                "ctime_ns": part.ctime_ns,
                 "sha256": part.sha256,
                 "contents": asdict(part.contents),
             }
@@ -191,7 +195,7 @@ def load_snapshot(
 ) -> Snapshot:
     """Return the parts that match the store as this transaction sees it; no block is in two of them.
 
-    `full_hash` tells for which parts the whole file is hashed even though its size and time of change are right."""
+    `full_hash` tells for which parts the whole file is hashed even though its size and times of change are right."""
     listed = list_parts(location, store_id) if listed is None else listed
     if not listed:
         return Snapshot()
@@ -215,14 +219,15 @@ def load_snapshot(
 
 
 def _file_fault(part: Part, *, full_hash: bool) -> str | None:
-    """Compare size and time of change; where only the time differs, as after a copy, the full hash decides."""
+    """Compare size and times of change; where only a time differs, as after a copy, the full hash decides."""
     try:
         status = part.path.stat()
     except OSError:
         return "the file is missing"
     if status.st_size != part.size:
         return f"the file has {status.st_size} bytes, {part.size} were written"
-    if (full_hash or status.st_mtime_ns != part.mtime_ns) and hash_file(part.path) != part.sha256:
+    untouched = (status.st_mtime_ns, status.st_ctime_ns) == (part.mtime_ns, part.ctime_ns)
+    if (full_hash or not untouched) and hash_file(part.path) != part.sha256:
         return "the file was changed after it was written"
     return None
 
@@ -278,12 +283,11 @@ def _footer_fault(part: Part, footer: _Footer | None) -> str | None:
 
 
 class _BlockSums(NamedTuple):
-    """The store's own counts and sums over the blocks of one part."""
+    """The store's own count of the blocks of one part, of their rows, and what it says they hold."""
 
     block_count: int
     rows: int
-    scenario_sum: int
-    newest: str
+    digests: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +306,7 @@ class _StoreState:
             return "the part belongs to another store"
         if contents.revision != HEAD_REVISION or contents.layout != layout_digest():
             return f"the part was written for revision {contents.revision} or for other columns"
-        known = _BlockSums(contents.block_count, contents.rows, contents.scenario_sum, contents.newest)
+        known = _BlockSums(contents.block_count, contents.rows, contents.digests)
         if self.blocks.get(number) != known:
             return "the store holds other blocks than the part"
         if self.names.digest(contents.models, contents.workloads) != contents.names:
@@ -310,33 +314,27 @@ class _StoreState:
         return None
 
 
-class _PartSums(NamedTuple):
-    """The sums of one part as a database gives them."""
+class _PartBlock(NamedTuple):
+    """One block of a part."""
 
     part: int
-    block_count: int
     rows: int
-    scenario_sum: int
-    newest: object
+    digest: str
 
 
 def block_sums(transaction: ReadTransaction, ranges: str) -> dict[int, _BlockSums]:
     """Sum up the blocks of several lists of ranges in one pass over the store's blocks."""
     statement = (
-        "SELECT r.part, COUNT(*), SUM(b.probe_count), SUM(b.scenario_id), MAX(b.created_at)"  # noqa: S608 - our text
-        f" FROM {transaction.ranges} CROSS JOIN block b WHERE b.id BETWEEN r.lo AND r.hi GROUP BY r.part"
+        "SELECT r.part, b.probe_count, COALESCE(b.digest, '')"  # noqa: S608 - our text
+        f" FROM {transaction.ranges} CROSS JOIN block b WHERE b.id BETWEEN r.lo AND r.hi ORDER BY r.part, b.id"
     )
-    return {
-        row.part: _BlockSums(row.block_count, row.rows, row.scenario_sum, _moment(row.newest))
-        for row in transaction.rows(_PartSums, statement, (ranges,))
-    }
-
-
-def _moment(value: object) -> str:
-    """Write a time as text: as microseconds since 1970 where the driver gives a time, unchanged where it gives text."""
-    from datetime import datetime
-
-    return str(round(value.timestamp() * 1e6)) if isinstance(value, datetime) else str(value)
+    sums = {}
+    for part, found in groupby(transaction.rows(_PartBlock, statement, (ranges,)), key=attrgetter("part")):
+        blocks = list(found)
+        text = "".join(block.digest for block in blocks)
+        digests = hashlib.sha256(text.encode()).hexdigest()
+        sums[part] = _BlockSums(len(blocks), sum(block.rows for block in blocks), digests)
+    return sums
 
 
 class _Named(NamedTuple):
@@ -381,14 +379,14 @@ def describe_blocks(transaction: ReadTransaction, store_id: str, blocks: Ranges)
         blocks=blocks,
         rows=sums.rows,
         block_count=sums.block_count,
-        scenario_sum=sums.scenario_sum,
-        newest=sums.newest,
+        digests=sums.digests,
         models=models,
         workloads=workloads,
         names=names.digest(models, workloads),
     )
 
 
-def with_current_time(part: Part) -> Part:
-    """Return the part with the time of change its file has now; where that differs, the full hash was compared."""
-    return replace(part, mtime_ns=part.path.stat().st_mtime_ns)
+def with_current_times(part: Part) -> Part:
+    """Return the part with the times of change its file has now; where they differ, the full hash was compared."""
+    status = part.path.stat()
+    return replace(part, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns)

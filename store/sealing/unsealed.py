@@ -5,13 +5,15 @@ Not here: which blocks are covered (store.sealing.snapshots)."""
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple
 
+from store.errors import UnreadableRowsError
 from store.reading import ReadTransaction
 from store.schema.joins import BLOCK_TABLES
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
 from store.sealing.into_duckdb import create_table, insert_rows
-from store.sealing.ranges import Ranges
+from store.sealing.ranges import Ranges, ranges_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -41,10 +43,35 @@ def blocks_within(transaction: ReadTransaction, ranges: Ranges) -> list[Unsealed
     return list(transaction.rows(UnsealedBlock, statement, (as_parameter(ranges),)))
 
 
+def blocks_of(transaction: ReadTransaction, scenario_keys: Collection[str]) -> Ranges:
+    """Return the blocks of scenarios, by content key, as ranges of ids."""
+    ids = transaction.keys("scenario")
+    keys = set(scenario_keys)
+    wanted = ranges_of(id_ for id_, key in ids.items() if key in keys)
+    statement = (
+        f"SELECT b.id FROM {transaction.ranges} CROSS JOIN block b"  # noqa: S608 - our text
+        " WHERE b.scenario_id BETWEEN r.lo AND r.hi"
+    )
+    return ranges_of(transaction.values(int, statement, (as_parameter(wanted),)))
+
+
 def load_unsealed(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, *, schema: str = "main"
 ) -> int:
     """Create `unsealed_block` and `unsealed_probe` from the blocks within ranges; return the number of probes."""
+    import duckdb
+
+    try:
+        return _loaded(connection, transaction, ranges, schema)
+    except (ValueError, TypeError, OverflowError, duckdb.ConversionException, duckdb.InvalidInputException) as error:
+        first_line = str(error).partition("\n")[0]
+        raise UnreadableRowsError(
+            f"The store holds a number that is none ({first_line}): something else than this program wrote to it.",
+            hint="Find it with: sweepdb db check",
+        ) from error
+
+
+def _loaded(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, schema: str) -> int:
     named = ", ".join(f"{column.source} AS {column.name}" for column in NAMED_COLUMNS)
     measures = ", ".join(column.source for column in MEASURE_COLUMNS)
     within = "b.id BETWEEN r.lo AND r.hi"

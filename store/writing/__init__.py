@@ -9,10 +9,21 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval
+    from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval, require_same
     from store.writing.calibrations import list_calibrations, put_calibration
     from store.writing.loads import known_loads, put_loads
-    from store.writing.measurements import forget_validations, get_measurements, put_measurements, put_validations
+    from store.writing.measurements import (
+        PROVENANCE,
+        MeasurementsPut,
+        delete_measurements,
+        forget_validations,
+        get_measurements,
+        put_files,
+        put_measurements,
+        put_validations,
+        replace_measurement,
+    )
+    from store.writing.names import put_names
     from store.writing.operators import get_operators, put_operators
     from store.writing.prices import get_prices, put_prices
     from store.writing.scenarios import missing_intervals, put_scenarios
@@ -20,7 +31,10 @@ if TYPE_CHECKING:
     from store.writing.workloads import get_workload, list_workloads, put_workload
 
 __all__ = [
+    "PROVENANCE",
+    "MeasurementsPut",
     "begin_sweep",
+    "delete_measurements",
     "finish_sweep",
     "forget_validations",
     "get_measurements",
@@ -33,14 +47,18 @@ __all__ = [
     "missing_intervals",
     "put_block",
     "put_calibration",
+    "put_files",
     "put_loads",
     "put_measurements",
+    "put_names",
     "put_operators",
     "put_prices",
     "put_scenarios",
     "put_validations",
     "put_workload",
     "record_interval",
+    "replace_measurement",
+    "require_same",
     "unvoid",
     "void",
 ]

@@ -6,22 +6,30 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import numpy as np
 from sqlalchemy import Connection, bindparam, delete, func, insert, join, select, update
 
+from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
 from store.opening import Store
 from store.reading import read_transaction
 from store.records import BlockRecord, SweepOutcome, SweepRecord
 from store.running_lock import abandoned_sweeps, forget
-from store.schema.sql_tables import BLOCK, SCENARIO, SWEEP, SWEEP_INTERVAL
+from store.schema.measures import MEASURES
+from store.schema.sql_tables import BLOCK, PLAN, PROBE, SCENARIO, SUBJECT, SWEEP, SWEEP_INTERVAL
 from store.schema.tables import TABLES
 from store.writing.arrays import check_block, insert_block_arrays
+from store.writing.plausible import refuse_impossible
 from store.writing.scenarios import merge_intervals, missing_intervals
 from store.writing.statements import as_utc, utc_now
 
 # Built once: building them for every block would cost as much as inserting its probes.
 _OUTCOME = (
-    select(SCENARIO.c.status, SCENARIO.c.reason).where(SCENARIO.c.id == bindparam("scenario_id")).with_for_update()
+    select(SCENARIO.c.status, SCENARIO.c.reason, SCENARIO.c.key, PLAN.c.dp * PLAN.c.pp)
+    .join(SUBJECT, SUBJECT.c.id == SCENARIO.c.subject_id)
+    .join(PLAN, PLAN.c.id == SUBJECT.c.plan_id)
+    .where(SCENARIO.c.id == bindparam("scenario_id"))
+    .with_for_update(of=SCENARIO)
 )
 _KNOWN_INTERVALS = select(BLOCK.c.first_batch_size, BLOCK.c.last_batch_size).where(
     BLOCK.c.scenario_id == bindparam("scenario_id")
@@ -120,15 +128,40 @@ def put_block(store: Store, sweep_id: int, scenario_id: int, record: BlockRecord
 
     One transaction: the blocks, their probes and compositions, and that the sweep asked for them."""
     first, last = check_block(record)
+    rows = DigestedRows.of_columns(record.batch_sizes, record.columns)
     with store.writing() as connection:
-        _claim(connection, scenario_id)
+        scenario_key, replicas = _claim(connection, scenario_id)
+        refuse_impossible(scenario_key, record, replicas)
         missing = missing_intervals((first, last), _known_intervals(connection, scenario_id))
         for start, stop in missing:
-            _insert_block(connection, sweep_id, scenario_id, start, stop)
+            digest = rows_digest(scenario_key, rows.within(start, stop), record.composition)
+            _insert_block(connection, sweep_id, scenario_id, (start, stop), digest)
         if missing:
             insert_block_arrays(connection, scenario_id, record, missing)
         _record_interval(connection, sweep_id, scenario_id, first, last)
     return sum(stop - start + 1 for start, stop in missing)
+
+
+def require_same(store: Store, scenario_id: int, key: str, record: BlockRecord) -> None:
+    """Raise where rows of a block that are stored already have other numbers under the same key."""
+    first, last = check_block(record)
+    mine = DigestedRows.of_columns(record.batch_sizes, record.columns)
+    columns = [PROBE.c.batch_size, *(PROBE.c[column.name] for column in MEASURES)]
+    within = PROBE.c.batch_size.between(first, last)
+    query = select(*columns).where(PROBE.c.scenario_id == scenario_id, within).order_by(PROBE.c.batch_size)
+    with store.writing() as connection:
+        stored = connection.execute(query).all()
+    if not stored:
+        return
+    table = np.array([tuple(row) for row in stored], dtype=np.float64)
+    theirs = DigestedRows(batch_sizes=table[:, 0].astype(np.int64), values=table[:, 1:])
+    chosen = np.isin(mine.batch_sizes, theirs.batch_sizes)
+    same = DigestedRows(batch_sizes=mine.batch_sizes[chosen], values=mine.values[chosen])
+    if rows_digest(key, same, None) != rows_digest(key, theirs, None):
+        raise InputError(
+            f"Scenario {key[:12]} is stored here with other numbers at batch sizes {first} to {last}.",
+            hint="One of the two is not what was evaluated: check both stores with `sweepdb db check`.",
+        )
 
 
 def record_interval(store: Store, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
@@ -140,21 +173,28 @@ def record_interval(store: Store, sweep_id: int, scenario_id: int, first: int, l
         _record_interval(connection, sweep_id, scenario_id, first, last)
 
 
-def _claim(connection: Connection, scenario_id: int) -> None:
-    """Hold the scenario until the end of the transaction, so that two writers cannot add the same interval."""
+def _claim(connection: Connection, scenario_id: int) -> tuple[str, int]:
+    """Hold the scenario until the end of the transaction, so that two writers cannot add the same interval.
+
+    Returns its content key, and how many batches an instance has in flight."""
     outcome = connection.execute(_OUTCOME, {"scenario_id": scenario_id}).one_or_none()
     if outcome is None:
         raise InputError(f"There is no scenario {scenario_id} in this store.")
-    if tuple(outcome) != ("ok", None):
+    status, reason, key, replicas = outcome
+    if (status, reason) != ("ok", None):
         cleared = update(SCENARIO).where(SCENARIO.c.id == scenario_id).values(status="ok", reason=None)
         connection.execute(cleared)
+    return str(key), int(replicas)
 
 
 def _known_intervals(connection: Connection, scenario_id: int) -> list[tuple[int, int]]:
     return [(row[0], row[1]) for row in connection.execute(_KNOWN_INTERVALS, {"scenario_id": scenario_id})]
 
 
-def _insert_block(connection: Connection, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
+def _insert_block(
+    connection: Connection, sweep_id: int, scenario_id: int, interval: tuple[int, int], digest: str
+) -> None:
+    first, last = interval
     row = {
         "scenario_id": scenario_id,
         "first_batch_size": first,
@@ -162,6 +202,7 @@ def _insert_block(connection: Connection, sweep_id: int, scenario_id: int, first
         "probe_count": last - first + 1,
         "sweep_id": sweep_id,
         "created_at": utc_now(),
+        "digest": digest,
     }
     connection.execute(_INSERT_BLOCK, row)
 

@@ -1,11 +1,12 @@
 """Stores measured points, and the predictions they were compared with.
 
-Not here: reading files of measurements and matching them (cli.flows)."""
+Not here: reading files of measurements and matching them (sweepdb.measuring)."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Table, delete, select, update
@@ -17,26 +18,94 @@ from store.schema.sql_tables import MEASUREMENT, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
 from store.writing.statements import as_utc, chunks, insert_missing, insert_or_update, utc_now
 
+# A field of `extra` that is in no content key: `file` is a digest of the path that a point was read from, `read_as` the
+# key of the point as the file has it, where a person has corrected it since.
+PROVENANCE = "provenance"
 _SIDES = ("prefill", "decode")
 _MADE = {"prefill", "decode", "metrics", "definitions", "measured_at"}  # of other form in the record
 _SAME_NAME = tuple(name for name in MeasurementRecord.__slots__ if name not in _MADE)
 
 
-def put_measurements(store: Store, records: Sequence[MeasurementRecord]) -> int:
-    """Store measured points and return how many were new; importing a file twice adds nothing.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementsPut:
+    """The outcome of storing the points of some files."""
 
-    What is kept beside the columns is what the reader of today makes of the file."""
+    added: int
+    replaced: int  # points that these files held when they were read before, and hold no more
+    corrected: int  # points that were corrected since, and stay as they are
+
+
+def put_measurements(store: Store, records: Sequence[MeasurementRecord]) -> int:
+    """Store measured points and return how many were new; storing them twice adds nothing."""
+    return put_files(store, records, files=()).added
+
+
+def put_files(store: Store, records: Sequence[MeasurementRecord], *, files: Collection[str]) -> MeasurementsPut:
+    """Store the points of files, in place of those that these files held before.
+
+    `files` are the digests of those that were read as a whole. What is kept beside the columns is what the reader of
+    today makes of a file."""
     rows = {record.key: _row(record) for record in records}
     with store.writing() as connection:
+        marked = _with_provenance(connection)
+        corrected = {str(one["read_as"]) for one in marked.values() if one.get("read_as") in rows}
+        gone = {
+            key
+            for key, one in marked.items()
+            if one.get("file") in files and key not in rows and one.get("read_as") not in rows
+        }
         known: dict[str, str] = {}
         for chunk in chunks(rows):
             stored = select(MEASUREMENT.c.key, MEASUREMENT.c.extra).where(MEASUREMENT.c.key.in_(chunk))
             known |= {row.key: row.extra for row in connection.execute(stored)}
-        for part in chunks(sorted(rows.keys() - known.keys()), 50):
+        new = sorted(rows.keys() - known.keys() - corrected)
+        for part in chunks(new, 50):
             insert_missing(connection, MEASUREMENT, [rows[key] for key in part])
         for key in sorted(key for key, extra in known.items() if extra != rows[key]["extra"]):
-            connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(extra=rows[key]["extra"]))
-    return len(rows.keys() - known.keys())
+            if "read_as" not in marked.get(key, {}):
+                connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(extra=rows[key]["extra"]))
+        _delete(connection, gone)
+    return MeasurementsPut(added=len(new), replaced=len(gone), corrected=len(corrected))
+
+
+def delete_measurements(store: Store, keys: Collection[str]) -> None:
+    """Remove measured points, and the comparisons that were made with them."""
+    with store.writing() as connection:
+        _delete(connection, keys)
+
+
+def replace_measurement(store: Store, key: str, record: MeasurementRecord) -> None:
+    """Put a corrected point in the place of a stored one, whose comparisons were with something else and go.
+
+    Where the corrected point is stored already, one of the two remains."""
+    row = _row(record)
+    with store.writing() as connection:
+        _forget(connection, [key])
+        there = connection.execute(select(MEASUREMENT.c.id).where(MEASUREMENT.c.key == record.key)).first()
+        if there is not None and record.key != key:
+            _delete(connection, [key])
+            return
+        kept = {name: value for name, value in row.items() if name != "imported_at"}
+        connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(**kept))
+
+
+def _with_provenance(connection: Connection) -> dict[str, Mapping[str, object]]:
+    """Where stored points come from, by key, of those that say so."""
+    query = select(MEASUREMENT.c.key, MEASUREMENT.c.extra).where(MEASUREMENT.c.extra.contains(f'"{PROVENANCE}"'))
+    found = {row.key: json.loads(row.extra).get(PROVENANCE) for row in connection.execute(query)}
+    return {key: said for key, said in found.items() if isinstance(said, dict)}
+
+
+def _delete(connection: Connection, keys: Collection[str]) -> None:
+    _forget(connection, keys)
+    for chunk in chunks(sorted(keys)):
+        connection.execute(delete(MEASUREMENT).where(MEASUREMENT.c.key.in_(chunk)))
+
+
+def _forget(connection: Connection, keys: Collection[str]) -> None:
+    for chunk in chunks(sorted(keys)):
+        ids = select(MEASUREMENT.c.id).where(MEASUREMENT.c.key.in_(chunk))
+        connection.execute(delete(VALIDATION).where(VALIDATION.c.measurement_id.in_(ids)))
 
 
 def get_measurements(
@@ -77,9 +146,7 @@ def put_validations(store: Store, records: Sequence[ValidationRecord]) -> None:
 def forget_validations(store: Store, measurement_keys: Collection[str]) -> None:
     """Remove the comparisons of measured points that are compared no longer, since a rule takes them out."""
     with store.writing() as connection:
-        for chunk in chunks(sorted(measurement_keys)):
-            ids = select(MEASUREMENT.c.id).where(MEASUREMENT.c.key.in_(chunk))
-            connection.execute(delete(VALIDATION).where(VALIDATION.c.measurement_id.in_(ids)))
+        _forget(connection, measurement_keys)
 
 
 def _ids(connection: Connection, table: Table, keys: set[str]) -> dict[str, int]:

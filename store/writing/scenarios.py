@@ -111,11 +111,12 @@ def put_workload_rows(
         for index, bin_ in enumerate(record.bins)
     ]
     insert_missing(connection, WORKLOAD_BIN, bins)
-    _name_workloads(connection, {record.name: ids[record.key] for record in by_key.values() if record.name})
+    name_workloads(connection, {record.name: ids[record.key] for record in by_key.values() if record.name})
     return ids
 
 
-def _name_workloads(connection: Connection, names: Mapping[str, int]) -> None:
+def name_workloads(connection: Connection, names: Mapping[str, int]) -> None:
+    """Give workloads names; a name stays with its workload."""
     rows = [{"name": name, "workload_id": id_, "created_at": utc_now()} for name, id_ in sorted(names.items())]
     insert_missing(connection, WORKLOAD_NAME, rows)
     for chunk in chunks(names):

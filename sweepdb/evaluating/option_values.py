@@ -13,9 +13,12 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
+from evaluator.inputs import shortened
 from queries.asking import Declared, declared
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import BatchRange, Sizes, SweepOptions
+
+_LARGEST = 2**31 - 1  # of what a database's column of whole numbers holds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +55,10 @@ def read_value(item: Declared, value: object, named: str) -> object:
     kind = kind_of(item)
     try:
         return kind.read(value)
+    except OverflowError:
+        raise InputError(f"{named} must be at most {_LARGEST:,}, not {shortened(value)}") from None
     except (TypeError, ValueError):
-        raise InputError(f"{named} must be {kind.expected}, not {value!r}") from None
+        raise InputError(f"{named} must be {kind.expected}, not {shortened(value)}") from None
 
 
 def nearest(name: str, known: Collection[str]) -> str:
@@ -118,7 +123,10 @@ def _names(value: object) -> tuple[str, ...]:
 def _whole(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError
-    return int(value)
+    whole = int(value)
+    if abs(whole) > _LARGEST:
+        raise OverflowError
+    return whole
 
 
 def _number(value: object) -> float:

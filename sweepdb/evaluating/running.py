@@ -16,7 +16,7 @@ from evaluator.sweep import Progress, SweepReport
 from store.errors import InputError
 from sweepdb.evaluating.option_values import options_of, with_declared_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
-from sweepdb.evaluating.storing import evaluate_requests
+from sweepdb.evaluating.storing import evaluate_requests, require_operators
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.measuring.engine_fitting import keep_given_profile
 
@@ -97,6 +97,7 @@ def run_request(
     on_progress: Callable[[Progress], None],
 ) -> SweepReport:
     """Evaluate and store a request; profiles of engines that were given as files come with their held-out errors."""
+    require_operators(built.parts, store)
     for name in asked.serving_models:
         if name.endswith((".yaml", ".yml")):
             keep_given_profile(Path(name), store)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from evaluator.arrivals import ArrivalRequest
 from evaluator.request import SweepRequest, parts_of, planned_scenarios
 from evaluator.serving import keep_engine
-from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep
+from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep, wanted_operators
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
-from sweepdb.torch_needed import torch_needed
+from store.writing import get_operators
+from sweepdb.torch_needed import torch_installed, torch_needed, without_torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +35,7 @@ def evaluate_requests(
     arrivals: ArrivalRequest | None = None,
 ) -> SweepReport:
     """Run what was asked as one sweep, creating the store first where there is none."""
+    require_operators(request, store_url)
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store, torch_needed():
         for part in parts_of(request):
@@ -41,6 +43,19 @@ def evaluate_requests(
                 shipped = part.serving_model == part.engine.name
                 keep_engine(store, part.engine, source="shipped" if shipped else "a profile given to evaluate")
         return run_sweep(store, request, label=label, jobs=jobs, on_progress=on_progress, arrivals=arrivals)
+
+
+def require_operators(request: SweepRequest | Sequence[SweepRequest], store_url: str | None) -> None:
+    """Refuse a request that needs torch where there is none, before anything of it is stored."""
+    if torch_installed():
+        return
+    wanted, path = wanted_operators(request), parse_url(store_url).path
+    if wanted and path is not None and not path.exists():
+        raise without_torch()
+    if wanted:
+        with open_store(store_url, read_only=True) as store:
+            if wanted - get_operators(store, wanted).keys():
+                raise without_torch()
 
 
 def count_request(request: SweepRequest | Sequence[SweepRequest]) -> RequestCounts:

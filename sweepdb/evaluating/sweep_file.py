@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from evaluator.inputs import parse_yaml, read_text
+from evaluator.inputs import parse_yaml, read_text, shortened
 from queries.asking import Declared, declared
 from store.errors import InputError
 from sweepdb.evaluating.option_values import nearest, read_value
@@ -41,7 +41,7 @@ def _parts(document: Mapping[str, object], name: str, known: Collection[str], pa
     if listed is None:
         return [{}]
     if not isinstance(listed, list) or not listed:
-        raise InputError(f"{path}: {name} must be a list of mappings, not {listed!r}")
+        raise InputError(f"{path}: {name} must be a list of mappings, not {shortened(listed)}")
     where = f"{path}: {name}"
     return [_checked(_mapping(item, f"{where}: each entry"), known, where) for item in listed]
 
@@ -50,7 +50,7 @@ def _checked(data: Mapping[str, object], known: Collection[str], where: str) -> 
     checked: Overrides = {}
     for key, value in data.items():
         if key not in known:
-            raise InputError(f"{where}: unknown key {key!r}", hint=nearest(key, known))
+            raise InputError(f"{where}: unknown key {shortened(key)}", hint=nearest(key, known))
         item = _BY_KEY.get(key)
         if item is not None:
             checked[item.field] = read_value(item, value, f"{where}: {key}")

@@ -20,6 +20,13 @@ if TYPE_CHECKING:
         read_files,
     )
     from sweepdb.measuring.recording import Kept, compare_and_keep
+    from sweepdb.measuring.stored_points import (
+        PointSelection,
+        ShownPoint,
+        correct_measurements,
+        delete_measurements,
+        shown_measurement,
+    )
     from sweepdb.measuring.validating import PEER_FIELDS, Group, Validation
 
 __all__ = [
@@ -34,9 +41,13 @@ __all__ = [
     "Kept",
     "Knowledge",
     "PointError",
+    "PointSelection",
     "ReadFiles",
+    "ShownPoint",
     "Validation",
     "compare_and_keep",
+    "correct_measurements",
+    "delete_measurements",
     "engine_named",
     "fit_serving",
     "import_measurements",
@@ -44,6 +55,7 @@ __all__ = [
     "parse_stated",
     "read_files",
     "regions_of",
+    "shown_measurement",
     "with_unreadable",
     "write_points",
 ]

@@ -25,7 +25,7 @@ from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
 from store.records import MeasurementRecord
-from store.writing import get_measurements, put_measurements
+from store.writing import get_measurements, put_files
 from sweepdb.measuring.measurement_files import read_files
 from sweepdb.measuring.recording import remembered
 from sweepdb.torch_needed import torch_needed
@@ -90,7 +90,7 @@ def fit_serving(
         create_if_missing(location)
     with open_store(store_url) as store, torch_needed():
         if found is not None:
-            put_measurements(store, found.records)
+            put_files(store, found.records, files=found.whole)
         every = get_measurements(store) if found is None else found.records
         records = [one for one in every if _matches(one, only)]
         name = engine if start is None else (start.name if start.name in list_engines() else None)

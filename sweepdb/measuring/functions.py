@@ -47,7 +47,8 @@ def validate(
     files = None if measurements is None else read_files(_paths("measurements", measurements))
     chosen = None if engine is None else engine_named(engine, store)
     records = None if files is None else files.records
-    done, _ = compare_and_keep(records, store, engine=chosen, on_progress=progress or _silent)
+    whole = () if files is None else files.whole
+    done, _ = compare_and_keep(records, store, files=whole, engine=chosen, on_progress=progress or _silent)
     return with_unreadable(done, files)
 
 

@@ -16,7 +16,7 @@ from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import MeasurementRecord
-from store.writing import put_measurements
+from store.writing import put_files
 
 MEASUREMENT_COLUMNS = (
     "measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
@@ -40,6 +40,7 @@ class ReadFiles:
     problems: tuple[Problem, ...]
     formats: tuple[str, ...]
     lines: int  # points read, those that stand in the files twice included
+    whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class Imported:
 
     found: ReadFiles
     added: int
+    replaced: int
+    corrected: int
 
 
 def read_files(paths: Sequence[Path], stated: Stated | None = None) -> ReadFiles:
@@ -61,6 +64,7 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None) -> ReadFiles
         problems=tuple(problem for result in results for problem in result.problems),
         formats=tuple(dict.fromkeys(result.format for result in results if result.format)),
         lines=sum(len(result.records) for result in results),
+        whole=tuple(file for result in results for file in result.whole),
     )
 
 
@@ -74,11 +78,12 @@ def _read(path: Path, *, among: int) -> ReadResult:
 
 
 def import_measurements(paths: Sequence[Path], store_url: str | None, stated: Stated | None = None) -> Imported:
-    """Read files and store what is new."""
+    """Read files and store what is new; what a file held before and holds no more is replaced."""
     found = read_files(paths, stated)
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
-        return Imported(found=found, added=put_measurements(store, found.records))
+        put = put_files(store, found.records, files=found.whole)
+    return Imported(found=found, added=put.added, replaced=put.replaced, corrected=put.corrected)
 
 
 def listed_measurements(

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -42,7 +42,7 @@ from store.writing import (
     get_operators,
     missing_intervals,
     put_block,
-    put_measurements,
+    put_files,
     put_operators,
     put_scenarios,
     put_validations,
@@ -69,20 +69,21 @@ def compare_and_keep(
     records: Sequence[MeasurementRecord] | None,
     store_url: str | None,
     *,
+    files: Collection[str] = (),
     engine: EngineProfile | None = None,
     on_progress: Progress = lambda _done, _all: None,
     on_kept: Progress = lambda _done, _all: None,
 ) -> tuple[Validation, Kept]:
-    """Compare records (stored on the way), or every stored point where none are given, and keep the errors.
+    """Compare records (stored on the way, as those of `files`), or every stored point where none are given.
 
-    What an `engine` of the caller's own predicts is compared and not kept: the ledger is about what is shipped."""
+    The errors are kept, but for what an `engine` of the caller's own predicts: the ledger is about what is shipped."""
     if records is not None:
         create_if_missing(parse_url(store_url))
     with open_store(store_url) as store, torch_needed():
         if records is None:
             records = get_measurements(store)
         else:
-            put_measurements(store, records)
+            put_files(store, records, files=files)
         if not records:
             raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
         captured = remembered(store)

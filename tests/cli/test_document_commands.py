@@ -101,6 +101,9 @@ def test_the_commands_of_a_page_run_in_its_order(page, folder):
         if "PROBE" in redirected:
             best = json.loads(sweepdb("query best --top 1 --format json").out)[0]["probe"]
             redirected = [best if word == "PROBE" else word for word in redirected]
+        if "POINT" in redirected:
+            point = json.loads(sweepdb("measurements list --format json").out)[0]["measurement"]
+            redirected = [point if word == "POINT" else word for word in redirected]
         if redirected[0] == "evaluate":
             redirected += ["--batch-range", str(LARGEST_BATCH.get(page.name, 48))]
         outcome = sweepdb(redirected)

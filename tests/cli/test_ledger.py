@@ -74,7 +74,7 @@ def test_import_says_what_is_new_and_again_adds_nothing(mine, sqlite_url):
     assert first.err.startswith(f"20 new of 20 points read from {mine} (sweepdb_csv)\n")
     again = sweepdb(f"measurements import {mine} --format json", sqlite_url)
     assert json.loads(again.out) == [
-        {"read": 20, "new": 0, "unreadable": 0, "formats": "sweepdb_csv", "sources": str(mine)}
+        {"read": 20, "new": 0, "replaced": 0, "unreadable": 0, "formats": "sweepdb_csv", "sources": str(mine)}
     ]
     assert again.err.startswith("0 new of 20 points")
     assert asked(sqlite_url, "SELECT count(*) AS n FROM measurement") == [{"n": 20}]
@@ -117,8 +117,8 @@ def test_list_filters_and_labels_every_row_as_measured(mine, tmp_path, sqlite_ur
     ):  # fmt: skip
         assert len(json.loads(sweepdb(f"measurements list {arguments} --format json", sqlite_url).out)) == count
     table = sweepdb("measurements list --source pareto", sqlite_url).out.splitlines()
-    assert len(table) == 4
-    assert "predicted elsewhere" in table[-1]
+    assert len(table) == 3
+    assert table[-1].split()[1] == "predicted"
     text = sweepdb("measurements list --format csv", sqlite_url).out
     assert len(list(csv.DictReader(text.splitlines()))) == 21
 
@@ -449,7 +449,7 @@ def test_what_the_document_shows_works(tmp_path, sqlite_url):
     assert [len(asked(sqlite_url, sql)) for sql in statements] == [2, 4]
     commands = re.findall(r"^    sweepdb (measurements|validate)\b(.*?)(?:  #.*)?$", text, re.MULTILINE)
     known = {
-        "measurements": "--set --model --device",
+        "measurements": "--set --model --device --source --format",
         "validate": "--measurements --against --format --output --engine",
     }
     for command, arguments in commands:

@@ -198,9 +198,8 @@ def test_without_a_store_every_way_of_asking_is_the_same_error(tmp_path, command
         ("bundle.json", "{", "bundle.json: damaged: Expecting property name"),
         ("bundle.json", '{"format": 7, "files": "csv"}', "is a bundle of format 7 in csv files; this program reads"),
         ("probes.parquet", None, "is not a whole bundle: it lacks probes.parquet\nhint: copy the whole bundle again"),
-        ("sweeps.jsonl", '{"key": "a"}', "sweeps.jsonl: damaged: 'finished_at' is missing"),
-        ("scenarios.jsonl", "", "asks for 12 scenarios that scenarios.jsonl lacks"),
-        ("probes.parquet", "no Parquet", "probes.parquet: damaged: "),
+        ("sweeps.jsonl", '{"key": "a"}', "sweeps.jsonl: not what was exported, by its sha256\nhint: copy the whole"),
+        ("probes.parquet", "no Parquet", "probes.parquet: not what was exported, by its sha256"),
     ],
 )
 def test_a_bundle_that_is_none_or_damaged_is_named_with_what_to_do(tmp_path, example_store, name, content, said):

@@ -119,7 +119,7 @@ def test_missing_and_malformed_files(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         load_model(str(tmp_path))
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(InputError, match="not a JSON file"):
+    with pytest.raises(InputError, match="not JSON"):
         load_model(str(tmp_path))
     with pytest.raises(InputError, match="no such file"):
         load_model("./nowhere/config.json")
@@ -227,7 +227,7 @@ def test_what_the_published_kv_cache_comes_in(tmp_path, quantization, kv_cache):
 
 def test_a_quantization_file_that_is_damaged_is_named(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(LLAMA), encoding="utf-8")
-    for content, said in (("{", "hf_quant_config.json: not a JSON file"), ('{"quantization": 8}', "must be a mapping")):
+    for content, said in (("{", "hf_quant_config.json: not JSON"), ('{"quantization": 8}', "must be a mapping")):
         (tmp_path / "hf_quant_config.json").write_text(content, encoding="utf-8")
         with pytest.raises(InputError, match=said):
             load_model(str(tmp_path))

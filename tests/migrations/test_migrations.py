@@ -18,7 +18,6 @@ import store.revision
 from queries.asking.options import Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.session import Session
-from store.checking import check_store
 from store.engines import make_engine
 from store.errors import RevisionError, StoreError
 from store.location import parse_url
@@ -34,6 +33,7 @@ from store.migrating import (
 from store.opening import open_store
 from store.revision import HEAD_REVISION, REVISIONS
 from store.schema.sql_tables import METADATA
+from store.upkeep import check_store
 from store.writing import begin_sweep
 
 
@@ -160,7 +160,7 @@ ADDED = {  # what a release wrote of the columns of revision 0002: kinds, the pr
         6,  # batch sizes of the prefill scenario
     ),
 }
-ADDED["0003"] = ADDED["0002"]  # which adds tables of its own
+ADDED |= dict.fromkeys(REVISIONS[2:], ADDED["0002"])
 
 
 def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(stored_url):
@@ -249,13 +249,13 @@ def test_every_report_still_answers_on_what_a_release_wrote(stored_url):
             assert answer.rows, name
 
 
-NEXT = f"{int(HEAD_REVISION) + 1:04}"
-NEXT_REVISION = '''"""Say how noisy a measurement is, as the next release might."""
+NEXT = f"{int(HEAD_REVISION) + 1:04d}"
+NEXT_REVISION = f'''"""Say how noisy a measurement is, as the next release might."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "NEXT"
-down_revision = "HEAD"
+revision = "{NEXT}"
+down_revision = "{HEAD_REVISION}"
 
 
 def upgrade():
@@ -279,8 +279,7 @@ def next_release(tmp_path, monkeypatch):
     def install(ending: str) -> None:
         directory = tmp_path / "next_migrations"
         shutil.copytree(store.migrating.migrations_directory(), directory, ignore=shutil.ignore_patterns("__pycache__"))
-        noisy = NEXT_REVISION.replace("FAIL", ending).replace("NEXT", NEXT).replace("HEAD", HEAD_REVISION)
-        (directory / "versions" / f"{NEXT}_noise.py").write_text(noisy)
+        (directory / "versions" / f"{NEXT}_noise.py").write_text(NEXT_REVISION.replace("FAIL", ending))
         monkeypatch.setattr(store.migrating, "migrations_directory", lambda: directory)
         for module in (store.migrating, store.revision):
             monkeypatch.setattr(module, "REVISIONS", (*REVISIONS, NEXT))

@@ -11,7 +11,7 @@ from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from queries_stores import changed, mission_records, read_rows, write_sweep
 
 import queries
-from queries.bundle import export_bundle
+from queries.bundles import Bundle, export_bundle
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
@@ -26,9 +26,9 @@ def test_a_bundle_brings_every_row_over_once(tmp_path, format_):
     write_sweep(url, [*mission_records(models=MODELS[9:10], plans=PLANS[:2]), mixed], key="2", sizes=5)
     summary = export_bundle(parse_url(url), tmp_path / "bundle", format_=format_)
     with open_store(copy, create=True) as store:
-        brought = add_bundle(store, tmp_path / "bundle")
+        brought = add_bundle(store, Bundle(tmp_path / "bundle"))
         assert (brought.sweeps, brought.probes) == (2, summary.probes)
-        assert add_bundle(store, tmp_path / "bundle").probes == 0
+        assert add_bundle(store, Bundle(tmp_path / "bundle")).probes == 0
 
     def comparable(address):
         local = ("scenario_id", "block_id", "stored_at")
@@ -52,7 +52,7 @@ def test_one_sweep_is_a_bundle_of_what_it_asked_for(tmp_path):
     # one plan, two devices, three phases, two batch sizes
     assert (summary.sweeps, summary.probes) == (1, 12)
     with open_store(f"sqlite:///{tmp_path}/copy.sqlite", create=True) as store:
-        assert add_bundle(store, tmp_path / "bundle").probes == 12
+        assert add_bundle(store, Bundle(tmp_path / "bundle")).probes == 12
 
 
 def test_what_is_no_bundle_is_refused(tmp_path):
@@ -60,7 +60,7 @@ def test_what_is_no_bundle_is_refused(tmp_path):
         pytest.raises(InputError, match="no bundle"),
         open_store(f"sqlite:///{tmp_path}/s.sqlite", create=True) as store,
     ):
-        add_bundle(store, tmp_path)
+        add_bundle(store, Bundle(tmp_path))
 
 
 def kinds(url):
@@ -75,11 +75,11 @@ def test_an_imported_request_is_an_import_and_a_comparison_stays_one(tmp_path):
         write_sweep(url, records, key=key, sizes=2, kind=kind)
     export_bundle(parse_url(url), tmp_path / "bundle")
     with open_store(copy, create=True) as store:
-        add_bundle(store, tmp_path / "bundle")
+        add_bundle(store, Bundle(tmp_path / "bundle"))
     assert kinds(copy) == ["import", "validation", "import"]
     export_bundle(parse_url(copy), tmp_path / "bundle of bundle")
     with open_store(again, create=True) as store:
-        add_bundle(store, tmp_path / "bundle of bundle")
+        add_bundle(store, Bundle(tmp_path / "bundle of bundle"))
     assert kinds(again) == kinds(copy)
 
 
@@ -93,7 +93,7 @@ def test_what_a_subject_states_of_its_client_and_who_can_launch_it_travels(tmp_p
     write_sweep(url, stated, key="1", sizes=2)
     export_bundle(parse_url(url), tmp_path / "bundle", format_="csv")
     with open_store(copy, create=True) as store:
-        add_bundle(store, tmp_path / "bundle")
+        add_bundle(store, Bundle(tmp_path / "bundle"))
     rows = read_rows(copy)
     assert len(rows) == 6  # three phases of two batch sizes
     for row in rows:
@@ -109,13 +109,13 @@ def test_a_bundle_of_format_1_is_read_and_lacks_what_that_format_did_not_hold(tm
     summary = export_bundle(parse_url(url), folder, format_=format_)
     as_format_1(folder, format_)
     with open_store(copy, create=True) as store:
-        assert add_bundle(store, folder).probes == summary.probes
+        assert add_bundle(store, Bundle(folder)).probes == summary.probes
     assert kinds(copy) == ["import"]
     assert {(row["seats"], row["launchable"], row["prompt_service_ms"]) for row in read_rows(copy)} == {(None,) * 3}
     described = json.loads((folder / "bundle.json").read_text())
-    (folder / "bundle.json").write_text(json.dumps({**described, "format": 3}))
-    with pytest.raises(InputError, match=r"format 3 .* reads formats 1, 2"), open_store(copy) as store:
-        add_bundle(store, folder)
+    (folder / "bundle.json").write_text(json.dumps({**described, "format": 4}))
+    with pytest.raises(InputError, match=r"format 4 .* reads formats 1, 2, 3"), open_store(copy) as store:
+        add_bundle(store, Bundle(folder))
 
 
 def as_format_1(folder, format_):

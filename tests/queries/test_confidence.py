@@ -19,7 +19,7 @@ from queries.asking.question import Question
 from queries.errors.expected import SUMMARY, ExpectedError
 from queries.errors.figures import LEVELS
 from queries.judging.confidence import Factors, Predicted, holds, ratio_at
-from queries.proof import verify_proof, write_proof
+from queries.proofs import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url

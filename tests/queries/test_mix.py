@@ -15,7 +15,7 @@ import queries
 from queries.asking.library import report
 from queries.asking.options import PairOptions, ReportOptions
 from queries.asking.question import Question
-from queries.proof import verify_proof, write_proof
+from queries.proofs import verify_proof, write_proof
 from queries.session import Session
 from store.errors import InputError
 from store.location import parse_url

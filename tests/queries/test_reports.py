@@ -30,9 +30,9 @@ from queries.asking.macros import without_comments
 from queries.asking.options import PRESETS, Limits, PairOptions, ReportOptions, Scope
 from queries.asking.question import Question
 from queries.asking.variables import known_variables, settings
-from queries.proof import verify_proof, write_proof
+from queries.proofs import verify_proof, write_proof
 from queries.session import Session
-from store.errors import InputError, StoreError
+from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
 from store.records import PriceRecord
@@ -530,7 +530,7 @@ def test_a_proof_holds_on_another_copy_and_notices_a_change(stored, tmp_path):
     with Session(parse_url(url)) as session:
         write_proof(session.ask(question), path, parse_url(url), session.pinned())
     document = json.loads(path.read_text())
-    assert "SELECT" in document["sql"]["report"]
+    assert "SELECT" in document["sql"]
     assert document["parameters"]["tpot_limit_ms"] == 30
     # another sweep of another model does not change what the proof is about
     copy = f"sqlite:///{tmp_path}/copy.sqlite"
@@ -539,7 +539,7 @@ def test_a_proof_holds_on_another_copy_and_notices_a_change(stored, tmp_path):
     write_sweep(copy, mission_records(models=MODELS[6:7], plans=PLANS[:2]), key="8", sizes=2)
     assert verify_proof(path, parse_url(copy)).startswith("verified: 6 rows")
     path.write_text(json.dumps({**document, "sha256": "0" * 64}))
-    with pytest.raises(StoreError, match="answers differently"):
+    with pytest.raises(InputError, match="changed after it was written"):
         verify_proof(path, parse_url(copy))
 
 

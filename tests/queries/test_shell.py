@@ -14,7 +14,7 @@ from served_store import write_served
 
 from queries.asking.library import reports
 from queries.asking.question import question_of
-from queries.bundle import export_bundle
+from queries.bundles import export_bundle
 from queries.session import Session
 from store.location import parse_url
 from store.opening import open_store

@@ -20,7 +20,7 @@ import duckdb, numpy as np
 from generator import block, scenarios, sweep_record
 from queries.connect import connect
 from queries.dictionary import schema_markdown
-from store.checking import check_store
+from store.upkeep import check_store
 from store.location import parse_url
 from store.opening import open_store
 from store.records import PriceRecord, SubjectRecord
@@ -51,18 +51,18 @@ print(json.dumps({
     "page": [line for line in schema_markdown().splitlines() if line.startswith(f"| `{column}` |")],
 }))
 """
-NEXT = f"{int(HEAD_REVISION) + 1:04}"
-MIGRATION = '''"""Add a column, as the next release might."""
+NEXT = f"{int(HEAD_REVISION) + 1:04d}"
+MIGRATION = f'''"""Add a column, as the next release might."""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "{next}"
-down_revision = "{head}"
+revision = "{NEXT}"
+down_revision = "{HEAD_REVISION}"
 
 
 def upgrade():
-    op.add_column("{table}", sa.Column("{column}", sa.Double(), nullable=True, comment="{meaning} [s]"))
-    {then}
+    op.add_column("{{table}}", sa.Column("{{column}}", sa.Double(), nullable=True, comment="{{meaning}} [s]"))
+    {{then}}
 '''
 COLUMN = '    optional("{column}", DOUBLE, "s", "{meaning}"),\n'
 
@@ -83,9 +83,7 @@ def program(tmp_path):
             assert source.count(before) == 1, (file, before)
             inserted = text if file.endswith("revision.py") else f"{text or declared}{before}"
             (tmp_path / file).write_text(source.replace(before, inserted))
-        migration = MIGRATION.format(
-            next=NEXT, head=HEAD_REVISION, table=table, column=column, meaning=meaning, then=then
-        )
+        migration = MIGRATION.format(table=table, column=column, meaning=meaning, then=then)
         (tmp_path / "migrations" / "versions" / f"{NEXT}_added.py").write_text(migration)
         command = [sys.executable, "-c", PROGRAM, f"sqlite:///{tmp_path}/store.sqlite", relation, column]
         path = f"{tmp_path}:{ROOT / 'tests'}"

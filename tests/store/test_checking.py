@@ -5,11 +5,10 @@ import pytest
 from generator import fill
 from sqlalchemy import text
 
-from store.checking import check_store
 from store.location import parse_url
 from store.revision import HEAD_REVISION
 from store.sealing import seal
-from store.vacuuming import vacuum_store
+from store.upkeep import check_store, vacuum_store
 
 
 @pytest.fixture(autouse=True)

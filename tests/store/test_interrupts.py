@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from store.interrupts import interrupts_held
+from store.interrupts import interrupts_held, interrupts_noticed
 from store.opening import open_store
 
 
@@ -63,3 +63,51 @@ def test_a_transaction_that_is_interrupted_is_kept_and_leaves_no_lock(sqlite_url
             interrupted_writing(store)
         with store.writing() as connection:  # a lock that was left would make this wait, and fail
             connection.exec_driver_sql("INSERT INTO kept VALUES (1)")
+
+
+def test_a_bell_rings_in_another_thread_while_the_main_one_hears_nothing():
+    heard = []
+
+    def listen(bell) -> None:
+        bell.wait(10)
+        heard.append((bell.interrupted, bell.ended))
+
+    with pytest.raises(KeyboardInterrupt), interrupts_noticed() as bell:  # noqa: PT012  what it rings in
+        thread = threading.Thread(target=listen, args=(bell,))
+        thread.start()
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            thread.join()
+    assert heard == [(True, False)]
+    assert signal.set_wakeup_fd(-1) == -1  # nothing is left behind
+
+
+def test_a_bell_tells_that_there_is_nothing_left_to_interrupt():
+    with interrupts_noticed() as bell:
+        bell.end()
+        bell.wait(10)
+    assert (bell.ended, bell.interrupted) == (True, False)
+
+
+def test_whoever_waited_for_signals_before_is_told_too():
+    import socket
+
+    heard, ringer = socket.socketpair()
+    with heard, ringer:
+        ringer.setblocking(False)
+        signal.set_wakeup_fd(ringer.fileno())
+        try:
+            with pytest.raises(KeyboardInterrupt), interrupts_noticed() as bell:
+                bell_rung(bell)
+        finally:
+            assert signal.set_wakeup_fd(-1) == ringer.fileno()
+        heard.settimeout(5)
+        assert heard.recv(8) == bytes([signal.SIGINT])
+
+
+def bell_rung(bell) -> None:
+    try:
+        signal.raise_signal(signal.SIGINT)
+    finally:
+        bell.wait(10)

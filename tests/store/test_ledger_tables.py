@@ -24,6 +24,7 @@ from store.writing.measurements import (
     get_measurements,
     put_measurements,
     put_validations,
+    replace_measurement,
 )
 from store.writing.operators import get_operators, put_operators
 from store.writing.prices import get_prices, put_prices
@@ -52,6 +53,18 @@ MEASURED = MeasurementRecord(
     extra='{"note": "warm"}',
     measured_at=datetime(2026, 2, 3, 4, 5, tzinfo=UTC),
 )
+
+
+def test_a_point_in_the_place_of_another_is_stored_once(store):
+    other = replace(MEASURED, key="e" * 64, concurrency=77.0)
+    put_measurements(store, [MEASURED, other])
+    replace_measurement(store, other.key, replace(MEASURED, key="f" * 64, concurrency=78.0))
+    assert {one.key: one.concurrency for one in get_measurements(store)} == {
+        MEASURED.key: MEASURED.concurrency,
+        "f" * 64: 78.0,
+    }
+    replace_measurement(store, "f" * 64, MEASURED)
+    assert [one.key for one in get_measurements(store)] == [MEASURED.key]
 
 
 def test_a_measurement_comes_back_as_it_was_given(store):

@@ -190,7 +190,7 @@ def test_a_store_in_a_read_only_directory_is_read_and_refuses_to_be_written(tmp_
     program = """
 import os, sys
 sys.path[:0] = sys.argv[3:]
-from store.checking import check_store
+from store.upkeep import check_store
 from store.errors import StoreError
 from store.location import parse_url
 from store.opening import open_store

@@ -420,10 +420,10 @@ def test_no_directory_at_all_is_a_clear_error(tmp_path, monkeypatch):
 
 def part_of(row_count: int) -> Part:
     contents = Contents(
-        store_id="", revision="", layout="", blocks=(), rows=row_count, block_count=0, scenario_sum=0, newest="",
+        store_id="", revision="", layout="", blocks=(), rows=row_count, block_count=0, digests="",
         models=(), workloads=(), names="",
     )  # fmt: skip
-    return Part(path=Path(f"part-{row_count}.parquet"), size=0, mtime_ns=0, sha256="", contents=contents)
+    return Part(path=Path(f"part-{row_count}.parquet"), size=0, mtime_ns=0, ctime_ns=0, sha256="", contents=contents)
 
 
 def blocks(*counts: int) -> list[UnsealedBlock]:

@@ -15,10 +15,10 @@ from generator import fill
 from sqlalchemy import text
 
 from queries.connect import connect
-from store.checking import check_store
 from store.location import parse_url
 from store.opening import open_store
 from store.sealing import seal
+from store.upkeep import check_store
 
 ROOT = Path(__file__).parents[2]
 SOAK_S = 20.0

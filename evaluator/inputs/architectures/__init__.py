@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 
 from evaluator.inputs.architectures.config_reader import Config, ConfigReader
 from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.yaml_file import shortened
 from store.errors import InputError
 
 Read = Callable[[ConfigReader], ModelSpec]
@@ -42,15 +43,20 @@ def spec_from_config(config: Config, where: str) -> ModelSpec:
             raise reader.refuse(f"{part} ({key} of model_type {architecture!r})")
     read = architectures().get(architecture)
     if read is None:
-        raise reader.refuse(f"model_type {architecture!r}")
+        raise reader.refuse(f"model_type {shortened(architecture)}")
     spec = read(reader)
     if unread := reader.unread():
         raise InputError(
-            f"{where}: {', '.join(unread)}: not read by the evaluator for model_type {architecture!r}, and they may"
+            f"{where}: {_several(unread)}: not read by the evaluator for model_type {architecture!r}, and they may"
             " change what is computed",
             hint="take out of the file what changes no operator and no weight; docs/howto/add-a-model.md",
         )
     return spec
+
+
+def _several(names: list[str]) -> str:
+    """Names of keys; of many the first ones."""
+    return ", ".join(name[:80] for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 @functools.cache

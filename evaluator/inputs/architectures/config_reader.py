@@ -6,29 +6,46 @@ Not here: which architectures there are (the modules beside this one), where a f
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.native_formats import native_formats, native_kv_cache
+from evaluator.inputs.yaml_file import shortened
 from store.errors import InputError
 
 Config = Mapping[str, Any]
+LARGEST_SIZE = 2**31  # of heads, layers, tokens: no published model comes near, and sums of products stay numbers
+_T = TypeVar("_T")
 
 _GATED_ACTIVATIONS = {"silu", "swish", "swiglu"}
-# Training, generation, arithmetic on a few numbers a token, scales of positions: no operator's shape, no weight.
-_HARMLESS = {
-    "_attn_implementation", "_name_or_path", "_source", "activation_dropout", "architectures", "attention_dropout",
-    "attention_probs_dropout_prob", "auto_map", "aux_loss_alpha", "bos_token_id", "chunk_size_feed_forward",
-    "do_sample", "dropout", "dtype", "embd_pdrop", "eos_token_id", "ep_size", "hidden_dropout", "id2label",
-    "init_std", "initializer_range", "is_decoder", "is_encoder_decoder", "label2id", "layer_norm_epsilon",
-    "layerdrop", "max_length", "max_new_tokens", "max_sequence_length", "model_type", "norm_topk_prob",
-    "original_max_position_embeddings", "output_attentions", "output_hidden_states", "output_projection",
-    "output_router_logits", "pad_token_id", "prefix", "pretraining_tp", "problem_type", "resid_pdrop",
-    "return_dict", "rms_norm_eps", "rope_interleave", "rope_parameters", "rope_scaling", "rope_theta",
-    "routed_scaling_factor", "router_aux_loss_coef", "router_jitter_noise", "scoring_func", "sep_token_id",
-    "seq_aux", "suppress_tokens", "temperature", "tokenizer_class", "top_k", "top_p", "torch_dtype", "torchscript",
-    "transformers_version", "unk_token_id", "unsloth_fixed", "use_bfloat16", "use_cache",
-}  # fmt: skip
+# Why a key that nobody reads changes no operator's shape and no weight, in whichever architecture it stands.
+_REASONS = {
+    "it is of training": (
+        "activation_dropout attention_dropout attention_probs_dropout_prob aux_loss_alpha dropout embd_pdrop"
+        " hidden_dropout init_std initializer_range layerdrop output_router_logits resid_pdrop"
+        " router_aux_loss_coef router_jitter_noise seq_aux"
+    ),
+    "it is of generating text: which token is chosen, and where it ends": (
+        "bos_token_id do_sample eos_token_id max_length max_new_tokens pad_token_id prefix sep_token_id suppress_tokens"
+        " temperature tokenizer_class top_k top_p unk_token_id"
+    ),
+    "it names the file, its classes or its labels": (
+        "_name_or_path _source architectures auto_map id2label label2id model_type problem_type transformers_version"
+        " unsloth_fixed"
+    ),
+    "it says how a program runs the model; precision and engine are stated when evaluating": (
+        "_attn_implementation chunk_size_feed_forward dtype ep_size is_decoder is_encoder_decoder output_attentions"
+        " output_hidden_states pretraining_tp return_dict torch_dtype torchscript use_bfloat16 use_cache"
+    ),
+    "it is a number inside an operator that is there anyway": (
+        "layer_norm_epsilon norm_topk_prob rms_norm_eps routed_scaling_factor scoring_func"
+    ),
+    "it turns or scales positions, which costs the same for any scale": (
+        "max_sequence_length original_max_position_embeddings rope_interleave rope_parameters rope_scaling rope_theta"
+    ),
+    "it names a part that published weights of it lack": "output_projection",
+}
+HARMLESS: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items() for key in keys.split()}
 
 
 class ConfigReader:
@@ -48,7 +65,7 @@ class ConfigReader:
         return sorted(
             key
             for key, value in self.config.items()
-            if key not in self.read and key not in _HARMLESS and value not in (None, False, 0, "", [], {})
+            if key not in self.read and key not in HARMLESS and value not in (None, False, 0, "", [], {})
         )
 
     def value(self, name: str, default: Any = None) -> Any:  # noqa: ANN401  whatever the file holds
@@ -62,9 +79,7 @@ class ConfigReader:
             value = self.value(name)
             if value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{self.where}: {name} must be a whole number of at least 1, not {value!r}")
-            return value
+            return self._whole(name, value, 1)
         if default is None:
             raise InputError(
                 f"{self.where}: {names[0]} is missing", hint="is this the config.json of a language model?"
@@ -76,14 +91,57 @@ class ConfigReader:
         value = self.value(name, default)
         if value is None:
             return default
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            raise InputError(f"{self.where}: {name} must be a whole number of at least 0, not {value!r}")
+        return self._whole(name, value, 0)
+
+    def _whole(self, name: str, value: object, least: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(f"{self.where}: {name} must be a whole number of at least {least}, not {shortened(value)}")
+        if value > LARGEST_SIZE:
+            raise InputError(f"{self.where}: {name} is {shortened(value)}: more than {LARGEST_SIZE:,}")
         return value
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """A boolean."""
         value = self.value(name, default)
-        return default if value is None else bool(value)
+        if value is None:
+            return default
+        if isinstance(value, bool) or (isinstance(value, int) and value in {0, 1}):
+            return bool(value)
+        raise InputError(f"{self.where}: {name} must be true or false, not {shortened(value)}")
+
+    def word(self, name: str, default: str) -> str:
+        """A text."""
+        value = self.value(name)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            raise InputError(f"{self.where}: {name} must be a text, not {shortened(value)}")
+        return value
+
+    def words(self, name: str) -> list[str]:
+        """A list of texts; an empty one where nothing is said."""
+        return self._listed(name, str, "texts")
+
+    def numbers(self, name: str) -> list[int]:
+        """A list of whole numbers; an empty one where nothing is said."""
+        return self._listed(name, int, "whole numbers")
+
+    def _listed(self, name: str, kind: type[_T], told: str) -> list[_T]:
+        value = self.value(name)
+        if value is None:
+            return []
+        if not isinstance(value, list) or not all(isinstance(one, kind) for one in value):
+            raise InputError(f"{self.where}: {name} must be a list of {told}, not {shortened(value)}")
+        return value
+
+    def share(self, name: str, default: float) -> float:
+        """A number above 0, at most 1."""
+        value = self.value(name)
+        if value is None:
+            return default
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 1:
+            raise InputError(f"{self.where}: {name} must be a number above 0, at most 1, not {shortened(value)}")
+        return float(value)
 
     def refuse(self, part: str) -> InputError:
         """The error for an architecture that is not covered."""
@@ -110,15 +168,18 @@ def grouped_queries(reader: ConfigReader, **options: Any) -> GroupedQueryAttenti
 
 def require_gated(reader: ConfigReader) -> None:
     """Refuse an activation without a gate: gated ones have three matrices."""
-    activation = reader.value("hidden_act", "silu")
+    activation = reader.word("hidden_act", "silu")
     if activation not in _GATED_ACTIVATIONS:
-        raise reader.refuse(f"activation {activation!r}")
+        raise reader.refuse(f"activation {shortened(activation)}")
 
 
 def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -> ModelSpec:  # noqa: ANN401  fields of the record
     """The model by the usual keys and its layers; `options` are what the architecture adds."""
-    linear, experts = native_formats(reader.value("quantization_config"))
-    maximum = reader.value("max_position_embeddings")
+    quantisation = reader.value("quantization_config")
+    if quantisation is not None and not isinstance(quantisation, Mapping):
+        raise InputError(f"{reader.where}: quantization_config must be a mapping, not {shortened(quantisation)}")
+    linear, experts = native_formats(quantisation)
+    maximum = reader.count("max_position_embeddings") or None
     return ModelSpec(
         architecture=str(reader.value("model_type")),
         hidden_size=reader.size("hidden_size", "n_embed"),
@@ -126,8 +187,8 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
         layers=tuple(group for group in layers if group.count),
         native_linear=linear,
         native_experts=experts,
-        native_kv_cache=native_kv_cache(reader.value("quantization_config")),
-        max_positions=maximum if isinstance(maximum, int) else None,
+        native_kv_cache=native_kv_cache(quantisation),
+        max_positions=maximum,
         **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), **options},
     )
 
@@ -135,14 +196,14 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
 def windowed_layers(reader: ConfigReader, attention: GroupedQueryAttention, mlp: DenseMlp | MoeMlp) -> list[LayerGroup]:
     """Layer groups by `layer_types`, or one group under the sliding window where it is switched on."""
     total = reader.size("num_hidden_layers")
-    window = reader.value("sliding_window")
-    types = reader.value("layer_types")
-    if not isinstance(window, int):
+    window = reader.count("sliding_window")
+    types = reader.words("layer_types")
+    if not window:
         return [LayerGroup(count=total, attention=attention, mlp=mlp)]
-    if isinstance(types, list) and types:
+    if types:
         unknown = set(types) - {"full_attention", "sliding_attention"}
         if unknown or len(types) != total:
-            raise reader.refuse(f"layer_types with {sorted(unknown) or len(types)}")
+            raise reader.refuse(f"layer_types with {shortened(sorted(unknown) or len(types))}")
         sliding = types.count("sliding_attention")
     else:
         sliding = total

@@ -28,7 +28,7 @@ def _deepseek_v3(reader: ConfigReader) -> ModelSpec:
         experts_per_token=reader.size("num_experts_per_tok"),
         intermediate_size=moe_size,
         shared_intermediate_size=moe_size * reader.count("n_shared_experts"),
-        router_bias=reader.value("topk_method") == "noaux_tc",
+        router_bias=reader.word("topk_method", "") == "noaux_tc",
     )
     return model_spec(
         reader, first_dense_layers(reader, attention, moe), mtp_layers=reader.count("num_nextn_predict_layers")

@@ -31,7 +31,7 @@ def _glm4_moe(reader: ConfigReader) -> ModelSpec:
     return model_spec(
         reader,
         first_dense_layers(reader, attention, moe),
-        rope_fraction=float(reader.value("partial_rotary_factor", 0.5)),
+        rope_fraction=reader.share("partial_rotary_factor", 0.5),
         mtp_layers=reader.count("num_nextn_predict_layers"),
     )
 

@@ -11,7 +11,7 @@ def _windowed_last(reader: ConfigReader, attention: GroupedQueryAttention, mlp: 
     reader.ignore("max_window_layers")  # of no meaning without a window
     sliding = reader.flag("use_sliding_window")
     known = {"full_attention", "sliding_attention"} if sliding else {"full_attention"}
-    if set(reader.value("layer_types") or []) - known:
+    if set(reader.words("layer_types")) - known:
         raise reader.refuse("layer_types other than its window says")
     if not sliding:
         return [LayerGroup(count=total, attention=attention, mlp=mlp)]
@@ -41,12 +41,12 @@ def _qwen3_moe(reader: ConfigReader) -> ModelSpec:
     if reader.flag("use_sliding_window"):
         raise reader.refuse("a mixture of experts with a sliding window (use_sliding_window)")
     if reader.count("shared_expert_intermediate_size"):
-        raise reader.refuse("shared experts of qwen3_moe")
+        raise reader.refuse("shared experts of qwen3_moe (shared_expert_intermediate_size)")
     reader.ignore("max_window_layers", "sliding_window", "use_qk_norm")
     attention = grouped_queries(reader, qk_norm="per_head", qkv_bias=reader.flag("attention_bias"))
     total = reader.size("num_hidden_layers")
     step = reader.size("decoder_sparse_step", default=1)
-    only_dense = set(reader.value("mlp_only_layers") or [])
+    only_dense = set(reader.numbers("mlp_only_layers"))
     sparse = sum(1 for layer in range(total) if layer not in only_dense and (layer + 1) % step == 0)
     moe = MoeMlp(
         experts=reader.size("num_experts"),

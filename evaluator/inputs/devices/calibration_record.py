@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from evaluator.inputs.yaml_file import is_finite, shortened
 from store.errors import InputError
 
 VERSION = 1  # of the kernel forms: coefficients of another version mean something else
@@ -88,32 +89,56 @@ def calibration_to_mapping(calibration: Calibration) -> dict[str, Any]:
     }
 
 
-def calibration_from_mapping(data: Mapping[str, Any]) -> Calibration:
-    """The calibration that `calibration_to_mapping` wrote; its hash is checked."""
+def calibration_from_mapping(data: Mapping[str, Any], where: str = "calibration") -> Calibration:
+    """The calibration that `calibration_to_mapping` wrote; its hash is checked. `where` names it in errors."""
+    try:
+        return _from_mapping(data)
+    except InputError as error:
+        raise InputError(f"{where}: {error.message}", hint=error.hint) from error
+    except KeyError as error:
+        raise InputError(f"{where}: {error.args[0]} is missing", hint=_AGAIN) from error
+    except (TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+        raise InputError(f"{where}: not as sweepdb calibrate writes it: {error}", hint=_AGAIN) from error
+
+
+_AGAIN = "fit it again: sweepdb calibrate"
+
+
+def _from_mapping(data: Mapping[str, Any]) -> Calibration:
     if data.get("version") != VERSION:
         raise InputError(
             f"calibration of {data.get('device')} has version {data.get('version')}, this program reads {VERSION}",
-            hint="fit it again: sweepdb calibrate",
+            hint=_AGAIN,
         )
     calibration = Calibration(
         device=str(data["device"]),
         kernels={
-            name: {key: float(value) for key, value in values.items()} for name, values in data["kernels"].items()
+            str(name): {str(key): float(_finite(name, value)) for key, value in values.items()}
+            for name, values in data["kernels"].items()
         },
-        accuracy={name: Accuracy(**entry) for name, entry in data.get("accuracy", {}).items()},
+        accuracy={
+            str(name): Accuracy(**{key: _finite(key, value) for key, value in entry.items()})
+            for name, entry in data.get("accuracy", {}).items()
+        },
         seed=int(data.get("seed", 0)),
-        carried_from=data.get("carried_from"),
-        includes=tuple(data.get("includes", ())),
-        assumed=tuple(data.get("assumed", ())),
+        carried_from=None if data.get("carried_from") is None else str(data["carried_from"]),
+        includes=tuple(str(one) for one in data.get("includes", ())),
+        assumed=tuple(str(one) for one in data.get("assumed", ())),
         source=str(data.get("source", "")),
     )
     if "hash" in data and data["hash"] != calibration.hash:
         raise InputError(
             f"the calibration of {calibration.device} was changed after it was fitted:"
             f" it says hash {data['hash']}, its content has {calibration.hash}",
-            hint="fit it again: sweepdb calibrate",
+            hint=_AGAIN,
         )
     return calibration
+
+
+def _finite(name: object, value: object) -> Any:  # noqa: ANN401  whole numbers stay whole
+    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value):
+        raise InputError(f"{name}: {shortened(value)} is not a number")
+    return value
 
 
 def calibration_to_json(calibration: Calibration) -> str:

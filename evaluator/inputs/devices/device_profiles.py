@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from evaluator.inputs.devices.device import DeviceProfile, Link
-from evaluator.inputs.yaml_file import parse_yaml, read_text
+from evaluator.inputs.yaml_file import is_finite, parse_yaml, read_text, shortened
 from store.errors import InputError
 from store.records import Family
 
 WantedFamily = Family | Literal["auto"]
 LARGEST_FILE_BYTES = 1_000_000
+LONGEST_NAME = 200
 DTYPES = ("fp32", "bf16", "fp16", "int8", "fp8", "fp4", "int4")
 # Figures with their allowed range, inclusive: far wider than any machine, narrow enough to catch a wrong unit.
 _RANGES: Mapping[str, tuple[float, float]] = {
@@ -125,17 +126,16 @@ def profile_from_text(text: str, where: str) -> DeviceProfile:
 
 
 def _checked(data: Mapping[str, Any], where: str) -> DeviceProfile:
-    unknown = sorted(str(key) for key in data if key not in _KEYS)
+    unknown = sorted(shortened(key) for key in data if key not in _KEYS)
     if unknown:
-        nearest = difflib.get_close_matches(unknown[0], _KEYS, n=1)
-        raise InputError(
-            f"{where}: unknown key {unknown[0]!r}", hint=f"did you mean {nearest[0]}?" if nearest else None
-        )
+        nearest = difflib.get_close_matches(unknown[0].strip("'"), _KEYS, n=1)
+        raise InputError(f"{where}: unknown key {unknown[0]}", hint=f"did you mean {nearest[0]}?" if nearest else None)
     missing = sorted(_KEYS - _OPTIONAL - set(data))
     if missing:
         raise InputError(f"{where}: {', '.join(missing)} missing", hint="docs/howto/add-a-device.md explains every key")
-    if not isinstance(data["name"], str) or not data["name"].strip():
-        raise InputError(f"{where}: name must be a text")
+    name = data["name"]
+    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise InputError(f"{where}: name must be a text of at most {LONGEST_NAME} printable characters")
     numbers = {key: _number(data[key], f"{where}: {key}", limits) for key, limits in _RANGES.items() if key in data}
     grid, links = _interconnect(data, where)
     return DeviceProfile(
@@ -149,19 +149,19 @@ def _checked(data: Mapping[str, Any], where: str) -> DeviceProfile:
         grid=grid,
         links=links,
         source=str(data.get("source", "")),
-        calibration=_calibration(data.get("calibration")),
+        calibration=_calibration(data.get("calibration"), f"{where}: calibration"),
         **numbers,
     )
 
 
-def _calibration(value: object) -> str | None:
+def _calibration(value: object, where: str) -> str | None:
     if value is None:
         return None
     from evaluator.inputs.devices.calibration_record import calibration_from_mapping, calibration_to_json
 
     if not isinstance(value, Mapping):
-        raise InputError("calibration must be a mapping, as sweepdb calibrate writes it")
-    return calibration_to_json(calibration_from_mapping(value))
+        raise InputError(f"{where} must be a mapping, as sweepdb calibrate writes it")
+    return calibration_to_json(calibration_from_mapping(value, where))
 
 
 def _number(value: object, where: str, limits: tuple[float, float]) -> float:
@@ -170,9 +170,9 @@ def _number(value: object, where: str, limits: tuple[float, float]) -> float:
         try:
             value = float(value)
         except ValueError:
-            raise InputError(f"{where} must be a number, not {value!r}") from None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f"{where} must be a number, not {value!r}")
+            raise InputError(f"{where} must be a number, not {shortened(value)}") from None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value):
+        raise InputError(f"{where} must be a number, not {shortened(value)}")
     low, high = limits
     if not low <= value <= high:
         raise InputError(f"{where} must lie between {low:g} and {high:g}, not {value:g}")
@@ -180,8 +180,8 @@ def _number(value: object, where: str, limits: tuple[float, float]) -> float:
 
 
 def _choice(value: object, choices: tuple[str, ...], where: str) -> Any:  # noqa: ANN401  one of a closed set
-    if value not in choices:
-        raise InputError(f"{where} must be one of {', '.join(choices)}, not {value!r}")
+    if not isinstance(value, str) or value not in choices:
+        raise InputError(f"{where} must be one of {', '.join(choices)}, not {shortened(value)}")
     return value
 
 
@@ -209,10 +209,10 @@ def _interconnect(data: Mapping[str, Any], where: str) -> tuple[tuple[int, ...],
 def _link(data: object, where: str) -> Link:
     if not isinstance(data, Mapping):
         raise InputError(f"{where} must be a mapping")
-    unknown = sorted(set(data) - {*_LINK_RANGES, "topology"})
+    unknown = sorted(shortened(key) for key in data if key not in {*_LINK_RANGES, "topology"})
     missing = sorted(set(_LINK_RANGES) - set(data))
     if unknown or missing:
-        raise InputError(f"{where}: " + (f"unknown key {unknown[0]!r}" if unknown else f"{', '.join(missing)} missing"))
+        raise InputError(f"{where}: " + (f"unknown key {unknown[0]}" if unknown else f"{', '.join(missing)} missing"))
     numbers = {key: _number(data[key], f"{where}.{key}", limits) for key, limits in _LINK_RANGES.items()}
     topology = _choice(data.get("topology", "clos"), ("clos", "full_mesh"), f"{where}.topology")
     return Link(topology=topology, **numbers)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.inputs.workloads.workload import LengthBin
-from evaluator.inputs.yaml_file import parse_yaml, read_text
+from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 from store.errors import InputError
 
 LARGEST_FILE_BYTES = 1_000_000
@@ -28,9 +28,9 @@ def load_distribution(path: Path, *, output_length: float | None) -> tuple[Lengt
     The file holds `bins` of input lengths; the output length is the given number, or `output_bins` (independent of the
     input), or `output_min_tokens` and `output_max_tokens` in every bin (joint)."""
     document = _read_yaml(path)
-    unknown = set(document) - {"bins", "output_bins", "name"}
+    unknown = {str(key) for key in document} - {"bins", "output_bins", "name"}
     if unknown:
-        raise InputError(f"{path}: unknown key {min(unknown)!r}", hint="known keys: bins, output_bins, name")
+        raise InputError(f"{path}: unknown key {shortened(min(unknown))}", hint="known keys: bins, output_bins, name")
     rows = _rows(document, "bins", path, _INPUT_KEYS)
     joint = ["output_min_tokens" in row or "output_max_tokens" in row for row in rows]
     outputs = _rows(document, "output_bins", path, _OUTPUT_KEYS) if "output_bins" in document else None
@@ -98,13 +98,15 @@ def _checked_row(row: object, where: str, known: set[str]) -> Mapping[str, float
         raise InputError(f"{where}: expected a mapping with min_tokens, max_tokens and weight")
     unknown = {str(name) for name in row} - known
     if unknown:
-        raise InputError(f"{where}: unknown key {min(unknown)!r}", hint=f"known keys: {', '.join(sorted(known))}")
+        raise InputError(
+            f"{where}: unknown key {shortened(min(unknown))}", hint=f"known keys: {', '.join(sorted(known))}"
+        )
     for name in ("min_tokens", "max_tokens", "weight"):
         if name not in row:
             raise InputError(f"{where}: {name} is missing")
     for name, value in row.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST_NUMBER:
-            raise InputError(f"{where}: {name} must be a finite number, not {str(value)[:40]}")
+            raise InputError(f"{where}: {name} must be a finite number, not {shortened(value)}")
     _check_interval(row, where, "min_tokens", "max_tokens", smallest=0)
     if row["weight"] <= 0:
         raise InputError(f"{where}: weight must be above 0, not {row['weight']}")

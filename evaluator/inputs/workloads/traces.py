@@ -7,7 +7,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import json
+import itertools
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray, Integers, dot
 from evaluator.inputs.workloads.lengths import LARGEST_BIN_COUNT, LARGEST_LENGTH, normalised
 from evaluator.inputs.workloads.workload import LengthBin
+from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
 
 LARGEST_FILE_BYTES = 1 << 30
@@ -197,7 +198,7 @@ def named_field(names: list[str], wanted: tuple[str, ...], path: Path, what: str
         if name in known:
             return known[name]
     raise InputError(
-        f"{path}: no column with the {what} in tokens among {', '.join(names[:8])}",
+        f"{path}: no column with the {what} in tokens among {', '.join(name[:40] for name in names[:8])}",
         hint=f"known names: {', '.join(wanted)}; texts must be tokenised first",
     )
 
@@ -210,20 +211,32 @@ def whole_tokens(value: object, where: str) -> int:
             return int(number)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise InputError(f"{where}: {value!r} is not a whole number of tokens")
+    raise InputError(f"{where}: {shortened(value)} is not a whole number of tokens")
 
 
 def _csv_requests(path: Path, first: str, lines: Iterator[str]) -> Iterator[tuple[str, int, int]]:
-    header = next(csv.reader(io.StringIO(first)))
+    header = _fields(csv.reader(io.StringIO(first, newline="")), f"{path}, line 1") or []
     input_index = header.index(named_field(header, INPUT_NAMES, path, "prompt length"))
     output_index = header.index(named_field(header, OUTPUT_NAMES, path, "output length"))
-    for number, row in enumerate(csv.reader(lines), start=2):
+    reader = csv.reader(lines)
+    for number in itertools.count(2):
+        where = f"{path}, line {number}"
+        row = _fields(reader, where)
+        if row is None:
+            return
         if not row:
             continue
-        where = f"{path}, line {number}"
         if len(row) != len(header):
             raise InputError(f"{where}: {len(row)} fields, the header has {len(header)}")
         yield where, whole_tokens(row[input_index], where), whole_tokens(row[output_index], where)
+
+
+def _fields(reader: Iterator[list[str]], where: str) -> list[str] | None:
+    """The fields of the next line; None at the end."""
+    try:
+        return next(reader, None)
+    except csv.Error as error:
+        raise InputError(f"{where}: not a line of CSV: {error}") from error
 
 
 def _json_requests(path: Path, first: str, lines: Iterator[str]) -> Iterator[tuple[str, int, int]]:
@@ -232,10 +245,7 @@ def _json_requests(path: Path, first: str, lines: Iterator[str]) -> Iterator[tup
         if not line.strip():
             continue
         where = f"{path}, line {number}"
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{where}: not JSON: {error.msg}") from error
+        record = parse_json(line, where)
         if not isinstance(record, dict):
             raise InputError(f"{where}: expected an object with a prompt length and an output length")
         if names is None:

@@ -46,6 +46,7 @@ class ReadResult:
     records: tuple[MeasurementRecord, ...]
     problems: tuple[Problem, ...] = ()
     format: str = ""
+    whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
 
 
 class BadItem(Exception):  # noqa: N818  becomes a Problem, never seen outside this package

@@ -54,7 +54,7 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
         raise InputError(f"{path}: the file is empty")
     try:
         content = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
         if not all(line.lstrip().startswith("{") for _, line in lines) or len(lines) < 2:
             line = getattr(error, "lineno", 1)
@@ -72,7 +72,7 @@ def _documents(path: Path) -> Iterator[tuple[str, object]]:
 def _parsed(line: str, where: str) -> object:
     try:
         return json.loads(line)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         return Problem(where=where, what=f"not JSON: {getattr(error, 'msg', error)}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from evaluator.ledger.readers.own import (
     read_aiconfigurator,
     read_own_csv,
 )
+from evaluator.ledger.readers.stated import read_from
 from evaluator.ledger.readers.vllm import VLLM
 from store.errors import InputError
 from store.records import MeasurementRecord
@@ -49,7 +51,13 @@ def read_measurements(path: Path) -> ReadResult:
         raise InputError(f"{path}: no such file or directory")
     if path.stat().st_size > LARGEST_FILE_BYTES:
         raise InputError(f"{path}: more than {LARGEST_FILE_BYTES} bytes")
-    return _read_csv(path) if path.suffix.lower() in {".csv", ".tsv"} else read_documents(path)
+    found = _read_csv(path) if path.suffix.lower() in {".csv", ".tsv"} else read_documents(path)
+    file = hashlib.sha256(str(path.resolve()).encode(errors="surrogateescape")).hexdigest()[:16]
+    return replace(
+        found,
+        records=tuple(read_from(record, file) for record in found.records),
+        whole=() if found.problems else (file,),
+    )
 
 
 def _read_folder(folder: Path) -> ReadResult:
@@ -61,6 +69,7 @@ def _read_folder(folder: Path) -> ReadResult:
     records: dict[str, MeasurementRecord] = {}
     problems: list[Problem] = []
     formats: set[str] = set()
+    whole: list[str] = []
     for path in runs:
         place = path.relative_to(folder)
         try:
@@ -72,8 +81,12 @@ def _read_folder(folder: Path) -> ReadResult:
             records.setdefault(one.key, replace(one, source=one.source.replace(path.name, str(place), 1)))
         problems += [replace(one, where=one.where.replace(path.name, str(place), 1)) for one in found.problems]
         formats.add(found.format)
+        whole += found.whole
     return ReadResult(
-        records=tuple(records.values()), problems=tuple(problems), format=", ".join(sorted(formats - {""}))
+        records=tuple(records.values()),
+        problems=tuple(problems),
+        format=", ".join(sorted(formats - {""})),
+        whole=tuple(whole),
     )
 
 
@@ -88,11 +101,14 @@ def _read_csv(path: Path) -> ReadResult:
     header = decoded(path, errors="surrogateescape").partition("\n")[0]
     if not header.strip():
         raise InputError(f"{path}: the file is empty")
-    names = set(next(csv.reader([header], delimiter=delimiter_of(header))))
+    try:
+        names = set(next(csv.reader([header], delimiter=delimiter_of(header))))
+    except csv.Error as error:
+        raise InputError(f"{path}: the header is no line of CSV: {error}") from error
     for columns, reader in _CSV:
         if names.issuperset(columns):
             return reader(path)
     raise InputError(
-        f"{path}: columns of no format we know: {', '.join(sorted(names)[:8])}",
+        f"{path}: columns of no format we know: {', '.join(name[:40] for name in sorted(names)[:8])}",
         hint=f"our own CSV has at least {', '.join(OWN_COLUMNS)} and one measured column such as ttft_ms_mean",
     )

@@ -8,30 +8,37 @@ from dataclasses import replace
 from typing import Any
 
 from evaluator.canonical import content_key
-from evaluator.ledger.readers.building import BadItem, number, whole
+from evaluator.ledger.readers.building import LONGEST_TEXT, BadItem, inner, number, whole
 from evaluator.ledger.readers.circumstances import FIELD
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
+from store.writing import PROVENANCE
 
 TEXTS = ("model", "device", "engine", "engine_version", "precision", "kv_precision")
 NUMBERS = ("input_length", "output_length", "concurrency", "request_rate")
 SIZES = ("tp", "pp", "dp", "ep", "moe_tp")
-NAMES = (*TEXTS, "num_devices", *NUMBERS, *SIZES)
+COUNTS = ("num_devices",)
+NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES)
+OF_SIDES = tuple(f"{side}_{name}" for side in ("prefill", "decode") for name in SIZES)
+CORRECTED = "corrected"  # among the fields that a record keeps beside its columns: what was there before
 Stated = Mapping[str, str | int | float]
 
 
-def parse_stated(pairs: Iterable[str]) -> Stated:
-    """`device=h100_sxm`, `tp=2` ... as values by name."""
+def parse_stated(pairs: Iterable[str], *, sides: bool = False) -> Stated:
+    """`device=h100_sxm`, `tp=2` ... as values by name; with `sides` also `decode_tp=8`, of one side alone."""
+    names = (*NAMES, *OF_SIDES) if sides else NAMES
     stated: dict[str, str | int | float] = {}
     for pair in pairs:
         name, equals, value = (part.strip() for part in pair.partition("="))
-        if not equals or not value or name not in NAMES:
-            raise InputError(f"`set={pair}`: not NAME=VALUE", hint=f"names: {', '.join(NAMES)}")
+        if not equals or not value or name not in names:
+            raise InputError(f"`set={pair}`: not NAME=VALUE", hint=f"names: {', '.join(names)}")
         try:
             row = {name: value}
             found = value if name in TEXTS else number(row, name) if name in NUMBERS else whole(row, name)
         except BadItem as problem:
             raise InputError(f"`set={pair}`: {problem}") from problem
+        if len(value) > LONGEST_TEXT.get(name, len(value)):
+            raise InputError(f"`set={name}=...`: more than {LONGEST_TEXT[name]} characters")
         if found is None or (not isinstance(found, str) and found <= 0):
             raise InputError(f"`set={pair}`: must be above 0")
         stated[name] = found
@@ -49,11 +56,41 @@ def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
     }
     if not plain and not sizes:
         return record
-    extra = json.loads(record.extra) | {"stated_at_import": {**plain, **sizes}}
+    return _keyed(record, {**plain, **sides}, {"stated_at_import": {**plain, **sizes}})
+
+
+def corrected(record: MeasurementRecord, changes: Stated) -> MeasurementRecord:
+    """The record as a person corrects it. What its file says is kept among the other fields."""
+    values: dict[str, Any] = {name: value for name, value in changes.items() if name in (*TEXTS, *COUNTS, *NUMBERS)}
+    before: dict[str, Any] = {name: getattr(record, name) for name in values}
+    for side in ("prefill", "decode"):
+        kept: SideRecord = getattr(record, side)
+        sizes = {name: changes.get(f"{side}_{name}", changes.get(name)) for name in SIZES}
+        stated = {name: int(size) for name, size in sizes.items() if size is not None}
+        before |= {f"{side}_{name}": getattr(kept, name) for name in stated}
+        values[side] = replace(kept, **stated)
+    extra = json.loads(record.extra)
+    first = {**before, **inner(extra, CORRECTED)}  # of several corrections the first has what the file says
+    provenance = {"read_as": record.key, **inner(extra, PROVENANCE)}
+    return _keyed(record, values, {CORRECTED: first, PROVENANCE: provenance})
+
+
+def read_from(record: MeasurementRecord, file: str) -> MeasurementRecord:
+    """The record with a digest of its file, by which reading that file again replaces it."""
+    extra = json.loads(record.extra) | {PROVENANCE: {"file": file}}
+    return replace(record, extra=json.dumps(extra, sort_keys=True, ensure_ascii=False))
+
+
+def _keyed(record: MeasurementRecord, values: Mapping[str, Any], more: Mapping[str, Any]) -> MeasurementRecord:
+    """The record with other values, and the content key of these."""
+    extra = json.loads(record.extra) | dict(more)
     text = json.dumps(extra, sort_keys=True, ensure_ascii=False)
-    values: dict[str, Any] = {**plain, **sides, "key": "", "source": "", "extra": text}
-    made = replace(record, **values)
-    bare = json.dumps({name: one for name, one in extra.items() if name != FIELD}, sort_keys=True, ensure_ascii=False)
+    changed: dict[str, Any] = {**values, "key": "", "source": "", "extra": text}
+    made = replace(record, **changed)
+    in_no_key = {FIELD, PROVENANCE}
+    bare = json.dumps(
+        {name: one for name, one in extra.items() if name not in in_no_key}, sort_keys=True, ensure_ascii=False
+    )
     return replace(made, key=content_key(replace(made, extra=bare)), source=record.source)
 
 

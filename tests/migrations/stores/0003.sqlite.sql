@@ -4,18 +4,6 @@ CREATE TABLE alembic_version (
 	CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 INSERT INTO "alembic_version" VALUES('0003');
-CREATE TABLE arrival (
-	id INTEGER NOT NULL, 
-	"key" VARCHAR(64) NOT NULL, 
-	process VARCHAR(16) NOT NULL, 
-	requests INTEGER NOT NULL, 
-	seed BIGINT NOT NULL, 
-	cv DOUBLE NOT NULL, 
-	trace_sha256 VARCHAR(64), 
-	CONSTRAINT pk_arrival PRIMARY KEY (id), 
-	CONSTRAINT uq_arrival_key UNIQUE ("key")
-);
-INSERT INTO "arrival" VALUES(1,'eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee','poisson',22,1,1.0,NULL);
 CREATE TABLE block (
 	id INTEGER NOT NULL, 
 	scenario_id INTEGER NOT NULL, 
@@ -23,18 +11,18 @@ CREATE TABLE block (
 	last_batch_size INTEGER NOT NULL, 
 	probe_count INTEGER NOT NULL, 
 	sweep_id INTEGER NOT NULL, 
-	created_at DATETIME NOT NULL, 
+	created_at DATETIME NOT NULL, digest VARCHAR(64), 
 	CONSTRAINT pk_block PRIMARY KEY (id), 
 	CONSTRAINT ck_block_interval CHECK (last_batch_size >= first_batch_size), 
 	CONSTRAINT uq_block_scenario_id UNIQUE (scenario_id, first_batch_size), 
 	CONSTRAINT fk_block_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id), 
 	CONSTRAINT fk_block_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-22 14:20:13.854076');
-INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-22 14:20:13.861693');
-INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-22 14:20:13.895145');
-INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-22 14:20:13.937026');
-INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-22 14:20:13.967157');
+INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-22 13:56:39.804952','87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
+INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-22 13:56:39.813492','73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
+INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-22 13:56:39.818841','278e6cbd1428a5146b594af26f4efb288d4c18d64e5346f5284c7de75aa1493f');
+INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-22 13:56:39.841757','2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
+INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-22 13:56:39.869001','0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
 CREATE TABLE calibration (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -49,7 +37,7 @@ CREATE TABLE calibration (
 	CONSTRAINT uq_calibration_device_name UNIQUE (device_name, version), 
 	CONSTRAINT uq_calibration_key UNIQUE ("key")
 );
-INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-22 14:20:14.024593');
+INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-22 13:56:39.920507');
 CREATE TABLE composition (
 	scenario_id INTEGER NOT NULL, 
 	batch_size INTEGER NOT NULL, 
@@ -89,59 +77,6 @@ CREATE TABLE device (
 );
 INSERT INTO "device" VALUES(1,'3e526641757fcf81aebb27d4ee0c63cb70c94f83b516354954e24a6d794f7fc8','H100_SXM','nvidia','theoretical',692300000000000.0,93800000000000.0,85899345920,2680000000000.0,'256 x 8','35e9 | 450e9',NULL,'["H100_SXM", "nvidia", 989, 134, 80, 3.35, 450]');
 INSERT INTO "device" VALUES(2,'61145dbacc59b245a7618a0813d762c6eba61bff44a23259435870d3ffc39992','ATLAS_800_A3','huawei','theoretical',2.63199999999999968746e+14,1.67999999999999980468e+13,68719476736,1280000000000.0,'256 x 8','35e9 | 196e9',NULL,'["ATLAS_800_A3", "huawei", 376, 24, 64, 1.6, 196]');
-CREATE TABLE load (
-	id INTEGER NOT NULL, 
-	"key" VARCHAR(64) NOT NULL, 
-	scenario_id INTEGER NOT NULL, 
-	arrival_id INTEGER NOT NULL, 
-	sweep_id INTEGER NOT NULL, 
-	settings_key VARCHAR(64) NOT NULL, 
-	arrivals_per_s DOUBLE NOT NULL, 
-	saturation_per_s DOUBLE NOT NULL, 
-	play_seats INTEGER NOT NULL, 
-	kv_tokens BIGINT NOT NULL, 
-	kv_admission VARCHAR(16) NOT NULL, 
-	dispatch VARCHAR(16) NOT NULL, 
-	reject_ms DOUBLE, 
-	counted_requests INTEGER NOT NULL, 
-	rejected INTEGER NOT NULL, 
-	preempted INTEGER NOT NULL, 
-	load_status VARCHAR(16) NOT NULL, 
-	in_flight DOUBLE NOT NULL, 
-	busy_share DOUBLE NOT NULL, 
-	generated_per_s DOUBLE NOT NULL, 
-	ttft_mean_ms DOUBLE NOT NULL, 
-	load_tpot_mean_ms DOUBLE NOT NULL, 
-	outside_ms DOUBLE NOT NULL, 
-	created_at DATETIME NOT NULL, 
-	CONSTRAINT pk_load PRIMARY KEY (id), 
-	CONSTRAINT uq_load_key UNIQUE ("key"), 
-	CONSTRAINT ck_load_load_status CHECK (load_status IN ('stable', 'saturated')), 
-	CONSTRAINT fk_load_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id), 
-	CONSTRAINT fk_load_arrival_id_arrival FOREIGN KEY(arrival_id) REFERENCES arrival (id), 
-	CONSTRAINT fk_load_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
-);
-INSERT INTO "load" VALUES(1,'1111111111111111111111111111111111111111111111111111111111111111',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',0.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',1.5,0.25,100.0,100.0,10.0,30.0,'2026-11-22 14:20:13.899466');
-INSERT INTO "load" VALUES(2,'2222222222222222222222222222222222222222222222222222222222222222',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.0,2.5,256,100000,'current','random',NULL,20,0,1,'stable',3.0,0.5,200.0,100.0,10.0,30.0,'2026-11-22 14:20:13.899466');
-INSERT INTO "load" VALUES(3,'3333333333333333333333333333333333333333333333333333333333333333',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',4.5,0.75,300.0,100.0,10.0,30.0,'2026-11-22 14:20:13.899466');
-CREATE TABLE load_cell (
-	load_id INTEGER NOT NULL, 
-	cells BLOB NOT NULL, 
-	CONSTRAINT pk_load_cell PRIMARY KEY (load_id), 
-	CONSTRAINT fk_load_cell_load_id_load FOREIGN KEY(load_id) REFERENCES load (id)
-);
-INSERT INTO "load_cell" VALUES(1,X'78DA6BE0496064F9C3FC8FE50FCB1F260630F80F850C00816508ED');
-INSERT INTO "load_cell" VALUES(2,X'78DA6BE0496064F9C3FC8FE50FCB1F260630F80F850C00816508ED');
-INSERT INTO "load_cell" VALUES(3,X'78DA6BE0496064F9C3FC8FE50FCB1F260630F80F850C00816508ED');
-CREATE TABLE load_token (
-	load_id INTEGER NOT NULL, 
-	gaps BLOB NOT NULL, 
-	CONSTRAINT pk_load_token PRIMARY KEY (load_id), 
-	CONSTRAINT fk_load_token_load_id_load FOREIGN KEY(load_id) REFERENCES load (id)
-);
-INSERT INTO "load_token" VALUES(1,X'78DA4B602A98CCF287010C04DF31FC07D10034660464');
-INSERT INTO "load_token" VALUES(2,X'78DA4B602A98CCF287010C04DF31FC07D10034660464');
-INSERT INTO "load_token" VALUES(3,X'78DA4B602A98CCF287010C04DF31FC07D10034660464');
 CREATE TABLE measurement (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -183,7 +118,7 @@ CREATE TABLE measurement (
 	CONSTRAINT pk_measurement PRIMARY KEY (id), 
 	CONSTRAINT uq_measurement_key UNIQUE ("key")
 );
-INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-22 14:20:14.001437',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-22 13:56:39.897583',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE model (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -212,7 +147,7 @@ CREATE TABLE operator_set (
 	created_at DATETIME NOT NULL, 
 	CONSTRAINT pk_operator_set PRIMARY KEY ("key")
 );
-INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-22 14:20:13.998866');
+INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-22 13:56:39.894122');
 CREATE TABLE "plan" (
 	id INTEGER NOT NULL, 
 	tp INTEGER NOT NULL, 
@@ -320,12 +255,12 @@ CREATE TABLE scenario (
 	CONSTRAINT fk_scenario_subject_id_subject FOREIGN KEY(subject_id) REFERENCES subject (id), 
 	CONSTRAINT fk_scenario_device_id_device FOREIGN KEY(device_id) REFERENCES device (id)
 );
-INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-22 14:20:13.836320',NULL);
-INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-22 14:20:13.836314',NULL);
-INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-22 14:20:13.836446',NULL);
-INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-22 14:20:13.836272','vllm,sglang');
-INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-22 14:20:13.836306',NULL);
-INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-22 14:20:13.960116',NULL);
+INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-22 13:56:39.763153',NULL);
+INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-22 13:56:39.763138',NULL);
+INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-22 13:56:39.763168',NULL);
+INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-22 13:56:39.763066','vllm,sglang');
+INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-22 13:56:39.763102',NULL);
+INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-22 13:56:39.861613',NULL);
 CREATE TABLE store_identity (
 	id INTEGER NOT NULL, 
 	store_id VARCHAR(32) NOT NULL, 
@@ -333,7 +268,7 @@ CREATE TABLE store_identity (
 	CONSTRAINT pk_store_identity PRIMARY KEY (id), 
 	CONSTRAINT ck_store_identity_single_row CHECK (id = 1)
 );
-INSERT INTO "store_identity" VALUES(1,'106a7b526560e716007d0ae2ad972e2f','2026-11-22 14:20:13.722916');
+INSERT INTO "store_identity" VALUES(1,'9c3060725f720405cf99282de0b1ef47','2026-11-22 13:56:39.692809');
 CREATE TABLE subject (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -375,8 +310,8 @@ CREATE TABLE sweep (
 	CONSTRAINT ck_sweep_status CHECK (status IN ('running', 'finished', 'interrupted', 'failed')), 
 	CONSTRAINT uq_sweep_key UNIQUE ("key")
 );
-INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-22 14:20:13.917610','finished',12,0,2,'request');
-INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-22 14:20:13.939331','interrupted',2,2,0,'import');
+INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-22 13:56:39.829501','finished',12,0,2,'request');
+INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-22 13:56:39.846933','interrupted',2,2,0,'import');
 INSERT INTO "sweep" VALUES(3,'00000000000000000000000000000003',NULL,'{"generated": true}','0.1.0','2025-01-01 00:00:00.000000',NULL,'running',0,0,0,'validation');
 CREATE TABLE sweep_interval (
 	sweep_id INTEGER NOT NULL, 
@@ -406,8 +341,8 @@ CREATE TABLE tombstone (
 	CONSTRAINT fk_tombstone_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id), 
 	CONSTRAINT fk_tombstone_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-22 14:20:13.974870',NULL);
-INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-22 14:20:13.995895','2026-11-22 14:20:13.998182');
+INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-22 13:56:39.877644',NULL);
+INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-22 13:56:39.887984','2026-11-22 13:56:39.892773');
 CREATE TABLE validation (
 	measurement_id INTEGER NOT NULL, 
 	metric VARCHAR(64) NOT NULL, 
@@ -422,7 +357,7 @@ CREATE TABLE validation (
 	CONSTRAINT fk_validation_measurement_id_measurement FOREIGN KEY(measurement_id) REFERENCES measurement (id), 
 	CONSTRAINT fk_validation_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-22 14:20:14.009241',NULL);
+INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-22 13:56:39.906809',NULL);
 CREATE TABLE workload (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -464,7 +399,7 @@ CREATE TABLE workload_name (
 	CONSTRAINT pk_workload_name PRIMARY KEY (name), 
 	CONSTRAINT fk_workload_name_workload_id_workload FOREIGN KEY(workload_id) REFERENCES workload (id)
 );
-INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-22 14:20:13.825663');
+INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-22 13:56:39.752377');
 CREATE INDEX ix_device_name ON device (name);
 CREATE INDEX ix_model_name ON model (name);
 CREATE INDEX ix_workload_name ON workload (name);
@@ -473,25 +408,21 @@ CREATE INDEX ix_sweep_label ON sweep (label);
 CREATE INDEX ix_measurement_model ON measurement (model);
 CREATE INDEX ix_measurement_device ON measurement (device);
 CREATE INDEX ix_workload_name_workload_id ON workload_name (workload_id);
-CREATE INDEX ix_subject_model_id ON subject (model_id);
-CREATE INDEX ix_subject_workload_id ON subject (workload_id);
 CREATE INDEX ix_subject_device_name ON subject (device_name);
-CREATE INDEX ix_scenario_subject_id ON scenario (subject_id);
+CREATE INDEX ix_subject_workload_id ON subject (workload_id);
+CREATE INDEX ix_subject_model_id ON subject (model_id);
 CREATE INDEX ix_scenario_device_id ON scenario (device_id);
+CREATE INDEX ix_scenario_subject_id ON scenario (subject_id);
 CREATE INDEX ix_block_sweep_id ON block (sweep_id);
 CREATE INDEX ix_sweep_interval_scenario_id ON sweep_interval (scenario_id);
 CREATE INDEX ix_validation_region ON validation (region);
+CREATE INDEX ix_tombstone_scenario_id ON tombstone (scenario_id);
 CREATE INDEX ix_tombstone_active ON tombstone (lifted_at);
 CREATE INDEX ix_tombstone_sweep_id ON tombstone (sweep_id);
-CREATE INDEX ix_tombstone_scenario_id ON tombstone (scenario_id);
-CREATE TRIGGER block_refuses_update BEFORE UPDATE ON block BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER block_refuses_delete BEFORE DELETE ON block BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER probe_refuses_update BEFORE UPDATE ON probe BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER probe_refuses_delete BEFORE DELETE ON probe BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER composition_refuses_update BEFORE UPDATE ON composition BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER composition_refuses_delete BEFORE DELETE ON composition BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
-CREATE INDEX ix_load_scenario_id ON load (scenario_id);
-CREATE INDEX ix_load_arrival_id ON load (arrival_id);
-CREATE INDEX ix_load_sweep_id ON load (sweep_id);
-CREATE INDEX ix_load_settings_key ON load (settings_key);
+CREATE TRIGGER block_refuses_update BEFORE UPDATE ON block BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 COMMIT;

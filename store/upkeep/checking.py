@@ -1,6 +1,6 @@
 """Checks that a store is whole: the file, its references, its blocks, its schema and its snapshots.
 
-Finds faults and says what they mean; mends nothing."""
+Finds faults and says what they mean. Not here: mending them (store.upkeep.repairing)."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def check_store(location: StoreLocation) -> CheckReport:
     for section in (_file_faults, _rule_faults, _trigger_faults, _drift_faults):
         _collect(faults, section(location))
     _collect(faults, _count_rows(location, counts))
-    _collect(faults, _snapshot_faults(location, counts))
+    _collect(faults, _row_faults(location, counts))
     return CheckReport(
         store=location.display,
         revision=HEAD_REVISION,  # another one would not have been opened
@@ -179,16 +179,25 @@ def _drift_faults(location: StoreLocation) -> Iterator[str]:
             engine.dispose()
 
 
-def _snapshot_faults(location: StoreLocation, counts: dict[str, int]) -> Iterator[str]:
+def _row_faults(location: StoreLocation, counts: dict[str, int]) -> Iterator[str]:
     import duckdb
 
-    from store.sealing.snapshots import load_snapshot
+    from store.upkeep.rows import compare_rows
 
     with read_transaction(location) as transaction, duckdb.connect() as connection:
-        snapshot = load_snapshot(connection, transaction, location, transaction.store_id, full_hash=lambda _: True)
-    counts["snapshot"] = snapshot.rows
-    for part in snapshot.rejected:
+        found = compare_rows(connection, transaction, location)
+    counts["snapshot"] = found.snapshot.rows
+    for part in found.snapshot.rejected:
         yield (
             f"The snapshot {part.path.name} is not used, and rebuilt by `sweepdb db seal{location.argument}`:"
             f" {part.reason}."
         )
+    for laid, rows in found.differing:
+        yield f"The snapshot {laid.path.name} says something else than the database in {rows:,} rows of both."
+    for block in found.changed[:_MOST_FAULTS]:
+        yield (
+            f"The numbers of block {block.block_id}, of scenario {block.scenario_key[:12]}, are not those that were"
+            " committed."
+        )
+    if more := len(found.changed[_MOST_FAULTS:]):
+        yield f"The numbers of {more:,} more blocks are not those that were committed."

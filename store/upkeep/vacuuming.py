@@ -1,6 +1,6 @@
 """Gives back unused space and refreshes the planner's statistics; changes no row.
 
-Not here: checking (store.checking)."""
+Not here: checking (store.upkeep)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from store.faults import store_faults
 from store.location import StoreLocation
 from store.reading.connecting import BUSY_TIMEOUT_S, read_store_id
+from store.waiting import patiently
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +33,7 @@ def vacuum_store(location: StoreLocation) -> VacuumReport:
         store_faults(location),
         closing(sqlite3.connect(location.path, timeout=BUSY_TIMEOUT_S, isolation_level=None)) as connection,
     ):
-        connection.execute("VACUUM")
+        patiently(connection, "VACUUM")
         connection.execute("ANALYZE")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return VacuumReport(bytes_before=before, bytes_after=file_bytes(location.path))

@@ -1,0 +1,176 @@
+"""measurements: measured points into the store, and what becomes of them there. Computing: sweepdb.measuring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.commands.ledger import say_problems
+from cli.output import check_format, counted, say, write_rows, write_text
+from cli.render.narrow import narrow_table
+from cli.render.rows import cell, table_lines
+from cli.shared_options import FormatOption, OutputOption, StoreOption
+from store.errors import EvaluationError, InputError
+
+if TYPE_CHECKING:
+    from sweepdb.measuring import PointSelection, ShownPoint
+
+ACTIONS = ("import", "list", "show", "set", "delete")
+_LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("measurements")(measurements)
+
+
+def measurements(  # noqa: PLR0917  one parameter an option
+    action: Annotated[
+        str, typer.Argument(help="import FILE..., list, show POINT, set POINT..., delete POINT...")
+    ] = "list",
+    named: Annotated[
+        list[str] | None, typer.Argument(metavar="[FILE|POINT]...", help="files or folders of points; or stored points")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="list, set, delete: a part of the model's name")] = None,
+    device: Annotated[str | None, typer.Option(help="list, set, delete: a part of the device's name")] = None,
+    source: Annotated[
+        str | None, typer.Option(help="list, set, delete: a part of the file's name, or a format")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="import: what the files lack; set: what is corrected (device=h100_sxm, tp=2)"),
+    ] = None,
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+    store: StoreOption = None,
+) -> int:
+    """Import measured serving points from results of benchmark clients or our own CSV; list, correct or delete them."""
+    check_format(format_, output)
+    points, filters = tuple(named or ()), {"model": model, "device": device, "source": source}
+    _check(action, points, filters, set_ or [])
+    if action == "import":
+        return _import([Path(name) for name in points], set_ or [], format_, output, store)
+    if action == "list":
+        return _list(filters, format_, output, store)
+    if action == "show":
+        return _show(points[0], format_, output, store)
+    from sweepdb.measuring import PointSelection
+
+    selection = PointSelection(points=points, **filters)
+    return _set(selection, set_ or [], store) if action == "set" else _delete(selection, store)
+
+
+def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None], stated: Sequence[str]) -> None:
+    """Refuse what an action does not take."""
+    takes = {"import": len(named) > 0, "list": not named, "show": len(named) == 1, "set": True, "delete": True}
+    if not takes.get(action, False):
+        raise InputError(
+            f"measurements {' '.join([action, *named])} is not one of: import FILE..., list, show POINT,"
+            " set POINT..., delete POINT...",
+            hint="sweepdb measurements --help",
+        )
+    if stated and action not in {"import", "set"}:
+        raise InputError("--set belongs to measurements import and set", hint="sweepdb measurements --help")
+    if action in {"import", "show"}:
+        for option, value in filters.items():
+            if value is not None:
+                raise InputError(
+                    f"--{option} belongs to measurements list, set and delete",
+                    hint=f"to state it: --set {option}={value}" if action == "import" else None,
+                )
+
+
+def _import(files: Sequence[Path], stated: Sequence[str], format_: str, output: Path | None, store: str | None) -> int:
+    from sweepdb.measuring import import_measurements, parse_stated
+
+    brought = import_measurements(files, store, parse_stated(stated))
+    found = brought.found
+    say_problems(found)
+    columns = ("read", "new", "replaced", "unreadable", "formats", "sources")
+    sources = ", ".join(str(path) for path in files)
+    formats = ", ".join(found.formats)
+    if format_ != "table":
+        values = [found.lines, brought.added, brought.replaced, len(found.problems), formats, sources]
+        write_rows(columns, [values], format_, output)
+    say(f"{brought.added} new of {found.lines} points read from {sources}" + (f" ({formats})" if formats else ""))
+    if brought.replaced:
+        say(f"{counted(brought.replaced, 'point')} replaced: these files held other points when they were read before")
+    if brought.corrected:
+        say(f"{counted(brought.corrected, 'point')} left as corrected since; to read it anew, delete it first")
+    if found.problems:
+        raise EvaluationError(
+            f"{len(found.problems)} lines could not be read; the others are stored",
+            hint="each is named above by file and line",
+        )
+    say("next: sweepdb validate")
+    return 0
+
+
+def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, store: str | None) -> int:
+    from sweepdb.measuring import MEASUREMENT_COLUMNS, listed_measurements
+
+    rows: Iterable[Sequence[object]] = listed_measurements(store, **filters)
+    if format_ == "table":
+        listed = [_listed(dict(zip(MEASUREMENT_COLUMNS, row, strict=True))) for row in rows]
+        write_text(narrow_table(_LISTED, listed, names=("model", "device", "engine")), output)
+        if listed:
+            say("sweepdb measurements show POINT has metrics and source; --format csv has every column")
+        return 0
+    if format_ in {"json", "jsonl"}:
+        rows = ([json.loads(str(value)) if name == "metrics" else value
+                 for name, value in zip(MEASUREMENT_COLUMNS, row, strict=True)] for row in rows)  # fmt: skip
+    write_rows(MEASUREMENT_COLUMNS, rows, format_, output)
+    return 0
+
+
+def _listed(row: Mapping[str, object]) -> list[object]:
+    """A point as a line of a terminal holds it: the last part of its model's name, lengths as one word."""
+    model = None if row["model"] is None else str(row["model"]).rpartition("/")[2]
+    lengths = "/".join("-" if row[name] is None else f"{row[name]:.6g}" for name in ("input_length", "output_length"))
+    family = "measured" if row["family"] == "measured" else "predicted"
+    users = None if row["concurrency"] is None else f"{row['concurrency']:.6g}"
+    return [str(row["measurement"])[:8], family, model, row["device"], row["engine"], lengths, users]
+
+
+def _show(point: str, format_: str, output: Path | None, store: str | None) -> int:
+    from sweepdb.measuring import shown_measurement
+
+    shown = shown_measurement(point, store)
+    if format_ == "table":
+        write_text(_shown_lines(shown), output)
+        return 0
+    fields = shown.fields()
+    write_rows([name for name, _ in fields], [[value for _, value in fields]], format_, output)
+    return 0
+
+
+def _shown_lines(shown: ShownPoint) -> Iterator[str]:
+    fields = shown.fields()
+    width = max(len(name) for name, _ in fields if not name.startswith("definition of "))
+    for name, value in fields:
+        yield f"{name:<{width}}  {cell(value)}\n"
+    if shown.comparisons:
+        yield "\n"
+        names = tuple(shown.comparisons[0].__slots__)
+        yield from table_lines(names, [[getattr(one, name) for name in names] for one in shown.comparisons])
+
+
+def _set(selection: PointSelection, stated: Sequence[str], store: str | None) -> int:
+    from sweepdb.measuring import correct_measurements, parse_stated
+
+    keys = correct_measurements(selection, parse_stated(stated, sides=True), store)
+    named = keys[0][:12] if len(keys) == 1 else counted(len(keys), "point")
+    say(f"{named} corrected; what was compared before is gone; next: sweepdb validate")
+    return 0
+
+
+def _delete(selection: PointSelection, store: str | None) -> int:
+    from sweepdb.measuring import delete_measurements
+
+    gone = delete_measurements(selection, store)
+    say(f"{counted(len(gone), 'point')} deleted, and what was compared with it")
+    return 0

@@ -1,0 +1,25 @@
+"""Bundles: a store, or one sweep of it, as a folder of plain files that any tool reads and another store takes in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.bundles.format import BundleFormat, BundleSummary
+    from queries.bundles.reading import Bundle, BundledBlock, BundledSweep, scenario_of
+    from queries.bundles.writing import export_bundle, scenario_lines
+
+__all__ = [
+    "Bundle",
+    "BundleFormat",
+    "BundleSummary",
+    "BundledBlock",
+    "BundledSweep",
+    "export_bundle",
+    "scenario_lines",
+    "scenario_of",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,70 @@
+"""The files of a bundle, and the tables whose rows travel in them.
+
+Rows are written by the names of columns, references by content keys.
+
+`bundle.json` names the format and, of every other file, its bytes and their sha256. Not here: writing and reading."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from store.records import (
+    CalibrationRecord,
+    DeviceRecord,
+    ModelRecord,
+    OperatorSetRecord,
+    PlanRecord,
+    PrecisionRecord,
+    PriceRecord,
+    WorkloadRecord,
+)
+from store.schema import FLAG, TABLES
+
+BundleFormat = Literal["parquet", "csv"]
+FORMAT = 3
+# Format 1 holds no kinds of sweeps, no client, launch and routing, no prompt service time. Formats 1 and 2 hold neither
+# hashes nor what stands beside rows, and the ten splits of steps in single precision.
+READABLE = (1, 2, 3)
+OF_SUBJECT: dict[str, type[Any]] = {
+    "model": ModelRecord,
+    "precision": PrecisionRecord,
+    "plan": PlanRecord,
+    "workload": WorkloadRecord,
+}
+DIMENSIONS: dict[str, type[Any]] = {**OF_SUBJECT, "device": DeviceRecord}
+WHOLE_TABLES: dict[str, type[Any]] = {  # rows that stand for themselves, as their records
+    "operator_set": OperatorSetRecord,
+    "calibration": CalibrationRecord,
+    "price": PriceRecord,
+}
+FLAGS = {f"subject_{column.name}" for column in TABLES["subject"].columns if column.type is FLAG}
+Row = dict[str, Any]  # a line of a bundle, by the names of records
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleSummary:
+    """The contents of a bundle, in numbers."""
+
+    sweeps: int
+    scenarios: int
+    probes: int
+
+
+def stored_fields(record: type[Any], table: str) -> tuple[str, ...]:
+    """The fields of a record that are columns of a table."""
+    return tuple(item.name for item in fields(record) if item.name in TABLES[table].names)
+
+
+def file_names(format_: str) -> tuple[str, ...]:
+    """The files of a bundle of today's format, but `bundle.json`."""
+    lines = ("sweeps", "scenarios", "blocks", *WHOLE_TABLES, "measurement", "validation", "name")
+    return (f"probes.{format_}", f"compositions.{format_}", *(f"{name}.jsonl" for name in lines))
+
+
+def sha256_of(path: Path) -> str:
+    """The sha256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,297 @@
+"""Reads a bundle: every file compared with its hash, every value with the type that its column has.
+
+Nothing of it is believed for being there. Not here: what follows from specs (sweepdb.identities), and writing it into a
+store (sweepdb.bundles)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import duckdb
+import numpy as np
+
+from queries.bundles.format import FORMAT, READABLE, file_names, sha256_of
+from queries.bundles.typed import record_of
+from store.errors import InputError
+from store.records import (
+    CalibrationRecord,
+    DeviceRecord,
+    MeasurementRecord,
+    ModelRecord,
+    OperatorSetRecord,
+    PlanRecord,
+    PrecisionRecord,
+    PriceRecord,
+    ScenarioRecord,
+    SideRecord,
+    SubjectRecord,
+    SweepRecord,
+    ValidationRecord,
+    WorkloadBinRecord,
+    WorkloadRecord,
+)
+from store.schema import MEASURES, PROBE_COLUMNS
+from store.sealing import fetched_arrays
+
+_MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
+_COPY_AGAIN = "copy the whole bundle again, or export it again"
+_TYPES = {column.name: column.type for column in PROBE_COLUMNS}
+_WITH_HASHES = 3
+_LONGEST = 300  # of what is told of a damaged file
+_Record = TypeVar("_Record")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundledSweep:
+    """A request with how it ended and what it asked for: scenario key, first and last batch size."""
+
+    record: SweepRecord
+    status: str
+    finished_at: datetime | None
+    intervals: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundledBlock:
+    """Rows of a scenario that were committed together, by a sweep, and the digest that the bundle states of them."""
+
+    scenario: str
+    sweep: str
+    rows: Mapping[str, np.ndarray]
+    composition: tuple[np.ndarray, np.ndarray, np.ndarray] | None
+    digest: str | None
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Turn what a damaged file of a bundle raises into one sentence that names it."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {error.strerror}", hint=_COPY_AGAIN) from error
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError, duckdb.Error) as error:
+        said = f"{error} is missing" if isinstance(error, KeyError) else str(error).partition("\n")[0]
+        raise InputError(f"{path}: damaged: {said[:_LONGEST]}", hint=_COPY_AGAIN) from error
+
+
+class Bundle:
+    """A bundle on disk, checked to be one: whole, and each file what was written."""
+
+    def __init__(self, folder: Path) -> None:
+        if not folder.is_dir():
+            kind = "a file, not a folder" if folder.exists() else "no such folder"
+            raise InputError(f"{folder} is no bundle: {kind}", hint=_MAKE_ONE)
+        if not (folder / "bundle.json").exists():
+            raise InputError(f"{folder} is no bundle: it holds no bundle.json", hint=_MAKE_ONE)
+        with _readable(folder / "bundle.json"):
+            description = json.loads((folder / "bundle.json").read_text(encoding="utf-8"))
+            format_, files = description["format"], description["files"]
+        if format_ not in READABLE or files not in ("parquet", "csv"):
+            raise InputError(
+                f"{folder} is a bundle of format {format_} in {files} files; this program reads formats"
+                f" {', '.join(map(str, READABLE))}",
+                hint="export it again with this program, or import it with the one that wrote it",
+            )
+        with _readable(folder / "bundle.json"):
+            self._columns = {str(column["name"]) for column in description["columns"]}
+            hashes = dict(description["contents"]) if format_ >= _WITH_HASHES else {}
+        self.single_precision = format_ < FORMAT
+        self._folder, self._files, self._format = folder, str(files), int(format_)
+        old = (f"probes.{files}", f"compositions.{files}", "sweeps.jsonl", "scenarios.jsonl")
+        names = file_names(self._files) if hashes else old
+        missing = [name for name in names if not (folder / name).is_file()]
+        if missing:
+            raise InputError(f"{folder} is not a whole bundle: it lacks {', '.join(missing)}", hint=_COPY_AGAIN)
+        for name in names if hashes else ():
+            with _readable(folder / "bundle.json"):
+                said = str(hashes[name]["sha256"])
+            if sha256_of(folder / name) != said:
+                raise InputError(f"{folder / name}: not what was exported, by its sha256", hint=_COPY_AGAIN)
+
+    def sweeps(self) -> Iterator[BundledSweep]:
+        """Requests, oldest first."""
+        return self._records("sweeps", _sweep)
+
+    def scenarios(self) -> dict[str, ScenarioRecord]:
+        """Scenarios by content key."""
+        return {record.key: record for record in self._records("scenarios", scenario_of)}
+
+    def operators(self) -> list[OperatorSetRecord]:
+        """Captured operators."""
+        return list(self._beside("operator_set", lambda item: record_of(OperatorSetRecord, item)))
+
+    def calibrations(self) -> list[CalibrationRecord]:
+        """Fitted profiles of devices and engines."""
+        return list(self._beside("calibration", _calibration))
+
+    def prices(self) -> list[PriceRecord]:
+        """Dated prices and power."""
+        return list(self._beside("price", lambda item: record_of(PriceRecord, item)))
+
+    def measurements(self) -> list[MeasurementRecord]:
+        """Measured points."""
+        return list(self._beside("measurement", _measurement))
+
+    def validations(self) -> list[ValidationRecord]:
+        """Predictions beside measured values."""
+        return list(self._beside("validation", lambda item: record_of(ValidationRecord, item)))
+
+    def names(self) -> list[tuple[str, str, str]]:
+        """Names of models and workloads: kind, name, content key."""
+        return list(self._beside("name", lambda item: (str(item["kind"]), str(item["name"]), str(item["key"]))))
+
+    def blocks(self) -> Iterator[BundledBlock]:
+        """The rows, block by block; before format 3, those of a sweep by runs of consecutive batch sizes."""
+        path = self._folder / f"probes.{self._files}"
+        with _readable(path), duckdb.connect() as connection:
+            self._load(connection, path)
+            for scenario, sweep, first, last, digest in self._runs(connection):
+                where = {"scenario": scenario, "first": first, "last": last}
+                rows = fetched_arrays(
+                    connection.execute(
+                        "FROM probes WHERE scenario = $scenario AND batch_size BETWEEN $first AND $last"
+                        " ORDER BY batch_size",
+                        where,
+                    )
+                )
+                if len(rows["batch_size"]) != last - first + 1:
+                    raise ValueError(
+                        f"scenario {scenario[:12]} lacks rows of batch sizes {first} to {last}, or has more"
+                    )
+                composed = fetched_arrays(
+                    connection.execute(
+                        "SELECT batch_size, bin_index, samples FROM compositions WHERE scenario = $scenario"
+                        " AND batch_size BETWEEN $first AND $last ORDER BY ALL",
+                        where,
+                    )
+                )
+                yield BundledBlock(
+                    scenario=scenario,
+                    sweep=sweep,
+                    rows=rows,
+                    composition=(composed["batch_size"], composed["bin_index"], composed["samples"])
+                    if len(composed["batch_size"])
+                    else None,
+                    digest=digest,
+                )
+
+    def _load(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
+        """Bring rows and compositions in as the types that columns have; what is no number stops here."""
+        lacking = {"scenario", "first_sweep", "batch_size"} - self._columns
+        if lacking:
+            raise KeyError(min(lacking))
+        kept = ["scenario", "first_sweep", "batch_size", *(column.name for column in MEASURES)]
+        cast = ", ".join(
+            f"{name}::{_TYPES[name]} AS {name}" if name in self._columns else f"NULL::{_TYPES[name]} AS {name}"
+            for name in kept
+        )
+        order = "ORDER BY scenario, batch_size"
+        connection.execute(f"CREATE TABLE probes AS SELECT {cast} FROM {self._source(path)} {order}")  # noqa: S608
+        composed = self._source(self._folder / f"compositions.{self._files}")
+        connection.execute(
+            "CREATE TABLE compositions AS SELECT scenario::VARCHAR AS scenario, batch_size::BIGINT AS batch_size,"  # noqa: S608
+            f" bin_index::BIGINT AS bin_index, samples::BIGINT AS samples FROM {composed} ORDER BY scenario, batch_size"
+        )
+        numbers = [name for name in kept if _TYPES[name] == "DOUBLE"]
+        odd = " OR ".join(f"isnan({name}) OR isinf({name})" for name in numbers)
+        found = connection.execute(f"SELECT scenario, batch_size FROM probes WHERE {odd} LIMIT 1").fetchone()  # noqa: S608
+        if found:
+            raise ValueError(f"scenario {found[0][:12]} has a number at batch size {found[1]} that is none")
+
+    def _source(self, path: Path) -> str:
+        text = str(path).replace("'", "''")
+        return f"read_parquet('{text}')" if self._files == "parquet" else f"read_csv('{text}', all_varchar = true)"
+
+    def _runs(self, connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str, int, int, str | None]]:
+        if self._format < _WITH_HASHES:
+            for scenario, sweep, first, last in connection.execute(
+                "SELECT scenario, first_sweep, MIN(batch_size), MAX(batch_size) FROM (SELECT *, batch_size"
+                " - row_number() OVER (PARTITION BY scenario, first_sweep ORDER BY batch_size) AS run FROM probes)"
+                " GROUP BY scenario, first_sweep, run ORDER BY ALL"
+            ).fetchall():
+                yield scenario, sweep, first, last, None
+            return
+        counted = 0
+        for item in self._lines("blocks.jsonl"):
+            first, last = int(item["first_batch_size"]), int(item["last_batch_size"])
+            counted += last - first + 1
+            yield str(item["scenario"]), str(item["sweep"]), first, last, str(item["digest"])
+        row = connection.execute("SELECT COUNT(*) FROM probes").fetchone()
+        if row is None or row[0] != counted:
+            raise ValueError(f"it holds {row[0] if row else 0} probes, its blocks {counted}")
+
+    def _records(self, name: str, made: Callable[[dict[str, Any]], _Record]) -> Iterator[_Record]:
+        with _readable(self._folder / f"{name}.jsonl"):
+            for item in self._lines(f"{name}.jsonl"):
+                yield made(item)
+
+    def _beside(self, name: str, made: Callable[[dict[str, Any]], _Record]) -> Iterator[_Record]:
+        """Records of what stands beside rows, which older formats lack."""
+        return self._records(name, made) if self._format >= _WITH_HASHES else iter(())
+
+    def _lines(self, name: str) -> Iterator[dict[str, Any]]:
+        for line in (self._folder / name).read_text(encoding="utf-8").splitlines():
+            item = json.loads(line)
+            if not isinstance(item, dict):
+                raise TypeError(f"a line is {type(item).__name__}, not an object")
+            yield item
+
+
+def _calibration(item: dict[str, Any]) -> CalibrationRecord:
+    kernels = item["kernels"]
+    return record_of(CalibrationRecord, {**item, "kernels": None if kernels is None else base64.b64decode(kernels)})
+
+
+def _measurement(item: dict[str, Any]) -> MeasurementRecord:
+    sides = {
+        side: record_of(SideRecord, {name: item.pop(f"{side}_{name}") for name in SideRecord.__slots__})
+        for side in ("prefill", "decode")
+    }
+    measured = item.pop("measured_at")
+    metrics, definitions = json.loads(item["metrics"]), json.loads(item["definitions"])
+    if not all(isinstance(value, int | float) for value in metrics.values()):
+        raise ValueError("a metric is no number")
+    made = {**item, **sides, "metrics": metrics, "definitions": definitions}
+    return record_of(MeasurementRecord, {**made, "measured_at": None if measured is None else _moment(measured)})
+
+
+def _sweep(item: Mapping[str, Any]) -> BundledSweep:
+    finished = item["finished_at"]
+    record = {name: item[name] for name in ("key", "label", "arguments", "program_version")}
+    started, kind = _moment(item["started_at"]), item.get("kind", "request")
+    intervals = tuple((str(key), int(first), int(last)) for key, first, last in item["intervals"])
+    if any(not (first == last == 0 or 1 <= first <= last) for _, first, last in intervals):  # 0 marks a failure
+        raise ValueError("a sweep asked for batch sizes that are none")
+    return BundledSweep(
+        record=record_of(SweepRecord, {**record, "started_at": started, "kind": kind}),
+        status=str(item["status"]),
+        finished_at=None if finished is None else _moment(finished),
+        intervals=intervals,
+    )
+
+
+def scenario_of(item: Mapping[str, Any]) -> ScenarioRecord:
+    """The record that a line of scenarios stands for."""
+    subject = dict(item["subject"])
+    workload = dict(subject["workload"])
+    bins = tuple(record_of(WorkloadBinRecord, bin_) for bin_ in workload.pop("bins"))
+    subject |= {
+        "model": record_of(ModelRecord, subject["model"]),
+        "precision": record_of(PrecisionRecord, subject["precision"]),
+        "plan": record_of(PlanRecord, subject["plan"]),
+        "workload": record_of(WorkloadRecord, {**workload, "bins": bins}),
+    }
+    device = record_of(DeviceRecord, item["device"])
+    return record_of(ScenarioRecord, {**item, "device": device, "subject": record_of(SubjectRecord, subject)})
+
+
+def _moment(text: str) -> datetime:
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

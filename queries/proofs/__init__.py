@@ -1,0 +1,20 @@
+"""Proofs: a question, its answer and the rows it looked at, by digest, so that anyone can ask again and compare."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.proofs.document import probes_of
+    from queries.proofs.proving import write_proof
+    from queries.proofs.verifying import verify_proof
+
+__all__ = [
+    "probes_of",
+    "verify_proof",
+    "write_proof",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,73 @@
+"""Digests of the rows that a question looked at: read from the database, scenario by scenario.
+
+Not here: digests of blocks (store.sealing)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from queries.connect import StoreConnection
+from queries.session import Pinned
+from store.digests import DigestedRows, rows_digest
+from store.location import StoreLocation
+from store.schema import MEASURES
+from store.sealing import fetched_arrays
+
+_SCENARIOS_AT_ONCE = 200
+
+
+class LookedAt(NamedTuple):
+    """Rows of a scenario within an interval of batch sizes, the group they were ranked in, and their digest."""
+
+    scenario: str
+    first: int
+    last: int
+    group: int
+    digest: str
+
+
+def digests_of_scope(location: StoreLocation, pinned: Pinned) -> list[LookedAt]:
+    """The rows of a scope as the database has them now; what voiding hides is not there."""
+    keys = sorted({key for key, *_ in pinned})
+    found: dict[tuple[str, int, int], str] = {}
+    for start in range(0, len(keys), _SCENARIOS_AT_ONCE):
+        some = set(keys[start : start + _SCENARIOS_AT_ONCE])
+        wanted = sorted({(key, first, last) for key, first, last, _ in pinned if key in some})
+        found |= dict(zip(wanted, _digests(location, wanted), strict=True))
+    return [LookedAt(key, first, last, group, found[key, first, last]) for key, first, last, group in pinned]
+
+
+def _digests(location: StoreLocation, wanted: Sequence[tuple[str, int, int]]) -> Iterator[str]:
+    names = ", ".join(column.name for column in MEASURES)
+    with StoreConnection(location, unsealed={key for key, _, _ in wanted}) as connection:
+        connection.provide({"stored_probe", "composition"})
+        rows = fetched_arrays(
+            connection.duckdb.execute(
+                f"SELECT scenario, scenario_id, batch_size, {names} FROM raw.stored_probe ORDER BY scenario, batch_size"  # noqa: S608
+            )
+        )
+        composed = fetched_arrays(
+            connection.duckdb.execute(
+                "SELECT scenario_id, batch_size, bin_index, samples FROM raw.composition WHERE scenario_id IN"
+                " (SELECT scenario_id FROM raw.stored_probe) ORDER BY scenario_id"
+            )
+        )
+    digested = DigestedRows.of_columns(rows["batch_size"], rows)
+    scenarios = np.asarray(rows["scenario"], dtype=str)
+    for key, first, last in wanted:
+        low, high = np.searchsorted(scenarios, key), np.searchsorted(scenarios, key, side="right")
+        mine = DigestedRows(batch_sizes=digested.batch_sizes[low:high], values=digested.values[low:high])
+        composition = None
+        if high > low:
+            number = int(rows["scenario_id"][low])
+            begin, end = np.searchsorted(composed["scenario_id"], [number, number + 1])
+            parts = (
+                composed["batch_size"][begin:end],
+                composed["bin_index"][begin:end],
+                composed["samples"][begin:end],
+            )
+            composition = parts if end > begin else None
+        yield rows_digest(key, mine.within(first, last), composition)

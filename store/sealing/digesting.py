@@ -1,0 +1,127 @@
+"""Digests of blocks made again from rows that DuckDB has: from the store or from a part, whichever the relation is.
+
+Not here: what a digest is (store.digests)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from store.reading import ReadTransaction
+from store.schema.measures import MEASURES
+from store.sealing.into_duckdb import fetched_arrays
+from store.sealing.ranges import Ranges, ranges_of
+from store.sealing.unsealed import UnsealedBlock, as_parameter, blocks_within
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+
+    from store.digests import Composition
+
+_ROWS_AT_ONCE = 200_000
+
+
+class KeptDigest(NamedTuple):
+    """A block, the scenario whose rows it holds, and the digest that was stored with it."""
+
+    block_id: int
+    scenario_key: str
+    digest: str  # empty where none is stored
+
+
+def groups_of(blocks: Sequence[UnsealedBlock], most_rows: int = _ROWS_AT_ONCE) -> Iterator[list[UnsealedBlock]]:
+    """Cut blocks into runs of bounded size."""
+    group: list[UnsealedBlock] = []
+    rows = 0
+    for block in blocks:
+        if group and rows + block.probe_count > most_rows:
+            yield group
+            group, rows = [], 0
+        group.append(block)
+        rows += block.probe_count
+    if group:
+        yield group
+
+
+def changed_blocks(
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, relation: str, blocks: Ranges
+) -> list[KeptDigest]:
+    """Blocks whose rows in a relation of wide rows are not those that their stored digests are of."""
+    changed: list[KeptDigest] = []
+    for group in groups_of(blocks_within(transaction, blocks)):
+        changed += _changed(connection, transaction, relation, ranges_of(block.id for block in group))
+    return changed
+
+
+def _changed(
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, relation: str, blocks: Ranges
+) -> list[KeptDigest]:
+    made = dict(_digests(connection, transaction, relation, blocks))
+    return [item for item in kept_digests(transaction, blocks) if made.get(item.block_id) != item.digest]
+
+
+def kept_digests(transaction: ReadTransaction, blocks: Ranges) -> Iterator[KeptDigest]:
+    """The digests that are stored of blocks, by id."""
+    return transaction.rows(
+        KeptDigest,
+        "SELECT b.id, s.key, COALESCE(b.digest, '')"  # noqa: S608 - our text
+        f" FROM {transaction.ranges} CROSS JOIN block b JOIN scenario s ON s.id = b.scenario_id"
+        " WHERE b.id BETWEEN r.lo AND r.hi ORDER BY b.id",
+        (as_parameter(blocks),),
+    )
+
+
+def _digests(
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, relation: str, blocks: Ranges
+) -> Iterator[tuple[int, str]]:
+    import numpy as np
+
+    from store.digests import DigestedRows, rows_digest
+
+    names = ", ".join(column.name for column in MEASURES)
+    low, high = blocks[0][0], blocks[-1][1]
+    selected = connection.execute(
+        f"SELECT block_id, scenario, batch_size, {names} FROM {relation}"  # noqa: S608 - our names
+        f" WHERE block_id BETWEEN {low:d} AND {high:d} ORDER BY block_id, batch_size"
+    )
+    found = fetched_arrays(selected)
+    if not len(found["block_id"]):
+        return
+    compositions = _compositions(transaction, blocks)
+    rows = DigestedRows.of_columns(found["batch_size"], found)
+    starts = np.flatnonzero(np.diff(found["block_id"], prepend=-1))
+    for start, stop in zip(starts, [*starts[1:], len(rows.batch_sizes)], strict=True):
+        block = int(found["block_id"][start])
+        mine = DigestedRows(batch_sizes=rows.batch_sizes[start:stop], values=rows.values[start:stop])
+        yield block, rows_digest(str(found["scenario"][start]), mine, compositions.get(block))
+
+
+class _Composed(NamedTuple):
+    """A line of a composition."""
+
+    block_id: int
+    batch_size: int
+    bin_index: int
+    samples: int
+
+
+def _compositions(transaction: ReadTransaction, blocks: Ranges) -> dict[int, Composition]:
+    """The compositions of blocks that have one, by block."""
+    import numpy as np
+
+    lines = transaction.rows(
+        _Composed,
+        "SELECT b.id, c.batch_size, c.bin_index, c.samples"  # noqa: S608 - our text
+        f" FROM {transaction.ranges} CROSS JOIN block b JOIN composition c ON c.scenario_id = b.scenario_id"
+        " AND c.batch_size BETWEEN b.first_batch_size AND b.last_batch_size"
+        " WHERE b.id BETWEEN r.lo AND r.hi ORDER BY b.id",
+        (as_parameter(blocks),),
+    )
+    made: dict[int, Composition] = {}
+    for block, group in groupby(lines, key=itemgetter(0)):
+        table: np.ndarray = np.array([tuple(line[1:]) for line in group], dtype=np.int64)
+        made[block] = (table[:, 0], table[:, 1], table[:, 2])
+    return made

@@ -1,0 +1,23 @@
+"""Upkeep of a store: checks that it is whole, mends what can be mended, gives back unused space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from store.upkeep.checking import CheckReport, check_store
+    from store.upkeep.repairing import RepairReport, repair_store
+    from store.upkeep.vacuuming import VacuumReport, vacuum_store
+
+__all__ = [
+    "CheckReport",
+    "RepairReport",
+    "VacuumReport",
+    "check_store",
+    "repair_store",
+    "vacuum_store",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,104 @@
+"""Mends what can be proven right: parts from the database, and changed numbers from a part that still has them.
+
+Not here: finding faults (store.upkeep.rows)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, select
+
+from store.location import StoreLocation
+from store.opening import Store, open_store
+from store.reading import read_transaction
+from store.records import BlockRecord
+from store.schema import MEASURES
+from store.schema.sql_tables import BLOCK, PROBE
+from store.sealing import KeptDigest, Snapshot, changed_blocks, fetched_arrays, quoted, seal_location
+from store.upkeep.rows import RowFindings, compare_rows
+from store.writing.arrays import insert_block_arrays
+
+_REFUSAL = {  # as the first migration lays it down
+    "sqlite": "BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END",
+    "postgresql": "FOR EACH ROW EXECUTE FUNCTION refuse_change()",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairReport:
+    """The parts laid down again, the blocks whose numbers came back, and those that are lost."""
+
+    parts_rebuilt: int
+    restored: tuple[KeptDigest, ...]
+    lost: tuple[KeptDigest, ...]
+
+
+def repair_store(location: StoreLocation) -> RepairReport:
+    """Mend a store; nothing that is right changes."""
+    found = _findings(location)
+    restored: tuple[KeptDigest, ...] = ()
+    if found.changed:
+        with open_store(location.url) as store:
+            restored = tuple(_restored(store, found.snapshot, found.changed))
+        found = _findings(location)
+    for part, _ in found.differing:
+        part.path.unlink(missing_ok=True)
+    broken = len(found.differing) + len(found.snapshot.rejected)
+    if not found.changed:
+        seal_location(location)
+    return RepairReport(parts_rebuilt=broken, restored=restored, lost=found.changed)
+
+
+def _findings(location: StoreLocation) -> RowFindings:
+    import duckdb
+
+    with read_transaction(location) as transaction, duckdb.connect() as connection:
+        return compare_rows(connection, transaction, location)
+
+
+def _restored(store: Store, snapshot: Snapshot, changed: Sequence[KeptDigest]) -> Iterator[KeptDigest]:
+    """Put back the rows of blocks that a part still holds as they were committed, and yield these blocks."""
+    import duckdb
+
+    if not snapshot.parts:
+        return
+    laid = f"read_parquet([{', '.join(quoted(part.path) for part in snapshot.parts)}])"
+    names = ", ".join(column.name for column in MEASURES)
+    with duckdb.connect() as connection:
+        for block in changed:
+            with read_transaction(store.location) as transaction:
+                only = ((block.block_id, block.block_id),)
+                if changed_blocks(connection, transaction, laid, only):
+                    continue
+            rows = connection.execute(
+                f"SELECT batch_size, {names} FROM {laid} WHERE block_id = {block.block_id:d} ORDER BY batch_size"  # noqa: S608
+            )
+            columns = fetched_arrays(rows)
+            record = BlockRecord(batch_sizes=columns.pop("batch_size"), columns=columns)
+            with store.writing() as transaction_, _changeable(transaction_, "probe"):
+                _put_back(transaction_, block.block_id, record)
+            yield block
+
+
+def _put_back(connection: Connection, block_id: int, record: BlockRecord) -> None:
+    found = select(BLOCK.c.scenario_id, BLOCK.c.first_batch_size, BLOCK.c.last_batch_size).where(BLOCK.c.id == block_id)
+    scenario, first, last = connection.execute(found).one()
+    within = PROBE.c.batch_size.between(first, last)
+    connection.execute(delete(PROBE).where(PROBE.c.scenario_id == scenario, within))
+    insert_block_arrays(connection, scenario, record, [(first, last)])
+
+
+@contextmanager
+def _changeable(connection: Connection, table: str) -> Iterator[None]:
+    """Let the triggers that keep committed rows rest until the end of the transaction's work."""
+    dialect = connection.dialect.name
+    on = f" ON {table}" if dialect == "postgresql" else ""
+    for change in ("update", "delete"):
+        connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {table}_refuses_{change}{on}")
+    yield
+    for change in ("update", "delete"):
+        connection.exec_driver_sql(
+            f"CREATE TRIGGER {table}_refuses_{change} BEFORE {change.upper()} ON {table} {_REFUSAL[dialect]}"
+        )

@@ -1,0 +1,53 @@
+"""Refuses rows that no evaluation makes, whoever writes them: numbers below zero, parts that exceed their whole.
+
+Not here: shapes and gaps of blocks (store.writing.arrays)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from store.errors import InputError
+from store.records import BlockRecord
+from store.schema.measures import MEASURES, STEP_KINDS
+
+_ROUNDING = 1e-6  # relative: parts are summed in another order than their whole
+_ORDERED = (
+    ("ttft_ms", "e2e_ms"),
+    ("decode_step_p50_ms", "decode_step_p90_ms"),
+    ("decode_step_p90_ms", "decode_step_p99_ms"),
+)
+
+
+def refuse_impossible(scenario_key: str, record: BlockRecord, replicas: int) -> None:
+    """Raise where a row cannot be: `replicas` is how many batches an instance has in flight."""
+    sizes = np.asarray(record.batch_sizes)
+    for wrong, what in _impossible(record, sizes, replicas):
+        places = np.flatnonzero(np.ma.filled(wrong, False))
+        if len(places):
+            raise InputError(
+                f"No evaluation gives scenario {scenario_key[:12]} at batch size {int(sizes[places[0]])}: {what}.",
+                hint="Rows come from sweepdb alone; export them again from the store that evaluated them.",
+            )
+
+
+def _impossible(record: BlockRecord, sizes: np.ndarray, replicas: int) -> Iterator[tuple[np.ndarray, str]]:
+    columns = record.columns
+    for column in MEASURES:
+        if (values := columns.get(column.name)) is not None:
+            yield values < 0, f"{column.name} is below zero"
+    concurrency = columns.get("concurrency")
+    if concurrency is not None:
+        yield concurrency != sizes * replicas, "concurrency is not batch_size x dp x pp"
+    for part, whole in _ORDERED:
+        low, high = columns.get(part), columns.get(whole)
+        if low is not None and high is not None:
+            yield low > high * (1 + _ROUNDING), f"{part} exceeds {whole}"
+    for phase in ("prefill", "decode"):
+        step = columns.get(f"{phase}_step_ms")
+        kinds = [columns.get(f"{phase}_step_{kind}_ms") for kind in STEP_KINDS]
+        present = [kind for kind in kinds if kind is not None]
+        if step is not None and present:
+            summed = np.sum(present, axis=0)
+            yield np.abs(summed - step) > _ROUNDING * np.abs(step), f"the parts of {phase}_step_ms do not add up to it"

@@ -1,0 +1,158 @@
+"""Recomputes what follows from the specs of a scenario: keys, sizes, rates. A record that says otherwise is a forgery.
+
+Not here: types of values (queries.bundles), and numbers of rows (store.writing)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, replace
+
+from evaluator.canonical import content_key
+from evaluator.identity import device_record, model_record, precision_record, workload_record
+from evaluator.inputs import EngineProfile, engine_profile, key_of_engine, list_engines
+from evaluator.restore import restored
+from queries.bundles import scenario_lines, scenario_of
+from store.errors import InputError, SweepdbError
+from store.location import StoreLocation
+from store.opening import open_store
+from store.reading import read_transaction
+from store.records import (
+    CalibrationRecord,
+    DeviceRecord,
+    ModelRecord,
+    PrecisionRecord,
+    ScenarioRecord,
+    SubjectRecord,
+    WorkloadRecord,
+)
+from store.writing import list_calibrations
+
+_ENGINE = "engine "  # as profiles of engines are named among calibrations
+_CLIENT = {"shortest": "shortest_length", "prompts_per_user": "prompts_per_user", "poll_steps": "poll_steps"}
+Engines = Mapping[str, tuple[EngineProfile, ...]]  # profiles by the name of the serving model
+
+
+def engines_of(calibrations: Iterable[CalibrationRecord]) -> Engines:
+    """Profiles of engines by name: those given, and those that ship."""
+    found: dict[str, tuple[EngineProfile, ...]] = {name: (engine_profile(name),) for name in list_engines()}
+    for record in calibrations:
+        if record.device_name.startswith(_ENGINE):
+            profile = restored(record.spec)
+            if not isinstance(profile, EngineProfile) or key_of_engine(profile) != record.key:
+                raise InputError(f"the profile of {record.device_name} does not have the key {record.key[:12]}")
+            name = record.device_name.removeprefix(_ENGINE)
+            found[name] = (*found.get(name, ()), profile)
+    return found
+
+
+def refuse_forged(records: Iterable[ScenarioRecord], engines: Engines) -> int:
+    """Raise where a scenario is not what its specs say; returns how many keys cannot be recomputed."""
+    unknown = 0
+    for record in records:
+        try:
+            differing = _differing(record)
+        except (
+            SweepdbError,
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
+            said = str(error).partition("\n")[0][:300]
+            raise _forged(record, f"its specs cannot be read: {said}") from error
+        if differing:
+            raise _forged(record, f"{differing} does not follow from its specs")
+        known = _key_follows(record, engines)
+        if known is False:
+            raise _forged(record, "its key does not follow from its subject, device and engine")
+        unknown += known is None
+    return unknown
+
+
+def identity_faults(location: StoreLocation) -> Iterator[str]:
+    """Scenarios of a store whose columns do not follow from their specs, a sentence each."""
+    with open_store(location.url, read_only=True) as store:
+        engines = engines_of(list_calibrations(store))
+    with read_transaction(location) as transaction:
+        for line in scenario_lines(transaction):
+            try:
+                refuse_forged([scenario_of(line)], engines)
+            except (InputError, ValueError) as error:
+                said = error.message if isinstance(error, InputError) else f"scenario {line['key']}: {error}"
+                yield f"{said[:1].upper()}{said[1:]}."
+
+
+def _forged(record: ScenarioRecord, what: str) -> InputError:
+    return InputError(
+        f"scenario {record.key[:12]} is not what an evaluation stores: {what}",
+        hint="nothing of it was taken in; export it again from the store that evaluated it",
+    )
+
+
+def _differing(record: ScenarioRecord) -> str:
+    """The first part of a scenario that its spec contradicts, or nothing."""
+    subject, device = record.subject, record.device
+    model, workload = subject.model, subject.workload
+    if min(asdict(subject.plan).values()) < 1:
+        return "its plan"
+    made: dict[str, tuple[ModelRecord | DeviceRecord | PrecisionRecord | WorkloadRecord, object]] = {
+        "its model": (model_record(model.name, restored(model.spec)), model),
+        "its device": (device_record(restored(device.spec)), device),
+        "its precision": (precision_record(restored(subject.precision.spec)), subject.precision),
+        "its workload": (
+            replace(workload_record(restored(workload.spec)), name=workload.name, spec=workload.spec),
+            workload,
+        ),
+    }
+    for what, (again, said) in made.items():
+        if again != said:
+            name = next(name for name in type(again).__slots__ if getattr(said, name) != getattr(again, name))
+            return f"{name} of {what}"
+    if subject.device_name != device.name:
+        return "the device of its subject"
+    return "" if _subject_key(subject) == subject.key else "the key of its subject"
+
+
+def _subject_key(subject: SubjectRecord) -> str:
+    unusual = subject.unusual_service.split(",") if subject.unusual_service else []
+    return content_key(
+        {
+            "model": subject.model.key,
+            "device": subject.device_name,
+            "precision": subject.precision.key,
+            "plan": asdict(subject.plan),
+            "workload": subject.workload.key,
+            "phase": subject.phase,
+            "convention": subject.convention,
+            "compile": subject.compile,
+            "serving_model": subject.serving_model,
+            "serving_cost_ms": subject.serving_cost_ms,
+            **{name: getattr(subject, name) for name in unusual},
+        }
+    )
+
+
+def _key_follows(record: ScenarioRecord, engines: Engines) -> bool | None:
+    """Whether the key is that of subject, device, version and engine; None where the engine's profile is not known."""
+    determines: dict[str, object] = {
+        "subject": record.subject.key,
+        "device": record.device.key,
+        "formula_version": record.formula_version,
+    }
+    if content_key(determines) == record.key:
+        return True
+    subject = record.subject
+    candidates = engines.get(subject.serving_model.partition("@")[0], ())
+    for profile in candidates:
+        stated = {mine: getattr(subject, theirs) for mine, theirs in _CLIENT.items()}
+        client = replace(profile.client, **{name: value for name, value in stated.items() if value is not None})
+        clients = [client, replace(client, poll_steps=1)]
+        budget = subject.workload.max_batched_tokens
+        for one in clients:
+            engine = replace(profile, token_budget=budget, client=one)
+            if content_key({**determines, "engine": key_of_engine(engine)}) == record.key:
+                return True
+    # A client of the user's own counts in the key also where a phase does not read all of it.
+    return None if subject.serving_model.partition("@")[0] not in ("waves", "seed002") else False

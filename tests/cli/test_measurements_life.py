@@ -1,0 +1,205 @@
+"""Measured points after their import: a table that fits, one point whole, corrected, deleted, replaced by their file."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from conftest_cli import sweepdb
+
+from store.opening import open_store
+from store.writing import get_measurements
+from sweepdb.measuring import (
+    PointSelection,
+    correct_measurements,
+    delete_measurements,
+    import_measurements,
+    parse_stated,
+    shown_measurement,
+)
+
+MODEL = "Qwen/Qwen3-8B"
+COLUMNS = ("model", "device", "engine", "engine_version", "precision", "input_length", "output_length", "concurrency",
+           "tp", "ttft_ms", "tpot_exclusive_ms")  # fmt: skip
+
+
+def line(users, ttft=50.0, version="0.8", tp=1):
+    return [MODEL, "h100_sxm", "vllm", version, "bf16", 1024, 128, users, tp, ttft, 8.0]
+
+
+def write(path, lines):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([COLUMNS, *lines])
+    return path
+
+
+@pytest.fixture
+def mine(tmp_path):
+    return write(tmp_path / "mine.csv", [line(4), line(8), line(16)])
+
+
+@pytest.fixture
+def imported(mine, store_url):
+    """(store, file) with three points, on each database."""
+    assert sweepdb(f"measurements import {mine}", store_url).code == 0
+    return store_url, mine
+
+
+def stored(url):
+    with open_store(url, read_only=True) as store:
+        return {record.key: record for record in get_measurements(store)}
+
+
+def compared(url):
+    """The points that have a comparison."""
+    outcome = sweepdb(["sql", "SELECT DISTINCT measurement FROM validation", "--format", "json"], url)
+    assert outcome.code == 0, outcome.err
+    return {row["measurement"] for row in json.loads(outcome.out)}
+
+
+def test_a_file_read_again_replaces_its_points(imported):
+    url, mine = imported
+    before = stored(url)
+    write(mine, [line(4), line(8, ttft=55.0)])
+    again = sweepdb(f"measurements import {mine} --format json", url)
+    (row,) = json.loads(again.out)
+    assert (row["read"], row["new"], row["replaced"]) == (2, 1, 2)
+    after = stored(url)
+    assert sorted(record.concurrency for record in after.values()) == [4.0, 8.0]
+    assert len(before.keys() & after.keys()) == 1
+
+
+def test_stating_what_a_file_lacks_leaves_no_copy_without_it(tmp_path, store_url):
+    lacking = tmp_path / "lacking.csv"
+    lacking.write_text("model,device,input_length,output_length,ttft_ms\nM,,10,5,7\n", encoding="utf-8")
+    sweepdb(f"measurements import {lacking}", store_url)
+    outcome = sweepdb(f"measurements import {lacking} --set device=h100_sxm", store_url)
+    assert "1 point replaced" in outcome.err
+    assert [record.device for record in stored(store_url).values()] == ["h100_sxm"]
+
+
+def test_files_of_one_name_are_two_files(tmp_path, store_url):
+    for folder, users in (("a", 4), ("b", 8)):
+        (tmp_path / folder).mkdir()
+        sweepdb(f"measurements import {write(tmp_path / folder / 'result.csv', [line(users)])}", store_url)
+    assert len(stored(store_url)) == 2
+    write(tmp_path / "b" / "result.csv", [line(9)])
+    sweepdb(f"measurements import {tmp_path}/b/result.csv", store_url)
+    assert sorted(record.concurrency for record in stored(store_url).values()) == [4.0, 9.0]
+
+
+def test_a_file_with_an_unreadable_line_replaces_nothing(imported):
+    url, mine = imported
+    write(mine, [line(4), line("many")])
+    outcome = sweepdb(f"measurements import {mine}", url)
+    assert (outcome.code, "mine.csv:3: concurrency" in outcome.err) == (4, True)
+    assert len(stored(url)) == 3
+
+
+def test_a_correction_changes_the_point_and_survives_its_file(imported):
+    url, mine = imported
+    key = min(stored(url))
+    outcome = sweepdb(f"measurements set {key[:8]} --set engine_version=0.9.1 --set tp=2", url)
+    assert (outcome.code, outcome.out) == (0, "")
+    after = stored(url)
+    (made,) = after.keys() - {key} - {other for other, record in after.items() if record.engine_version == "0.8"}
+    record = after[made]
+    assert (record.engine_version, record.prefill.tp, record.decode.tp, len(after)) == ("0.9.1", 2, 2, 3)
+    extra = json.loads(record.extra)
+    assert extra["corrected"] == {"engine_version": "0.8", "prefill_tp": 1, "decode_tp": 1}
+    assert extra["provenance"]["read_as"] == key
+    again = sweepdb(f"measurements import {mine}", url)
+    assert "0 new of 3 points" in again.err
+    assert "1 point left as corrected" in again.err
+    assert stored(url) == after
+
+
+def test_a_second_correction_keeps_what_the_file_said(imported):
+    url, mine = imported
+    (first,) = correct_measurements(PointSelection(points=(min(stored(url)),)), parse_stated(["tp=2"]), url)
+    (second,) = correct_measurements(PointSelection(points=(first,)), parse_stated(["tp=4", "device=h200_sxm"]), url)
+    extra = json.loads(stored(url)[second].extra)
+    assert extra["corrected"] == {"prefill_tp": 1, "decode_tp": 1, "device": "h100_sxm"}
+    import_measurements([mine], url)
+    assert (second in stored(url), len(stored(url))) == (True, 3)
+    write(mine, [line(99)])  # the file says other things now: what was corrected of it is gone
+    import_measurements([mine], url)
+    assert [record.concurrency for record in stored(url).values()] == [99.0]
+
+
+def test_deleting_takes_comparisons_along(imported):
+    url, _ = imported
+    assert sweepdb("validate", url).code == 0
+    keys = sorted(stored(url))
+    assert compared(url) == set(keys)
+    outcome = sweepdb(f"measurements delete {keys[0][:10]}", url)
+    assert outcome.err == "1 point deleted, and what was compared with it\n"
+    assert (set(stored(url)), compared(url)) == (set(keys[1:]), set(keys[1:]))
+    corrected = sweepdb(f"measurements set {keys[1][:10]} --set tp=2", url)
+    assert corrected.code == 0
+    assert compared(url) == {keys[2]}  # what was compared was another plan
+    everything = sweepdb("measurements delete --source mine.csv", url)
+    assert everything.err.startswith("2 points deleted")
+    assert (stored(url), compared(url)) == ({}, set())
+
+
+def test_one_point_is_shown_whole(imported):
+    url, _ = imported
+    assert sweepdb("validate", url).code == 0
+    key = min(stored(url))
+    text = sweepdb(f"measurements show {key[:8]}", url).out
+    told = dict(line.split(None, 1) for line in text.split("\n\n")[0].splitlines() if not line.startswith("definition"))
+    assert (told["measurement"], told["model"], told["decode_tp"]) == (key, MODEL, "1")
+    assert "definition of ttft_ms_mean" in text
+    assert "signed_error_" in text
+    (row,) = json.loads(sweepdb(f"measurements show {key[:8]} --format json", url).out)
+    assert (row["measurement"], row["ttft_ms_mean"], row["tpot_exclusive_ms_mean"]) == (key, 50.0, 8.0)
+    assert {one.metric for one in shown_measurement(key, url).comparisons} == {"ttft_ms", "tpot_exclusive_ms"}
+
+
+def test_the_list_fits_a_terminal(tmp_path, sqlite_url):
+    long = tmp_path / "long.csv"
+    names = [f"somebody/{'A-Very-Long-Name-Of-A-Model-' * 3}{index}" for index in range(3)]
+    rows = [[name, "a_device_with_a_name_that_is_long", "an_engine_with_a_long_name", "1", "bf16", 131072, 16384, 12345, 1, 5.0, 8.0]
+            for name in names]  # fmt: skip
+    sweepdb(f"measurements import {write(long, [*rows, line(4)])}", sqlite_url)
+    shown = sweepdb("measurements list", sqlite_url).out.splitlines()
+    assert len(shown) == 6
+    assert max(map(len, shown)) <= 80
+    assert all("131072/16384" in row for row in shown[2:5] if "…" in row)
+    assert MODEL in sweepdb("measurements list --format csv", sqlite_url).out
+    assert "Qwen3-8B" in "".join(shown)
+    for row in json.loads(sweepdb("measurements list --format json", sqlite_url).out):
+        assert sweepdb(f"measurements show {row['measurement'][:8]}", sqlite_url).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("show", "is not one of: import FILE..., list, show POINT"),
+        ("show zzz", "there is no measured point 'zzz'"),
+        ("delete", "no measured point is named"),
+        ("delete --model nothing", "no stored point fits"),
+        ("set --model qwen", "nothing is given to correct"),
+        ("set --model qwen --set colour=red", "not NAME=VALUE"),
+        ("set --model qwen --set tp=0", "must be above 0"),
+        ("set --model qwen --set engine_version=" + "x" * 65, "more than 64 characters"),
+        ("delete abc --model qwen", "named or filtered, not both"),
+        ("list --set tp=1", "--set belongs to measurements import and set"),
+        ("rename x", "is not one of"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_and_changes_nothing(mine, sqlite_url, arguments, told):
+    assert sweepdb(f"measurements import {mine}", sqlite_url).code == 0
+    before = stored(sqlite_url)
+    outcome = sweepdb(f"measurements {arguments}", sqlite_url)
+    assert (outcome.code, told in outcome.err, outcome.out) == (2, True, ""), outcome.err
+    assert stored(sqlite_url) == before
+
+
+def test_deleting_from_python_names_what_is_gone(imported):
+    url, _ = imported
+    keys = sorted(stored(url))
+    assert delete_measurements(PointSelection(points=(keys[0],)), url) == (keys[0],)
+    assert sorted(stored(url)) == keys[1:]
