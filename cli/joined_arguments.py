@@ -11,6 +11,7 @@ from cli.derived import spelled
 from sweepdb.evaluating import options_by_keyword, takes_numbers
 
 Kind = Literal["number", "text"]
+_NOTHING_SAID = "auto"  # in place of numbers
 
 # Lists of text end at the next option, so that they are few: what follows one could have been an argument.
 LIST_OPTIONS: Mapping[str, Kind] = {
@@ -68,7 +69,7 @@ def root_options_first(arguments: Sequence[str]) -> list[str]:
 def _belongs(argument: str, kind: Kind) -> bool:
     if argument.startswith("-"):
         return kind == "number" and _is_number(argument)
-    return kind == "text" or all(_is_number(part) for part in argument.split(","))
+    return kind == "text" or argument == _NOTHING_SAID or all(_is_number(part) for part in argument.split(","))
 
 
 def _is_number(text: str) -> bool:

@@ -15,12 +15,15 @@ from itertools import islice
 
 import numpy as np
 
+from evaluator.arrivals.load_rows import arrival_record
+from evaluator.arrivals.sweeping import ArrivalRequest, ScenarioLoads, scenario_loads
 from evaluator.canonical import canonical
 from evaluator.evaluate import (
     assumptions_of,
     batch_range,
     capture_requests,
     composition_of,
+    cost_of,
     evaluate_scenario,
     unsupported,
 )
@@ -37,8 +40,10 @@ from store.writing import (
     begin_sweep,
     finish_sweep,
     get_operators,
+    known_loads,
     missing_intervals,
     put_block,
+    put_loads,
     put_operators,
     put_scenarios,
     record_interval,
@@ -77,6 +82,9 @@ class SweepReport:
     fitting_scenarios: int  # those with at least batch size 1 inside device memory, no reserve
     failures: tuple[Failures, ...]
     interrupted: bool = False
+    loads_stored: int = 0
+    loads_known: int = 0
+    unplayed: tuple[Failures, ...] = ()  # scenarios with probes that no requests could be played against
 
 
 @dataclass(slots=True)
@@ -87,6 +95,9 @@ class _Tally:
     fitting: int = 0
     done: int = 0
     failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    loads_stored: int = 0
+    loads_known: int = 0
+    unplayed: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +126,15 @@ def run_sweep(
     label: str | None = None,
     jobs: int = 1,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    arrivals: ArrivalRequest | None = None,
 ) -> SweepReport:
     """Evaluate and store, as one sweep, what the store lacks of a request or of several. ^C keeps what is
-    acknowledged and marks the sweep."""
+    acknowledged and marks the sweep. With `arrivals`, every scenario is played at rates of requests, too."""
     planned = list(planned_scenarios(request))
     if not planned:
         raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
     key = secrets.token_hex(6)
-    arguments = canonical(request_arguments(request))
+    arguments = canonical(request_arguments(request) | ({} if arrivals is None else {"arrivals": arrivals}))
     sweep_id = begin_sweep(
         store,
         SweepRecord(
@@ -134,7 +146,7 @@ def run_sweep(
             kind="request",
         ),
     )
-    runner = _Runner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress)
+    runner = _Runner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress, arrivals=arrivals)
     interrupted = False
     try:
         with ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as pool:
@@ -221,6 +233,7 @@ class _Runner:
     sweep_id: int
     total: int
     on_progress: Callable[[Progress], None]
+    arrivals: ArrivalRequest | None = None
     tally: _Tally = field(default_factory=_Tally)
     records: RecordBuilder = field(default_factory=RecordBuilder)
     operators: dict[str, OperatorSet] = field(default_factory=dict)
@@ -234,9 +247,29 @@ class _Runner:
         try:
             for (item, ref, _), block in zip(todo, pool.map(_evaluated, todo), strict=True):
                 self._keep(item, ref, block)
+            if self.arrivals is not None:
+                self._play(list(zip(ready, refs, strict=True)), self.arrivals, pool)
         finally:
             self.tally.done += len(chunk)
         self._say()
+
+    def _play(
+        self, ready: Sequence[tuple[_Ready, ScenarioRef]], arrivals: ArrivalRequest, pool: ThreadPoolExecutor
+    ) -> None:
+        """Play what the store lacks; the loads of one scenario are stored together."""
+        record = arrival_record(arrivals.settings.process)
+        prepared = pool.map(lambda task: _prepared(task[0], arrivals), [one for one in ready if one[0].operators])
+        playable: list[tuple[ScenarioLoads, ScenarioRef, frozenset[str]]] = []
+        for (_, ref), loads in zip([one for one in ready if one[0].operators], prepared, strict=True):
+            if isinstance(loads, ScenarioLoads):
+                known = known_loads(self.store, loads.keys)
+                self.tally.loads_known += len(known)
+                playable.append((loads, ref, known))
+            else:
+                self.tally.unplayed[loads] += 1
+        for (_, ref, _), loads in zip(playable, pool.map(lambda one: one[0].play(one[2]), playable), strict=True):
+            if loads:
+                self.tally.loads_stored += put_loads(self.store, self.sweep_id, ref.id, record, loads)
 
     def report(self, key: str, *, interrupted: bool) -> SweepReport:
         """The outcome so far."""
@@ -248,11 +281,11 @@ class _Runner:
             probes_known=tally.probes_known,
             operators_captured=tally.captured,
             fitting_scenarios=tally.fitting,
-            failures=tuple(
-                Failures(status=status, reason=reason, scenarios=count)
-                for (status, reason), count in sorted(tally.failures.items())
-            ),
+            failures=_counted(tally.failures),
             interrupted=interrupted,
+            loads_stored=tally.loads_stored,
+            loads_known=tally.loads_known,
+            unplayed=_counted(tally.unplayed),
         )
 
     def _provide_operators(self, chunk: Sequence[PlannedScenario]) -> None:
@@ -331,6 +364,20 @@ class _Runner:
         self.on_progress(
             Progress(scenarios_done=self.tally.done, scenarios=self.total, probes_stored=self.tally.probes_stored)
         )
+
+
+def _counted(failures: Mapping[tuple[str, str], int]) -> tuple[Failures, ...]:
+    return tuple(
+        Failures(status=status, reason=reason, scenarios=count) for (status, reason), count in sorted(failures.items())
+    )
+
+
+def _prepared(item: _Ready, arrivals: ArrivalRequest) -> ScenarioLoads | tuple[str, str]:
+    scenario = item.planned.scenario
+    try:
+        return scenario_loads(scenario, item.record.key, item.operators, cost_of(scenario), arrivals)
+    except SweepdbError as error:
+        return "unsupported", error.message
 
 
 def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int]:

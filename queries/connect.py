@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import duckdb
 
 from queries.parsing import ParsedSelect, parse_select
-from queries.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
+from queries.raw_relations import LOAD_CELL, LOAD_TOKEN, RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
 from queries.scenarios import load_scenarios
 from queries.scoping.voided import read_hidden
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
@@ -25,6 +26,7 @@ from store.sealing import (
     blocks_of,
     blocks_within,
     complement,
+    create_distribution,
     create_table,
     insert_rows,
     list_parts,
@@ -59,6 +61,7 @@ class StoreConnection:
         self.duckdb = duckdb.connect()
         self.snapshot = Snapshot()
         self.unsealed_probes = 0
+        self._load_files: dict[str, tuple[Path, ...]] = {}
         self._raw: frozenset[str] = frozenset()
         self._public: frozenset[str] = frozenset()
         self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
@@ -103,6 +106,12 @@ class StoreConnection:
                 self.duckdb.execute(file.sql)
                 self._public |= frozenset(file.creates)
 
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Files that relations brought in so far are read from."""
+        of_loads = (path for paths in self._load_files.values() for path in paths)
+        return (*(part.path for part in self.snapshot.parts), *of_loads)
+
     def require_store(self) -> None:
         """Refuse a store that is none, also where a statement looks at nothing in it."""
         if not self._raw:
@@ -128,7 +137,7 @@ class StoreConnection:
             try:
                 return attempt()
             except duckdb.IOException:
-                if all(part.path.exists() for part in self.snapshot.parts):
+                if all(path.exists() for path in self.files):
                     raise
             between()
         return attempt()
@@ -164,6 +173,9 @@ class StoreConnection:
         self._drop(name)
         if table is SCENARIO:
             load_scenarios(self.duckdb, transaction)
+            return
+        if name in {LOAD_CELL, LOAD_TOKEN}:
+            self._load_files[name] = create_distribution(self.duckdb, transaction, self.location, name)
             return
         create_table(self.duckdb, f"raw.{name}", table.typed_names)
         rows = transaction.cells(table.statement)

@@ -6,7 +6,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from store.schema import FLAG, NAMED_COLUMNS, SCENARIO_TABLES, TABLES, Column, ReadColumn, Table, read_column
+from store.schema import (
+    FLAG,
+    INTEGER,
+    LONG,
+    NAMED_COLUMNS,
+    SCENARIO_TABLES,
+    TABLES,
+    Column,
+    ReadColumn,
+    Table,
+    read_column,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +62,21 @@ SCENARIO = RawTable(
 
 # Parts of the joined relations `scenario` and `stored_probe`, and what only the program itself needs.
 _NOT_AS_THEY_ARE = {"scenario", "subject", "precision", "plan", "block", "probe", "store_identity", "operator_set"}
+_BIN = "bin of a logarithmic scale: 32 to a decade, the first from 0.01 ms on"
+_UNPACKED = {
+    "load_cell": (
+        Column("ttft_bin", INTEGER, "none", f"TTFT of steps, {_BIN}"),
+        Column("tpot_bin", INTEGER, "none", f"TPOT after the first token, {_BIN}"),
+        *(
+            Column(f"requests_{number}", INTEGER, "requests", f"of batch {number} of five, in the order of arrival")
+            for number in range(1, 6)
+        ),
+    ),
+    "load_token": (
+        Column("gap_bin", INTEGER, "none", f"time between two tokens of a sequence, {_BIN}"),
+        Column("gaps", LONG, "gaps", "between tokens, over all sequences"),
+    ),
+}
 _ADDED = {
     "sweep": (
         _voided(
@@ -65,7 +91,8 @@ _ADDED = {
 def as_it_is(table: Table) -> RawTable:
     """Return the relation that copies a table, without its binary columns."""
     copied = (read_column(column, column.name) for column in table.columns if column.type.kind != "bytes")
-    columns = (*copied, *_ADDED.get(table.name, ()))
+    unpacked = (read_column(column, column.name) for column in _UNPACKED.get(table.name, ()))
+    columns = (*copied, *unpacked, *_ADDED.get(table.name, ()))
     return RawTable(name=table.name, meaning=table.meaning, columns=columns, tables=table.name)
 
 
@@ -75,4 +102,5 @@ RAW_TABLES: tuple[RawTable, ...] = (
 )
 
 STORED_PROBE = "stored_probe"
+LOAD_CELL, LOAD_TOKEN = "load_cell", "load_token"  # packed in the store, unpacked when they are read
 RAW_NAMES = frozenset({STORED_PROBE, *(table.name for table in RAW_TABLES)})

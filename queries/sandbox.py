@@ -168,7 +168,7 @@ def _check_parts(parsed: ParsedSelect) -> None:
 
 def _lock(connection: StoreConnection, limits: StatementLimits, outputs: tuple[Path, ...]) -> None:
     """Leave DuckDB nothing to open but the parts, set its limits, and make all that final."""
-    paths = [str(part.path) for part in connection.snapshot.parts] + [str(path) for path in outputs]
+    paths = [str(path) for path in (*connection.files, *outputs)]
     settings: dict[str, object] = {
         "allowed_paths": paths,
         "memory_limit": f"{_memory(limits)} bytes",
@@ -233,7 +233,7 @@ def _deadline(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) ->
             told = time.monotonic()
             while not bell.ended:
                 with suppress(duckdb.ConnectionException):  # closed meanwhile: nothing is left to interrupt
-                    connection.interrupt()  # again and again: between two fetches nothing runs that could be interrupted
+                    connection.interrupt()  # again and again: between two fetches there is nothing to interrupt
                 patience = _PATIENCE_S if bell.interrupted else _STUCK_AFTER_S
                 if limits.when_stuck is not None and time.monotonic() - told > patience:
                     limits.when_stuck(bell.interrupted)

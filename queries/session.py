@@ -11,7 +11,7 @@ from typing import Self
 
 from queries.asking.headers import Report
 from queries.asking.library import NEAREST, report, variables_read, variables_taken
-from queries.asking.macros import SCOPED, macros, macros_of
+from queries.asking.macros import SCOPED, macros, macros_of, names_in
 from queries.asking.options import Scope
 from queries.asking.parameters import (
     check_options,
@@ -24,6 +24,8 @@ from queries.asking.parameters import (
 from queries.asking.question import Answer, Question
 from queries.asking.variables import settings
 from queries.connect import StoreConnection
+from queries.judging.step_errors import TABLE as STEP_ERRORS
+from queries.judging.step_errors import check_played, provide_moved_prompts, provide_step_errors
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.names import device_name
@@ -139,7 +141,15 @@ class Session:
             of_best = values_of_best(asked.name, best)
             values = {**of_best, **values, "served": of_best["served"]}
         answering, named = _answering(asked, values)
-        self._connection.provide(answering.public_names)
+        built_on = {name for macro in macros_of(answering.sql) for name in names_in(macro.sql)}
+        self._connection.provide(answering.public_names | built_on)
+        if STEP_ERRORS in built_on:
+            with read_transaction(self.location) as transaction:
+                provide_step_errors(transaction, self._connection.duckdb, [row.scenario_id for row in scope.rows])
+            check_played(self._connection.duckdb, asked.name, phases)
+            if question.options.mode == "pd":
+                speed = question.pairs.kv_transfer_gb_per_s
+                provide_moved_prompts(self._connection.duckdb, None if speed is None else speed * 1e9)
         answer = replace(self._run(question, answering, values, scope, phases), report=named)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
@@ -164,6 +174,11 @@ class Session:
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
+        if "played" in {macro.name for macro in macros_of(answer.sql)}:
+            raise InputError(
+                f"report {answer.report} reads loads, which no export holds",
+                hint="sweepdb sql reads them: `SELECT * FROM load JOIN attainment(500, 30) USING (load_id)`",
+            )
         scope = () if self._scope is None else self._scope.rows
         with read_transaction(self.location) as transaction:
             stored = transaction.keys("scenario")

@@ -175,3 +175,11 @@ def pair_up(prefills, decodes, *, top, budget=None):
 def reference(row):
     """The short reference of a row."""
     return f"{row['scenario'][:8]}:{row['batch_size']}"
+
+
+def of_arrivals() -> set[str]:
+    """Reports about requests that arrive, which stores of generated probes have none of: tests/queries/test_goodput.py."""
+    from queries.asking.library import reports
+    from queries.asking.macros import macros_of
+
+    return {name for name, item in reports().items() if "played" in {macro.name for macro in macros_of(item.sql)}}

@@ -19,11 +19,13 @@ STORES = Path(__file__).parent / "migrations" / "stores"
 
 def write(url: str) -> None:
     """Fill a store with a little of everything, always the same."""
+    import numpy as np
     from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, scenario, scenarios, sweep_record
 
+    from store.loads import ArrivalRecord, LoadRecord
     from store.opening import open_store
     from store.records import CalibrationRecord, MeasurementRecord, OperatorSetRecord, PriceRecord, ValidationRecord
-    from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
+    from store.writing import begin_sweep, finish_sweep, put_block, put_loads, put_scenarios
     from store.writing.calibrations import put_calibration
     from store.writing.measurements import put_measurements, put_validations
     from store.writing.operators import put_operators
@@ -51,6 +53,20 @@ def write(url: str) -> None:
         for record, ref in zip(records, refs, strict=False):
             made = block(record, 1, 4)
             put_block(store, first, ref.id, with_service(made) if record.subject.phase == "prefill" else made)
+        loads = [
+            LoadRecord(
+                key=f"{number}" * 64, settings_key="d" * 64, arrivals_per_s=0.5 * number, saturation_per_s=2.5,
+                play_seats=256, kv_tokens=100_000, kv_admission="current", dispatch="random", reject_ms=None,
+                counted_requests=20, rejected=0, preempted=1, load_status="stable", in_flight=1.5 * number,
+                busy_share=0.25 * number, generated_per_s=100.0 * number, ttft_mean_ms=100.0, load_tpot_mean_ms=10.0,
+                outside_ms=30.0, cells=np.asarray([[128, 96, 4, 3, 4, 4, 2], [140, 97, 0, 1, 0, 0, 2]]),
+                gaps=np.asarray([[96, 70_000], [98, 3]]),
+            )
+            for number in (1, 2, 3)
+        ]  # fmt: skip
+        put_loads(
+            store, first, refs[2].id, ArrivalRecord(key="e" * 64, process="poisson", requests=22, seed=1, cv=1.0), loads
+        )
         finish_sweep(store, first, "finished")
         second = begin_sweep(store, replace(sweep_record(key="0" * 31 + "2", label="wider"), kind="import"))
         put_block(store, second, refs[0].id, with_service(block(records[0], 3, 6)))

@@ -82,7 +82,9 @@ def _parsed(options: Mapping[str, Any]) -> dict[str, Any]:
         text = options.get(keyword)
         if text is None or not takes_numbers(item):
             continue
-        if keyword == "batch_range":
+        if keyword == "rates" and text == "auto":
+            parsed[keyword] = None
+        elif keyword == "batch_range":
             parsed[keyword] = parse_batch_range(text)
         else:
             parse = parse_rates if tuple[float, ...] in get_args(item.type) else parse_sizes
@@ -116,6 +118,10 @@ def _report(report: SweepReport, format_: str, store: str | None, *, question: s
     if format_ == "json":
         outcome = {field.name: getattr(report, field.name) for field in fields(report)}
         del outcome["fitting_scenarios"]
+        outcome["unplayed"] = [asdict(failure) for failure in report.unplayed]
+        if not (report.loads_stored or report.loads_known or report.unplayed):  # nobody asked for any
+            for name in ("loads_stored", "loads_known", "unplayed"):
+                del outcome[name]
         outcome["failures"] = [asdict(failure) for failure in report.failures]
         write_rows(list(outcome), [list(outcome.values())], "json")
     _say_report(report)
@@ -133,7 +139,13 @@ def _say_report(item: SweepReport) -> None:
     parts = [f"{item.probes_stored:,} probes stored"]
     if item.probes_known:
         parts.append(f"{item.probes_known:,} already there")
+    if item.loads_stored:
+        parts.append(f"{item.loads_stored:,} loads stored")
+    if item.loads_known:
+        parts.append(f"{item.loads_known:,} loads already there")
     say(f"sweep {item.sweep}: {item.scenarios} scenarios, {', '.join(parts)}")
+    for failure in item.unplayed:
+        say(as_typed(f"  {failure.scenarios} not played: {failure.reason}"))
     for failure in item.failures:
         say(as_typed(f"  {failure.scenarios} {failure.status}: {failure.reason}"))
 

@@ -59,7 +59,7 @@ def with_relaxed(
 
 def memory_notes(answer: Answer) -> Iterator[str]:
     """A row that no reserve admits needs another deployment, not another limit."""
-    of_misses = "binding_limit" in answer.columns
+    of_misses = "relax_to" in answer.columns
     columns = answer.columns if of_misses else answer.nearest_columns
     rows = with_relaxed(columns, answer.rows if of_misses else answer.nearest, answer)
     if rows and all(row[columns.index("relax_to")] is None for row in rows):

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.plan import Plan
     from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
     from evaluator.inputs.precision import Precision
+    from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
     from evaluator.inputs.workloads.traces import read_trace
     from evaluator.inputs.workloads.workload import LengthBin, Workload
@@ -76,6 +77,7 @@ __all__ = [
     "Routing",
     "SearchRule",
     "Sizes",
+    "TracedArrivals",
     "WantedFamily",
     "Workload",
     "add_device",
@@ -104,6 +106,7 @@ __all__ = [
     "mean_output_length",
     "parameter_count",
     "parse_yaml",
+    "read_arrivals",
     "read_text",
     "read_trace",
     "resolve",

@@ -271,6 +271,18 @@ class ReportOptions:
         None, "throughput, qps, ttft, ... (a wrong one lists them)", variable="objective",
         without="never NULL: the measure that ranks",
     )  # fmt: skip
+    attainment: float = option(
+        0.9, "share of requests that must meet the limits", variable="attainment", unit="ratio",
+        without="never NULL: share of requests that meet the limits", check=within(0.001, 0.999),
+    )  # fmt: skip
+    rate: float | None = option(
+        None, "arrivals a second of one instance", variable="rate", unit="requests/s", without="no rate",
+        check=above_zero,
+    )  # fmt: skip
+    marginal: bool = option(
+        False, "each limit by itself, not both at once", flag="--marginal", variable="marginal",
+        without="never NULL: whether a share is that of each limit alone",
+    )  # fmt: skip
     top: int = option(
         10, "rows a group [default: 10; 40 of curves and steps]", variable="top", unit="rows", check=positive_whole
     )

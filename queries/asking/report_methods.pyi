@@ -36,6 +36,16 @@ class ScopeKeywords(TypedDict, total=False):
     instance_devices: int | None
     all_versions: bool | None
 
+class AttainmentKeywords(ScopeKeywords, total=False):
+    ttft_limits: float | None
+    tpot_limits: float | None
+    confidence: float | None
+    num_devices: int | None
+    mode: Literal["aggregated", "prefill", "decode"] | None
+    marginal: bool | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
 class BestKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
@@ -227,6 +237,18 @@ class DiffKeywords(TypedDict, total=False):
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
+class GoodputKeywords(ScopeKeywords, total=False):
+    ttft_limits: float | None
+    tpot_limits: float | None
+    confidence: float | None
+    num_devices: int | None
+    kv_transfer_gb_per_s: float | None
+    mode: Literal["aggregated", "prefill", "decode", "pd"] | None
+    attainment: float | None
+    marginal: bool | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
 class MixKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
@@ -331,6 +353,13 @@ class PdRatioKeywords(ScopeKeywords, total=False):
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
+class PercentilesKeywords(ScopeKeywords, total=False):
+    num_devices: int | None
+    mode: Literal["aggregated", "prefill", "decode"] | None
+    rate: Required[float]
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
 class PrefillKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
@@ -391,6 +420,9 @@ class ReportMethods(ABC):
     def report(self, name: str, **options: object) -> Answer:
         """Any report by its name."""
 
+    def attainment(self, **options: Unpack[AttainmentKeywords]) -> Answer:
+        """The share of requests that meets the limits at every rate that was played."""
+
     def best(self, **options: Unpack[BestKeywords]) -> Answer:
         """The best batch size of each aggregated plan under the limits, ranked by generated tokens/s, per device where
         sizes differ."""
@@ -430,6 +462,10 @@ class ReportMethods(ABC):
         """What changed between two sweeps of the same subjects, a row a subject and batch size, changed winners
         first."""
 
+    def goodput(self, **options: Unpack[GoodputKeywords]) -> Answer:
+        """The highest rate of requests that arrive at which the wanted share meets the limits, for each plan that was
+        played."""
+
     def mix(self, **options: Unpack[MixKeywords]) -> Answer:
         """A weighted blend of workloads on a device budget: one configuration for all, or the devices split between
         them."""
@@ -447,6 +483,10 @@ class ReportMethods(ABC):
     def pd_ratio(self, **options: Unpack[PdRatioKeywords]) -> Answer:
         """Prefill and decode instances paired, each plan at its best batch size under its limits, with instance
         counts."""
+
+    def percentiles(self, **options: Unpack[PercentilesKeywords]) -> Answer:
+        """TTFT and TPOT at a rate of requests that arrive, for each plan that was played: median, 90th and 99th
+        percentile."""
 
     def prefill(self, **options: Unpack[PrefillKeywords]) -> Answer:
         """The best batch size of each prefill plan under the limits, ranked by prompt tokens/s, per device where sizes

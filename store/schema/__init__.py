@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.schema.declaring import FLAG, Column, Table
+    from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
     from store.schema.joins import ALIASES, SCENARIO_REFERENCES, SCENARIO_TABLES, scenario_tables, with_scenarios
     from store.schema.measures import MEASURES
     from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, ReadColumn, read_column
@@ -21,6 +21,8 @@ __all__ = [
     "ALIASES",
     "DEVICE",
     "FLAG",
+    "INTEGER",
+    "LONG",
     "MEASURES",
     "METADATA",
     "NAMED_COLUMNS",

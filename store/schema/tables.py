@@ -28,6 +28,7 @@ from store.schema.declaring import (
     reference,
     text,
 )
+from store.schema.load_tables import LOAD_TABLES
 from store.schema.measures import MEASURES
 
 _STORE = (
@@ -434,4 +435,6 @@ _COMPARED = (  # what is compared with evaluations or said about them
     ),
 )
 
-TABLES: dict[str, Table] = {table.name: table for table in (*_STORE, *_DIMENSIONS, *_EVALUATED, *_COMPARED)}
+TABLES: dict[str, Table] = {
+    table.name: table for table in (*_STORE, *_DIMENSIONS, *_EVALUATED, *_COMPARED, *LOAD_TABLES)
+}

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows
     from store.sealing.laying_down import check_snapshots, quoted, seal, seal_location
+    from store.sealing.load_parts import create_distribution
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
     from store.sealing.unsealed import UnsealedBlock, blocks_of, blocks_within, load_unsealed, unsealed_select
@@ -29,6 +30,7 @@ __all__ = [
     "changed_blocks",
     "check_snapshots",
     "complement",
+    "create_distribution",
     "create_table",
     "fetched_arrays",
     "groups_of",

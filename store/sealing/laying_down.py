@@ -21,6 +21,7 @@ from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
 from store.sealing.digesting import changed_blocks, groups_of
+from store.sealing.load_parts import seal_loads
 from store.sealing.ranges import Ranges, complement, merged, ranges_of
 from store.sealing.snapshots import (
     FOOTER_KEY,
@@ -93,6 +94,7 @@ def seal_location(location: StoreLocation, *, wait_s: float = _LOCK_WAIT_S) -> S
     ):
         connection.execute("SET memory_limit = $limit", {"limit": _SEALING_MEMORY})
         connection.execute("SET temp_directory = $directory", {"directory": str(directory / _SORTING)})
+        seal_loads(connection, transaction, location, store_id, directory)
         return _Sealing(connection, transaction, location, store_id, directory).run()
 
 

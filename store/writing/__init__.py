@@ -11,6 +11,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval, require_same
     from store.writing.calibrations import list_calibrations, put_calibration
+    from store.writing.loads import known_loads, put_loads
     from store.writing.measurements import (
         PROVENANCE,
         MeasurementsPut,
@@ -40,12 +41,14 @@ __all__ = [
     "get_operators",
     "get_prices",
     "get_workload",
+    "known_loads",
     "list_calibrations",
     "list_workloads",
     "missing_intervals",
     "put_block",
     "put_calibration",
     "put_files",
+    "put_loads",
     "put_measurements",
     "put_names",
     "put_operators",

@@ -42,4 +42,11 @@ class EvaluateKeywords(TypedDict, total=False):
     seats: int | None
     wait_steps: int | None
     routing: Literal["balanced", "power_law_1.2", "auto"] | None
+    arrivals: str | None
+    rates: float | Sequence[float] | None
+    requests: int | None
+    seed: int | None
+    kv_admission: Literal["current", "reserved"] | None
+    dispatch: Literal["random", "least"] | None
+    reject_ttft: float | None
     family: Literal["auto", "theoretical", "calibrated"] | None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from evaluator.arrivals import ArrivalRequest
 from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
 from evaluator.inputs import (
     RULES,
@@ -26,6 +27,7 @@ from evaluator.inputs import (
 from evaluator.request import PHASES, NamedModel, SweepRequest
 from store.errors import InputError
 from store.records import Convention
+from sweepdb.evaluating.arrivals import arrivals_of, notes_of
 from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, warnings_of
 from sweepdb.evaluating.service import Serving, client_of, find_serving, launch_of, routing_of
 from sweepdb.evaluating.sweep_file import read_sweep_file
@@ -38,14 +40,25 @@ class BuiltRequest:
 
     parts: tuple[SweepRequest, ...]
     notes: tuple[str, ...] = ()
+    arrivals: ArrivalRequest | None = None
 
 
 def build_request(options: SweepOptions, sweep_file: Path | None, store_url: str | None) -> BuiltRequest:
     """The products of a command: several where formats follow models, serving models devices, or a file has lists."""
     sets = _from_file(options, sweep_file) if sweep_file is not None else [options]
     built = [_built(item, store_url) for item in sets]
-    notes = dict.fromkeys(note for one in built for note in one.notes)
-    return BuiltRequest(parts=tuple(dict.fromkeys(part for one in built for part in one.parts)), notes=tuple(notes))
+    parts = tuple(dict.fromkeys(part for one in built for part in one.parts))
+    arrivals = _same_arrivals(sets)
+    notes = dict.fromkeys((*(note for one in built for note in one.notes), *notes_of(arrivals, parts)))
+    return BuiltRequest(parts=parts, notes=tuple(notes), arrivals=arrivals)
+
+
+def _same_arrivals(sets: Sequence[SweepOptions]) -> ArrivalRequest | None:
+    """The requests that arrive at all products of a sweep file, which are the same."""
+    asked = list(dict.fromkeys(map(arrivals_of, sets)))
+    if len(asked) > 1:
+        raise InputError("the parts of a sweep file name different `arrivals`", hint="one file for each")
+    return asked[0]
 
 
 def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:

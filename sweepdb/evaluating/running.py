@@ -101,7 +101,9 @@ def run_request(
     for name in asked.serving_models:
         if name.endswith((".yaml", ".yml")):
             keep_given_profile(Path(name), store)
-    return evaluate_requests(built.parts, store, label=label, jobs=jobs, on_progress=on_progress)
+    return evaluate_requests(
+        built.parts, store, label=label, jobs=jobs, on_progress=on_progress, arrivals=built.arrivals
+    )
 
 
 def check_outcome(report: SweepReport) -> None:

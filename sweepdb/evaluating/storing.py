@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from evaluator.arrivals import ArrivalRequest
 from evaluator.request import SweepRequest, parts_of, planned_scenarios
 from evaluator.serving import keep_engine
 from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep, wanted_operators
@@ -31,6 +32,7 @@ def evaluate_requests(
     label: str | None = None,
     jobs: int = 1,
     on_progress: Callable[[Progress], None] = lambda _: None,
+    arrivals: ArrivalRequest | None = None,
 ) -> SweepReport:
     """Run what was asked as one sweep, creating the store first where there is none."""
     require_operators(request, store_url)
@@ -40,7 +42,7 @@ def evaluate_requests(
             if part.engine is not None:
                 shipped = part.serving_model == part.engine.name
                 keep_engine(store, part.engine, source="shipped" if shipped else "a profile given to evaluate")
-        return run_sweep(store, request, label=label, jobs=jobs, on_progress=on_progress)
+        return run_sweep(store, request, label=label, jobs=jobs, on_progress=on_progress, arrivals=arrivals)
 
 
 def require_operators(request: SweepRequest | Sequence[SweepRequest], store_url: str | None) -> None:

@@ -18,6 +18,8 @@ BatchRange = tuple[int, int | None]
 Search = Literal["launchable", "every", "tp"]
 Routing = Literal["balanced", "power_law_1.2", "auto"]
 CostFamily = Literal["auto", "theoretical", "calibrated"]
+KvAdmission = Literal["current", "reserved"]
+Dispatch = Literal["random", "least"]
 
 
 def _at_least_one(value: int) -> str | None:
@@ -106,6 +108,24 @@ class SweepOptions:
     routing: Routing | None = option(
         None, "tokens over experts: balanced, power_law_1.2 or auto [default: auto]", check=one_of(*get_args(Routing))
     )
+    arrivals: str | None = option(
+        None, "play requests that arrive, too: poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
+    )
+    rates: tuple[float, ...] | None = option(
+        None, "arrivals a second of one instance [default: auto, 24 below its saturation]", unit="requests/s"
+    )
+    requests: int = option(20_000, "arrivals of each rate", unit="requests")
+    seed: int = option(1, "of arrivals and their lengths")
+    kv_admission: KvAdmission = option(
+        "current", "arrivals enter when their prompt fits (current) or their answer too (reserved)",
+        check=one_of(*get_args(KvAdmission)),
+    )  # fmt: skip
+    dispatch: Dispatch = option(
+        "random",
+        "the replica of an arrival: random, or that with the least requests",
+        check=one_of(*get_args(Dispatch)),
+    )
+    reject_ttft: float | None = option(None, "turn arrivals away whose predicted TTFT is longer, ms", unit="ms")
     family: CostFamily = option(
         "auto", "auto, theoretical or calibrated cost model", check=one_of(*get_args(CostFamily))
     )

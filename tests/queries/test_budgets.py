@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from generator import MODELS, PLANS
-from queries_stores import best_of_plans, changed, mission_records, read_rows, reference, write_sweep
+from queries_stores import best_of_plans, changed, mission_records, of_arrivals, read_rows, reference, write_sweep
 
 import queries
 from cli.render.answers import header_lines
@@ -105,7 +105,8 @@ ASKED = {
 
 
 @pytest.mark.parametrize(
-    "name", sorted({name for name, item in reports().items() if item.part_of is None} - {"why", "diff", "mix"})
+    "name",
+    sorted({name for name, item in reports().items() if item.part_of is None} - {"why", "diff", "mix", *of_arrivals()}),
 )
 def test_no_report_refuses_a_device_budget_and_none_goes_beyond_it(notebook, name):
     answer = notebook.report(name, num_devices=8, **ASKED.get(name, {}))

@@ -12,7 +12,7 @@ import pytest
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from queries_stores import read_rows, reference, write_sweep
+from queries_stores import of_arrivals, read_rows, reference, write_sweep
 
 from queries.asking.library import reports
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope
@@ -57,7 +57,7 @@ SUBJECT = Subject(
     convention="physical",
     serving_model="vllm",
 )
-REPORTS = {name for name, item in reports().items() if item.part_of is None}
+REPORTS = {name for name, item in reports().items() if item.part_of is None} - of_arrivals()
 NOTHING_PREDICTED = {"coverage", "device-profiles"}
 STORED_DEVICES = (KNOWN[0], UNKNOWN[0])
 WORKLOAD_LABELS = ("3500/1500", "1024/1024")  # of WORKLOADS[:2]

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 from conftest_cli import sweepdb
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
-from queries_stores import mission_records, read_rows, reference, write_sweep
+from queries_stores import mission_records, of_arrivals, read_rows, reference, write_sweep
 from served_store import write_served
 
 from queries.asking.library import reports
@@ -35,7 +35,7 @@ OPTIONS = {
     "devices": [{"mode": "decode"}, {"mode": "pd"}],
 }
 OF_ENGINES = {"cost": [{"mode": "pd"}], "devices": [{"mode": "pd"}]}
-ASKED = [(name, options) for name, item in reports().items() if item.part_of is None
+ASKED = [(name, options) for name, item in reports().items() if item.part_of is None and name not in of_arrivals()
          for options in OPTIONS.get(name, [{}])]  # fmt: skip
 
 

@@ -27,7 +27,7 @@ LARGEST_LINE_BYTES = 1 << 22
 OUTPUT_QUANTILES = 4
 
 # Azure LLM inference traces, Mooncake traces and request files of vLLM-style benchmarks name the two numbers so.
-_INPUT_NAMES = (
+INPUT_NAMES = (
     "contexttokens",
     "input_length",
     "input_tokens",
@@ -36,7 +36,7 @@ _INPUT_NAMES = (
     "prompt_len",
     "num_input_tokens",
 )
-_OUTPUT_NAMES = (
+OUTPUT_NAMES = (
     "generatedtokens",
     "output_length",
     "output_tokens",
@@ -150,7 +150,7 @@ def _read_lengths(path: Path) -> tuple[Integers, Integers, int, str]:
 
 
 def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, int, int]]:
-    lines = _lines(path, digest)
+    lines = lines_of(path, digest)
     first = next(lines, None)
     if first is None:
         raise InputError(f"{path}: the file is empty")
@@ -164,7 +164,8 @@ def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, int, int
         yield from _csv_requests(path, first, lines)
 
 
-def _lines(path: Path, digest: hashlib._Hash) -> Iterator[str]:
+def lines_of(path: Path, digest: hashlib._Hash) -> Iterator[str]:
+    """Lines of a log, which the digest takes in as they are read."""
     try:
         size = path.stat().st_size
         if size > LARGEST_FILE_BYTES:
@@ -189,7 +190,8 @@ def _lines(path: Path, digest: hashlib._Hash) -> Iterator[str]:
         raise InputError(f"{path}: not a text file") from error
 
 
-def _field(names: list[str], wanted: tuple[str, ...], path: Path, what: str) -> str:
+def named_field(names: list[str], wanted: tuple[str, ...], path: Path, what: str) -> str:
+    """The column or key that has one of the wanted names."""
     known = {name.strip().lower().replace(" ", "_"): name for name in names}
     known |= {name.replace("_", ""): original for name, original in known.items()}
     for name in wanted:
@@ -201,7 +203,8 @@ def _field(names: list[str], wanted: tuple[str, ...], path: Path, what: str) -> 
     )
 
 
-def _whole(value: object, where: str) -> int:
+def whole_tokens(value: object, where: str) -> int:
+    """A number of tokens as it is written."""
     try:
         number = float(value)  # type: ignore[arg-type]
         if number == int(number) and not isinstance(value, bool):
@@ -213,8 +216,8 @@ def _whole(value: object, where: str) -> int:
 
 def _csv_requests(path: Path, first: str, lines: Iterator[str]) -> Iterator[tuple[str, int, int]]:
     header = _fields(csv.reader(io.StringIO(first, newline="")), f"{path}, line 1") or []
-    input_index = header.index(_field(header, _INPUT_NAMES, path, "prompt length"))
-    output_index = header.index(_field(header, _OUTPUT_NAMES, path, "output length"))
+    input_index = header.index(named_field(header, INPUT_NAMES, path, "prompt length"))
+    output_index = header.index(named_field(header, OUTPUT_NAMES, path, "output length"))
     reader = csv.reader(lines)
     for number in itertools.count(2):
         where = f"{path}, line {number}"
@@ -225,7 +228,7 @@ def _csv_requests(path: Path, first: str, lines: Iterator[str]) -> Iterator[tupl
             continue
         if len(row) != len(header):
             raise InputError(f"{where}: {len(row)} fields, the header has {len(header)}")
-        yield where, _whole(row[input_index], where), _whole(row[output_index], where)
+        yield where, whole_tokens(row[input_index], where), whole_tokens(row[output_index], where)
 
 
 def _fields(reader: Iterator[list[str]], where: str) -> list[str] | None:
@@ -248,12 +251,12 @@ def _json_requests(path: Path, first: str, lines: Iterator[str]) -> Iterator[tup
         if names is None:
             keys = [str(key) for key in record]
             names = (
-                _field(keys, _INPUT_NAMES, path, "prompt length"),
-                _field(keys, _OUTPUT_NAMES, path, "output length"),
+                named_field(keys, INPUT_NAMES, path, "prompt length"),
+                named_field(keys, OUTPUT_NAMES, path, "output length"),
             )
         if names[0] not in record or names[1] not in record:
             raise InputError(f"{where}: {names[0]} or {names[1]} is missing")
-        yield where, _whole(record[names[0]], where), _whole(record[names[1]], where)
+        yield where, whole_tokens(record[names[0]], where), whole_tokens(record[names[1]], where)
 
 
 def _chain(first: str, lines: Iterator[str]) -> Iterator[str]:

@@ -94,9 +94,14 @@ def marginal_prompt_s(table: StepTable, engine: EngineProfile, *, alone: bool = 
 
     Of a mixed engine the step itself is left out: its decodes run it anyway, unless prompts are `alone` on their
     instance. Prompts are cut where the budget ends only if they are longer than it."""
-    alone = alone or engine.admission == "prefill_first"
-    each = [_marginal_s(table, engine, kind, length, alone=alone) for kind, length in enumerate(table.prompts)]
+    each = marginal_prompts_s(table, engine, alone=alone)
     return each[0] if len(each) == 1 else fsum((weights_of(table.kinds) * each).tolist())
+
+
+def marginal_prompts_s(table: StepTable, engine: EngineProfile, *, alone: bool = False) -> list[float]:
+    """The same for each kind of prompt."""
+    alone = alone or engine.admission == "prefill_first"
+    return [_marginal_s(table, engine, kind, length, alone=alone) for kind, length in enumerate(table.prompts)]
 
 
 def _marginal_s(table: StepTable, engine: EngineProfile, kind: int, length: int, *, alone: bool) -> float:

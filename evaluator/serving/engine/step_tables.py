@@ -73,13 +73,14 @@ class TableExtents:
     """How far a table must reach: kinds of requests, decoding sequences and tokens of a step.
 
     A decoding sequence holds `share` of its kind's prompt and of half its output on average; `drafts` follow each
-    decode."""
+    decode. The attention of a prompt is tabulated in `stretches` parts."""
 
     kinds: tuple[RequestKind, ...]
     sequences: int
     tokens: int
     share: float = 1.0
     drafts: int = 0
+    stretches: int = PROMPT_STRETCHES
 
     def decoding(self, new_tokens: float, windows: Sequence[int]) -> BatchSums:
         """Sums of one sequence of a decode step: kinds count by probability x output, because long outputs stay."""
@@ -189,7 +190,7 @@ def _attention(
 ) -> FloatArray:
     lengths = np.asarray([kind.new_tokens for kind in extents.kinds], dtype=np.float64)[:, None]
     cached = np.asarray([kind.cached for kind in extents.kinds], dtype=np.float64)[:, None]
-    grown = lengths * np.arange(1, PROMPT_STRETCHES + 1) / PROMPT_STRETCHES
+    grown = lengths * np.arange(1, extents.stretches + 1) / extents.stretches
     sums = request_sums(grown.ravel(), np.broadcast_to(cached, grown.shape).ravel(), windows=windows)
     seconds = _seconds(operators, sums, cost).reshape(grown.shape)
     return np.concatenate((np.zeros((lengths.size, 1)), seconds), axis=1).ravel()

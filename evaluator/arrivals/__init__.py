@@ -1,0 +1,24 @@
+"""Requests that arrive: streams of arrivals, continuous batching played against a clock, and what is kept of a play."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from evaluator.arrivals.loads import PlaySettings
+    from evaluator.arrivals.play_rules import Dispatch, KvAdmission
+    from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
+    from evaluator.arrivals.sweeping import ArrivalRequest
+
+__all__ = [
+    "ArrivalKind",
+    "ArrivalProcess",
+    "ArrivalRequest",
+    "Dispatch",
+    "KvAdmission",
+    "PlaySettings",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,84 @@
+"""The requests of a scenario in the order in which they arrive: when, how long, and on which replica.
+
+Not here: streams and draws (evaluator.arrivals.streams)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from evaluator.arrivals.play_rules import AskedRequests
+from evaluator.arrivals.streams import (
+    ArrivalProcess,
+    dealt_replicas,
+    drawn_kinds,
+    drawn_lengths,
+    rescaled_times,
+    unit_times,
+)
+from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.inputs.workloads.arrival_times import TracedArrivals
+from evaluator.serving.engine.closed_loop import marginal_prompts_s, steps_of
+from evaluator.serving.engine.request_kinds import RequestKind
+from evaluator.serving.engine.step_tables import StepTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """Who asks a replicated instance: a process, its kinds of requests, and the client's share of their lengths."""
+
+    process: ArrivalProcess
+    kinds: tuple[RequestKind, ...]
+    shortest: float = 1.0
+    tokens_per_step: float = 1.0
+    replicas: int = 1
+
+
+def requests_asked(asking: Asking, table: StepTable, engine: EngineProfile) -> AskedRequests:
+    """Requests at one a second. `table` holds the attention of every kind."""
+    process, kinds = asking.process, asking.kinds
+    order = drawn_kinds(kinds, process.seed, process.requests)
+    lengths = np.asarray([kind.new_tokens for kind in kinds], dtype=np.int64)
+    steps = np.asarray([steps_of(kind.output_length, asking.tokens_per_step) for kind in kinds], dtype=np.int64)
+    nodes = table.stretches + 1
+    return AskedRequests(
+        arrive_s=unit_times(process),
+        new_tokens=drawn_lengths(lengths[order], asking.shortest, process.seed, 0),
+        cached=np.asarray([kind.cached for kind in kinds], dtype=np.int64)[order],
+        steps=drawn_lengths(steps[order], asking.shortest, process.seed, 1),
+        node=nodes * order,
+        stretch=(table.stretches / lengths)[order],
+        service_s=np.asarray(marginal_prompts_s(table, engine, alone=True))[order],
+        replica=dealt_replicas(asking.replicas, process.seed, process.requests),
+    )
+
+
+def requests_traced(trace: TracedArrivals, asking: Asking, table: StepTable, engine: EngineProfile) -> AskedRequests:
+    """Requests of a trace: its own times at one a second, its own prompts and answers.
+
+    `table` tabulates the attention of the longest prompt, which others are beginnings of."""
+    new_tokens, outputs = trace.input_lengths, trace.output_lengths
+    # 101 tokens, 2 a decode: 1 + 50 steps.
+    steps = np.maximum(1, 1 + np.rint((outputs - 1) / asking.tokens_per_step)).astype(np.int64)
+    whole = marginal_prompts_s(table, engine, alone=True)[0]
+    return AskedRequests(
+        arrive_s=rescaled_times(trace.times),
+        new_tokens=new_tokens,
+        cached=np.zeros_like(new_tokens),
+        steps=steps,
+        node=np.zeros_like(new_tokens),
+        stretch=np.full(new_tokens.shape, table.stretches / table.input_length),
+        service_s=whole * new_tokens / table.input_length,
+        replica=dealt_replicas(asking.replicas, asking.process.seed, new_tokens.size),
+    )
+
+
+def at_rate(asked: AskedRequests, rate_per_s: float) -> AskedRequests:
+    """The same requests at another rate."""
+    return replace(asked, arrive_s=asked.arrive_s / rate_per_s)
+
+
+def at_once(asked: AskedRequests) -> AskedRequests:
+    """The same requests, all there at the start."""
+    return replace(asked, arrive_s=np.zeros_like(asked.arrive_s))

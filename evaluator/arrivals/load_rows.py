@@ -1,0 +1,63 @@
+"""Loads as records with content keys. Limits, percentiles, shares, device counts and bandwidth are in no key.
+
+Not here: playing (evaluator.arrivals.loads), and writing (store.writing)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from evaluator.arrivals.loads import Load, PlaySettings
+from evaluator.arrivals.streams import ArrivalProcess
+from evaluator.canonical import content_key
+from evaluator.version import PLAY_VERSION
+from store.loads import ArrivalRecord, LoadRecord
+
+
+def arrival_record(process: ArrivalProcess) -> ArrivalRecord:
+    """The record of a stream."""
+    return ArrivalRecord(
+        key=content_key(process),
+        process=process.kind,
+        requests=process.requests,
+        seed=process.seed,
+        cv={"constant": 0.0, "poisson": 1.0}.get(process.kind, process.cv),
+        trace_sha256=process.trace_sha256,
+    )
+
+
+def settings_key(scenario_key: str, settings: PlaySettings) -> str:
+    """The key of everything that a ladder of rates has in common."""
+    return content_key({"scenario": scenario_key, "settings": settings, "play_version": PLAY_VERSION})
+
+
+def load_key(settings: str, rate_per_s: float) -> str:
+    """The key of one load."""
+    return content_key({"settings": settings, "arrivals_per_s": rate_per_s})
+
+
+def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
+    """The record of one load; `common` is the key of its settings."""
+    cells, bins = load.cells, np.flatnonzero(load.token_gaps)
+    return LoadRecord(
+        key=load_key(common, load.rate_per_s),
+        settings_key=common,
+        arrivals_per_s=load.rate_per_s,
+        saturation_per_s=load.saturation_per_s,
+        play_seats=load.seats,
+        kv_tokens=int(load.kv_tokens),
+        kv_admission=settings.kv_admission,
+        dispatch=settings.dispatch,
+        reject_ms=settings.reject_ms,
+        counted_requests=load.requests,
+        rejected=load.rejected,
+        preempted=load.preempted,
+        load_status="stable" if load.rate_per_s < load.saturation_per_s else "saturated",
+        in_flight=load.in_flight,
+        busy_share=load.busy_share,
+        generated_per_s=load.output_tokens_per_s,
+        ttft_mean_ms=load.ttft_mean_ms,
+        load_tpot_mean_ms=load.tpot_mean_ms,
+        outside_ms=load.outside_ms,
+        cells=np.column_stack((cells.ttft_bin, cells.tpot_bin, cells.requests)),
+        gaps=np.column_stack((bins, load.token_gaps[bins])),
+    )

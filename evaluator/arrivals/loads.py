@@ -1,0 +1,271 @@
+"""A scenario played at a ladder of rates: distributions of its latencies, from which every limit is read later.
+
+Pure: a run and a process in, loads out. Not here: rows (evaluator.arrivals.load_records), and questions (queries)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+
+import numpy as np
+
+from evaluator.arithmetic import FloatArray, Integers, exp
+from evaluator.arrivals.asked import Asking, at_once, at_rate, requests_asked, requests_traced
+from evaluator.arrivals.histograms import BATCHES, Cells, counted_cells, edges_ms
+from evaluator.arrivals.play_rules import AskedRequests, Dispatch, KvAdmission, PlayedRequests, PlayRules, StepPrices
+from evaluator.arrivals.playing import play
+from evaluator.arrivals.prices import prices_of
+from evaluator.arrivals.streams import ArrivalProcess
+from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.inputs.workloads.arrival_times import TracedArrivals
+from evaluator.pricing.memory import kv_bytes
+from evaluator.serving.engine.closed_run import kinds_of, refusal
+from evaluator.serving.engine.request_kinds import RequestKind, weights_of
+from evaluator.serving.engine.step_tables import SPACING, StepTable
+from evaluator.serving.interface import Run
+from evaluator.serving.occupancy import kv_cache_bits, memory_bytes
+from evaluator.serving.pairs import receiving_ms
+from evaluator.serving.waves.wave_latencies import tokens_per_step
+from store.errors import InputError
+
+SEATS = 256
+RESERVED_BYTES = 10 * 2**30  # of a device, for what is neither weights nor keys: the default of questions, too
+WARM_UP = 0.05  # of the requests, which count nowhere
+FEWEST_REQUESTS = 20
+_LINEAR_RATES, _STEEP_RATES = 16, 8
+_FIRST, _BEND = 0.04, 0.9  # of the saturation throughput
+_LN_10 = 2.302585092994046
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaySettings:
+    """How the loads of a scenario are played, beside the scenario itself."""
+
+    process: ArrivalProcess
+    seats: int = SEATS
+    kv_admission: KvAdmission = "current"
+    dispatch: Dispatch = "random"
+    reject_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Load:
+    """One rate of a scenario. Times in cells are of steps: `outside_ms` adds to each TTFT, whatever the steps take.
+
+    `requests` are those that count, in batches of equal size; what is missing in the cells was rejected."""
+
+    rate_per_s: float
+    saturation_per_s: float
+    requests: int
+    rejected: int
+    preempted: int
+    in_flight: float
+    busy_share: float
+    output_tokens_per_s: float
+    ttft_mean_ms: float
+    tpot_mean_ms: float
+    outside_ms: float
+    seats: int
+    kv_tokens: float
+    cells: Cells
+    token_gaps: Integers
+    request_times: RequestTimesMs | None = field(default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RequestTimesMs:
+    """Every request that counts, by number: its times in ms, NaN where it was rejected."""
+
+    ttft: FloatArray
+    tpot: FloatArray
+    e2e: FloatArray
+
+
+def loads_of(
+    run: Run,
+    engine: EngineProfile,
+    settings: PlaySettings,
+    rates: Sequence[float] | None = None,
+    *,
+    keep_requests: bool = False,
+) -> Iterator[Load]:
+    """The loads of a run at these rates, or at a ladder of fractions of its own saturation throughput."""
+    player = LoadPlayer(run, engine, settings)
+    for rate in player.rates(rates):
+        yield player.load(rate, keep_requests=keep_requests)
+
+
+def ladder(saturation_per_s: float) -> tuple[float, ...]:
+    """24 rates: 16 equally far from each other up to 0.9 of saturation, then ever closer to 0.99."""
+    linear = np.linspace(_FIRST, _BEND, _LINEAR_RATES)
+    # 1 - 0.1 x 10^(-1/8) = 0.925, ... 1 - 0.01 = 0.99
+    steep = 1.0 - (1.0 - _BEND) * exp(-_LN_10 / _STEEP_RATES * np.arange(1, _STEEP_RATES + 1))
+    return tuple((saturation_per_s * np.concatenate((linear, steep))).tolist())
+
+
+def unplayable(run: Run, engine: EngineProfile | None) -> InputError | None:
+    """Why a scenario cannot be played; None where it can."""
+    scenario = run.scenario
+    if engine is None:
+        return InputError(
+            f"{scenario.serving_model} plays no requests that arrive", hint="name an engine: `serving_model=vllm`"
+        )
+    if scenario.launch.wait_steps:
+        return InputError("requests that arrive are not played with `wait_steps`", hint="leave it out")
+    return refusal(scenario)
+
+
+class LoadPlayer:
+    """A run with its prices and requests, played at one rate after the other."""
+
+    def __init__(
+        self, run: Run, engine: EngineProfile, settings: PlaySettings, trace: TracedArrivals | None = None
+    ) -> None:
+        scenario = run.scenario
+        self.run, self.engine, self.settings = run, engine, settings
+        kinds = kinds_of(scenario, run.source)
+        seats = scenario.launch.seats or settings.seats
+        self.gain = tokens_per_step(scenario.workload.mtp_tokens, scenario.workload.mtp_acceptance)
+        asking = Asking(
+            process=settings.process,
+            kinds=kinds,
+            shortest=1.0 if scenario.client is None else scenario.client.shortest,
+            tokens_per_step=self.gain,
+            replicas=scenario.plan.dp,
+        )
+        if trace is None:
+            self.prices, table = prices_of(run, engine, seats, kinds)
+            asked = requests_asked(asking, table, engine)
+        else:
+            self.prices, table = _prices_of_trace(run, engine, seats, trace)
+            asked = requests_traced(trace, asking, table, engine)
+        self.asked = replace(asked, steps=np.ones_like(asked.steps)) if scenario.phase == "prefill" else asked
+        self.rules = PlayRules(
+            admission=engine.admission,
+            token_budget=engine.token_budget,
+            seats=seats,
+            poll_steps=engine.client.poll_steps if engine.admission == "prefill_first" else 1,
+            tokens_per_decode=1 + scenario.workload.mtp_tokens,
+            tokens_per_step=self.gain,
+            kv_tokens=kv_room(run, kinds, seats),
+            kv_admission=settings.kv_admission,
+            prefilled=scenario.phase == "decode",
+            replicas=scenario.plan.dp,
+            dispatch=settings.dispatch,
+            reject_s=inf if settings.reject_ms is None else 1e-3 * settings.reject_ms,
+        )
+        self.held_steps = engine.replica_wait_steps if scenario.plan.dp > 1 else 0.0
+        self.saturation_per_s = self._saturation()
+
+    def rates(self, asked: Sequence[float] | None) -> tuple[float, ...]:
+        """The rates that were asked for, or the ladder."""
+        return ladder(self.saturation_per_s) if asked is None else tuple(asked)
+
+    def _saturation(self) -> float:
+        """Requests a second when all are there at the start."""
+        makespan = float(
+            play(replace(self.rules, reject_s=inf), self.prices, at_once(self.asked), _edges_s()).end_s.max()
+        )
+        if makespan <= 0.0:
+            raise InputError("every answer is one token, which a decode instance does not generate")
+        return self.asked.count / makespan
+
+    def load(self, rate: float, *, keep_requests: bool = False) -> Load:
+        """One rate."""
+        asked = at_rate(self.asked, rate)
+        played = play(self.rules, self.prices, asked, _edges_s())
+        first = asked.count - BATCHES * (int(asked.count * (1.0 - WARM_UP)) // BATCHES)
+        times = self._times(asked, played, first)
+        fine = ~np.isnan(times.ttft)
+        batch = np.arange(times.ttft.size) * BATCHES // times.ttft.size
+        return Load(
+            rate_per_s=rate,
+            saturation_per_s=self.saturation_per_s,
+            requests=times.ttft.size,
+            rejected=int((~fine).sum()),
+            preempted=played.preempted,
+            ttft_mean_ms=_mean(times.ttft[fine]),
+            tpot_mean_ms=_mean(times.tpot[fine][asked.steps[first:][fine] > 1]),
+            outside_ms=self.load_outside_ms,
+            seats=self.rules.seats,
+            kv_tokens=self.rules.kv_tokens,
+            cells=counted_cells(times.ttft[fine], times.tpot[fine], batch[fine]),
+            token_gaps=played.gaps,
+            request_times=times if keep_requests else None,
+            **self._shares(asked, played),
+        )
+
+    def _shares(self, asked: AskedRequests, played: PlayedRequests) -> dict[str, float]:
+        """Means over the whole time of the play."""
+        fine = played.end_s >= 0.0
+        span = max(float(played.end_s.max()) - float(asked.arrive_s[0]), 1e-12)
+        steps = asked.steps[fine]
+        tokens = float((1.0 + (steps - 1) * self.gain).sum())
+        return {
+            "in_flight": float((played.end_s[fine] - asked.arrive_s[fine]).sum()) / span,
+            "busy_share": min(1.0, played.busy_s / (span * self.rules.replicas)),  # sums round apart
+            "output_tokens_per_s": tokens / span,
+        }
+
+    def _times(self, asked: AskedRequests, played: PlayedRequests, first: int) -> RequestTimesMs:
+        arrive, begun, ended = asked.arrive_s[first:], played.first_s[first:], played.end_s[first:]
+        gained = (asked.steps[first:] - 1) * self.gain
+        tpot = np.where(gained > 0.0, 1e3 * (ended - begun) / np.maximum(gained, 1.0), 0.0)
+        ttft = 1e3 * (begun - arrive) + self.held_steps * self.gain * tpot
+        rejected = ended < 0.0
+        return RequestTimesMs(
+            ttft=np.where(rejected, np.nan, ttft),
+            tpot=np.where(rejected, np.nan, tpot),
+            e2e=np.where(rejected, np.nan, ttft + gained * tpot),
+        )
+
+    @property
+    def load_outside_ms(self) -> float:
+        """Milliseconds of each TTFT that no step takes: receiving the request, on this instance."""
+        phase, request_ms = self.run.scenario.phase, self.engine.request_ms
+        cost = self.run.scenario.serving_cost_ms
+        if phase == "aggregated":
+            return request_ms + cost
+        return receiving_ms(request_ms) + cost
+
+
+def _prices_of_trace(
+    run: Run, engine: EngineProfile, seats: int, trace: TracedArrivals
+) -> tuple[StepPrices, StepTable]:
+    """Prices with the attention of the longest prompt in fine steps: all prompts are its beginnings."""
+    longest = int(trace.input_lengths.max())
+    answers = float(trace.output_lengths.mean())
+    held = (trace.output_lengths * (trace.input_lengths + trace.output_lengths / 2)).sum() / trace.output_lengths.sum()
+    kinds = (RequestKind(new_tokens=longest, output_length=answers),)
+    return prices_of(run, engine, seats, kinds, stretches=-(-longest // SPACING), keys=float(held))
+
+
+def kv_room(run: Run, kinds: Sequence[RequestKind], seats: int) -> float:
+    """Keys that fit beside weights and activations on the fullest device, in tokens of one replica."""
+    scenario = run.scenario
+    used = memory_bytes(replace(run, batch_sizes=np.asarray([seats])), mean_only=True)
+    room = scenario.device.memory_bytes - RESERVED_BYTES - used.weights - float(used.activations[0])
+    lengths = weights_of(kinds) * [kind.new_tokens + kind.cached + kind.output_length for kind in kinds]
+    mean = float(lengths.sum())
+    one = kv_bytes(
+        scenario.model,
+        scenario.plan,
+        kv_cache_bits(scenario.precision),
+        np.asarray([mean]),
+        np.asarray([1.0]),
+        paging="pooled",
+        drafting=scenario.drafting,
+    )
+    tokens = np.floor(room * mean / float(one[0]))
+    if tokens < 1.0:
+        raise InputError("a replica has no room for keys beside its weights", hint="a plan over more devices")
+    return float(tokens)
+
+
+def _edges_s() -> FloatArray:
+    return 1e-3 * edges_ms()
+
+
+def _mean(values: FloatArray) -> float:
+    return float(values.mean()) if values.size else 0.0

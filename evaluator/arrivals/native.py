@@ -1,0 +1,152 @@
+"""The play compiled: `play.c` built once by the machine's C compiler into the user's cache, and called without copies.
+
+Nothing depends on it: without a compiler, or where the cache cannot be written, the twin in Python plays the same."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from evaluator.arithmetic import FloatArray, Integers
+from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
+
+_COMPILERS = ("cc", "gcc", "clang")
+# Every operation rounds by itself, in the order that it is written in: the twin rounds so, too.
+_OPTIONS = ("-std=c11", "-O2", "-fPIC", "-shared", "-ffp-contract=off", "-fno-fast-math")
+_PATIENCE_S = 60.0
+_INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
+
+
+class _Shared(ctypes.Structure):
+    """`struct shared` of play.c."""
+
+    _fields_ = [
+        *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll", "each")),
+        ("replicas", _INT),
+        *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "step_s", "prompt_step_s", "per_prompt_s")),
+        *((name, _DOUBLE) for name in ("per_decode_s", "prefill_factor", "decode_factor")),
+        *((name, _INT) for name in ("spacing", "linear_last", "stretches", "bins")),
+        *((name, _POINTER) for name in ("linear", "attention", "own", "own_key", "decode", "decode_key", "edges")),
+        ("count", _INT),
+        *((name, _POINTER) for name in ("arrive", "stretch", "service", "cached", "node", "replica", "prompt")),
+        *((name, _POINTER) for name in ("steps", "begun", "before", "after", "following", "ended", "ready")),
+        *((name, _POINTER) for name in ("first", "end", "gaps")),
+        ("preempted", _INT),
+        ("busy_s", _DOUBLE),
+        ("out_of_memory", _INT),
+    ]
+
+
+@functools.cache
+def compiled_play() -> ctypes.CDLL | None:
+    """The library, built if it is not there yet; None where none can be had."""
+    if os.environ.get("SWEEPDB_COMPILED_PLAY") == "0":
+        return None
+    source = (resources.files("evaluator") / "arrivals/play.c").read_bytes()
+    built_from = source + " ".join((*_OPTIONS, platform.machine(), platform.system())).encode()
+    path = _cache() / f"play-{hashlib.sha256(built_from).hexdigest()[:16]}.so"
+    try:
+        if not path.exists():
+            _build(source, path)
+        if path.stat().st_uid != os.getuid():  # somebody else's program is not run
+            return None
+        return ctypes.CDLL(str(path))
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweepdb"
+
+
+def _build(source: bytes, path: Path) -> None:
+    """Compile beside the place and rename: two processes that build at once both end up with a whole file."""
+    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
+    if compiler is None:
+        raise FileNotFoundError("no C compiler")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".play-") as folder:
+        written, made = Path(folder) / "play.c", Path(folder) / "play.so"
+        written.write_bytes(source)
+        command = [compiler, *_OPTIONS, "-o", str(made), str(written), "-lm"]
+        subprocess.run(command, check=True, capture_output=True, timeout=_PATIENCE_S)  # noqa: S603  our own arguments
+        made.replace(path)
+
+
+def play_compiled(
+    library: ctypes.CDLL, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray
+) -> PlayedRequests:
+    """Play all requests to their ends."""
+    count = asked.count
+    first, end = np.full(count, -1.0), np.full(count, -1.0)
+    gaps = np.zeros(edges.size - 1, dtype=np.int64)
+    arrays: dict[str, FloatArray | Integers | NDArray[np.int8]] = {
+        "linear": _floats(prices.linear),
+        "attention": _floats(prices.attention),
+        "own": _floats(prices.own_s),
+        "own_key": _floats(prices.own_key_s),
+        "decode": _floats(prices.decode_s),
+        "decode_key": _floats(prices.decode_key_s),
+        "edges": _floats(edges),
+        "arrive": _floats(asked.arrive_s),
+        "stretch": _floats(asked.stretch),
+        "service": _floats(asked.service_s),
+        "cached": _integers(asked.cached),
+        "node": _integers(asked.node),
+        "replica": _integers(asked.replica),
+        "prompt": _integers(asked.new_tokens).copy(),
+        "steps": _integers(asked.steps).copy(),
+        **{name: np.full(count, -1, dtype=np.int64) for name in ("begun", "before", "after", "following", "ended")},
+        "ready": np.full(count, rules.prefilled, dtype=np.int8),
+        "first": first,
+        "end": end,
+        "gaps": gaps,
+    }
+    shared = _Shared(
+        mixed=rules.admission == "mixed",
+        prefilled=rules.prefilled,
+        least=rules.dispatch == "least",
+        reserved_rule=rules.kv_admission == "reserved",
+        budget=rules.token_budget,
+        seats=rules.seats,
+        poll=rules.poll_steps,
+        each=rules.tokens_per_decode,
+        replicas=rules.replicas,
+        gain=rules.tokens_per_step,
+        kv_tokens=rules.kv_tokens,
+        reject_s=rules.reject_s,
+        step_s=prices.step_s,
+        prompt_step_s=prices.prompt_step_s,
+        per_prompt_s=prices.per_prompt_s,
+        per_decode_s=prices.per_decode_s,
+        prefill_factor=prices.prefill_factor,
+        decode_factor=prices.decode_factor,
+        spacing=prices.spacing,
+        linear_last=prices.linear.size - 1,
+        stretches=prices.stretches,
+        bins=edges.size - 1,
+        count=count,
+        **{name: array.ctypes.data for name, array in arrays.items()},
+    )
+    if library.sweepdb_play(ctypes.byref(shared)) != 0:
+        raise MemoryError("no memory for the play")
+    return PlayedRequests(first_s=first, end_s=end, gaps=gaps, busy_s=shared.busy_s, preempted=shared.preempted)
+
+
+def _floats(values: FloatArray) -> FloatArray:
+    return np.ascontiguousarray(values, dtype=np.float64)
+
+
+def _integers(values: Integers) -> Integers:
+    return np.ascontiguousarray(values, dtype=np.int64)

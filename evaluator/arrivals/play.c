@@ -1,0 +1,467 @@
+/* The play in C: what twin.py does, statement by statement, equal to the last digit. Compile without contraction of
+   products and sums into one rounding, and without any reordering of floating-point arithmetic. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define NUMBER_BITS 31
+#define NUMBER_MASK ((1LL << NUMBER_BITS) - 1)
+
+struct shared {
+    /* rules */
+    int64_t mixed, prefilled, least, reserved_rule, budget, seats, poll, each, replicas;
+    double gain, kv_tokens, reject_s;
+    /* prices */
+    double step_s, prompt_step_s, per_prompt_s, per_decode_s, prefill_factor, decode_factor;
+    int64_t spacing, linear_last, stretches, bins;
+    const double *linear, *attention, *own, *own_key, *decode, *decode_key, *edges;
+    /* requests */
+    int64_t count;
+    const double *arrive, *stretch, *service;
+    const int64_t *cached, *node, *replica;
+    int64_t *prompt, *steps, *begun, *before, *after, *following, *ended;
+    int8_t *ready;
+    double *first, *end;
+    /* what comes out */
+    int64_t *gaps;
+    int64_t preempted;
+    double busy_s;
+    int64_t out_of_memory;
+};
+
+struct stall {
+    double last;
+    int64_t sequences;
+};
+
+struct replica {
+    double clock, busy, reserved, waiting_s, left_at;
+    int64_t step, looked, active, in_flight, entered, left;
+    int64_t keys_base, keys_steps, entering_keys;
+    int64_t expected, expected_last, waiting, waiting_last, newest, partial, partial_done;
+    int64_t prompting;
+    int64_t *ends, ends_size, ends_room;
+    struct stall *stalled;
+    int64_t stalled_size, stalled_room;
+};
+
+static double smaller(double one, double other) { return other < one ? other : one; }
+static double larger(double one, double other) { return other > one ? other : one; }
+static int64_t least_of(int64_t one, int64_t other) { return other < one ? other : one; }
+static int64_t most_of(int64_t one, int64_t other) { return other > one ? other : one; }
+
+static double linear_s(const struct shared *play, int64_t tokens) {
+    const double place = (double)tokens / (double)play->spacing;
+    const int64_t last = play->linear_last;
+    if (place >= (double)last) return play->linear[last] * place / (double)last;
+    const int64_t low = (int64_t)place;
+    return play->linear[low] + (play->linear[low + 1] - play->linear[low]) * (place - (double)low);
+}
+
+static double attention_s(const struct shared *play, int64_t request, int64_t tokens) {
+    const double place = (double)tokens * play->stretch[request];
+    const int64_t low = least_of((int64_t)place, play->stretches - 1);
+    const int64_t node = play->node[request] + low;
+    return play->attention[node] + (play->attention[node + 1] - play->attention[node]) * (place - (double)low);
+}
+
+static void count_gaps(struct shared *play, double shortest, double growth, int64_t steps, int64_t sequences) {
+    int64_t step = 0, place = 0;
+    const int64_t last = play->bins - 1;
+    while (step < steps) {
+        const double gap = shortest + growth * (double)step;
+        int64_t low = place, high = last, until = steps;
+        while (low < high) {
+            const int64_t middle = (low + high + 1) / 2;
+            if (play->edges[middle] <= gap) low = middle;
+            else high = middle - 1;
+        }
+        place = low;
+        if (growth > 0.0 && place < last) {
+            const double reached = (play->edges[place + 1] - shortest) / growth;
+            if (reached < (double)steps) until = most_of(step + 1, (int64_t)ceil(reached));
+        }
+        play->gaps[place] += (until - step) * sequences;
+        step = until;
+    }
+}
+
+/* A heap of 64-bit keys; all are different, so the order in which they leave does not depend on the heap. */
+static void push_end(struct shared *play, struct replica *here, int64_t key) {
+    if (here->ends_size == here->ends_room) {
+        const int64_t room = here->ends_room ? 2 * here->ends_room : 1024;
+        int64_t *grown = realloc(here->ends, (size_t)room * sizeof *grown);
+        if (!grown) {
+            play->out_of_memory = 1;
+            return;
+        }
+        here->ends = grown;
+        here->ends_room = room;
+    }
+    int64_t place = here->ends_size++;
+    while (place > 0) {
+        const int64_t parent = (place - 1) / 2;
+        if (here->ends[parent] <= key) break;
+        here->ends[place] = here->ends[parent];
+        place = parent;
+    }
+    here->ends[place] = key;
+}
+
+static void pop_end(struct replica *here) {
+    const int64_t key = here->ends[--here->ends_size], size = here->ends_size;
+    int64_t place = 0;
+    for (;;) {
+        int64_t child = 2 * place + 1;
+        if (child >= size) break;
+        if (child + 1 < size && here->ends[child + 1] < here->ends[child]) child++;
+        if (here->ends[child] >= key) break;
+        here->ends[place] = here->ends[child];
+        place = child;
+    }
+    here->ends[place] = key;
+}
+
+static void push_stall(struct shared *play, struct replica *here, double last, int64_t sequences) {
+    if (here->stalled_size == here->stalled_room) {
+        const int64_t room = here->stalled_room ? 2 * here->stalled_room : 64;
+        struct stall *grown = realloc(here->stalled, (size_t)room * sizeof *grown);
+        if (!grown) {
+            play->out_of_memory = 1;
+            return;
+        }
+        here->stalled = grown;
+        here->stalled_room = room;
+    }
+    here->stalled[here->stalled_size].last = last;
+    here->stalled[here->stalled_size++].sequences = sequences;
+}
+
+static void expect(struct shared *play, struct replica *here, int64_t request) {
+    here->in_flight++;
+    if (here->expected < 0) here->expected = request;
+    else play->following[here->expected_last] = request;
+    here->expected_last = request;
+}
+
+static void receive(struct shared *play, struct replica *here) {
+    while (here->expected >= 0 && play->arrive[here->expected] <= here->clock) {
+        const int64_t request = here->expected;
+        here->expected = play->following[request];
+        play->following[request] = -1;
+        const double predicted = (here->clock - play->arrive[request]) + here->waiting_s + play->service[request];
+        if (predicted > play->reject_s) {
+            here->in_flight--;
+            continue;
+        }
+        here->waiting_s += play->service[request];
+        if (here->waiting < 0) here->waiting = request;
+        else play->following[here->waiting_last] = request;
+        here->waiting_last = request;
+    }
+}
+
+static double keys_of(const struct shared *play, const struct replica *here) {
+    return (double)here->keys_base + play->gain * (double)here->keys_steps;
+}
+
+static int fits(const struct shared *play, const struct replica *here, int64_t request) {
+    if (here->active + here->entered >= play->seats) return 0;
+    if (here->active + here->entered == 0) return 1;
+    const double size = (double)(play->cached[request] + play->prompt[request]);
+    if (play->reserved_rule) return here->reserved + (size + play->gain * (double)play->steps[request]) <= play->kv_tokens;
+    const double held = keys_of(play, here) + (double)here->entering_keys + size;
+    return held + play->gain * (double)(here->active + here->entered + 1) <= play->kv_tokens;
+}
+
+static int64_t enter(struct shared *play, struct replica *here) {
+    const int64_t request = here->waiting;
+    here->waiting = play->following[request];
+    play->following[request] = -1;
+    here->waiting_s = here->waiting >= 0 ? here->waiting_s - play->service[request] : 0.0;
+    const int64_t size = play->cached[request] + play->prompt[request];
+    here->entered++;
+    here->entering_keys += size;
+    here->reserved += (double)size + play->gain * (double)play->steps[request];
+    return request;
+}
+
+static void leave(struct shared *play, struct replica *here, int64_t request, int64_t generated) {
+    const int64_t size = play->cached[request] + play->prompt[request];
+    here->active--;
+    here->keys_base -= size;
+    here->keys_steps -= generated;
+    here->reserved -= (double)size + play->gain * (double)play->steps[request];
+    play->begun[request] = -1;
+    const int64_t before = play->before[request], after = play->after[request];
+    if (before >= 0) play->after[before] = after;
+    if (after >= 0) play->before[after] = before;
+    else here->newest = before;
+}
+
+static void answered(struct shared *play, struct replica *here, int64_t request, double moment) {
+    play->end[request] = moment;
+    here->in_flight--;
+    if (here->left_at != moment) {
+        here->left_at = moment;
+        here->left = 0;
+    }
+    here->left++;
+}
+
+static int64_t present(const struct replica *here, double moment) {
+    return here->in_flight + (here->left_at > moment ? here->left : 0);
+}
+
+static void start(struct shared *play, struct replica *here, int64_t request, double moment) {
+    const int64_t size = play->cached[request] + play->prompt[request];
+    here->entered--;
+    here->entering_keys -= size;
+    if (play->first[request] < 0.0) play->first[request] = moment;
+    here->active++;
+    here->keys_base += size;
+    here->keys_steps++;
+    play->begun[request] = here->step;
+    play->before[request] = here->newest;
+    play->after[request] = -1;
+    if (here->newest >= 0) play->after[here->newest] = request;
+    here->newest = request;
+    if (play->steps[request] == 1) {
+        leave(play, here, request, 1);
+        answered(play, here, request, moment);
+    } else {
+        push_end(play, here, (here->step + play->steps[request] - 1) << NUMBER_BITS | request);
+    }
+}
+
+static void join(struct shared *play, struct replica *here) {
+    while (here->waiting >= 0 && play->ready[here->waiting] && fits(play, here, here->waiting)) {
+        const int64_t request = enter(play, here);
+        play->ready[request] = 0;
+        start(play, here, request, play->arrive[request]);
+    }
+}
+
+static int64_t next_end(const struct shared *play, struct replica *here) {
+    for (;;) {
+        const int64_t step = here->ends[0] >> NUMBER_BITS, request = here->ends[0] & NUMBER_MASK;
+        if (play->begun[request] >= 0 && play->begun[request] + play->steps[request] - 1 == step) return step;
+        pop_end(here);
+    }
+}
+
+static void retire(struct shared *play, struct replica *here) {
+    while (here->active && next_end(play, here) == here->step) {
+        const int64_t request = here->ends[0] & NUMBER_MASK;
+        pop_end(here);
+        leave(play, here, request, play->steps[request]);
+        answered(play, here, request, here->clock);
+    }
+}
+
+static void make_room(struct shared *play, struct replica *here) {
+    while (keys_of(play, here) + (double)here->entering_keys + play->gain * (double)here->active > play->kv_tokens) {
+        int64_t request;
+        if (here->partial >= 0 && here->active) {
+            request = here->partial;
+            const int64_t size = play->cached[request] + play->prompt[request];
+            here->entered--;
+            here->entering_keys -= size;
+            here->reserved -= (double)size + play->gain * (double)play->steps[request];
+            here->partial = -1;
+        } else if (here->active > 1) {
+            request = here->newest;
+            const int64_t generated = 1 + here->step - play->begun[request];
+            leave(play, here, request, generated);
+            if (here->stalled_size && --here->stalled[here->stalled_size - 1].sequences == 0) here->stalled_size--;
+            play->prompt[request] += (int64_t)(play->gain * (double)generated);
+            play->steps[request] -= generated;
+        } else {
+            return;
+        }
+        play->preempted++;
+        play->following[request] = here->waiting;
+        if (here->waiting < 0) here->waiting_last = request;
+        here->waiting = request;
+        here->waiting_s += play->service[request];
+    }
+}
+
+static int prompt_may_run(const struct shared *play, const struct replica *here) {
+    return here->partial >= 0 || (here->waiting >= 0 && fits(play, here, here->waiting));
+}
+
+static int prompts(struct shared *play, struct replica *here, int64_t decodes) {
+    if (!prompt_may_run(play, here)) return 0;
+    if (!play->reserved_rule && decodes) {
+        make_room(play, here);
+        decodes = here->active;
+        if (!prompt_may_run(play, here)) return 0;
+    }
+    const int64_t room = most_of(1, play->budget - play->each * decodes);
+    int64_t used = 0, pieces = 0, ended = 0;
+    double attention = 0.0;
+    while (used < room) {
+        int64_t request, done;
+        if (here->partial >= 0) {
+            request = here->partial;
+            done = here->partial_done;
+        } else if (here->waiting >= 0 && fits(play, here, here->waiting)) {
+            request = enter(play, here);
+            done = 0;
+        } else {
+            break;
+        }
+        const int64_t piece = least_of(play->prompt[request] - done, room - used);
+        attention += attention_s(play, request, done + piece) - attention_s(play, request, done);
+        used += piece;
+        pieces++;
+        here->partial = request;
+        here->partial_done = done + piece;
+        if (done + piece == play->prompt[request]) {
+            play->ended[ended++] = request;
+            here->partial = -1;
+        }
+    }
+    const double host = (play->step_s + play->prompt_step_s)
+                        + (play->per_decode_s * (double)decodes + play->per_prompt_s * (double)pieces);
+    const int64_t together = used + play->each * decodes;
+    const double factor = (play->prefill_factor * (double)used
+                           + play->decode_factor * (double)(play->each * decodes)) / (double)together;
+    const double own = decodes
+        ? play->decode_factor * (play->own[decodes] + play->own_key[decodes] * keys_of(play, here))
+        : play->prefill_factor * play->own[0];
+    const double seconds = host + (factor * linear_s(play, together) + (play->prefill_factor * attention + own));
+    if (!play->mixed && !here->prompting && here->active) push_stall(play, here, here->clock, here->active);
+    here->clock += seconds;
+    here->busy += seconds;
+    if (play->mixed) {
+        here->step++;
+        here->keys_steps += decodes;
+        if (decodes) {
+            count_gaps(play, seconds, 0.0, 1, decodes);
+            retire(play, here);
+        }
+    }
+    const int64_t before = here->active;
+    for (int64_t index = 0; index < ended; index++) start(play, here, play->ended[index], here->clock);
+    if (!play->mixed) {
+        here->prompting = 1;
+        here->looked = here->step;
+        if (here->active > before) push_stall(play, here, here->clock, here->active - before);
+    }
+    return 1;
+}
+
+static int64_t steps_until(double seconds, double first, double growth, int64_t most) {
+    double guess;
+    if (growth > 0.0) {
+        const double half = first - 0.5 * growth;
+        guess = (sqrt(half * half + 2.0 * growth * larger(seconds, 0.0)) - half) / growth;
+    } else {
+        guess = larger(seconds, 0.0) / first;
+    }
+    int64_t steps = most_of(1, least_of((int64_t)ceil(smaller(guess, (double)most)), most));
+    while (steps > 1) {
+        const double fewer = (double)(steps - 1);
+        if (!(fewer * first + growth * (0.5 * fewer * ((double)steps - 2.0)) >= seconds)) break;
+        steps--;
+    }
+    while (steps < most) {
+        const double many = (double)steps;
+        if (!(many * first + growth * (0.5 * many * (many - 1.0)) < seconds)) break;
+        steps++;
+    }
+    return steps;
+}
+
+static void decode(struct shared *play, struct replica *here, double until) {
+    if (here->active == 0) return;
+    if (!play->reserved_rule) make_room(play, here);
+    const int64_t sequences = here->active;
+    const double keys = keys_of(play, here);
+    const double first = play->decode[sequences] + play->decode_key[sequences] * keys;
+    const double growth = play->decode_key[sequences] * (play->gain * (double)sequences);
+    int64_t most = next_end(play, here) - here->step;
+    if (!play->reserved_rule && play->kv_tokens < INFINITY && sequences + here->entered > 1) {
+        const double room = (play->kv_tokens - (keys + (double)here->entering_keys)) / (play->gain * (double)sequences);
+        most = room < 1.0 ? 1 : least_of(most, (int64_t)smaller(room, 1e9));
+    }
+    const int full = sequences + here->entered >= play->seats;
+    if (here->waiting >= 0 && !play->mixed && fits(play, here, here->waiting))
+        most = least_of(most, most_of(1, play->poll - (here->step - here->looked)));
+    double stop = until;
+    if (here->expected >= 0 && (play->reject_s < INFINITY || !(full || here->waiting >= 0)))
+        stop = smaller(stop, play->arrive[here->expected]);
+    const int64_t steps = stop == INFINITY ? most : steps_until(stop - here->clock, first, growth, most);
+    int64_t after = 0;
+    if (here->stalled_size) {
+        for (int64_t index = 0; index < here->stalled_size; index++)
+            count_gaps(play, (here->clock - here->stalled[index].last) + first, 0.0, 1, here->stalled[index].sequences);
+        here->stalled_size = 0;
+        after = 1;
+    }
+    if (steps > after) count_gaps(play, first + growth * (double)after, growth, steps - after, sequences);
+    const double seconds = (double)steps * first + growth * (0.5 * (double)steps * ((double)steps - 1.0));
+    here->clock += seconds;
+    here->busy += seconds;
+    here->step += steps;
+    here->keys_steps += steps * sequences;
+    retire(play, here);
+}
+
+static void advance(struct shared *play, struct replica *here, double until) {
+    while (!play->out_of_memory) {
+        receive(play, here);
+        if (here->active == 0 && here->waiting < 0 && here->partial < 0) {
+            if (here->expected < 0) return;
+            here->clock = play->arrive[here->expected];
+            continue;
+        }
+        if (here->clock >= until) return;
+        if (play->prefilled) join(play, here);
+        if (play->mixed) {
+            if (!prompts(play, here, here->active)) decode(play, here, until);
+        } else {
+            const int due = here->active == 0 || here->prompting || here->step - here->looked >= play->poll;
+            if (!(due && prompts(play, here, 0))) {
+                here->prompting = 0;
+                decode(play, here, until);
+            }
+        }
+    }
+}
+
+/* 0: played to the end; 1: out of memory. */
+int sweepdb_play(struct shared *play) {
+    struct replica *replicas = calloc((size_t)play->replicas, sizeof *replicas);
+    if (!replicas) return 1;
+    for (int64_t place = 0; place < play->replicas; place++) {
+        struct replica *here = &replicas[place];
+        here->expected = here->expected_last = here->waiting = here->waiting_last = here->newest = here->partial = -1;
+        here->left_at = -1.0;
+    }
+    if (play->least && play->replicas > 1) {
+        for (int64_t request = 0; request < play->count; request++) {
+            int64_t chosen = 0;
+            for (int64_t place = 0; place < play->replicas; place++) advance(play, &replicas[place], play->arrive[request]);
+            for (int64_t place = 1; place < play->replicas; place++)
+                if (present(&replicas[place], play->arrive[request]) < present(&replicas[chosen], play->arrive[request]))
+                    chosen = place;
+            expect(play, &replicas[chosen], request);
+        }
+    } else {
+        for (int64_t request = 0; request < play->count; request++)
+            expect(play, &replicas[play->replica[request]], request);
+    }
+    play->busy_s = 0.0;
+    for (int64_t place = 0; place < play->replicas; place++) {
+        advance(play, &replicas[place], INFINITY);
+        play->busy_s += replicas[place].busy;
+        free(replicas[place].ends);
+        free(replicas[place].stalled);
+    }
+    free(replicas);
+    return (int)play->out_of_memory;
+}

@@ -1,0 +1,108 @@
+"""Seconds of an engine's steps for a play: its tables of kernels, with decodes priced by the keys that they hold.
+
+Not here: the tables (evaluator.serving.engine.step_tables), and the play (evaluator.arrivals.playing)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from evaluator.arithmetic import FloatArray
+from evaluator.arrivals.play_rules import StepPrices
+from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.serving.batches import FixedLengths
+from evaluator.serving.engine.request_kinds import RequestKind, weights_of
+from evaluator.serving.engine.step_tables import SPACING, StepTable, TableExtents, launched, step_table
+from evaluator.serving.interface import Run
+from evaluator.serving.waves.mixed import MixedLengths
+
+_FEW = 0.5  # of the mean keys of a sequence; a line through decodes at these and at three times as many prices all
+
+
+def prices_of(
+    run: Run,
+    engine: EngineProfile,
+    sequences: int,
+    kinds: tuple[RequestKind, ...],
+    *,
+    stretches: int | None = None,
+    keys: float | None = None,
+) -> tuple[StepPrices, StepTable]:
+    """Prices of one replica for these kinds of requests, and the table they come from.
+
+    `stretches` are those of each prompt's attention, `keys` what a sequence holds on average, where not those of the
+    kinds."""
+    scenario, drafts = run.scenario, run.scenario.workload.mtp_tokens
+    longest = max(kind.new_tokens for kind in kinds)
+    extents = TableExtents(
+        kinds=kinds,
+        sequences=sequences,
+        tokens=min(engine.token_budget, sequences * longest) + sequences * (1 + drafts),
+        drafts=drafts,
+    )
+    if stretches is not None:
+        extents = replace(extents, stretches=stretches)
+    few = max(1, round(_FEW * (mean_keys(kinds) if keys is None else keys)))
+    table, lower, upper = (_table(run, one) for one in (extents, _holding(extents, few), _holding(extents, 3 * few)))
+    own, own_key = _line(lower.decode_own, upper.decode_own, few + 0.5, 3 * few + 0.5)
+    table = launched(table, engine.launch_s(scenario.layers))
+    return with_engine(table, engine, own, own_key), table
+
+
+def with_engine(table: StepTable, engine: EngineProfile, own: FloatArray, own_key: FloatArray) -> StepPrices:
+    """Prices of an engine: what its host adds, and kernels by its factors."""
+    sequences = np.arange(table.decode_linear.size)
+    host = engine.step_s() + 1e-3 * engine.step_per_decode_ms * sequences
+    return StepPrices(
+        step_s=engine.step_s(),
+        prompt_step_s=engine.prompt_step_s(),
+        per_prompt_s=1e-3 * engine.step_per_prompt_ms,
+        per_decode_s=1e-3 * engine.step_per_decode_ms,
+        prefill_factor=engine.prefill_factor,
+        decode_factor=engine.decode_factor,
+        spacing=table.spacing,
+        linear=table.linear,
+        attention=table.attention,
+        stretches=table.stretches,
+        own_s=own,
+        own_key_s=own_key,
+        decode_s=host + engine.decode_factor * (table.decode_linear + own),
+        decode_key_s=engine.decode_factor * own_key,
+    )
+
+
+def mean_keys(kinds: tuple[RequestKind, ...]) -> float:
+    """Keys that a decoding sequence holds on average: long answers count by their length."""
+    # Prompts of 1,000, answers of 200: 1,100.
+    outputs = weights_of(kinds) * [kind.output_length for kind in kinds]
+    held = [kind.new_tokens + kind.cached + kind.output_length / 2 for kind in kinds]
+    return float((outputs * held).sum() / outputs.sum())
+
+
+def _holding(extents: TableExtents, keys: int) -> TableExtents:
+    """Sequences that all hold as many keys, and half a token of their answer; prompts do not matter then."""
+    return replace(extents, kinds=(RequestKind(new_tokens=keys, output_length=1.0),), tokens=SPACING)
+
+
+def _table(run: Run, extents: TableExtents) -> StepTable:
+    # A phase alone has one trace; what the table takes from the other is not asked for.
+    traces = {name: run.operators.get(name) or run.operators[run.scenario.phase] for name in ("prefill", "decode")}
+    windows = run.source.windows if isinstance(run.source, FixedLengths | MixedLengths) else ()
+    return step_table(traces, run.cost, extents, windows=windows, replicas=run.scenario.plan.dp)
+
+
+def _line(few: FloatArray, many: FloatArray, few_keys: float, many_keys: float) -> tuple[FloatArray, FloatArray]:
+    """Seconds of a batch without keys, and of each key of its sequences, by sequences; neither below zero.
+
+    The line is through both where it starts at or above zero, else from zero through the second."""
+    # 4 sequences: 2 ms with 100 keys each, 3 ms with 300: 1.5 ms and 1.25 us a key.
+    sequences = np.maximum(np.arange(few.size), 1.0)
+    each = np.maximum((many - few) / (sequences * (many_keys - few_keys)), 0.0)
+    without = few - each * sequences * few_keys
+    below = without < 0.0
+    each = np.where(below, many / (sequences * many_keys), each)
+    each[0] = 0.0
+    without = np.where(below, 0.0, without)
+    without[0] = few[0]
+    return without, each

@@ -1,0 +1,77 @@
+"""The loads of a sweep's scenarios: which of them the store lacks, and playing those. Pure but for the time it takes.
+
+Not here: writing (evaluator.sweep, store.writing)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from evaluator.arrivals.load_rows import load_key, load_record, settings_key
+from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
+from evaluator.canonical import IN_NO_KEY
+from evaluator.graph.operators import OperatorSet
+from evaluator.inputs.workloads.arrival_times import TracedArrivals
+from evaluator.pricing.cost_model import CostModel
+from evaluator.scenario import Scenario
+from evaluator.serving.interface import Run
+from evaluator.serving.models import serving_model_of
+from store.errors import InputError
+from store.loads import LoadRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalRequest:
+    """Rates of requests that arrive to play every scenario of a sweep at; None: a ladder below its saturation."""
+
+    settings: PlaySettings
+    rates: tuple[float, ...] | None = None
+    # The digest of its file is in the process.
+    trace: TracedArrivals | None = field(default=None, compare=False, metadata={IN_NO_KEY: True})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScenarioLoads:
+    """A scenario ready to be played, with the keys of its loads by rate."""
+
+    player: LoadPlayer
+    settings: PlaySettings
+    common: str
+    keys: Mapping[str, float]
+
+    def play(self, known: Collection[str]) -> list[LoadRecord]:
+        """The loads whose keys are not known, all rates of the scenario together."""
+        return [
+            load_record(self.player.load(rate), self.settings, self.common)
+            for key, rate in self.keys.items()
+            if key not in known
+        ]
+
+
+def scenario_loads(
+    scenario: Scenario, key: str, operators: Mapping[str, OperatorSet], cost: CostModel, asked: ArrivalRequest
+) -> ScenarioLoads:
+    """A scenario under its content key, and its rates. Raises where it cannot be played."""
+    model = serving_model_of(scenario)
+    engine = model.engine(scenario)
+    run = Run(
+        scenario=scenario,
+        operators=operators,
+        source=model.source(scenario),
+        cost=cost,
+        batch_sizes=np.asarray([1], dtype=np.int64),
+    )
+    refused = unplayable(run, engine)
+    if refused is not None or engine is None:
+        raise refused or InputError("no engine")
+    player = LoadPlayer(run, engine, asked.settings, asked.trace)
+    common = settings_key(key, asked.settings)
+    rates: Sequence[float] = player.rates(asked.rates)
+    return ScenarioLoads(
+        player=player,
+        settings=asked.settings,
+        common=common,
+        keys={load_key(common, rate): rate for rate in rates},
+    )

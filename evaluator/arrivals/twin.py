@@ -1,0 +1,430 @@
+"""The play in Python: what `play.c` does, statement by statement, equal to the last digit. For machines without a
+compiler, and for tests.
+
+State changes only when a request arrives, prompts run, or an answer ends; equal decode steps between are one sum.
+Source: the scheduler of evaluator.serving.engine.schedule, which plays the same steps without a clock."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from math import ceil, inf, sqrt
+
+import numpy as np
+
+from evaluator.arithmetic import FloatArray
+from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
+
+_NUMBER_BITS = 31  # of a request's number, behind the step that it ends in
+
+
+def play_in_python(rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray) -> PlayedRequests:
+    """Play all requests to their ends."""
+    play = _Play(rules, prices, asked, edges)
+    replicas = [_Replica(play) for _ in range(rules.replicas)]
+    if rules.dispatch == "least" and rules.replicas > 1:
+        for number, arrived in enumerate(play.arrive):
+            for replica in replicas:
+                replica.advance(arrived)
+            min(replicas, key=lambda one: one.present(arrived)).expect(number)
+    else:
+        for number, place in enumerate(asked.replica.tolist()):
+            replicas[place].expect(number)
+    for replica in replicas:
+        replica.advance(inf)
+    return PlayedRequests(
+        first_s=np.asarray(play.first),
+        end_s=np.asarray(play.end),
+        gaps=np.asarray(play.gaps, dtype=np.int64),
+        busy_s=sum((replica.busy for replica in replicas), 0.0),
+        preempted=play.preempted,
+    )
+
+
+class _Play:
+    """The common part of replicas: rules, prices, and an array over requests for everything that is known of one."""
+
+    def __init__(self, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray) -> None:
+        self.rules, self.prices = rules, prices
+        self.gain, self.each, self.budget = rules.tokens_per_step, rules.tokens_per_decode, rules.token_budget
+        self.arrive: list[float] = asked.arrive_s.tolist()
+        self.prompt: list[int] = asked.new_tokens.tolist()
+        self.cached: list[int] = asked.cached.tolist()
+        self.steps: list[int] = asked.steps.tolist()
+        self.node: list[int] = asked.node.tolist()
+        self.stretch: list[float] = asked.stretch.tolist()
+        self.service: list[float] = asked.service_s.tolist()
+        self.linear: list[float] = prices.linear.tolist()
+        self.attention: list[float] = prices.attention.tolist()
+        self.own: list[float] = prices.own_s.tolist()
+        self.own_key: list[float] = prices.own_key_s.tolist()
+        self.decode: list[float] = prices.decode_s.tolist()
+        self.decode_key: list[float] = prices.decode_key_s.tolist()
+        self.first = [-1.0] * asked.count
+        self.end = [-1.0] * asked.count
+        self.begun = [-1] * asked.count  # the step of the first token since it entered; -1: is not decoding
+        self.ready = [rules.prefilled] * asked.count
+        self.before, self.after = [-1] * asked.count, [-1] * asked.count  # neighbours in the order of entering
+        self.following = [-1] * asked.count  # in the list that a request waits in
+        self.edges: list[float] = edges.tolist()
+        self.gaps = [0] * (edges.size - 1)
+        self.preempted = 0
+
+    def linear_s(self, tokens: int) -> float:
+        """Everything but attention and the head, of a step of so many tokens."""
+        last, place = len(self.linear) - 1, tokens / self.prices.spacing
+        if place >= last:
+            return self.linear[last] * place / last
+        low = int(place)
+        return self.linear[low] + (self.linear[low + 1] - self.linear[low]) * (place - low)
+
+    def attention_s(self, request: int, tokens: int) -> float:
+        """Attention of the first tokens of a prompt; beyond the table as in its last stretch."""
+        place = tokens * self.stretch[request]
+        low = min(int(place), self.prices.stretches - 1)
+        node = self.node[request] + low
+        return self.attention[node] + (self.attention[node + 1] - self.attention[node]) * (place - low)
+
+    def count_gaps(self, shortest: float, growth: float, steps: int, sequences: int) -> None:
+        """Steps of `shortest`, `shortest + growth` ... seconds, each a gap of so many sequences."""
+        step, last, place = 0, len(self.gaps) - 1, 0
+        while step < steps:
+            gap = shortest + growth * step
+            low, high = place, last
+            while low < high:  # the last bin that begins at or below the gap
+                middle = (low + high + 1) // 2
+                if self.edges[middle] <= gap:
+                    low = middle
+                else:
+                    high = middle - 1
+            place, until = low, steps
+            if growth > 0.0 and place < last:
+                reached = (self.edges[place + 1] - shortest) / growth
+                if reached < steps:
+                    until = max(step + 1, ceil(reached))
+            self.gaps[place] += (until - step) * sequences
+            step = until
+
+
+class _Replica:
+    """One replica. `keys_base` and `keys_steps` are the prompts and the steps that decoding sequences hold; `entered`
+    requests have a seat and no first token yet, and hold `entering_keys`."""
+
+    def __init__(self, play: _Play) -> None:
+        self.play, self.rules = play, play.rules
+        self.clock = self.busy = self.reserved = self.waiting_s = 0.0
+        self.step = self.looked = self.active = self.in_flight = self.entered = self.left = 0
+        self.left_at = -1.0
+        self.keys_base = self.keys_steps = self.entering_keys = 0
+        self.expected = self.expected_last = self.waiting = self.waiting_last = self.newest = self.partial = -1
+        self.partial_done = 0
+        self.prompting = False
+        self.ends: list[int] = []  # a heap of (step, request)
+        self.stalled: list[tuple[float, int]] = []  # last token, sequences: those that prompts hold up
+
+    def expect(self, request: int) -> None:
+        """A request that will arrive here, later than all before it."""
+        self.in_flight += 1
+        if self.expected < 0:
+            self.expected = request
+        else:
+            self.play.following[self.expected_last] = request
+        self.expected_last = request
+
+    def present(self, moment: float) -> int:
+        """Requests that are here at a moment: those that the step under way will answer are."""
+        return self.in_flight + (self.left if self.left_at > moment else 0)
+
+    def advance(self, until: float) -> None:
+        """Take every step that begins before this time."""
+        while True:
+            self._receive()
+            if self.active == 0 and self.waiting < 0 and self.partial < 0:
+                if self.expected < 0:
+                    return
+                self.clock = self.play.arrive[self.expected]
+                continue
+            if self.clock >= until:
+                return
+            if self.rules.prefilled:
+                self._join()
+            if self.rules.admission == "mixed":
+                if not self._prompts(self.active):
+                    self._decode(until)
+            else:
+                due = self.active == 0 or self.prompting or self.step - self.looked >= self.rules.poll_steps
+                if not (due and self._prompts(0)):
+                    self.prompting = False
+                    self._decode(until)
+
+    def _receive(self) -> None:
+        """Requests that have arrived wait, or are rejected."""
+        play = self.play
+        while self.expected >= 0 and play.arrive[self.expected] <= self.clock:
+            request = self.expected
+            self.expected = play.following[request]
+            play.following[request] = -1
+            predicted = (self.clock - play.arrive[request]) + self.waiting_s + play.service[request]
+            if predicted > self.rules.reject_s:
+                self.in_flight -= 1
+                continue
+            self.waiting_s += play.service[request]
+            if self.waiting < 0:
+                self.waiting = request
+            else:
+                play.following[self.waiting_last] = request
+            self.waiting_last = request
+
+    def _keys(self) -> float:
+        return self.keys_base + self.play.gain * self.keys_steps
+
+    def _fits(self, request: int) -> bool:
+        """Whether the first that waits may enter now."""
+        if self.active + self.entered >= self.rules.seats:
+            return False
+        if self.active + self.entered == 0:
+            return True
+        play, rules = self.play, self.rules
+        size = play.cached[request] + play.prompt[request]
+        if rules.kv_admission == "reserved":
+            return self.reserved + (size + play.gain * play.steps[request]) <= rules.kv_tokens
+        held = self._keys() + self.entering_keys + size
+        return held + play.gain * (self.active + self.entered + 1) <= rules.kv_tokens
+
+    def _enter(self) -> int:
+        """The first that waits gets a seat."""
+        play, request = self.play, self.waiting
+        self.waiting = play.following[request]
+        play.following[request] = -1
+        self.waiting_s = self.waiting_s - play.service[request] if self.waiting >= 0 else 0.0
+        size = play.cached[request] + play.prompt[request]
+        self.entered += 1
+        self.entering_keys += size
+        self.reserved += size + play.gain * play.steps[request]
+        return request
+
+    def _join(self) -> None:
+        """Requests that come with their first token decode from the next step on."""
+        play = self.play
+        while self.waiting >= 0 and play.ready[self.waiting] and self._fits(self.waiting):
+            request = self._enter()
+            play.ready[request] = False
+            self._start(request, play.arrive[request])
+
+    def _start(self, request: int, moment: float) -> None:
+        """The first token of a request is out, or the first since it was preempted."""
+        play = self.play
+        size = play.cached[request] + play.prompt[request]
+        self.entered -= 1
+        self.entering_keys -= size
+        if play.first[request] < 0.0:
+            play.first[request] = moment
+        self.active += 1
+        self.keys_base += size
+        self.keys_steps += 1
+        play.begun[request] = self.step
+        play.before[request], play.after[request] = self.newest, -1
+        if self.newest >= 0:
+            play.after[self.newest] = request
+        self.newest = request
+        if play.steps[request] == 1:
+            self._leave(request, 1)
+            self._answered(request, moment)
+        else:
+            heappush(self.ends, (self.step + play.steps[request] - 1) << _NUMBER_BITS | request)
+
+    def _leave(self, request: int, generated: int) -> None:
+        """A request that decodes gives its seat and its keys back."""
+        play = self.play
+        size = play.cached[request] + play.prompt[request]
+        self.active -= 1
+        self.keys_base -= size
+        self.keys_steps -= generated
+        self.reserved -= size + play.gain * play.steps[request]
+        play.begun[request] = -1
+        before, after = play.before[request], play.after[request]
+        if before >= 0:
+            play.after[before] = after
+        if after >= 0:
+            play.before[after] = before
+        else:
+            self.newest = before
+
+    def _answered(self, request: int, moment: float) -> None:
+        self.play.end[request] = moment
+        self.in_flight -= 1
+        if self.left_at != moment:
+            self.left_at, self.left = moment, 0
+        self.left += 1
+
+    def _next_end(self) -> int:
+        """The step in which the next answer ends."""
+        play = self.play
+        while True:
+            step, request = self.ends[0] >> _NUMBER_BITS, self.ends[0] & ((1 << _NUMBER_BITS) - 1)
+            if play.begun[request] >= 0 and play.begun[request] + play.steps[request] - 1 == step:
+                return step
+            heappop(self.ends)  # of before it was preempted
+
+    def _retire(self) -> None:
+        """Answers whose last token this step was."""
+        play = self.play
+        while self.active and self._next_end() == self.step:
+            request = heappop(self.ends) & ((1 << _NUMBER_BITS) - 1)
+            self._leave(request, play.steps[request])
+            self._answered(request, self.clock)
+
+    def _make_room(self) -> None:
+        """Preempt what entered last until the tokens after the next decode fit."""
+        play, rules = self.play, self.rules
+        while self._keys() + self.entering_keys + play.gain * self.active > rules.kv_tokens:
+            if self.partial >= 0 and self.active:
+                request = self.partial
+                size = play.cached[request] + play.prompt[request]
+                self.entered -= 1
+                self.entering_keys -= size
+                self.reserved -= size + play.gain * play.steps[request]
+                self.partial = -1
+            elif self.active > 1:
+                request = self.newest
+                generated = 1 + self.step - play.begun[request]
+                self._leave(request, generated)
+                self._forget_stalled()
+                play.prompt[request] += int(play.gain * generated)
+                play.steps[request] -= generated
+            else:
+                return
+            play.preempted += 1
+            self._wait_first(request)
+
+    def _wait_first(self, request: int) -> None:
+        play = self.play
+        play.following[request] = self.waiting
+        if self.waiting < 0:
+            self.waiting_last = request
+        self.waiting = request
+        self.waiting_s += play.service[request]
+
+    def _forget_stalled(self) -> None:
+        if self.stalled:
+            last, sequences = self.stalled.pop()
+            if sequences > 1:
+                self.stalled.append((last, sequences - 1))
+
+    def _prompts(self, decodes: int) -> bool:
+        """A step with prompts, beside so many decodes. False: no prompt may run."""
+        play, prices = self.play, self.play.prices
+        if self.partial < 0 and (self.waiting < 0 or not self._fits(self.waiting)):
+            return False
+        if self.rules.kv_admission == "current" and decodes:
+            self._make_room()
+            decodes = self.active
+            if self.partial < 0 and (self.waiting < 0 or not self._fits(self.waiting)):
+                return False
+        room = max(1, play.budget - play.each * decodes)
+        used = pieces = 0
+        attention = 0.0
+        ended: list[int] = []
+        while used < room:
+            if self.partial >= 0:
+                request, done = self.partial, self.partial_done
+            elif self.waiting >= 0 and self._fits(self.waiting):
+                request, done = self._enter(), 0
+            else:
+                break
+            piece = min(play.prompt[request] - done, room - used)
+            attention += play.attention_s(request, done + piece) - play.attention_s(request, done)
+            used += piece
+            pieces += 1
+            self.partial, self.partial_done = request, done + piece
+            if done + piece == play.prompt[request]:
+                ended.append(request)
+                self.partial = -1
+        host = (prices.step_s + prices.prompt_step_s) + (prices.per_decode_s * decodes + prices.per_prompt_s * pieces)
+        together = used + play.each * decodes
+        factor = (prices.prefill_factor * used + prices.decode_factor * (play.each * decodes)) / together
+        if decodes:
+            own = prices.decode_factor * (play.own[decodes] + play.own_key[decodes] * self._keys())
+        else:
+            own = prices.prefill_factor * play.own[0]
+        self._spend(host + (factor * play.linear_s(together) + (prices.prefill_factor * attention + own)), decodes)
+        self._first_tokens(ended)
+        return True
+
+    def _spend(self, seconds: float, decodes: int) -> None:
+        """A step with prompts; those that decode elsewhere are held up by it."""
+        if self.rules.admission == "prefill_first" and not self.prompting and self.active:
+            self.stalled.append((self.clock, self.active))
+        self.clock += seconds
+        self.busy += seconds
+        if self.rules.admission == "mixed":
+            self.step += 1
+            self.keys_steps += decodes
+            if decodes:
+                self.play.count_gaps(seconds, 0.0, 1, decodes)
+                self._retire()
+
+    def _first_tokens(self, ended: list[int]) -> None:
+        before = self.active
+        for request in ended:
+            self._start(request, self.clock)
+        if self.rules.admission == "prefill_first":
+            self.prompting, self.looked = True, self.step
+            if self.active > before:
+                self.stalled.append((self.clock, self.active - before))
+
+    def _decode(self, until: float) -> None:
+        """Equal decode steps: up to the next end, the next arrival that may enter, or a full memory."""
+        play, rules = self.play, self.rules
+        if self.active == 0:
+            return
+        if rules.kv_admission == "current":
+            self._make_room()
+        sequences, keys = self.active, self._keys()
+        first = play.decode[sequences] + play.decode_key[sequences] * keys
+        growth = play.decode_key[sequences] * (play.gain * sequences)
+        most = self._next_end() - self.step
+        if rules.kv_admission == "current" and rules.kv_tokens < inf and sequences + self.entered > 1:
+            room = (rules.kv_tokens - (keys + self.entering_keys)) / (play.gain * sequences)
+            most = 1 if room < 1.0 else min(most, int(min(room, 1e9)))
+        full = sequences + self.entered >= rules.seats
+        if self.waiting >= 0 and rules.admission == "prefill_first" and self._fits(self.waiting):
+            most = min(most, max(1, rules.poll_steps - (self.step - self.looked)))
+        stop = until
+        if self.expected >= 0 and (rules.reject_s < inf or not (full or self.waiting >= 0)):
+            stop = min(stop, play.arrive[self.expected])
+        steps = most if stop == inf else _steps_until(stop - self.clock, first, growth, most)
+        self._count_decodes(first, growth, steps)
+        seconds = steps * first + growth * (0.5 * steps * (steps - 1.0))
+        self.clock += seconds
+        self.busy += seconds
+        self.step += steps
+        self.keys_steps += steps * sequences
+        self._retire()
+
+    def _count_decodes(self, first: float, growth: float, steps: int) -> None:
+        play, after = self.play, 0
+        if self.stalled:
+            for last, sequences in self.stalled:
+                play.count_gaps((self.clock - last) + first, 0.0, 1, sequences)
+            self.stalled.clear()
+            after = 1
+        if steps > after:
+            play.count_gaps(first + growth * after, growth, steps - after, self.active)
+
+
+def _steps_until(seconds: float, first: float, growth: float, most: int) -> int:
+    """The number of steps after which so much time has passed, at most `most` and one at least.
+
+    n first + growth n (n - 1) / 2 >= seconds: the root of a quadratic, made exact by trying its neighbours."""
+    # Steps of 10, 11, 12 ... ms: 30 ms have passed after 3, of 33 ms.
+    if growth > 0.0:
+        half = first - 0.5 * growth
+        guess = ceil(min((sqrt(half * half + 2.0 * growth * max(seconds, 0.0)) - half) / growth, float(most)))
+    else:
+        guess = ceil(min(max(seconds, 0.0) / first, float(most)))
+    steps = max(1, min(guess, most))
+    while steps > 1 and (steps - 1) * first + growth * (0.5 * (steps - 1) * (steps - 2.0)) >= seconds:
+        steps -= 1
+    while steps < most and steps * first + growth * (0.5 * steps * (steps - 1.0)) < seconds:
+        steps += 1
+    return steps

@@ -1,0 +1,137 @@
+"""Request logs as they arrived: time, prompt and answer of every request, in the order of the file.
+
+Only a play keeps them, as long as it runs. Not here: logs reduced to distributions
+(evaluator.inputs.workloads.traces)."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import math
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+
+from evaluator.arithmetic import FloatArray, Integers
+from evaluator.inputs.workloads.traces import INPUT_NAMES, OUTPUT_NAMES, lines_of, named_field, whole_tokens
+from store.errors import InputError
+
+_TIME_NAMES = ("timestamp", "arrival_time", "arrived_at", "arrival", "queued_ts", "start_time", "time")
+LARGEST_PROMPT = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TracedArrivals:
+    """Requests of a log. `times` are in the unit of the log: a play scales them to its rates."""
+
+    times: FloatArray
+    input_lengths: Integers
+    output_lengths: Integers
+    sha256: str
+
+
+def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
+    """The first `most` requests with a prompt and an answer. Refuses a log without times, or whose times fall."""
+    digest = hashlib.sha256()
+    times, inputs, outputs = array("d"), array("q"), array("q")
+    last = -math.inf
+    for where, time, prompt, answer in _requests(path, digest):
+        if prompt == 0 or answer == 0 or len(times) == most:
+            continue  # what follows is read for the digest
+        if prompt > LARGEST_PROMPT:
+            raise InputError(f"{where}: a prompt of {prompt} tokens is above {LARGEST_PROMPT:,}")
+        if time < last:
+            raise InputError(f"{where}: the time falls; requests must stand in the order of their arrival")
+        last = time
+        times.append(time)
+        inputs.append(prompt)
+        outputs.append(answer)
+    if len(times) < 2 or times[-1] <= times[0]:
+        raise InputError(f"{path}: no two requests at different times were found")
+    return TracedArrivals(
+        times=np.asarray(times, dtype=np.float64),
+        input_lengths=np.asarray(inputs, dtype=np.int64),
+        output_lengths=np.asarray(outputs, dtype=np.int64),
+        sha256=digest.hexdigest(),
+    )
+
+
+def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, float, int, int]]:
+    names: tuple[str, str, str] | None = None
+    for where, record in _records(path, digest):
+        if names is None:
+            keys = [str(key) for key in record]
+            names = (
+                _time_field(keys, path),
+                named_field(keys, INPUT_NAMES, path, "prompt length"),
+                named_field(keys, OUTPUT_NAMES, path, "output length"),
+            )
+        missing = [name for name in names if record.get(name) is None]
+        if missing:
+            raise InputError(f"{where}: {missing[0]} is missing")
+        time, prompt, answer = (record[name] for name in names)
+        yield where, _moment(time, where), whole_tokens(prompt, where), whole_tokens(answer, where)
+
+
+def _records(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, Mapping[str, object]]]:
+    lines = lines_of(path, digest)
+    first = next(lines, None)
+    if first is None:
+        raise InputError(f"{path}: the file is empty")
+    if not first.lstrip().startswith("{"):
+        header = next(csv.reader(io.StringIO(first)))
+        for number, row in enumerate(csv.reader(lines), start=2):
+            if row:
+                yield f"{path}, line {number}", dict(zip_longest(header, row[: len(header)]))
+        return
+    for number, line in enumerate((first, *lines), start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path}, line {number}: not JSON: {error.msg}") from error
+        if not isinstance(record, dict):
+            raise InputError(f"{path}, line {number}: expected an object for each request")
+        yield f"{path}, line {number}", record
+
+
+def _time_field(keys: list[str], path: Path) -> str:
+    known = {key.strip().lower(): key for key in keys}
+    for name in _TIME_NAMES:
+        if name in known:
+            return known[name]
+    raise InputError(
+        f"{path}: no column with the time of arrival among {', '.join(keys[:8])}",
+        hint=f"known names: {', '.join(_TIME_NAMES)}",
+    )
+
+
+def _moment(value: object, where: str) -> float:
+    """A number, or a date with any number of digits of a second."""
+    try:
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            moment = float(value)
+        else:
+            moment = _written(str(value).strip())
+    except ValueError:
+        moment = math.nan
+    if not math.isfinite(moment):
+        raise InputError(f"{where}: {value!r} is no time")
+    return moment
+
+
+def _written(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        whole, _, fraction = text.rstrip("Z").partition(".")
+        digits = fraction[: next((place for place, letter in enumerate(fraction) if not letter.isdigit()), None)]
+        return datetime.fromisoformat(whole).timestamp() + (float(f"0.{digits}") if digits else 0.0)

@@ -1,0 +1,43 @@
+-- name: attainment
+-- summary: the share of requests of each load within limits of TTFT and TPOT in ms (NULL: no limit), and of each limit alone
+-- column: load_id | none | integer key of the load
+-- column: share | ratio | requests within both limits / requests that count; a rejected request is a miss
+-- column: share_ttft | ratio | within the limit of TTFT
+-- column: share_tpot | ratio | within the limit of TPOT
+-- column: share_sd | ratio | standard deviation of the share over five batches of requests
+CREATE OR REPLACE MACRO attainment(ttft_limit_ms, tpot_limit_ms) AS TABLE
+WITH reached AS (
+    -- Places of the limits on the scale of bins; within the bin of a limit, requests lie evenly in the logarithm.
+    SELECT
+        load.load_id, load.counted_requests,
+        CASE WHEN ttft_limit_ms IS NULL THEN 1e9
+            ELSE 32 * log10(greatest(ttft_limit_ms - load.outside_ms, 1e-9) / 0.01) END AS ttft_place,
+        CASE WHEN tpot_limit_ms IS NULL THEN 1e9
+            ELSE 32 * log10(greatest(tpot_limit_ms, 1e-9) / 0.01) END AS tpot_place
+    FROM load
+),
+weighed AS (
+    SELECT
+        reached.load_id, reached.counted_requests,
+        greatest(least(ttft_place - ttft_bin, 1), 0) AS in_ttft, greatest(least(tpot_place - tpot_bin, 1), 0) AS in_tpot,
+        requests_1, requests_2, requests_3, requests_4, requests_5
+    FROM reached
+    LEFT JOIN raw.load_cell ON raw.load_cell.load_id = reached.load_id
+),
+counted AS (
+    SELECT
+        load_id, any_value(counted_requests) AS counted,
+        coalesce(sum(in_ttft * (requests_1 + requests_2 + requests_3 + requests_4 + requests_5)), 0) AS of_ttft,
+        coalesce(sum(in_tpot * (requests_1 + requests_2 + requests_3 + requests_4 + requests_5)), 0) AS of_tpot,
+        list_value(
+            coalesce(sum(in_ttft * in_tpot * requests_1), 0), coalesce(sum(in_ttft * in_tpot * requests_2), 0),
+            coalesce(sum(in_ttft * in_tpot * requests_3), 0), coalesce(sum(in_ttft * in_tpot * requests_4), 0),
+            coalesce(sum(in_ttft * in_tpot * requests_5), 0)
+        ) AS of_batches
+    FROM weighed
+    GROUP BY load_id
+)
+SELECT
+    load_id, list_sum(of_batches) / counted AS share, of_ttft / counted AS share_ttft, of_tpot / counted AS share_tpot,
+    5 * list_stddev_samp(of_batches) / counted AS share_sd
+FROM counted;

@@ -1,0 +1,32 @@
+-- name: load
+-- summary: scenarios played at rates of requests that arrive, a row a rate; voided scenarios are left out
+-- column: load | none | short reference of the row
+-- column: load_id | none | integer key of the load
+-- column: plan | none | label of the split: tp8pp1dp1, with the expert split where there is one
+-- column: load_share | ratio | arrivals_per_s / saturation_per_s
+-- column: ttft_mean_ms | ms | mean time to the first token, outside_ms in it
+-- column: stream | none | short content key of the stream of requests
+-- column: process | none | how requests arrive
+-- column: arrival_requests | requests | how many arrived
+-- column: scenario_id | none | integer key of the scenario
+CREATE OR REPLACE VIEW load AS
+SELECT
+    left(raw.load.key, 8) AS load, raw.scenario.scenario, raw.scenario.subject, raw.scenario.model,
+    raw.scenario.device, raw.scenario.phase, raw.scenario.workload, raw.scenario.serving_model,
+    concat(
+        'tp', tp, 'pp', pp, 'dp', dp,
+        CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN concat('ep', ep, 'moetp', moe_tp, 'moedp', moe_dp) END
+    ) AS plan,
+    raw.scenario.num_devices, raw.scenario.formula_version,
+    left(raw.arrival.key, 8) AS stream, raw.arrival.process, raw.arrival.cv, raw.arrival.seed, raw.arrival.requests AS arrival_requests,
+    raw.load.arrivals_per_s, raw.load.saturation_per_s,
+    raw.load.arrivals_per_s / raw.load.saturation_per_s AS load_share,
+    raw.load.play_seats, raw.load.kv_tokens, raw.load.kv_admission, raw.load.dispatch, raw.load.reject_ms,
+    raw.load.counted_requests, raw.load.rejected, raw.load.preempted, raw.load.load_status, raw.load.in_flight,
+    raw.load.busy_share, raw.load.generated_per_s, raw.load.ttft_mean_ms + raw.load.outside_ms AS ttft_mean_ms,
+    raw.load.load_tpot_mean_ms, raw.load.outside_ms, raw.load.settings_key, raw.load.created_at,
+    raw.load.id AS load_id, raw.load.scenario_id
+FROM raw.load
+JOIN raw.scenario ON raw.scenario.scenario_id = raw.load.scenario_id
+JOIN raw.arrival ON raw.arrival.id = raw.load.arrival_id
+WHERE NOT raw.scenario.voided;

@@ -1,0 +1,60 @@
+"""Distributions of loads as rows: from the bytes that the store has, in numpy arrays, into DuckDB.
+
+Not here: parts that hold them already (store.sealing.load_parts)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from store.loads.packed_rows import unpack_rows, whole_counts
+
+if TYPE_CHECKING:
+    import duckdb
+    import numpy as np
+    from numpy.typing import NDArray
+
+PAYLOADS = {"load_cell": "cells", "load_token": "gaps"}  # table, and its column of bytes
+DISTRIBUTIONS = {  # columns of the rows that these bytes hold
+    "load_cell": ("load_id", "ttft_bin", "tpot_bin", *(f"requests_{number}" for number in range(1, 6))),
+    "load_token": ("load_id", "gap_bin", "gaps"),
+}
+_TOKEN_PARTS = 5
+_LOADS_TOGETHER = 2_000
+
+
+def typed_columns(name: str) -> list[tuple[str, str]]:
+    """Columns of a distribution, with their DuckDB types."""
+    return [(column, "BIGINT" if column in {"load_id", "gaps"} else "INTEGER") for column in DISTRIBUTIONS[name]]
+
+
+def insert_distributions(
+    connection: duckdb.DuckDBPyConnection, table: str, name: str, rows: Iterable[Sequence[object]]
+) -> int:
+    """Insert the rows of many loads, (load id, bytes) each, and return how many rows there were."""
+    iterator, count = iter(rows), 0
+    while some := list(islice(iterator, _LOADS_TOGETHER)):
+        arrays = dict(zip(DISTRIBUTIONS[name], _unpacked(name, iter(some)), strict=True))
+        connection.register("handed_loads", arrays)
+        try:
+            connection.execute(f"INSERT INTO {table} SELECT {', '.join(arrays)} FROM handed_loads")  # noqa: S608 - ours
+        finally:
+            connection.unregister("handed_loads")
+        count += arrays["load_id"].size
+    return count
+
+
+def _unpacked(name: str, rows: Iterator[Sequence[object]]) -> list[NDArray[np.int64]]:
+    import numpy as np
+
+    found, ids = [], []
+    for load_id, payload in rows:
+        packed = bytes(payload)  # type: ignore[call-overload]
+        if name == "load_cell":
+            found.append(unpack_rows(packed, len(DISTRIBUTIONS[name]) - 1))
+        else:
+            found.append(whole_counts(unpack_rows(packed, _TOKEN_PARTS)))
+        ids.append(np.full(found[-1].shape[0], load_id, dtype=np.int64))
+    whole = np.concatenate(found)
+    return [np.concatenate(ids), *(np.ascontiguousarray(column) for column in whole.T)]

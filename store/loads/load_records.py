@@ -1,0 +1,54 @@
+"""Records of requests that arrive, which cross the store's border: plain and frozen, no SQLAlchemy.
+
+Not here: every other record (store.records)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+LoadStatus = Literal["stable", "saturated"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArrivalRecord:
+    """A stream of requests at one a second."""
+
+    key: str
+    process: str
+    requests: int
+    seed: int
+    cv: float
+    trace_sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRecord:
+    """A scenario played at one rate. `cells` has a row for each cell: bins of TTFT and TPOT, and counts of five
+    batches; `gaps` one for each bin that has any: bin and count."""
+
+    key: str
+    settings_key: str
+    arrivals_per_s: float
+    saturation_per_s: float
+    play_seats: int
+    kv_tokens: int
+    kv_admission: str
+    dispatch: str
+    reject_ms: float | None
+    counted_requests: int
+    rejected: int
+    preempted: int
+    load_status: LoadStatus
+    in_flight: float
+    busy_share: float
+    generated_per_s: float
+    ttft_mean_ms: float
+    load_tpot_mean_ms: float
+    outside_ms: float
+    cells: NDArray[np.int64]
+    gaps: NDArray[np.int64]

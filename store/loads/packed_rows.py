@@ -1,0 +1,57 @@
+"""Rows of small whole numbers as few bytes: what a load keeps of its distributions.
+
+Not here: which rows these are (store.loads.load_records)."""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING
+
+from store.errors import StoreError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_LARGEST_STEP = 1 << 15
+_HIGH, _PARTS = 14, 4  # bits of each part of a large count, and how many there are
+
+
+def pack_rows(rows: NDArray[np.int64]) -> bytes:
+    """Differences down each column, one column after the other, low bytes before high ones, compressed."""
+    import numpy as np
+
+    steps = np.diff(rows, axis=0, prepend=np.zeros((1, rows.shape[1]), dtype=np.int64))
+    if rows.size and int(np.abs(steps).max()) >= _LARGEST_STEP:
+        raise ValueError("a number is too large to be packed")
+    planes = np.frombuffer(steps.T.astype("<i2").tobytes(), dtype=np.uint8).reshape(-1, 2).T
+    return zlib.compress(planes.tobytes(), 9)
+
+
+def unpack_rows(packed: bytes, columns: int) -> NDArray[np.int64]:
+    """The rows again."""
+    import numpy as np
+
+    try:
+        plain = np.frombuffer(zlib.decompress(packed), dtype=np.uint8)
+        steps = plain.reshape(2, -1).T.copy().view("<i2").reshape(columns, -1).T
+    except (zlib.error, ValueError) as error:
+        raise StoreError(
+            f"A load of this store cannot be read: {error}.", hint="Run: sweepdb db check, or evaluate into a new store"
+        ) from error
+    return np.cumsum(steps, axis=0, dtype=np.int64)
+
+
+def split_counts(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of (bin, large count) as (bin, and the count in parts of 14 bits)."""
+    import numpy as np
+
+    parts = [(rows[:, 1] >> (_HIGH * part)) & ((1 << _HIGH) - 1) for part in range(_PARTS)]
+    return np.column_stack((rows[:, 0], *parts))
+
+
+def whole_counts(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Rows of (bin, large count) from parts."""
+    import numpy as np
+
+    return np.column_stack((rows[:, 0], sum(rows[:, 1 + part] << (_HIGH * part) for part in range(_PARTS))))

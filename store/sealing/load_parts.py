@@ -1,0 +1,233 @@
+"""Distributions of loads laid down as Parquet: a part holds all rows of some loads, which never change.
+
+The database stays the only truth: a part that does not match it is left aside, and laid down again. Not here: probes
+(store.sealing.laying_down)."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from store.loads import DISTRIBUTIONS, PAYLOADS, insert_distributions, typed_columns
+from store.location import StoreLocation
+from store.reading import ReadTransaction
+from store.revision import HEAD_REVISION
+from store.sealing.into_duckdb import create_table
+from store.sealing.ranges import Ranges, complement, merged, ranges_of
+from store.sealing.snapshots import hash_file, snapshot_directories, sync_directory
+from store.sealing.unsealed import as_parameter
+
+if TYPE_CHECKING:
+    import duckdb
+
+MANIFEST = "loads.json"
+_ALWAYS_MERGED_ROWS = 200_000
+_RETIRED_KEPT_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadPart:
+    """One Parquet file of one distribution. `loads` are the ids that it holds, `count` how many of them there are."""
+
+    name: str
+    kind: str
+    store_id: str
+    revision: str
+    loads: Ranges
+    count: int
+    rows: int
+    size: int
+    mtime_ns: int
+    sha256: str
+
+
+class _Counted(NamedTuple):
+    part: int
+    loads: int
+
+
+class _LoadId(NamedTuple):
+    id: int
+
+
+def create_distribution(
+    connection: duckdb.DuckDBPyConnection,
+    transaction: ReadTransaction,
+    location: StoreLocation,
+    kind: str,
+    *,
+    schema: str = "raw",
+) -> tuple[Path, ...]:
+    """Create the relation of a distribution in a schema: parts, and what no part holds from the store itself. Returns
+    the files that it reads."""
+    parts = _valid_parts(transaction, location, kind)
+    table = f"{schema}.unsealed_{kind}"
+    connection.execute(f"DROP TABLE IF EXISTS {table}")
+    create_table(connection, table, typed_columns(kind))
+    covered = merged(one for _, part in parts for one in part.loads)
+    _insert_hot(connection, transaction, table, kind, complement(covered))
+    columns = ", ".join(DISTRIBUTIONS[kind])
+    sources = [f"SELECT {columns} FROM {table}", *(_select(kind, path) for path, _ in parts)]  # noqa: S608 - our names
+    connection.execute(f"CREATE OR REPLACE VIEW {schema}.{kind} AS {' UNION ALL '.join(sources)}")
+    return tuple(path for path, _ in parts)
+
+
+def seal_loads(
+    connection: duckdb.DuckDBPyConnection,
+    transaction: ReadTransaction,
+    location: StoreLocation,
+    store_id: str,
+    directory: Path,
+) -> int:
+    """Lay down the loads that no valid part holds, together with parts that are not much larger; how many loads."""
+    sealed = 0
+    for kind in DISTRIBUTIONS:
+        valid = [(path, part) for path, part in _valid_parts(transaction, location, kind) if path.parent == directory]
+        covered = merged(one for _, part in valid for one in part.loads)
+        hot = _ids(transaction, complement(covered))
+        if not hot:
+            continue
+        sealed = max(sealed, len(hot))
+        table = f"unsealed_{kind}"
+        create_table(connection, table, typed_columns(kind))
+        rows = _insert_hot(connection, transaction, table, kind, ranges_of(hot))
+        near = [item for item in valid if item[1].rows <= max(2 * rows, _ALWAYS_MERGED_ROWS)]
+        loads = merged([*ranges_of(hot), *(one for _, part in near for one in part.loads)])
+        count = len(hot) + sum(part.count for _, part in near)
+        part = _write(connection, directory, kind, [path for path, _ in near], (store_id, loads, count))
+        connection.execute(f"DROP TABLE {table}")
+        kept = [one for path, one in valid if (path, one) not in near]
+        others = [one for _, one in _listed(directory) if one.kind != kind]
+        _publish(directory, [*others, *kept, part])
+    return sealed
+
+
+def _write(
+    connection: duckdb.DuckDBPyConnection,
+    directory: Path,
+    kind: str,
+    near: Sequence[Path],
+    held: tuple[str, Ranges, int],
+) -> LoadPart:
+    columns = DISTRIBUTIONS[kind]
+    sources = [f"SELECT {', '.join(columns)} FROM unsealed_{kind}", *(_select(kind, path) for path in near)]  # noqa: S608
+    name = f"{kind}-{secrets.token_hex(6)}.parquet"
+    temporary = directory / f".{name}.{os.getpid()}"
+    try:
+        ((rows,),) = connection.execute(
+            f"COPY (FROM ({' UNION ALL '.join(sources)}) ORDER BY {', '.join(columns)}) TO {_quoted(temporary)}"
+            " (FORMAT parquet, COMPRESSION zstd)"
+        ).fetchall()
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        status, sha256 = temporary.stat(), hash_file(temporary)
+        temporary.replace(directory / name)
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_directory(directory)
+    store_id, loads, count = held
+    return LoadPart(
+        name=name,
+        kind=kind,
+        store_id=store_id,
+        revision=HEAD_REVISION,
+        loads=loads,
+        count=count,
+        rows=int(rows),
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        sha256=sha256,
+    )
+
+
+def _valid_parts(transaction: ReadTransaction, location: StoreLocation, kind: str) -> list[tuple[Path, LoadPart]]:
+    """Parts whose files are as they were written and whose loads the store has. No load is in two."""
+    store_id = transaction.store_id
+    found = [
+        (path, part)
+        for directory in snapshot_directories(location, store_id)
+        for path, part in _listed(directory)
+        if part.kind == kind and part.store_id == store_id and part.revision == HEAD_REVISION and _is_whole(path, part)
+    ]
+    ranges = [[number, low, high] for number, (_, part) in enumerate(found) for low, high in part.loads]
+    statement = (
+        f"SELECT r.part, COUNT(*) FROM {transaction.ranges} CROSS JOIN load l"  # noqa: S608 - our text
+        " WHERE l.id BETWEEN r.lo AND r.hi GROUP BY r.part"
+    )
+    counts = dict(transaction.rows(_Counted, statement, (json.dumps(ranges),))) if found else {}
+    valid: list[tuple[Path, LoadPart]] = []
+    for number, (path, part) in enumerate(found):
+        covered = {one for _, other in valid for low, high in other.loads for one in (low, high)}
+        apart = not any(low <= one <= high for one in covered for low, high in part.loads)
+        if counts.get(number) == part.count and apart:
+            valid.append((path, part))
+    return valid
+
+
+def _is_whole(path: Path, part: LoadPart) -> bool:
+    """Size and time of change; where only the time differs, as after a copy, the full hash decides."""
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    same = status.st_mtime_ns == part.mtime_ns or hash_file(path) == part.sha256
+    return status.st_size == part.size and same
+
+
+def _insert_hot(
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, table: str, kind: str, within: Ranges
+) -> int:
+    statement = (
+        f"SELECT d.load_id, d.{PAYLOADS[kind]} FROM {transaction.ranges} CROSS JOIN {kind} d"  # noqa: S608 - our names
+        " WHERE d.load_id BETWEEN r.lo AND r.hi ORDER BY d.load_id"
+    )
+    return insert_distributions(connection, table, kind, transaction.cells(statement, (as_parameter(within),)))
+
+
+def _ids(transaction: ReadTransaction, within: Ranges) -> list[int]:
+    statement = (
+        f"SELECT l.id FROM {transaction.ranges} CROSS JOIN load l WHERE l.id BETWEEN r.lo AND r.hi ORDER BY l.id"  # noqa: S608
+    )
+    return [row.id for row in transaction.rows(_LoadId, statement, (as_parameter(within),))]
+
+
+def _select(kind: str, path: Path) -> str:
+    return f"SELECT {', '.join(DISTRIBUTIONS[kind])} FROM read_parquet({_quoted(path)})"  # noqa: S608 - our names
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
+
+
+def _listed(directory: Path) -> list[tuple[Path, LoadPart]]:
+    """The parts that a manifest names; an absent or damaged one names none."""
+    try:
+        document = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        parts = [
+            LoadPart(**{**one, "loads": tuple((low, high) for low, high in one["loads"])}) for one in document["parts"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    return [(directory / part.name, part) for part in parts if Path(part.name).name == part.name]
+
+
+def _publish(directory: Path, parts: Sequence[LoadPart]) -> None:
+    """Name the parts in the manifest; files that nobody names any more go once no reader can wait for them."""
+    temporary = directory / f".{MANIFEST}.{os.getpid()}"
+    with temporary.open("w", encoding="utf-8") as file:
+        json.dump({"parts": [asdict(part) for part in parts]}, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(directory / MANIFEST)
+    sync_directory(directory)
+    named = {part.name for part in parts}
+    for kind in DISTRIBUTIONS:
+        for path in directory.glob(f"*{kind}-*.parquet*"):
+            if path.name not in named and time.time() - path.stat().st_mtime > _RETIRED_KEPT_S:
+                path.unlink(missing_ok=True)

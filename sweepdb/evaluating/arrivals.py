@@ -1,0 +1,105 @@
+"""Requests that arrive, from the options of `evaluate`: the process, rates, and how instances let them in.
+
+Not here: playing them (evaluator.arrivals)."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from evaluator.arrivals import ArrivalKind, ArrivalProcess, ArrivalRequest, PlaySettings
+from evaluator.inputs import TracedArrivals, read_arrivals
+from evaluator.request import SweepRequest
+from store.errors import InputError
+from sweepdb.evaluating.sweep_options import SweepOptions
+
+FEWEST, MOST = 100, 1_000_000
+FEW = 1_000  # below, intervals are wide
+LARGEST_CV = 20.0
+_KNOWN = "poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
+_ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft")
+
+
+def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
+    """Requests that arrive as they were asked for; None where they were not."""
+    if options.arrivals is None:
+        given = [name for name in _ONLY_WITH if getattr(options, name) != getattr(SweepOptions(), name)]
+        if given:
+            raise InputError(f"`{given[0]}` is about requests that arrive", hint="add `arrivals=poisson`")
+        return None
+    if not FEWEST <= options.requests <= MOST:
+        raise InputError(f"`requests` must lie between {FEWEST} and {MOST:,}, not {options.requests}")
+    name, _, file = options.arrivals.partition(":")
+    trace = None
+    if name == "trace" and file:
+        trace = _trace(Path(file), options)
+        process = ArrivalProcess(
+            kind="trace", requests=trace.times.size, seed=_seed(options.seed), trace_sha256=trace.sha256
+        )
+    else:
+        kind, cv = _process(options.arrivals)
+        process = ArrivalProcess(kind=kind, requests=options.requests, seed=_seed(options.seed), cv=cv)
+    reject = options.reject_ttft
+    if reject is not None and not (math.isfinite(reject) and reject > 0):
+        raise InputError(f"`reject_ttft` must be a number of ms above 0, not {reject:g}")
+    return ArrivalRequest(
+        settings=PlaySettings(
+            process=process, kv_admission=options.kv_admission, dispatch=options.dispatch, reject_ms=reject
+        ),
+        rates=_rates(options.rates),
+        trace=trace,
+    )
+
+
+def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> tuple[str, ...]:
+    """Notes about requests that arrive."""
+    if asked is None:
+        return ()
+    requests = asked.settings.process.requests
+    few = f"note: {requests} requests give wide intervals; 20,000 are usual (`requests=20000`)"
+    if all(part.engine is None for part in parts):
+        raise InputError(
+            f"{parts[0].serving_model} plays no requests that arrive", hint="name an engine: `serving_model=vllm`"
+        )
+    return (few,) if requests < FEW else ()
+
+
+def _trace(path: Path, options: SweepOptions) -> TracedArrivals:
+    if options.prefix_cache_hit_rate:
+        raise InputError("prompts of a trace are played whole", hint="leave `prefix_cache_hit_rate` out")
+    trace = read_arrivals(path, most=options.requests)
+    if trace.times.size < FEWEST:
+        raise InputError(f"{path}: {trace.times.size} requests are too few to play; {FEWEST} at least")
+    return trace
+
+
+def _process(text: str) -> tuple[ArrivalKind, float]:
+    name, _, value = text.partition(":")
+    if text == "poisson":
+        return "poisson", 1.0
+    if text == "constant":
+        return "constant", 1.0
+    if name == "gamma" and value:
+        try:
+            cv = float(value)
+        except ValueError:
+            cv = math.nan
+        if not 0.0 < cv <= LARGEST_CV:
+            raise InputError(f"`arrivals={text}`: the coefficient of variation must lie in (0, {LARGEST_CV:g}]")
+        return "gamma", cv
+    raise InputError(f"`arrivals={text}` is not {_KNOWN}")
+
+
+def _seed(seed: int) -> int:
+    if not 0 <= seed < 2**63:
+        raise InputError(f"`seed` must lie between 0 and 2^63 - 1, not {seed}")
+    return seed
+
+
+def _rates(rates: tuple[float, ...] | None) -> tuple[float, ...] | None:
+    if not rates:
+        return None
+    for rate in rates:
+        if not (math.isfinite(rate) and 0.0 < rate <= 1e9):
+            raise InputError(f"`rates` are requests a second above 0, not {rate:g}", hint="`rates=0.5,1,2`")
+    return tuple(sorted(set(rates)))

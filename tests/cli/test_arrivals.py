@@ -1,0 +1,24 @@
+"""`evaluate --arrivals` on the command line."""
+
+from __future__ import annotations
+
+from conftest_loads import DEVICE
+
+from cli.main import run
+
+EVALUATE = [
+    "evaluate", "Qwen/Qwen3-0.6B", "--device", DEVICE, "--input-length", "500", "--output-length", "60",
+    "--batch-range", "4", "--serving-model", "vllm", "--mode", "aggregated",
+]  # fmt: skip
+
+
+def test_loads_are_counted_and_rates_may_be_auto(sqlite_url, capsys):
+    asked = [*EVALUATE, "--arrivals", "gamma:2", "--requests", "1000", "--store", sqlite_url]
+    assert run([*asked, "--rates", "auto"]) == 0
+    assert "24 loads stored" in capsys.readouterr().err
+    assert run([*asked, "--rates", "1,2.5"]) == 0
+    assert "2 loads stored" in capsys.readouterr().err
+    assert run(asked) == 0
+    assert "24 loads already there" in capsys.readouterr().err
+    assert run([*asked, "--rates=fast"]) == 2
+    assert "--rates takes numbers, not 'fast'" in capsys.readouterr().err

@@ -1,0 +1,349 @@
+"""Goodput, attainment and percentiles against plain Python over the stored cells, and against plays of their own."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from itertools import pairwise
+from math import log10
+
+import numpy as np
+import pytest
+from conftest_loads import evaluate_loads
+from evaluator_cases import QWEN3_32B, W8A8, both_traces
+from queries_stores import of_arrivals
+
+import sweepdb
+from evaluator.arrivals.load_rows import arrival_record, load_record, settings_key
+from evaluator.arrivals.loads import LoadPlayer, PlaySettings
+from evaluator.arrivals.play_rules import StepPrices
+from evaluator.arrivals.streams import ArrivalProcess
+from evaluator.evaluate import cost_model, evaluate_scenario
+from evaluator.identity import RecordBuilder
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.scenario import Scenario
+from evaluator.serving.interface import Run
+from evaluator.serving.models import serving_model_of
+from queries.asking.library import report, variables_read
+from queries.asking.question import Question
+from queries.asking.variables import known_variables
+from queries.connect import connect
+from queries.session import Session
+from store.errors import InputError
+from store.location import parse_url
+from store.opening import open_store
+from store.records import BlockRecord
+from store.writing import begin_sweep, put_block, put_loads, put_scenarios
+
+PAIRED: dict[str, dict[str, object]] = {"goodput-pairs": {"mode": "pd"}}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A store of one model at 24 rates, every phase."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('goodput')}/store.sqlite"
+    evaluate_loads(url, requests=4_000)
+    return url
+
+
+@pytest.fixture(scope="module")
+def notebook(stored):
+    opened = sweepdb.open(stored)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def ladder(stored):
+    """By phase: (rate, counted, outside, cells) of every load, by rate."""
+    with connect(stored) as connection:
+        loads = connection.execute(
+            "SELECT phase, arrivals_per_s, counted_requests, outside_ms, load_id FROM load ORDER BY arrivals_per_s"
+        ).fetchall()
+        connection.provide({"load_cell"})
+        cells = connection.execute("SELECT * FROM load_cell").fetchall()
+    return {
+        phase: [
+            (rate, counted, outside, [cell[1:] for cell in cells if cell[0] == load])
+            for kind, rate, counted, outside, load in loads
+            if kind == phase
+        ]
+        for phase in ("aggregated", "prefill", "decode")
+    }
+
+
+def inside(limit: float | None, bin_: int) -> float:
+    if limit is None:
+        return 1.0
+    return float(min(max(32 * log10(max(limit, 1e-9) / 0.01) - bin_, 0.0), 1.0))
+
+
+def shares_of(rows, ttft, tpot, *, marginal=False):
+    """Share of requests at each rate, and its half width."""
+    found = []
+    for rate, counted, outside, cells in rows:
+        weights = [(inside(None if ttft is None else ttft - outside, c[0]), inside(tpot, c[1])) for c in cells]
+        batches = np.asarray([[x * y * count for count in c[2:]] for (x, y), c in zip(weights, cells, strict=True)])
+        alone = [sum(w[side] * sum(c[2:]) for w, c in zip(weights, cells, strict=True)) for side in (0, 1)]
+        share = min(alone) if marginal else float(batches.sum())
+        width = 2.776 * float(np.std(batches.sum(axis=0), ddof=1)) * 5**0.5
+        found.append((rate, share / counted, width / counted))
+    return found
+
+
+def crossing(curve, wanted):
+    """(goodput, said) of a curve of (rate, share)."""
+    if curve[0][1] < wanted:
+        return None, "below the lowest rate played"
+    for (before, enough), (rate, share) in pairwise(curve):
+        if share < wanted:
+            again = any(later > rate and other >= wanted for later, other in curve)
+            return before + (enough - wanted) / (enough - share) * (rate - before), "not monotone" if again else None
+    return curve[-1][0], "the highest rate played"
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_goodput_is_that_of_plain_python(notebook, ladder, seed) -> None:
+    draw = np.random.Generator(np.random.PCG64(seed))
+    ttft = None if draw.random() < 0.2 else float(np.exp(draw.uniform(np.log(45), np.log(1000))))
+    tpot = None if draw.random() < 0.2 else float(np.exp(draw.uniform(np.log(2), np.log(20))))
+    wanted, marginal = float(draw.uniform(0.2, 0.99)), bool(draw.random() < 0.4)
+    answer = notebook.goodput(
+        ttft_limits=ttft, tpot_limits=tpot, attainment=wanted, marginal=marginal, mode="aggregated"
+    )
+    (row,) = answer.dicts()
+    shares = shares_of(ladder["aggregated"], ttft, tpot, marginal=marginal)
+    expected, said = crossing([(rate, share) for rate, share, _ in shares], wanted)
+    assert row["said"] == said
+    assert row["goodput"] == (None if expected is None else pytest.approx(expected))
+    low, _ = crossing([(rate, share - width) for rate, share, width in shares], wanted)
+    high, _ = crossing([(rate, share + width) for rate, share, width in shares], wanted)
+    assert row["goodput_low"] == (None if low is None else pytest.approx(low))
+    assert row["goodput_high"] == (None if high is None else pytest.approx(high))
+    for name, sign in (("goodput_slower", 1), ("goodput_faster", -1)):
+        if row["step_error"] is None:
+            assert row[name] is None
+            continue
+        c = 1 + sign * row["step_error"]
+        outside = ladder["aggregated"][0][2]
+        scaled = (None if ttft is None else (ttft - outside) / c + outside, None if tpot is None else tpot / c)
+        curve = [(rate, share) for rate, share, _ in shares_of(ladder["aggregated"], *scaled, marginal=marginal)]
+        moved, _ = crossing(curve, wanted)
+        assert row[name] == (None if moved is None else pytest.approx(moved / c)), name
+
+
+def test_the_view_says_the_same_and_no_limit_is_none(stored, ladder) -> None:
+    with connect(stored) as connection:
+        for ttft, tpot in ((120.0, 4.0), (None, 4.0), (120.0, None), (None, None)):
+            rows = connection.execute(
+                "SELECT share, share_sd FROM load JOIN attainment($ttft, $tpot) USING (load_id)"
+                " WHERE phase = 'aggregated' ORDER BY arrivals_per_s",
+                {"ttft": ttft, "tpot": tpot},
+            ).fetchall()
+            expected = shares_of(ladder["aggregated"], ttft, tpot)
+            assert [share for share, _ in rows] == pytest.approx([share for _, share, _ in expected])
+            half = [2.776 * sd / 5**0.5 for _, sd in rows]
+            assert half == pytest.approx([width for _, _, width in expected], abs=1e-12)
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_sides_have_a_goodput_under_their_own_limit(notebook, ladder, phase) -> None:
+    limit = {"ttft_limits": 150.0} if phase == "prefill" else {"tpot_limits": 4.0}
+    (row,) = notebook.goodput(mode=phase, **limit).dicts()
+    shares = shares_of(ladder[phase], limit.get("ttft_limits"), limit.get("tpot_limits"))
+    assert row["goodput"] == pytest.approx(crossing([(rate, share) for rate, share, _ in shares], 0.9)[0])
+    assert row["binding_limit"] == ("ttft" if phase == "prefill" else "tpot")
+
+
+def test_more_of_the_same_limit_never_lowers_goodput(notebook) -> None:
+    found = [
+        notebook.goodput(ttft_limits=200.0, tpot_limits=limit, mode="aggregated").dicts()[0]["goodput"] or 0.0
+        for limit in (3.0, 4.0, 6.0, 9.0, 20.0)
+    ]
+    assert found == sorted(found)
+    assert found[-1] > found[0]
+
+
+def test_copies_share_a_device_budget(notebook) -> None:
+    alone, copies = (
+        notebook.goodput(ttft_limits=200.0, mode="aggregated", **more).dicts()[0] for more in ({}, {"num_devices": 7})
+    )
+    assert (copies["instances"], copies["system_goodput"]) == (7, pytest.approx(7 * alone["goodput"]))
+    assert alone["instances"] is None
+
+
+@pytest.mark.parametrize("name", sorted(of_arrivals()))
+def test_a_header_lists_the_columns_and_errors_are_said(notebook, name) -> None:
+    asked = report(name)
+    assert variables_read(name) <= known_variables().keys()
+    answer = notebook.report(
+        asked.part_of or name, **{"percentiles": {"rate": 5.0}}.get(name, {}), **PAIRED.get(name, {})
+    )
+    assert answer.rows
+    assert len(answer.columns) == len(set(answer.columns))
+    assert {column.name for column in asked.columns} == set(answer.columns)
+    assert answer.expected_error
+
+
+def test_statements_are_not_printed_for_loads_that_an_export_has_not(stored) -> None:
+    with Session(parse_url(stored)) as session, pytest.raises(InputError, match="goodput reads loads"):
+        session.shell_sql(session.ask(Question(report="goodput")))
+
+
+def test_attainment_is_the_curve_that_goodput_is_read_from(notebook, ladder) -> None:
+    rows = notebook.attainment(ttft_limits=200.0, tpot_limits=8.0, mode="aggregated").dicts()
+    expected = shares_of(ladder["aggregated"], 200.0, 8.0)
+    assert [row["arrivals_per_s"] for row in rows] == [rate for rate, _, _ in expected]
+    assert [row["attained"] for row in rows] == pytest.approx([share for _, share, _ in expected])
+    assert [row["half_width"] for row in rows] == pytest.approx([width for _, _, width in expected], abs=1e-12)
+    assert all(row["attained"] <= min(row["ttft_attained"], row["tpot_attained"]) + 1e-12 for row in rows)
+
+
+def test_percentiles_are_those_of_the_requests(stored, notebook) -> None:
+    """Of a rate that was played: in the bin that holds them."""
+    with connect(stored) as connection:
+        ((rate, outside),) = connection.execute(
+            "SELECT arrivals_per_s, outside_ms FROM load WHERE phase = 'aggregated' ORDER BY arrivals_per_s LIMIT 1 OFFSET 10"
+        ).fetchall()
+    (row,) = notebook.percentiles(rate=rate, mode="aggregated").dicts()
+    assert row["said"] is None
+    cells = next(cells for r, _, _, cells in ladder_rows(stored) if r == rate)
+    counts = np.zeros(288)
+    for cell in cells:
+        counts[cell[0]] += sum(cell[2:])
+    upto = np.cumsum(counts) / counts.sum()
+    for name, q in (("p50", 0.5), ("p90", 0.9), ("p99", 0.99)):
+        bin_ = int(np.searchsorted(upto, q))
+        low, high = (0.01 * 10 ** (place / 32) + outside for place in (bin_, bin_ + 1))
+        assert low <= row[f"ttft_{name}_ms"] <= high
+
+
+def test_rates_outside_the_ladder_are_said(notebook) -> None:
+    (low,) = notebook.percentiles(rate=1e-3, mode="aggregated").dicts()
+    (high,) = notebook.percentiles(rate=1e6, mode="aggregated").dicts()
+    assert low["said"] == "at the lowest rate played"
+    assert (high["said"], high["ttft_p50_ms"]) == ("above the highest rate played", None)
+    with pytest.raises(InputError, match="percentiles are of a rate of requests"):
+        notebook.percentiles()
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -1.0, float("nan")])
+def test_a_share_that_is_none_is_refused(notebook, share) -> None:
+    with pytest.raises(InputError, match="attainment"):
+        notebook.goodput(attainment=share)
+
+
+def test_probes_without_arrivals_have_no_goodput(sqlite_url) -> None:
+    evaluate_loads(sqlite_url, arrivals=None, requests=20_000)
+    with (
+        sweepdb.open(sqlite_url) as opened,
+        pytest.raises(InputError, match="no aggregated rows of this scope have been"),
+    ):
+        opened.goodput(ttft_limits=200.0)
+
+
+def ladder_rows(url):
+    with connect(url) as connection:
+        loads = connection.execute(
+            "SELECT arrivals_per_s, counted_requests, outside_ms, load_id FROM load WHERE phase = 'aggregated'"
+        ).fetchall()
+        connection.provide({"load_cell"})
+        cells = connection.execute("SELECT * FROM load_cell").fetchall()
+    return [(rate, counted, outside, [c[1:] for c in cells if c[0] == load]) for rate, counted, outside, load in loads]
+
+
+def scenario_of(prompt: int, output: float) -> Scenario:
+    return Scenario(
+        model=QWEN3_32B,
+        device=load_device("h100_sxm"),
+        precision=Precision(linear="W8A8_DYNAMIC"),
+        plan=Plan(tp=4),
+        workload=Workload(input_length=prompt, output_length=output, max_batched_tokens=4096),
+        phase="aggregated",
+        serving_model="vllm",
+    )
+
+
+def run_of(scenario: Scenario) -> Run:
+    return Run(
+        scenario=scenario,
+        operators=both_traces(QWEN3_32B, scenario.plan, linear=W8A8),
+        source=serving_model_of(scenario).source(scenario),
+        cost=cost_model(scenario.device, "physical"),
+        batch_sizes=np.arange(1, 2),
+    )
+
+
+def player_of(prompt: int, output: float, *, requests: int = 20_000) -> LoadPlayer:
+    run = run_of(scenario_of(prompt, output))
+    process = ArrivalProcess(kind="poisson", requests=requests)
+    return LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), PlaySettings(process=process))
+
+
+def bisected(player: LoadPlayer, ttft: float, tpot: float, wanted: float) -> float:
+    """The rate at which the share falls below the wanted one, by new plays of every request."""
+
+    def share(rate: float) -> float:
+        times = player.load(rate, keep_requests=True).request_times
+        met = (times.ttft + player.load_outside_ms <= ttft) & (times.tpot <= tpot)
+        return float(met.mean())
+
+    low, high = 0.02 * player.saturation_per_s, 0.995 * player.saturation_per_s
+    if share(low) < wanted or share(high) >= wanted:
+        return float("nan")
+    for _ in range(14):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if share(middle) >= wanted else (low, middle)
+    return 0.5 * (low + high)
+
+
+def stored_play(url: str, player: LoadPlayer, scenario: Scenario):
+    """The ladder of a player in a store, with a probe of its scenario."""
+    settings_ = player.settings
+    record = RecordBuilder().scenario("Qwen/Qwen3-32B", scenario)
+    common = settings_key(record.key, settings_)
+    with open_store(url, create=True) as store:
+        from generator import sweep_record
+
+        sweep = begin_sweep(store, sweep_record(key="a" * 32))
+        (ref,) = put_scenarios(store, sweep, [record])
+        block = evaluate_scenario(scenario, np.asarray([1]), run_of(scenario).operators)
+        put_block(store, sweep, ref.id, BlockRecord(batch_sizes=block.batch_size, columns=block.columns()))
+        loads = [load_record(player.load(rate), settings_, common) for rate in player.rates(None)]
+        put_loads(store, sweep, ref.id, arrival_record(settings_.process), loads)
+
+
+def test_stored_answers_are_those_of_bisection_by_new_plays(sqlite_url) -> None:
+    """The ladder of 24 rates is the error, not the bins: 2 % in the median, 5 % at worst of seeded limits."""
+    player = player_of(1500, 200.0)
+    stored_play(sqlite_url, player, scenario_of(1500, 200.0))
+    draw, errors = np.random.Generator(np.random.PCG64(3)), []
+    with sweepdb.open(sqlite_url) as opened:
+        while len(errors) < 25:
+            ttft, tpot = float(draw.uniform(100, 900)), float(draw.uniform(9, 40))
+            wanted = float(draw.uniform(0.5, 0.98))
+            expected = bisected(player, ttft, tpot, wanted)
+            if np.isnan(expected):
+                continue
+            (row,) = opened.goodput(ttft_limits=ttft, tpot_limits=tpot, attainment=wanted).dicts()
+            errors.append(abs(row["goodput"] / expected - 1.0))
+    assert np.median(errors) <= 0.02
+    assert max(errors) <= 0.05
+
+
+@pytest.mark.parametrize("c", [1.1, 0.9])
+def test_longer_steps_read_from_the_same_rows_are_a_play_with_longer_steps(c: float) -> None:
+    """goodput_c(x, y) = goodput(x / c, y / c) / c, the time outside of steps taken off x first."""
+    player = player_of(1500, 200.0, requests=4_000)
+    outside, (ttft, tpot, wanted) = player.load_outside_ms, (400.0, 20.0, 0.9)
+    moved = bisected(player, (ttft - outside) / c + outside, tpot / c, wanted) / c
+    longer = {
+        item.name: c * getattr(player.prices, item.name)
+        for item in fields(StepPrices)
+        if item.name not in {"spacing", "stretches", "prefill_factor", "decode_factor"}
+    }
+    player.prices = replace(player.prices, **longer)
+    player.saturation_per_s /= c
+    assert bisected(player, ttft, tpot, wanted) == pytest.approx(moved, rel=1e-3)

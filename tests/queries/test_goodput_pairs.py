@@ -1,0 +1,194 @@
+"""Pairs of sides that were played alone: against plain Python over the curves of both, and against playing the pair."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+from conftest_loads import evaluate_loads
+from evaluator_cases import QWEN3_32B, W8A8, both_traces
+
+import sweepdb
+from evaluator.arrivals.asked import at_rate
+from evaluator.arrivals.loads import LoadPlayer, PlaySettings
+from evaluator.arrivals.playing import play
+from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas
+from evaluator.evaluate import cost_model, traces_of
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.scenario import Scenario
+from evaluator.serving.interface import Run
+from evaluator.serving.models import serving_model_of
+from queries.connect import connect
+from store.errors import InputError
+
+EDGES = 1e-5 * 10.0 ** (np.arange(289) / 32)
+LIMITS = {"ttft_limits": 700.0, "tpot_limits": 5.0}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A store of sides of one and two devices, and of plans that do both."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('pairs')}/store.sqlite"
+    evaluate_loads(url, num_devices=[1, 2], requests=4_000, tp_sizes=[1, 2], search="every")
+    return url
+
+
+def curves(store, mode, **limits):
+    """(rate, share) of each plan's ladder."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in store.attainment(mode=mode, **limits).dicts():
+        found.setdefault(row["plan"], []).append((row["arrivals_per_s"], row["attained"]))
+    return found
+
+
+def at(curve, rate):
+    """The share at a rate, that of the lowest below it; nothing above the highest."""
+    if rate <= curve[0][0]:
+        return curve[0][1]
+    for (low, less), (high, more) in pairwise(curve):
+        if rate <= high:
+            return less + (rate - low) / (high - low) * (more - less)
+    return 0.0
+
+
+def highest(prefill, decode, counts, wanted):
+    """The highest rate before the first at which the product is too small, by small steps."""
+    n_p, n_d = counts
+    most = min(n_p * prefill[-1][0], n_d * decode[-1][0])
+    rates = np.linspace(1e-3, most, 4_000)
+    low = [rate for rate in rates if at(prefill, rate / n_p) * at(decode, rate / n_d) < wanted]
+    return low[0] if low else most
+
+
+def test_pairs_are_those_of_the_curves_of_both_sides(stored) -> None:
+    with sweepdb.open(stored) as store:
+        rows = store.goodput(mode="pd", num_devices=6, attainment=0.9, **LIMITS).dicts()
+        beside = rows[0]["kv_transfer_ms"]
+        prefill = {
+            plan: curve
+            for row in rows
+            for plan, curve in curves(store, "prefill", ttft_limits=700.0 - row["kv_transfer_ms"]).items()
+            if plan == row["prefill_plan"]
+        }
+        decode = curves(store, "decode", tpot_limits=5.0)
+    assert beside > 100.0  # the other half of the handover, and moving the prompt
+    sizes = {"tp1pp1dp1": 1, "tp2pp1dp1": 2, "tp1pp1dp2": 2}
+    assert {row["prefill_plan"] for row in rows} == set(prefill)
+    for row in rows:
+        p, d = sizes[row["prefill_plan"]], sizes[row["decode_plan"]]
+        tried = {
+            counts: highest(prefill[row["prefill_plan"]], decode[row["decode_plan"]], counts, 0.9)
+            for counts in product(range(1, 7), repeat=2)
+            if counts[0] * p + counts[1] * d <= 6
+        }
+        chosen = (row["prefill_instances"], row["decode_instances"])
+        # Shares are tried in 16 steps: the answer is never above, and at most 2 % below.
+        assert row["devices_used"] == chosen[0] * p + chosen[1] * d <= 6
+        assert 0.98 * tried[chosen] <= row["goodput"] <= 1.005 * tried[chosen]
+        assert row["goodput"] >= 0.98 * max(tried.values())
+        assert row["goodput_least"] <= row["goodput"] * (1 + 1e-9) <= row["goodput_most"] * (1 + 2e-9)
+    goodputs = [row["goodput"] for row in rows]
+    assert goodputs == sorted(goodputs, reverse=True)
+
+
+def test_the_other_rule_and_the_deployment_beside(stored) -> None:
+    with sweepdb.open(stored) as store:
+        joint, alone = (
+            store.goodput(mode="pd", num_devices=6, marginal=marginal, top=1, **LIMITS).dicts()[0]
+            for marginal in (False, True)
+        )
+        both = store.goodput(mode="aggregated", num_devices=6, **LIMITS).dicts()
+    assert alone["goodput"] >= joint["goodput"]
+    assert alone["goodput"] == pytest.approx(alone["goodput_most"])
+    held = {
+        row["plan"]: row["goodput"] * (joint["devices_used"] // row["num_devices"]) for row in both if row["goodput"]
+    }
+    assert joint["colocated_goodput"] == pytest.approx(max(held.values()))
+    assert held[joint["colocated_plan"]] == pytest.approx(max(held.values()))
+    pays = joint["goodput"] > joint["colocated_goodput"]
+    assert joint["said"] == ("separation pays" if pays else "separation does not pay")
+    assert joint["advantage"] == pytest.approx(joint["goodput"] / joint["colocated_goodput"])
+
+
+def test_a_slower_link_takes_its_time_off_the_limit(stored) -> None:
+    with sweepdb.open(stored) as store:
+        fast, slow = (
+            store.goodput(mode="pd", num_devices=6, kv_transfer_gb_per_s=speed, top=1, **LIMITS).dicts()[0]
+            for speed in (1000.0, 0.2)
+        )
+    # 500 tokens of Qwen3-0.6B in 8 or 16 bits over 0.2 GB/s take hundreds of ms.
+    assert slow["kv_transfer_ms"] > fast["kv_transfer_ms"] + 50.0
+    assert slow["goodput"] is None or slow["goodput"] < fast["goodput"]
+
+
+def test_sides_of_other_streams_are_not_paired(sqlite_url) -> None:
+    evaluate_loads(sqlite_url, mode="prefill", seed=1)
+    evaluate_loads(sqlite_url, mode="decode", seed=2)
+    with sweepdb.open(sqlite_url) as store:
+        assert store.goodput(mode="pd", all=True, **LIMITS).rows == ()
+    with connect(sqlite_url) as connection:
+        assert connection.execute("SELECT count(DISTINCT stream) FROM load").fetchone() == (2,)
+
+
+def test_a_side_that_was_not_played_is_said(sqlite_url) -> None:
+    evaluate_loads(sqlite_url, mode="prefill")
+    evaluate_loads(sqlite_url, mode="decode", arrivals=None, requests=20_000)
+    with (
+        sweepdb.open(sqlite_url) as store,
+        pytest.raises(InputError, match="no decode rows of this scope have been played"),
+    ):
+        store.goodput(mode="pd", all=True, **LIMITS)
+
+
+def side(phase: str) -> LoadPlayer:
+    scenario = Scenario(
+        model=QWEN3_32B,
+        device=load_device("h100_sxm"),
+        precision=Precision(linear="W8A8_DYNAMIC"),
+        plan=Plan(tp=4),
+        workload=Workload(input_length=1500, output_length=200.0, max_batched_tokens=4096),
+        phase=phase,
+        serving_model="vllm",
+    )
+    model, traces = serving_model_of(scenario), both_traces(QWEN3_32B, scenario.plan, linear=W8A8)
+    run = Run(
+        scenario=scenario,
+        operators={name: traces[name] for name in traces_of(phase)},
+        source=model.source(scenario),
+        cost=cost_model(scenario.device, "physical"),
+        batch_sizes=np.arange(1, 2),
+    )
+    return LoadPlayer(
+        run, model.engine(scenario), PlaySettings(process=ArrivalProcess(kind="poisson", requests=200_000))
+    )
+
+
+@pytest.mark.parametrize(("prefills", "decodes"), [(1, 1), (2, 1), (3, 2)])
+def test_the_product_of_the_sides_is_the_share_of_a_play_of_both(prefills: int, decodes: int) -> None:
+    """Poisson: every prompt to a random prefill instance, then to a random decode instance when it has its first token."""
+    first, second = side("prefill"), side("decode")
+    most = min(prefills * first.saturation_per_s, decodes * second.saturation_per_s)
+    for load, (ttft, tpot) in product((0.4, 0.7, 0.85), ((150.0, 12.0), (300.0, 16.0), (700.0, 30.0))):
+        rate = load * most
+        count = first.asked.count
+        asked = at_rate(replace(first.asked, replica=dealt_replicas(prefills, 11, count)), rate)
+        prompts = play(replace(first.rules, replicas=prefills), first.prices, asked, EDGES)
+        order = np.argsort(prompts.end_s, kind="stable")
+        handed = replace(second.asked, arrive_s=prompts.end_s[order], replica=dealt_replicas(decodes, 12, count))
+        answers = play(replace(second.rules, replicas=decodes), second.prices, handed, EDGES)
+        times = 1e3 * (prompts.end_s - asked.arrive_s)[order]
+        each = 1e3 * (answers.end_s - answers.first_s) / (handed.steps - 1)
+        together = float(((times <= ttft) & (each <= tpot))[1_000:].mean())
+        alone = [
+            float((found <= limit).mean())
+            for found, limit in (
+                (first.load(rate / prefills, keep_requests=True).request_times.ttft, ttft),
+                (second.load(rate / decodes, keep_requests=True).request_times.tpot, tpot),
+            )
+        ]
+        assert abs(alone[0] * alone[1] - together) <= 0.02, (load, ttft, tpot, alone, together)

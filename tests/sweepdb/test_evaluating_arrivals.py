@@ -1,0 +1,133 @@
+"""`evaluate` with requests that arrive: what is asked, what is stored, what is found stored, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from conftest_loads import DEVICE, evaluate_loads
+
+from queries.connect import connect
+from store.errors import InputError
+from sweepdb.evaluating.option_values import options_of
+from sweepdb.evaluating.requests import build_request
+
+ASKED = {"model": "Qwen/Qwen3-0.6B", "device": DEVICE, "input_length": 500, "output_length": 60}
+
+
+def test_a_ladder_is_stored_once_and_other_rates_are_added(sqlite_url):
+    first = evaluate_loads(sqlite_url)
+    assert (first.loads_stored, first.loads_known, first.unplayed) == (3 * 24, 0, ())
+    again = evaluate_loads(sqlite_url)
+    assert (again.loads_stored, again.loads_known) == (0, 3 * 24)
+    more = evaluate_loads(sqlite_url, rates=[2.0, 1.0])
+    assert (more.loads_stored, more.loads_known) == (3 * 2, 0)
+    other = evaluate_loads(sqlite_url, rates=[2.0, 1.0, 3.0], seed=2)
+    assert (other.loads_stored, other.loads_known) == (3 * 3, 0)
+    with connect(sqlite_url) as connection:
+        loads = connection.execute("SELECT count(*), count(DISTINCT settings_key) FROM load").fetchone()
+        assert loads == (72 + 6 + 9, 3 * 2)
+        assert connection.execute("SELECT count(*), sum(requests) FROM arrival").fetchone() == (2, 3_000)
+
+
+def test_what_is_kept_of_a_load_is_small_and_adds_up(sqlite_url):
+    evaluate_loads(sqlite_url, requests=20_000)
+    with connect(sqlite_url) as connection:
+        sides = connection.execute(
+            "SELECT load_id, phase, counted_requests, rejected,"
+            " sum(requests_1 + requests_2 + requests_3 + requests_4 + requests_5)"
+            " FROM load JOIN raw.load_cell USING (load_id) GROUP BY ALL"
+        ).fetchall()
+    assert len(sides) == 72
+    assert all(counted == rejected + found == 19_000 for _, _, counted, rejected, found in sides)
+    from store.opening import open_store
+
+    with open_store(sqlite_url) as opened, opened.reading() as connection:
+        from sqlalchemy import text
+
+        sizes = connection.execute(
+            text(
+                "SELECT s.phase, max(length(c.cells)), max(length(t.gaps)) FROM load l JOIN load_cell c ON"
+                " c.load_id = l.id JOIN load_token t ON t.load_id = l.id JOIN scenario sc ON sc.id = l.scenario_id"
+                " JOIN subject s ON s.id = sc.subject_id GROUP BY s.phase"
+            )
+        ).all()
+    for phase, cells, gaps in sizes:
+        assert cells + gaps <= (4_000 if phase == "aggregated" else 400), (phase, cells, gaps)
+
+
+def test_formulas_play_no_requests(sqlite_url):
+    with pytest.raises(InputError, match="waves plays no requests that arrive"):
+        evaluate_loads(sqlite_url, serving_model="waves")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"arrivals": "uniform"},
+            "`arrivals=uniform` is not poisson, constant, gamma:CV such as gamma:3, or trace:FILE",
+        ),
+        ({"arrivals": "gamma:0"}, "coefficient of variation must lie in"),
+        ({"arrivals": "gamma:nan"}, "coefficient of variation must lie in"),
+        ({"arrivals": "poisson", "rates": [1.0, 0.0]}, "`rates` are requests a second above 0, not 0"),
+        ({"arrivals": "poisson", "rates": [float("nan")]}, "`rates` are requests a second above 0, not nan"),
+        ({"arrivals": "poisson", "requests": 99}, "`requests` must lie between 100 and 1,000,000, not 99"),
+        ({"arrivals": "poisson", "seed": -1}, "`seed` must lie between 0"),
+        ({"arrivals": "poisson", "reject_ttft": 0.0}, "`reject_ttft` must be a number of ms above 0"),
+        ({"rates": [1.0]}, "`rates` is about requests that arrive"),
+        ({"dispatch": "least"}, "`dispatch` is about requests that arrive"),
+    ],
+)
+def test_bad_options_are_refused_in_a_sentence(options, message):
+    with pytest.raises(InputError) as caught:
+        build_request(options_of({**ASKED, "serving_model": "vllm", **options}), None, None)
+    assert message in caught.value.message
+
+
+def test_few_requests_are_said_to_give_wide_intervals():
+    options = {**ASKED, "serving_model": "vllm", "arrivals": "poisson", "requests": 500}
+    notes = build_request(options_of(options), None, None).notes
+    assert any("500 requests give wide intervals" in note for note in notes)
+
+
+def test_waiting_launches_keep_their_probes_and_say_that_they_are_not_played(sqlite_url):
+    report = evaluate_loads(sqlite_url, wait_steps=3, mode="aggregated")
+    assert report.probes_stored > 0
+    (unplayed,) = report.unplayed
+    assert "wait_steps" in unplayed.reason
+
+
+def test_loads_of_a_voided_sweep_are_not_read(sqlite_url):
+    from store.opening import open_store
+    from store.writing import unvoid, void
+
+    report = evaluate_loads(sqlite_url, mode="decode", rates=[1.0, 2.0])
+    with open_store(sqlite_url) as opened:
+        void(opened, report.sweep, "a mistake")
+    with connect(sqlite_url) as connection:
+        assert connection.execute("SELECT count(*) FROM load").fetchone() == (0,)
+    with open_store(sqlite_url) as opened:
+        unvoid(opened, report.sweep)
+    with connect(sqlite_url) as connection:
+        assert connection.execute("SELECT count(*) FROM load").fetchone() == (2,)
+
+
+def test_a_sweep_that_stops_half_way_goes_on_where_it_was(sqlite_url, monkeypatch):
+    """The loads of a scenario commit together; what was acknowledged is kept, and the same call adds the rest."""
+    import evaluator.sweep
+
+    put, calls = evaluator.sweep.put_loads, []
+
+    def stopped(*given):
+        calls.append(given)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return put(*given)
+
+    monkeypatch.setattr(evaluator.sweep, "put_loads", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        evaluate_loads(sqlite_url)
+    monkeypatch.undo()
+    with connect(sqlite_url) as connection:
+        assert connection.execute("SELECT count(*), count(DISTINCT scenario_id) FROM load").fetchone() == (24, 1)
+    report = evaluate_loads(sqlite_url)
+    assert (report.loads_stored, report.loads_known) == (48, 24)
