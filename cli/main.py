@@ -132,7 +132,7 @@ def run(arguments: Sequence[str]) -> int:
 def _unforeseen(error: Exception) -> int:
     """Tell what no command foresaw: surroundings in a sentence, a bug with its traceback."""
     if isinstance(error, OSError) and error.errno in _SURROUNDINGS:
-        sys.stderr.write(f"error: {error.filename or 'a file'}: {error.strerror}\n")
+        sys.stderr.write(visible(f"error: {error.filename or 'a file'}: {error.strerror}\n"))
         return SURROUNDINGS
     traceback.print_exception(error)
     sys.stderr.write("error: this is a bug in sweepdb; the lines above say where\n")

@@ -22,8 +22,9 @@ def _show_version(asked: bool) -> None:
 
 
 def _tell(waited_s: float, limit_s: float) -> None:
-    waited = f"{waited_s:.0f} s of {limit_s:.0f} (--wait)"
-    sys.stderr.write(f"waiting for another process that writes to the store: {waited}\n")
+    from cli.output import say
+
+    say(f"waiting for another process that writes to the store: {waited_s:.0f} s of {limit_s:.0f} (--wait)")
 
 
 def options(

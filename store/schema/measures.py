@@ -10,8 +10,8 @@ from store.schema.declaring import DOUBLE, LONG, Column, optional
 STEP_KINDS = ("matrix", "vector", "memory", "communication", "overhead")
 
 
-def _milliseconds(name: str, meaning: str) -> Column:
-    return optional(name, DOUBLE, "ms", meaning)
+def _milliseconds(name: str, meaning: str, *, told: str | None = None) -> Column:
+    return optional(name, DOUBLE, "ms", meaning, told=told)
 
 
 def _bytes(name: str, meaning: str) -> Column:
@@ -39,9 +39,18 @@ MEASURES: tuple[Column, ...] = (
         "tokens",
         "expected tokens a request gains in one decode step (1 without MTP); NULL for prefill",
     ),
-    _milliseconds("tpot_inclusive_ms", "e2e / output_length; NULL for prefill"),
+    _milliseconds(
+        "tpot_inclusive_ms",
+        "e2e / output_length; NULL for prefill",
+        told="e2e / output_length; under upstream, of prompts in chunks, the exclusive TPOT; NULL for prefill",
+    ),
     _milliseconds("tpot_exclusive_ms", "(e2e - ttft) / max(output_length - 1, 1); NULL for prefill"),
-    _milliseconds("e2e_ms", "arrival to last token; NULL where the phase has none"),
+    _milliseconds(
+        "e2e_ms",
+        "arrival to last token; NULL where the phase has none",
+        told="arrival to last token; under upstream, of prompts in chunks, that of the last request; NULL where the"
+        " phase has none",
+    ),
     _bytes("weight_bytes", "weights on the fullest device"),
     _bytes("kv_cache_bytes", "KV cache on one device with every request at its full length"),
     _bytes("kv_cache_mean_bytes", "KV cache on one device with every request at its mean length"),

@@ -13,7 +13,6 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any, Literal, get_args, get_origin
 
-from evaluator.inputs import shortened
 from queries.asking import Declared, declared
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import BatchRange, Sizes, SweepOptions
@@ -55,10 +54,11 @@ def read_value(item: Declared, value: object, named: str) -> object:
     kind = kind_of(item)
     try:
         return kind.read(value)
-    except OverflowError:
-        raise InputError(f"{named} must be at most {_LARGEST:,}, not {shortened(value)}") from None
-    except (TypeError, ValueError):
-        raise InputError(f"{named} must be {kind.expected}, not {shortened(value)}") from None
+    except (OverflowError, TypeError, ValueError) as error:
+        from evaluator.inputs import shortened  # the command line reads options without the evaluator
+
+        expected = f"at most {_LARGEST:,}" if isinstance(error, OverflowError) else kind.expected
+        raise InputError(f"{named} must be {expected}, not {shortened(value)}") from None
 
 
 def nearest(name: str, known: Collection[str]) -> str:
