@@ -3,7 +3,7 @@
 -- modes: aggregated, prefill, decode, pd
 -- answered by: goodput-pairs | split
 -- nearest: none
--- shows: rank, device, plan, instances if num_devices, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, system_goodput if num_devices, binding_limit, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms, said, num_devices, arrivals, load
+-- shows: rank, device, plan, instances if num_devices, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, system_goodput if num_devices, binding_limit, ttft_p90_ms, tpot_p90_ms, said, num_devices, load
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention
 -- column: rank | none | 1 has the highest goodput a device, or of the budget; ties go to the content key
 -- column: device | none | device by name
