@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import ceil
 
 import numpy as np
 
@@ -113,7 +114,7 @@ class Server:
                 one.done = 0
             elif len(self.decoding) > 1:
                 one = self.decoding.pop()
-                one.prompt += int(self.rules.tokens_per_step * one.generated)
+                one.prompt += ceil(self.rules.tokens_per_step * one.generated)
                 one.steps -= one.generated
                 one.generated = one.done = 0
                 self.last.pop(one.number)

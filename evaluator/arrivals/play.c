@@ -275,7 +275,7 @@ static void make_room(struct shared *play, struct replica *here) {
             const int64_t generated = 1 + here->step - play->begun[request];
             leave(play, here, request, generated);
             if (here->stalled_size && --here->stalled[here->stalled_size - 1].sequences == 0) here->stalled_size--;
-            play->prompt[request] += (int64_t)(play->gain * (double)generated);
+            play->prompt[request] += (int64_t)ceil(play->gain * (double)generated);
             play->steps[request] -= generated;
         } else {
             return;

@@ -289,7 +289,7 @@ class _Replica:
                 generated = 1 + self.step - play.begun[request]
                 self._leave(request, generated)
                 self._forget_stalled()
-                play.prompt[request] += int(play.gain * generated)
+                play.prompt[request] += ceil(play.gain * generated)  # else it would fit again at once
                 play.steps[request] -= generated
             else:
                 return

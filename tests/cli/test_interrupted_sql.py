@@ -74,8 +74,8 @@ def test_a_file_that_was_not_finished_is_gone(empty_store, tmp_path, format_, sq
 
 @pytest.mark.parametrize("arguments", [["--timeout", "0.5"], ["--memory-limit", "0.25"]])
 def test_json_that_meets_a_limit_prints_nothing(empty_store, arguments):
-    # 10^8 rows of 1 kB: whichever limit comes first, rows have come before it.
-    wide = "SELECT i, repeat('x', 1000) AS text FROM range(100000000) t(i)"
+    # 10^8 rows of 100 kB: whichever limit comes first, rows have come before it.
+    wide = "SELECT i, repeat('x', 100000) AS text FROM range(100000000) t(i)"
     outcome = sweepdb(["sql", wide, "--format", "json", *arguments], empty_store)
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err.count("error: ") == 1
