@@ -5,7 +5,7 @@ import shutil
 import pytest
 from attack import attack
 
-ROUNDS = 28
+ROUNDS = 14
 
 
 @pytest.mark.survival
