@@ -4,6 +4,7 @@ Not here: writing, and anything that imports SQLAlchemy."""
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ def connect_sqlite(location: StoreLocation) -> sqlite3.Connection:
     """Open a SQLite store read-only after checking that it is one, at the right revision."""
     path = require_store_file(location)
     with store_faults(location):
-        connection = _open_read_only(path)
+        connection = _open_read_only(location, path)
         try:
             check_revision(location, _sqlite_revision(location, connection))
         except BaseException:
@@ -75,7 +76,7 @@ def read_revision(location: StoreLocation) -> str:
     """Return the schema revision of a store, whichever it is."""
     if location.kind == "sqlite":
         path = require_store_file(location)
-        with store_faults(location), closing(_open_read_only(path)) as connection:
+        with store_faults(location), closing(_open_read_only(location, path)) as connection:
             return _sqlite_revision(location, connection)
     with store_faults(location), closing(_connect_psycopg(location)) as server:
         return _postgresql_revision(location, server)
@@ -92,13 +93,19 @@ def _connect_psycopg(location: StoreLocation) -> psycopg.Connection[tuple[object
 
 
 def require_store_file(location: StoreLocation) -> Path:
-    """Return the path of a SQLite store whose file exists and starts like a SQLite database."""
+    """Return the path of a SQLite store whose file exists, may be read and holds something.
+
+    The file is not opened for that: closing it would end every lock that this process holds on it, and another process
+    could then take a log away in which this one still writes (sqlite.org/howtocorrupt.html, section 2.2)."""
     path = location.path
     if path is None:
         raise StoreError(f"{location.display} is not a file.")
     try:
-        with path.open("rb") as file:
-            magic = file.read(len(_SQLITE_MAGIC))
+        size = path.stat().st_size
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if not os.access(path, os.R_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     except FileNotFoundError:
         raise StoreError(
             f"There is no store at {location.display}.",
@@ -109,8 +116,8 @@ def require_store_file(location: StoreLocation) -> Path:
             f"The store {location.display} cannot be read: {error.strerror}.",
             hint="Check the path and its permissions.",
         ) from error
-    if magic != _SQLITE_MAGIC:
-        raise _not_sqlite(location, magic)
+    if not size:
+        raise _not_sqlite(location, b"")
     return path
 
 
@@ -127,13 +134,18 @@ def _not_sqlite(location: StoreLocation, magic: bytes) -> NotAStoreError:
     )
 
 
-def _open_read_only(path: Path) -> sqlite3.Connection:
+def _open_read_only(location: StoreLocation, path: Path) -> sqlite3.Connection:
     uri = f"file:{quote(str(path))}?mode=ro"
     connection = sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError:
+    except sqlite3.DatabaseError as error:
         connection.close()
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:  # so nobody holds a lock of SQLite on it
+            with path.open("rb") as file:
+                raise _not_sqlite(location, file.read(len(_SQLITE_MAGIC))) from error
+        if not isinstance(error, sqlite3.OperationalError):
+            raise
         # Reading in WAL mode needs a -shm file beside the store. Where that cannot be made and no write-ahead log
         # waits to be read with it, nobody is writing, so the file may be read as it lies.
         effective = os.access in os.supports_effective_ids

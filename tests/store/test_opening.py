@@ -217,3 +217,15 @@ except StoreError as error:
     assert lines[0] == str(filled.probes)
     assert lines[1:3] == ["()", "{}"]
     assert "read-only" in lines[3]
+
+
+def test_looking_at_a_store_ends_no_lock_that_this_process_holds(sqlite_url):
+    """Closing any handle of a file ends the locks of the process on it: another would then take the log away."""
+    create_store(sqlite_url)
+    path = parse_url(sqlite_url).path
+    closes_last = f"import sqlite3; c = sqlite3.connect({str(path)!r}); c.execute('SELECT * FROM sweep'); c.close()"
+    with closing(sqlite3.connect(path, isolation_level=None)) as held:
+        held.execute("INSERT INTO price VALUES ('L40S', '2026-01-01', 1, 1, 'x')")
+        read_store_id(parse_url(sqlite_url))
+        subprocess.run([sys.executable, "-c", closes_last], check=True)
+        assert path.with_name(f"{path.name}-wal").stat().st_size > 0
