@@ -10,8 +10,8 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
-    from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows
-    from store.sealing.laying_down import check_snapshots, quoted, seal, seal_location
+    from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows, quoted
+    from store.sealing.laying_down import check_snapshots, seal, seal_location
     from store.sealing.load_parts import create_distribution
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,6 +21,11 @@ Columns = Sequence[tuple[str, str]]  # name and DuckDB type
 _FEW_ROWS = 4_000  # importing numpy costs as much as handing over this many rows as JSON; also the rows of one document
 _MANY_ROWS = 50_000
 _NUMERIC = {"INTEGER": "int64", "BIGINT": "int64", "DOUBLE": "float64", "FLOAT": "float64"}
+
+
+def quoted(path: Path) -> str:
+    """Write a path as an SQL string, for statements that take no parameters."""
+    return "'" + str(path).replace("'", "''") + "'"
 
 
 def create_table(connection: duckdb.DuckDBPyConnection, table: str, columns: Columns) -> None:

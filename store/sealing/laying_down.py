@@ -21,6 +21,7 @@ from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
 from store.sealing.digesting import changed_blocks, groups_of
+from store.sealing.into_duckdb import quoted
 from store.sealing.load_parts import seal_loads
 from store.sealing.ranges import Ranges, complement, merged, ranges_of
 from store.sealing.snapshots import (
@@ -272,11 +273,6 @@ def _source(parts: Sequence[Part]) -> str:
     columns = ", ".join(column.name for column in PROBE_COLUMNS)
     files = ", ".join(quoted(part.path) for part in parts)
     return f"{unsealed_select('sealing')} UNION ALL SELECT {columns} FROM read_parquet([{files}])"  # noqa: S608 - our text
-
-
-def quoted(path: Path) -> str:
-    """Write a path as an SQL string, for statements that take no parameters."""
-    return "'" + str(path).replace("'", "''") + "'"
 
 
 def _sync(path: Path) -> None:

@@ -12,15 +12,15 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from store.loads import DISTRIBUTIONS, PAYLOADS, insert_distributions, typed_columns
 from store.location import StoreLocation
 from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
-from store.sealing.into_duckdb import create_table
-from store.sealing.ranges import Ranges, complement, merged, ranges_of
-from store.sealing.snapshots import hash_file, snapshot_directories, sync_directory
+from store.sealing.into_duckdb import create_table, quoted
+from store.sealing.ranges import Ranges, complement, merged, overlap, ranges_of
+from store.sealing.snapshots import UNREADABLE, file_fault, hash_file, snapshot_directories, sync_directory
 from store.sealing.unsealed import as_parameter
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class LoadPart:
     rows: int
     size: int
     mtime_ns: int
+    ctime_ns: int
     sha256: str
 
 
@@ -121,17 +122,18 @@ def _write(
     temporary = directory / f".{name}.{os.getpid()}"
     try:
         ((rows,),) = connection.execute(
-            f"COPY (FROM ({' UNION ALL '.join(sources)}) ORDER BY {', '.join(columns)}) TO {_quoted(temporary)}"
+            f"COPY (FROM ({' UNION ALL '.join(sources)}) ORDER BY {', '.join(columns)}) TO {quoted(temporary)}"
             " (FORMAT parquet, COMPRESSION zstd)"
         ).fetchall()
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        status, sha256 = temporary.stat(), hash_file(temporary)
+        sha256 = hash_file(temporary)
         temporary.replace(directory / name)
     finally:
         temporary.unlink(missing_ok=True)
     sync_directory(directory)
     store_id, loads, count = held
+    status = (directory / name).stat()
     return LoadPart(
         name=name,
         kind=kind,
@@ -142,6 +144,7 @@ def _write(
         rows=int(rows),
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
+        ctime_ns=status.st_ctime_ns,
         sha256=sha256,
     )
 
@@ -153,7 +156,10 @@ def _valid_parts(transaction: ReadTransaction, location: StoreLocation, kind: st
         (path, part)
         for directory in snapshot_directories(location, store_id)
         for path, part in _listed(directory)
-        if part.kind == kind and part.store_id == store_id and part.revision == HEAD_REVISION and _is_whole(path, part)
+        if part.kind == kind
+        and part.store_id == store_id
+        and part.revision == HEAD_REVISION
+        and file_fault(path, part) is None
     ]
     ranges = [[number, low, high] for number, (_, part) in enumerate(found) for low, high in part.loads]
     statement = (
@@ -163,21 +169,10 @@ def _valid_parts(transaction: ReadTransaction, location: StoreLocation, kind: st
     counts = dict(transaction.rows(_Counted, statement, (json.dumps(ranges),))) if found else {}
     valid: list[tuple[Path, LoadPart]] = []
     for number, (path, part) in enumerate(found):
-        covered = {one for _, other in valid for low, high in other.loads for one in (low, high)}
-        apart = not any(low <= one <= high for one in covered for low, high in part.loads)
+        apart = not any(overlap(part.loads, other.loads) for _, other in valid)
         if counts.get(number) == part.count and apart:
             valid.append((path, part))
     return valid
-
-
-def _is_whole(path: Path, part: LoadPart) -> bool:
-    """Size and time of change; where only the time differs, as after a copy, the full hash decides."""
-    try:
-        status = path.stat()
-    except OSError:
-        return False
-    same = status.st_mtime_ns == part.mtime_ns or hash_file(path) == part.sha256
-    return status.st_size == part.size and same
 
 
 def _insert_hot(
@@ -198,23 +193,33 @@ def _ids(transaction: ReadTransaction, within: Ranges) -> list[int]:
 
 
 def _select(kind: str, path: Path) -> str:
-    return f"SELECT {', '.join(DISTRIBUTIONS[kind])} FROM read_parquet({_quoted(path)})"  # noqa: S608 - our names
-
-
-def _quoted(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
+    return f"SELECT {', '.join(DISTRIBUTIONS[kind])} FROM read_parquet({quoted(path)})"  # noqa: S608 - our names
 
 
 def _listed(directory: Path) -> list[tuple[Path, LoadPart]]:
     """The parts that a manifest names; an absent or damaged one names none."""
     try:
         document = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
-        parts = [
-            LoadPart(**{**one, "loads": tuple((low, high) for low, high in one["loads"])}) for one in document["parts"]
-        ]
-    except (OSError, ValueError, KeyError, TypeError):
+        parts = [_part_of(entry) for entry in document["parts"]]
+    except UNREADABLE:
         return []
     return [(directory / part.name, part) for part in parts if Path(part.name).name == part.name]
+
+
+def _part_of(entry: dict[str, Any]) -> LoadPart:
+    return LoadPart(
+        name=str(entry["name"]),
+        kind=str(entry["kind"]),
+        store_id=str(entry["store_id"]),
+        revision=str(entry["revision"]),
+        loads=tuple((int(low), int(high)) for low, high in entry["loads"]),
+        count=int(entry["count"]),
+        rows=int(entry["rows"]),
+        size=int(entry["size"]),
+        mtime_ns=int(entry["mtime_ns"]),
+        ctime_ns=int(entry["ctime_ns"]),
+        sha256=str(entry["sha256"]),
+    )
 
 
 def _publish(directory: Path, parts: Sequence[LoadPart]) -> None:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from store.location import StoreLocation
 from store.reading import ReadTransaction
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     import duckdb
 
 MANIFEST = "manifest.json"
+# Whatever a damaged manifest raises: it then lists nothing.
+UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 FOOTER_KEY = "sweepdb"
 _MANIFEST_FORMAT = 2
 
@@ -123,7 +125,7 @@ def read_manifest(directory: Path) -> Manifest:
             parts=tuple(_part_of(directory, entry) for entry in document["parts"]),
             retired=tuple((str(name), float(when)) for name, when in document["retired"]),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+    except UNREADABLE:
         return Manifest()
 
 
@@ -205,7 +207,7 @@ def load_snapshot(
     rejected: list[RejectedPart] = []
     for number, part in enumerate(listed):
         reason = (
-            _file_fault(part, full_hash=full_hash(part))
+            file_fault(part.path, part, full_hash=full_hash(part))
             or _footer_fault(part, footers.get(str(part.path)))
             or store.fault(number, part.contents)
         )
@@ -218,16 +220,40 @@ def load_snapshot(
     return Snapshot(parts=tuple(accepted), rejected=tuple(rejected))
 
 
-def _file_fault(part: Part, *, full_hash: bool) -> str | None:
+class Written(Protocol):
+    """A file as it was when it was written."""
+
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        ...
+
+    @property
+    def mtime_ns(self) -> int:
+        """When its content changed."""
+        ...
+
+    @property
+    def ctime_ns(self) -> int:
+        """When anything of it changed, which nobody can set."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """The hash of its content."""
+        ...
+
+
+def file_fault(path: Path, written: Written, *, full_hash: bool = False) -> str | None:
     """Compare size and times of change; where only a time differs, as after a copy, the full hash decides."""
     try:
-        status = part.path.stat()
+        status = path.stat()
     except OSError:
         return "the file is missing"
-    if status.st_size != part.size:
-        return f"the file has {status.st_size} bytes, {part.size} were written"
-    untouched = (status.st_mtime_ns, status.st_ctime_ns) == (part.mtime_ns, part.ctime_ns)
-    if (full_hash or not untouched) and hash_file(part.path) != part.sha256:
+    if status.st_size != written.size:
+        return f"the file has {status.st_size} bytes, {written.size} were written"
+    untouched = (status.st_mtime_ns, status.st_ctime_ns) == (written.mtime_ns, written.ctime_ns)
+    if (full_hash or not untouched) and hash_file(path) != written.sha256:
         return "the file was changed after it was written"
     return None
 

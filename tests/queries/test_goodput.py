@@ -6,6 +6,7 @@ from dataclasses import fields, replace
 from itertools import pairwise
 from math import log10
 
+import duckdb
 import numpy as np
 import pytest
 from conftest_loads import evaluate_loads
@@ -13,6 +14,7 @@ from evaluator_cases import QWEN3_32B, W8A8, both_traces
 from queries_stores import of_arrivals
 
 import sweepdb
+from evaluator.arrivals.histograms import edges_ms
 from evaluator.arrivals.load_rows import arrival_record, load_record, settings_key
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings
 from evaluator.arrivals.play_rules import StepPrices
@@ -27,6 +29,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from queries.asking.library import report, variables_read
+from queries.asking.macros import macros
 from queries.asking.question import Question
 from queries.asking.variables import known_variables
 from queries.connect import connect
@@ -53,6 +56,13 @@ def notebook(stored):
     opened = sweepdb.open(stored)
     yield opened
     opened.close()
+
+
+def test_bins_of_reports_are_those_of_plays():
+    with duckdb.connect() as connection:
+        connection.execute(macros()["bin_place"].sql)
+        places = [connection.execute("SELECT bin_place($edge)", {"edge": edge}).fetchone()[0] for edge in edges_ms()]
+    assert places == pytest.approx(range(len(places)), abs=1e-9)
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import threading
 from dataclasses import replace
 
@@ -109,7 +112,7 @@ def test_parts_and_the_store_say_the_same(sqlite_url):
         assert len(distribution(opened, "load_cell")) == 12
 
 
-@pytest.mark.parametrize("damage", ["cut", "gone", "unlisted"])
+@pytest.mark.parametrize("damage", ["cut", "gone", "unlisted", "nested", "time set back"])
 def test_a_part_that_does_not_match_is_left_aside_and_laid_down_again(sqlite_url, damage):
     with open_store(sqlite_url, create=True) as opened:
         sweep, scenario = scenario_of(opened)
@@ -122,13 +125,36 @@ def test_a_part_that_does_not_match_is_left_aside_and_laid_down_again(sqlite_url
             part.write_bytes(part.read_bytes()[:-1])
         elif damage == "gone":
             part.unlink()
+        elif damage == "time set back":
+            status, raw = part.stat(), bytearray(part.read_bytes())
+            raw[len(raw) // 2] ^= 1
+            part.write_bytes(raw)
+            os.utime(part, ns=(status.st_atime_ns, status.st_mtime_ns))
         else:
-            (folder / "loads.json").write_text("{")
+            (folder / "loads.json").write_text("{" if damage == "unlisted" else '{"parts": ' + "[" * 100_000)
         assert distribution(opened, "load_cell") == expected
         seal(opened)
         assert distribution(opened, "load_cell") == expected
         with opened.writing() as connection:
             connection.execute(text("DELETE FROM load_cell"))
+        assert distribution(opened, "load_cell") == expected
+
+
+def test_no_load_is_read_from_two_parts_even_if_one_lies_within_the_other(sqlite_url):
+    with open_store(sqlite_url, create=True) as opened:
+        sweep, scenario = scenario_of(opened)
+        put_loads(opened, sweep, scenario, ARRIVAL, [record(number) for number in range(1, 6)])
+        expected = distribution(opened, "load_cell")
+        seal(opened)
+        folder = opened.location.path.with_name(f"{opened.location.path.name}.snapshots")
+        document = json.loads((folder / "loads.json").read_text())
+        (part,) = (one for one in document["parts"] if one["kind"] == "load_cell")
+        inner = folder / "load_cell-inner.parquet"
+        shutil.copy(folder / part["name"], inner)
+        status = inner.stat()
+        times = {"mtime_ns": status.st_mtime_ns, "ctime_ns": status.st_ctime_ns}
+        document["parts"].append({**part, **times, "name": inner.name, "loads": [[2, 3]], "count": 2})
+        (folder / "loads.json").write_text(json.dumps(document))
         assert distribution(opened, "load_cell") == expected
 
 
