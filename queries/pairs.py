@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from queries.asking.question import FORMULAS
+from queries.errors.expected import FORMULAS
 from store.errors import InputError
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evaluator.ledger import rekeyed
 from queries.bundles import Bundle, BundledBlock, BundledSweep, BundleSummary
 from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
@@ -94,8 +95,16 @@ def _put_beside(store: Store, bundle: Bundle, refs: Mapping[str, ScenarioRef]) -
         put_calibration(store, calibration)
     known = {(price.device_name, price.effective_from) for price in get_prices(store)}
     put_prices(store, [one for one in bundle.prices() if (one.device_name, one.effective_from) not in known])
-    put_measurements(store, bundle.measurements())
-    put_validations(store, [one for one in bundle.validations() if one.scenario_key in refs])
+    measured = {one.key: rekeyed(one) for one in bundle.measurements()}
+    put_measurements(store, list(measured.values()))
+    put_validations(
+        store,
+        [
+            replace(one, measurement_key=measured[one.measurement_key].key)
+            for one in bundle.validations()
+            if one.scenario_key in refs and one.measurement_key in measured
+        ],
+    )
 
 
 def _put_probes(

@@ -11,6 +11,7 @@ from evaluator.canonical import content_key
 from evaluator.identity import device_record, model_record, precision_record, workload_record
 from evaluator.inputs import EngineProfile, engine_profile, key_of_engine, list_engines
 from evaluator.restore import restored
+from evaluator.serving import ENGINE_OWNER, list_serving_models
 from queries.bundles import scenario_lines, scenario_of
 from store.errors import InputError, SweepdbError
 from store.location import StoreLocation
@@ -30,7 +31,6 @@ from store.upkeep import check_store as check_rows
 from store.writing import list_calibrations
 
 _MOST_FAULTS = 20
-_ENGINE = "engine "  # as profiles of engines are named among calibrations
 _CLIENT = {"shortest": "shortest_length", "prompts_per_user": "prompts_per_user", "poll_steps": "poll_steps"}
 Engines = Mapping[str, tuple[EngineProfile, ...]]  # profiles by the name of the serving model
 
@@ -39,11 +39,11 @@ def engines_of(calibrations: Iterable[CalibrationRecord]) -> Engines:
     """Profiles of engines by name: those given, and those that ship."""
     found: dict[str, tuple[EngineProfile, ...]] = {name: (engine_profile(name),) for name in list_engines()}
     for record in calibrations:
-        if record.device_name.startswith(_ENGINE):
+        if record.device_name.startswith(ENGINE_OWNER):
             profile = restored(record.spec)
             if not isinstance(profile, EngineProfile) or key_of_engine(profile) != record.key:
                 raise InputError(f"the profile of {record.device_name} does not have the key {record.key[:12]}")
-            name = record.device_name.removeprefix(_ENGINE)
+            name = record.device_name.removeprefix(ENGINE_OWNER)
             found[name] = (*found.get(name, ()), profile)
     return found
 
@@ -167,4 +167,5 @@ def _key_follows(record: ScenarioRecord, engines: Engines) -> bool | None:
             if content_key({**determines, "engine": key_of_engine(engine)}) == record.key:
                 return True
     # A client of the user's own counts in the key also where a phase does not read all of it.
-    return None if subject.serving_model.partition("@")[0] not in ("waves", "seed002") else False
+    formulas = set(list_serving_models()) - set(list_engines())
+    return False if subject.serving_model in formulas else None

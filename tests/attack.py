@@ -167,7 +167,11 @@ def one_round(ground: Ground, counts: Counts, chance: random.Random, number: int
 def _left(ground: Ground, kind: str, url: str, before: set[tuple[object, ...]], number: int) -> Iterator[str]:
     """What is wrong after a kill, and after the same command once more."""
     path, out = parse_url(url).path, ground.folder / f"out-{number}"
-    if kind == "export" and out.exists() and command(f"import {out}", f"{url}.again", ground)[0] != 0:
+    if (
+        kind == "export"
+        and out.exists()
+        and command(f"import {out}", f"sqlite:///{ground.folder}/again-{number}.sqlite", ground)[0] != 0
+    ):
         yield "a folder that is no bundle"
     if kind == "import" and (path is None or path.exists()):
         some = len(rows(url)) if path is not None or _has_tables(url) else 0

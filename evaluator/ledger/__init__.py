@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from evaluator.ledger.readers.building import Problem, ReadResult
     from evaluator.ledger.readers.reading import read_measurements
-    from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, with_stated
+    from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, rekeyed, with_stated
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, scenario_of
     from evaluator.ledger.scoring import (
         Comparison,
@@ -80,6 +80,7 @@ __all__ = [
     "predicted",
     "ranking_agreement",
     "read_measurements",
+    "rekeyed",
     "scenario_of",
     "served_points",
     "usable",

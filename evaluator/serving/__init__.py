@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.serving.engine.stored_engines import keep_engine, stored_engine
+    from evaluator.serving.engine.stored_engines import ENGINE_OWNER, keep_engine, stored_engine
     from evaluator.serving.models import list_serving_models
 
 __all__ = [
+    "ENGINE_OWNER",
     "keep_engine",
     "list_serving_models",
     "stored_engine",

@@ -11,9 +11,7 @@ from html import escape
 from queries.asking.declaring import declared
 from queries.asking.frames import Framed, html_table
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
-from queries.errors.expected import ExpectedError
-
-FORMULAS = ("waves", "seed002")  # serving models that are no engine
+from queries.errors.expected import FORMULAS, ExpectedError
 
 
 def own_tpot(serving_model: str) -> TpotRule:

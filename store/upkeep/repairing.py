@@ -20,11 +20,6 @@ from store.sealing import KeptDigest, Snapshot, changed_blocks, fetched_arrays, 
 from store.upkeep.rows import RowFindings, compare_rows
 from store.writing.arrays import insert_block_arrays
 
-_REFUSAL = {  # as the first migration lays it down
-    "sqlite": "BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END",
-    "postgresql": "FOR EACH ROW EXECUTE FUNCTION refuse_change()",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepairReport:
@@ -93,12 +88,15 @@ def _put_back(connection: Connection, block_id: int, record: BlockRecord) -> Non
 @contextmanager
 def _changeable(connection: Connection, table: str) -> Iterator[None]:
     """Let the triggers that keep committed rows rest until the end of the transaction's work."""
-    dialect = connection.dialect.name
-    on = f" ON {table}" if dialect == "postgresql" else ""
-    for change in ("update", "delete"):
-        connection.exec_driver_sql(f"DROP TRIGGER IF EXISTS {table}_refuses_{change}{on}")
+    if connection.dialect.name == "postgresql":
+        connection.exec_driver_sql(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+        yield
+        connection.exec_driver_sql(f"ALTER TABLE {table} ENABLE TRIGGER USER")
+        return
+    query = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?"
+    triggers = connection.exec_driver_sql(query, (table,)).all()
+    for name, _ in triggers:
+        connection.exec_driver_sql(f"DROP TRIGGER {name}")
     yield
-    for change in ("update", "delete"):
-        connection.exec_driver_sql(
-            f"CREATE TRIGGER {table}_refuses_{change} BEFORE {change.upper()} ON {table} {_REFUSAL[dialect]}"
-        )
+    for _, sql in triggers:
+        connection.exec_driver_sql(sql)

@@ -11,11 +11,18 @@ from contextlib import closing
 
 import pytest
 from bundle_forgery import lines, made_right, with_lines, with_rows
+from client_files import OWN
 from conftest_cli import sweepdb
 
+from evaluator.inputs import engine_profile
+from evaluator.ledger import read_measurements
+from evaluator.serving import keep_engine
 from store.location import parse_url
+from store.opening import open_store
 from store.reading import read_transaction
+from store.records import PriceRecord, ValidationRecord
 from store.upkeep import check_store
+from store.writing import put_measurements, put_prices, put_validations
 
 EVERYTHING = ("sweep", "scenario", "model", "device", "probe", "block", "operator_set", "calibration", "measurement")
 
@@ -168,17 +175,38 @@ def answered(question, url):
     return [{name: cell for name, cell in row.items() if not name.endswith(local)} for row in rows]
 
 
+def with_everything(url, folder):
+    """Give a store what stands beside rows: measured points, a comparison, a profile of an engine, a price."""
+    measured = folder / "mine.csv"
+    measured.write_text(OWN)
+    points = read_measurements(measured).records
+    with open_store(url) as store:
+        put_measurements(store, points)
+        with store.reading() as connection:
+            key = connection.exec_driver_sql("SELECT key FROM scenario WHERE status = 'ok'").scalars().first()
+        compared = ValidationRecord(
+            measurement_key=points[0].key, metric="tpot_ms_mean", scenario_key=key, batch_size=2, measured=20.5,
+            predicted=16.4, region="made up", knowledge="asked",
+        )  # fmt: skip
+        put_validations(store, [compared])
+        keep_engine(store, engine_profile("vllm"), source="a test")
+        priced = PriceRecord(
+            device_name="TEST_DEVICE", effective_from="2026-01-01", usd_per_device_hour=2.5, watts_per_device=None
+        )
+        put_prices(store, [priced])
+
+
 @pytest.mark.parametrize("format_", ["parquet", "csv"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_what_travels_is_the_same_bit_for_bit(example_copy, tmp_path, request, kind, format_):
     first, second = f"{tmp_path}/first", f"{tmp_path}/second"
-    prices = tmp_path / "prices.csv"
-    prices.write_text("device,effective_from,usd_per_device_hour,watts\nTEST_DEVICE,2026-01-01,2.5,700\n")
-    sweepdb("prices set TEST_DEVICE --usd-per-hour 2.5 --from 2026-01-01 --source list", example_copy)
+    with_everything(example_copy, tmp_path)
     url = request.getfixturevalue("postgresql_url") if kind == "postgresql" else f"sqlite:///{tmp_path}/other.sqlite"
     assert sweepdb(f"export {first} --format {format_}", example_copy).code == 0
     assert sweepdb(f"import {first}", url).code == 0
     assert sweepdb(f"export {second} --format {format_}", url).code == 0
+    for name in ("operator_set", "calibration", "price", "measurement", "validation", "name"):
+        assert lines(tmp_path / "first", name), name
     for name in ("scenarios", "blocks", "operator_set", "calibration", "price", "measurement", "validation", "name"):
         one, other = (sorted(map(str, lines(tmp_path / side, name))) for side in ("first", "second"))
         assert one == other, name
@@ -202,3 +230,23 @@ def test_a_store_whose_numbers_changed_is_not_exported(example_copy, tmp_path):
     assert "not those that were committed" in outcome.err
     assert not (tmp_path / "bundle").exists()
     assert [item.name for item in tmp_path.iterdir() if item.name.endswith(".tmp")] == []
+
+
+def test_a_measured_point_with_other_values_is_another_point(example_copy, tmp_path):
+    """Whoever changes a figure of a point cannot have it stand for the point that was measured."""
+    with_everything(example_copy, tmp_path)
+    own, url = tmp_path / "own", f"sqlite:///{tmp_path}/other.sqlite"
+    assert sweepdb(f"export {own}", example_copy).code == 0
+    genuine = {item["key"] for item in lines(own, "measurement")}
+
+    def faster(items):
+        for item in items:
+            item["metrics"] = json.dumps(dict.fromkeys(json.loads(item["metrics"]), 1.5))
+
+    with_lines(own, "measurement", faster)
+    made_right(own)
+    assert sweepdb(f"import {own}", url).code == 0
+    with read_transaction(parse_url(url)) as transaction:
+        taken = set(transaction.values(str, "SELECT key FROM measurement"))
+    assert len(taken) == len(genuine)
+    assert not taken & genuine

@@ -11,6 +11,7 @@ from generator import fill
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
 
 from store.digests import DigestedRows, rows_digest
 from store.errors import StoreError
@@ -51,6 +52,23 @@ def altered(location, statement):
             connection.execute(sql)
         connection.commit()
     return changed
+
+
+def disarm(connection):
+    """Let triggers rest, as somebody with a database shell could."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("ALTER TABLE probe DISABLE TRIGGER USER"))
+    else:
+        connection.execute(text("DROP TRIGGER probe_refuses_update"))
+
+
+def rearm(connection):
+    """Lay them down again."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("ALTER TABLE probe ENABLE TRIGGER USER"))
+    else:
+        body = "BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END"
+        connection.execute(text(f"CREATE TRIGGER probe_refuses_update BEFORE UPDATE ON probe {body}"))
 
 
 def numbers(location):
@@ -104,6 +122,20 @@ def test_a_block_that_a_part_still_has_comes_back_bit_for_bit(sealed):
     assert not report.lost
     assert numbers(location) == before
     assert check_store(location).faults == ()
+
+
+def test_what_keeps_rows_as_they_are_works_again_after_a_repair(store):
+    fill(store.url, probes=600)
+    seal(store)
+    with store.writing() as connection:
+        disarm(connection)
+        connection.execute(text("UPDATE probe SET weight_bytes = weight_bytes + 1 WHERE batch_size < 3"))
+        rearm(connection)
+    report = repair_store(store.location)
+    assert report.restored
+    assert check_store(store.location).faults == ()
+    with pytest.raises(DBAPIError, match="never changes"), store.writing() as connection:
+        connection.execute(text("UPDATE probe SET weight_bytes = 1"))
 
 
 def test_a_block_that_no_part_has_is_named_as_lost(sealed):

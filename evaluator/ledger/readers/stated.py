@@ -81,6 +81,11 @@ def read_from(record: MeasurementRecord, file: str) -> MeasurementRecord:
     return replace(record, extra=json.dumps(extra, sort_keys=True, ensure_ascii=False))
 
 
+def rekeyed(record: MeasurementRecord) -> MeasurementRecord:
+    """The record under the key that its content has, whatever key it came with."""
+    return replace(record, key=_keyed(record, {}, {}).key)
+
+
 def _keyed(record: MeasurementRecord, values: Mapping[str, Any], more: Mapping[str, Any]) -> MeasurementRecord:
     """The record with other values, and the content key of these."""
     extra = json.loads(record.extra) | dict(more)
