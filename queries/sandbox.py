@@ -132,6 +132,7 @@ def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSe
 
 
 _SCHEMA_HINT = "sweepdb sql `schema` lists every view and column."
+_CAUGHT_BY_DUCKDB = "Query interrupted"  # what it says of a ^C that it was the first to notice
 
 
 def _hint(kind: str) -> str | None:
@@ -192,6 +193,10 @@ def _bounded(connection: duckdb.DuckDBPyConnection, limits: StatementLimits) -> 
     try:
         with _memory_ceiling(limits), _deadline(connection, limits) as bell:
             yield
+    except RuntimeError as error:
+        if str(error) != _CAUGHT_BY_DUCKDB:
+            raise
+        raise KeyboardInterrupt from None
     except duckdb.InterruptException as error:
         if bell.interrupted:
             raise KeyboardInterrupt from None

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from evaluator.sweep import Progress
     from queries.asking import Answer
     from store.errors import EvaluationError, InputError, StoreError, SweepdbError
-    from sweepdb.carrying import export_bundle, import_bundle
     from sweepdb.evaluating.running import Evaluation, evaluate
     from sweepdb.explaining import Explanation
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
+    from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
 
 __all__ = [

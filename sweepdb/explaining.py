@@ -4,51 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from evaluator.explain import ExplainedOperator, explain_step
 from evaluator.graph import operators_from_json
-from evaluator.inputs import Launch, Plan, Routing
-from evaluator.request import PlannedScenario
-from evaluator.restore import restored
-from evaluator.scenario import Scenario
 from evaluator.sweep import captures
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
-from store.records import Convention, Phase
 from store.schema import SCENARIO_TABLES
 from store.writing import get_operators
+from sweepdb.restoring import ScenarioSpecs, planned_of
 
 _SPECS = (
     "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, sj.phase,"  # noqa: S608  our text
     " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing"
     f" FROM {SCENARIO_TABLES} WHERE sc.id = ?"
 )
-
-
-class _Specs(NamedTuple):
-    """The parts that a scenario is made of."""
-
-    model_name: str
-    model: str
-    device: str
-    precision: str
-    workload: str
-    tp: int
-    pp: int
-    dp: int
-    ep: int
-    moe_tp: int
-    moe_dp: int
-    phase: Phase
-    convention: Convention
-    serving_model: str
-    serving_cost_ms: float
-    compile: bool
-    routing: Routing | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +93,8 @@ def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[E
     values = dict(zip(columns, row, strict=True))
     reference = parse_reference(text)
     with read_transaction(location) as transaction:
-        specs = next(transaction.rows(_Specs, _SPECS, (find_scenario(location, reference.scenario),)))
-    planned = _planned(specs)
+        specs = next(transaction.rows(ScenarioSpecs, _SPECS, (find_scenario(location, reference.scenario),)))
+    planned = planned_of(specs)
     wanted = captures(planned)
     with open_store(store_url, read_only=True) as store:
         payloads = get_operators(store, [item.key for item in wanted.values()])
@@ -137,20 +110,3 @@ def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[E
         if stored is not None and step in {None, name}:
             operators = explain_step(planned.scenario, reference.batch_size, sets, name)
             yield ExplainedStep(probe=text, step=name, stored_ms=float(str(stored)), operators=operators)
-
-
-def _planned(specs: _Specs) -> PlannedScenario:
-    scenario = Scenario(
-        model=restored(specs.model),
-        device=restored(specs.device),
-        precision=restored(specs.precision),
-        workload=restored(specs.workload),
-        plan=Plan(tp=specs.tp, pp=specs.pp, dp=specs.dp, ep=specs.ep, moe_tp=specs.moe_tp, moe_dp=specs.moe_dp),
-        phase=specs.phase,
-        convention=specs.convention,
-        serving_model=specs.serving_model,
-        serving_cost_ms=specs.serving_cost_ms,
-        launch=Launch(compile=specs.compile),
-        routing=specs.routing or "balanced",
-    )
-    return PlannedScenario(model_name=specs.model_name, scenario=scenario)

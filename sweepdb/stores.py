@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from store.waiting import wait_at_most
     from store.whole_files import drop_unfinished_files, unwritable, written_whole
     from store.writing import unvoid, void
-    from sweepdb.identities import check_store
+    from sweepdb.sharing import check_store
 
 __all__ = [
     "PriceRecord",

@@ -34,12 +34,12 @@ from queries.bundles.format import sha256_of
 from queries.proofs.document import hash_of, read_proof
 from queries.proofs.verifying import proven
 from store.sealing.snapshots import read_manifest
-from sweepdb.bundles import block_record
 from sweepdb.evaluating.requests import build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
-from sweepdb.identities import engines_of, refuse_forged
 from sweepdb.measuring.kernel_fitting import profile_yaml
 from sweepdb.prices import read_prices
+from sweepdb.sharing.adding import block_record
+from sweepdb.sharing.identities import engines_of, refuse_forged
 
 
 @dataclass(frozen=True, kw_only=True)

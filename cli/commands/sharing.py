@@ -24,7 +24,7 @@ def export(
     store: StoreOption = None,
 ) -> int:
     """Write a store, or one sweep, as a bundle with its data dictionary."""
-    from sweepdb.carrying import export_bundle
+    from sweepdb.sharing import export_bundle
 
     done = export_bundle(folder, sweep=sweep, format=format_, store=store)
     scenarios, probes = counted(done.scenarios, "scenario"), counted(done.probes, "probe")
@@ -36,8 +36,11 @@ def import_(
     folder: Annotated[Path, typer.Argument(help="a bundle written by export")], store: StoreOption = None
 ) -> int:
     """Bring a bundle into this store; what is there already is not added again."""
-    from sweepdb.carrying import import_bundle
+    from sweepdb.sharing import import_bundle
 
     done = import_bundle(folder, store=store)
     say(f"{counted(done.sweeps, 'sweep')} and {counted(done.probes, 'probe')} added")
+    if done.untraced_operators:
+        sets = counted(done.untraced_operators, "operator set")
+        say(f"assumed: {sets} as the bundle has them; torch, which would trace them again, is not installed")
     return 0

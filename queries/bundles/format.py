@@ -51,6 +51,7 @@ class BundleSummary:
     sweeps: int
     scenarios: int
     probes: int
+    untraced_operators: int = 0  # taken in as they are, since torch is not installed
 
 
 def stored_fields(record: type[Any], table: str) -> tuple[str, ...]:

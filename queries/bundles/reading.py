@@ -1,7 +1,7 @@
 """Reads a bundle: every file compared with its hash, every value with the type that its column has.
 
-Nothing of it is believed for being there. Not here: what follows from specs (sweepdb.identities), and writing it into a
-store (sweepdb.bundles)."""
+Nothing of it is believed for being there. Not here: what follows from specs (sweepdb.sharing), and writing it into a
+store (the same)."""
 
 from __future__ import annotations
 

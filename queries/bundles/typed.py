@@ -1,6 +1,6 @@
 """Makes records of the objects that a file holds, each value of the type that its field declares.
 
-Not here: whether values fit together (sweepdb.identities)."""
+Not here: whether values fit together (sweepdb.sharing.identities)."""
 
 from __future__ import annotations
 

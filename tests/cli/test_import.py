@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -23,6 +24,7 @@ from store.reading import read_transaction
 from store.records import PriceRecord, ValidationRecord
 from store.upkeep import check_store
 from store.writing import put_measurements, put_prices, put_validations
+from sweepdb.sharing import tracing_again
 
 EVERYTHING = ("sweep", "scenario", "model", "device", "probe", "block", "operator_set", "calibration", "measurement")
 
@@ -68,6 +70,16 @@ def field(*path, value):
     return scenario(path[-1], change)
 
 
+def cheaper_operators(folder):
+    """Half of the work of every operator: what a later evaluation would price."""
+
+    def halve(items):
+        for item in items:
+            item["payload"] = re.sub(r"(\d{7,})", lambda found: str(int(found[1]) // 2), item["payload"])
+
+    with_lines(folder, "operator_set", halve)
+
+
 def in_sweeps(change):
     return lambda folder: with_lines(folder, "sweeps", lambda items: change(items[0]))
 
@@ -111,6 +123,7 @@ FORGERIES = {
     "a sweep of unknown kind": in_sweeps(lambda item: item.update(kind="truth")),
     "a sweep without a time": in_sweeps(lambda item: item.update(started_at="yesterday")),
     "a sweep's label with a control character": in_sweeps(lambda item: item.update(label="\x07")),
+    "cheaper operators": cheaper_operators,
     "a sweep of nothing known": in_sweeps(lambda item: item["intervals"].append(["1" * 64, 1, 2])),
 }
 
@@ -230,6 +243,24 @@ def test_a_store_whose_numbers_changed_is_not_exported(example_copy, tmp_path):
     assert "not those that were committed" in outcome.err
     assert not (tmp_path / "bundle").exists()
     assert [item.name for item in tmp_path.iterdir() if item.name.endswith(".tmp")] == []
+
+
+def test_operators_of_another_scenario_stay_out(bundle, tmp_path):
+    """A later evaluation would find them under its key."""
+    url = f"sqlite:///{tmp_path}/other.sqlite"
+    genuine = len(lines(bundle, "operator_set"))
+    with_lines(bundle, "operator_set", lambda items: items.append({**items[0], "key": "0" * 64}))
+    made_right(bundle)
+    assert sweepdb(f"import {bundle}", url).code == 0
+    assert counts(url)["operator_set"] == genuine
+
+
+def test_operators_that_nothing_here_can_trace_are_said_to_be_believed(bundle, tmp_path, monkeypatch):
+    monkeypatch.setattr(tracing_again, "torch_installed", lambda: False)
+    outcome = sweepdb(f"import {bundle}", f"sqlite:///{tmp_path}/other.sqlite")
+    assert outcome.code == 0
+    assert "assumed: " in outcome.err
+    assert "operator sets as the bundle has them; torch" in outcome.err
 
 
 def test_a_measured_point_with_other_values_is_another_point(example_copy, tmp_path):

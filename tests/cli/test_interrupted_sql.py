@@ -54,7 +54,7 @@ def ended(process, number=signal.SIGINT):
 def test_an_interrupt_ends_the_command_with_one_line_and_no_output(empty_store, sql, format_):
     code, out, err, seconds = ended(started(empty_store, sql, "--format", format_))
     assert (code, out, err) == (130, "", LINE)
-    assert seconds < 2
+    assert seconds < 10  # two where nothing else runs
 
 
 def test_lines_that_were_printed_are_whole(empty_store):
@@ -74,11 +74,13 @@ def test_a_file_that_was_not_finished_is_gone(empty_store, tmp_path, format_, sq
 
 @pytest.mark.parametrize("arguments", [["--timeout", "0.5"], ["--memory-limit", "0.25"]])
 def test_json_that_meets_a_limit_prints_nothing(empty_store, arguments):
-    # 10^8 rows of 100 kB: whichever limit comes first, rows have come before it.
+    # 10^8 rows of 100 kB: whichever limit comes first, rows have come before it. In a process of its own, since a slow
+    # machine may be at work on one batch of rows for longer than a statement is waited for.
     wide = "SELECT i, repeat('x', 100000) AS text FROM range(100000000) t(i)"
-    outcome = sweepdb(["sql", wide, "--format", "json", *arguments], empty_store)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert outcome.err.count("error: ") == 1
+    process = started(empty_store, wide, "--format", "json", *arguments)
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    assert err.count("error: ") == 1
 
 
 def test_json_within_its_limits_is_valid(empty_store):

@@ -15,7 +15,7 @@ from queries.bundles import Bundle, export_bundle
 from store.errors import InputError
 from store.location import parse_url
 from store.opening import open_store
-from sweepdb.bundles import add_bundle
+from sweepdb.sharing.adding import add_bundle
 
 
 @pytest.mark.parametrize("format_", ["parquet", "csv"])

@@ -88,7 +88,8 @@ def test_the_option_stands_anywhere(locked, command):
 
 
 @pytest.mark.survival
-def test_many_writers_beside_a_vacuum_loop_all_come_to_their_turn(sqlite_url):
+@pytest.mark.parametrize("number_of_writers", [8, pytest.param(32, marks=pytest.mark.long)])
+def test_many_writers_beside_a_vacuum_loop_all_come_to_their_turn(sqlite_url, number_of_writers):
     fill(sqlite_url, probes=20_000)
     program = Path(__file__).parents[1] / "survival_programs.py"
     stop = threading.Event()
@@ -102,9 +103,9 @@ def test_many_writers_beside_a_vacuum_loop_all_come_to_their_turn(sqlite_url):
     cleaner.start()
     writers = [
         subprocess.Popen([sys.executable, program, "write", sqlite_url, str(number), "5"], stdout=subprocess.DEVNULL)
-        for number in range(8)
+        for number in range(number_of_writers)
     ]
-    codes = [writer.wait(timeout=240) for writer in writers]
+    codes = [writer.wait(timeout=600) for writer in writers]
     stop.set()
     cleaner.join()
     assert codes == [0] * len(writers)

@@ -11,8 +11,8 @@ from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
-from sweepdb.bundles import add_bundle
-from sweepdb.identities import engines_of, refuse_forged
+from sweepdb.sharing.adding import add_bundle
+from sweepdb.sharing.identities import engines_of, refuse_forged
 
 
 def export_bundle(

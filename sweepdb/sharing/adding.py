@@ -4,7 +4,7 @@ What was a request there is an import here, so that it never becomes what a ques
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,9 @@ from evaluator.ledger import rekeyed
 from queries.bundles import Bundle, BundledBlock, BundledSweep, BundleSummary
 from store.digests import DigestedRows, rows_digest
 from store.errors import InputError
-from store.records import BlockRecord, ScenarioRef, SweepOutcome
+from store.records import BlockRecord, ScenarioRecord, ScenarioRef, SweepOutcome
 from store.schema import MEASURES
+from sweepdb.sharing.tracing_again import traced_again
 
 if TYPE_CHECKING:
     from store.opening import Store
@@ -58,8 +59,9 @@ def _add(store: Store, bundle: Bundle) -> BundleSummary:
         if sweep.record.key not in ended_before:
             ended: SweepOutcome = "finished" if sweep.status == "finished" else "interrupted"
             finish_sweep(store, ids[sweep.record.key], ended, finished_at=sweep.finished_at)
-    _put_beside(store, bundle, refs)
-    return BundleSummary(sweeps=len(set(ids) - set(known)), scenarios=len(refs), probes=added)
+    untraced = _put_beside(store, bundle, records.values(), refs)
+    new = len(set(ids) - set(known))
+    return BundleSummary(sweeps=new, scenarios=len(refs), probes=added, untraced_operators=untraced)
 
 
 def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
@@ -86,11 +88,16 @@ def _put_names(store: Store, bundle: Bundle) -> None:
     put_names(store, bundle.names())
 
 
-def _put_beside(store: Store, bundle: Bundle, refs: Mapping[str, ScenarioRef]) -> None:
-    """Take in what answers need beside rows; what is known here already stays as it is."""
+def _put_beside(
+    store: Store, bundle: Bundle, scenarios: Iterable[ScenarioRecord], refs: Mapping[str, ScenarioRef]
+) -> int:
+    """Take in what answers need beside rows, and count the operators that nothing here could trace again.
+
+    What is known here already stays as it is."""
     from store.writing import get_prices, put_calibration, put_measurements, put_operators, put_prices, put_validations
 
-    put_operators(store, bundle.operators())
+    operators = traced_again(store, scenarios, bundle.operators())
+    put_operators(store, operators.taken)
     for calibration in bundle.calibrations():
         put_calibration(store, calibration)
     known = {(price.device_name, price.effective_from) for price in get_prices(store)}
@@ -105,6 +112,7 @@ def _put_beside(store: Store, bundle: Bundle, refs: Mapping[str, ScenarioRef]) -
             if one.scenario_key in refs and one.measurement_key in measured
         ],
     )
+    return operators.untraced
 
 
 def _put_probes(

@@ -1,0 +1,64 @@
+"""Restores scenarios from what a store or a bundle holds of them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from evaluator.inputs import Launch, Plan, Routing
+from evaluator.request import PlannedScenario
+from evaluator.restore import restored
+from evaluator.scenario import Scenario
+from store.records import Convention, Phase, ScenarioRecord
+
+
+class ScenarioSpecs(NamedTuple):
+    """The stored parts that a scenario is made of."""
+
+    model_name: str
+    model: str
+    device: str
+    precision: str
+    workload: str
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    moe_tp: int
+    moe_dp: int
+    phase: Phase
+    convention: Convention
+    serving_model: str
+    serving_cost_ms: float
+    compile: bool
+    routing: Routing | None
+
+
+def planned_of(specs: ScenarioSpecs) -> PlannedScenario:
+    """The scenario of stored specs, as far as captures and steps need it."""
+    scenario = Scenario(
+        model=restored(specs.model),
+        device=restored(specs.device),
+        precision=restored(specs.precision),
+        workload=restored(specs.workload),
+        plan=Plan(tp=specs.tp, pp=specs.pp, dp=specs.dp, ep=specs.ep, moe_tp=specs.moe_tp, moe_dp=specs.moe_dp),
+        phase=specs.phase,
+        convention=specs.convention,
+        serving_model=specs.serving_model,
+        serving_cost_ms=specs.serving_cost_ms,
+        launch=Launch(compile=specs.compile),
+        routing=specs.routing or "balanced",
+    )
+    return PlannedScenario(model_name=specs.model_name, scenario=scenario)
+
+
+def specs_of(record: ScenarioRecord) -> ScenarioSpecs:
+    """The specs of a record."""
+    subject = record.subject
+    plan = subject.plan
+    return ScenarioSpecs(
+        model_name=subject.model.name, model=subject.model.spec, device=record.device.spec,
+        precision=subject.precision.spec, workload=subject.workload.spec, tp=plan.tp, pp=plan.pp, dp=plan.dp,
+        ep=plan.ep, moe_tp=plan.moe_tp, moe_dp=plan.moe_dp, phase=subject.phase, convention=subject.convention,
+        serving_model=subject.serving_model, serving_cost_ms=subject.serving_cost_ms, compile=subject.compile,
+        routing=cast("Routing | None", subject.routing),
+    )  # fmt: skip

@@ -1,0 +1,15 @@
+"""Bundles between stores, and whether what came with them is what an evaluation stores."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.sharing.carrying import export_bundle, import_bundle
+    from sweepdb.sharing.identities import check_store
+
+__all__ = ["check_store", "export_bundle", "import_bundle"]
+
+__getattr__, __dir__ = lazy_face(__name__)
