@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 # A process a core; tests of a file stay together, since they share what they set up.
 TOGETHER := -q -n auto --dist loadfile
+# The same order for the same tree, so that a check is red by the change that it checks. A test that hangs ends its process
+# and shows where; the slowest are named.
+CHECKED := --randomly-seed=2026 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --durations=25
 DEMO_STORE := sqlite:///build/demo.sqlite
 
 .PHONY: demo test survival long attack check bench docs clean
@@ -14,10 +17,10 @@ demo: $(INSTALLED)
 	@SWEEPDB_STORE=$(DEMO_STORE) PATH="$(CURDIR)/$(BIN):$$PATH" sh docs/demo.sh
 
 test: demo
-	$(BIN)/python -m pytest $(TOGETHER) -m "not survival and not long"
+	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "not survival and not long"
 
 survival: $(INSTALLED)
-	$(BIN)/python -m pytest $(TOGETHER) -m "survival and not long"
+	$(BIN)/python -m pytest $(TOGETHER) $(CHECKED) -m "survival and not long"
 
 # The long rounds: every kernel of every device fitted again, under other processors' arithmetic too; hundreds of kills;
 # new examples for every property.
