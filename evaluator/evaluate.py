@@ -104,7 +104,9 @@ def assumptions_of(
     formula."""
     model = cost or cost_of(scenario)
     sets = [operators[trace] for trace in traces_of(scenario.phase)]
-    said = [f"not priced, no formula: {name}" for one in sets for name in one.unmodelled]
+    left_out = scenario.model.left_out
+    said = [f"language part only: no {left_out}"] if left_out else []
+    said += [f"not priced, no formula: {name}" for one in sets for name in one.unmodelled]
     said += serving_model_of(scenario).said(scenario)
     said += slow_formats(scenario.device, scenario.precision, scenario.convention)
     if isinstance(model, TheoreticalCost):

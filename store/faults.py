@@ -83,6 +83,8 @@ _SQLITE_FAULTS: dict[int, tuple[type[StoreError], str, str]] = {
 
 def _from_sqlite(error: sqlite3.Error, location: StoreLocation) -> StoreError | None:
     code = getattr(error, "sqlite_errorcode", None)
+    if code is None and "Could not decode to UTF-8" in str(error):  # a text that nobody wrote, such as a column's name
+        code = sqlite3.SQLITE_CORRUPT
     fault = None if code is None else _SQLITE_FAULTS.get(code & 0xFF)  # extended codes keep the primary one there
     if fault is None:
         return None

@@ -34,7 +34,8 @@ MODELS = (
     "meta-llama/Meta-Llama-3-8B", "meta-llama/Meta-Llama-3.1-405B", "meta-llama/Meta-Llama-3.1-70B",
     "meta-llama/Meta-Llama-3.1-8B", "mistralai/Mixtral-8x22B-v0.1", "mistralai/Mixtral-8x7B-v0.1",
     "moonshotai/Kimi-K2-Instruct", "openai/gpt-oss-120b", "openai/gpt-oss-20b",
-    "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3.5-27B", "deepseek-ai/DeepSeek-V3.2", "nvidia/Nemotron-H-56B-Base-8K",
+    "XiaomiMiMo/MiMo-7B-Base", "moonshotai/Kimi-K2.5", "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-32B-Instruct",
+    "Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen/Qwen3.5-27B", "deepseek-ai/DeepSeek-V3.2", "nvidia/Nemotron-H-56B-Base-8K",
 )  # fmt: skip
 
 
@@ -62,12 +63,18 @@ def _model_cells(config: Mapping[str, object]) -> list[object]:
         *(int(cell) if isinstance(cell, bool) else cell for cell in cells),
         text.get(EXPERTS.get(str(config["model_type"]), "")),
         (text.get("layer_types") or []).count("sliding_attention") or None,
-        _weights(config.get("quantization_config") or {}),
-        config.get("vision_config", {}).get("depth"),
+        _weights(text.get("quantization_config") or {}),
+        _vision_layers(config.get("vision_config", {})),
     ]
 
 
+def _vision_layers(encoder: Mapping[str, object]) -> object:
+    return encoder.get("depth", encoder.get("vt_num_hidden_layers"))
+
+
 def _weights(quantisation: Mapping[str, object]) -> str | None:
+    if quantisation.get("format") == "pack-quantized":
+        return "int4 experts in groups of 32"
     found = {key: quantisation.get(key) for key in ("quant_method", "weight_block_size")}
     return next((name for name, said in WEIGHTS.items() if found == {**dict.fromkeys(found), **said}), None)
 

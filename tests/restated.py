@@ -39,6 +39,8 @@ MODEL_COLUMNS = {
 }
 EXPERTS = {
     "qwen3_moe": "num_experts",
+    "qwen3_vl_moe": "num_experts",
+    "kimi_k25": "n_routed_experts",
     "deepseek_v3": "n_routed_experts",
     "deepseek_v32": "n_routed_experts",
     "kimi_k2": "n_routed_experts",
@@ -46,10 +48,18 @@ EXPERTS = {
     "gpt_oss": "num_local_experts",
     "minimax_m2": "num_local_experts",
 }
+LANGUAGE_PARTS = {"kimi_k25": "kimi_k2"}  # where its name is not that of the whole with _text
 WEIGHTS = {
     "fp8 in blocks of 128": {"quant_method": "fp8", "weight_block_size": [128, 128]},
     "fp8": {"quant_method": "fp8"},
     "mxfp4 experts": {"quant_method": "mxfp4"},
+    "int4 experts in groups of 32": {
+        "quant_method": "compressed-tensors",
+        "config_groups": {
+            "group_0": {"input_activations": None, "weights": {"group_size": 32, "num_bits": 4, "type": "int"}}
+        },
+        "ignore": ["re:.*self_attn.*"],
+    },
 }
 _WORDS = {"architecture", "routing"}
 _FLAGS = {"attention_bias", "tied"}
@@ -78,7 +88,7 @@ def config_of(name: str) -> dict[str, object]:
     if row["weights"]:
         config["quantization_config"] = dict(WEIGHTS[row["weights"]])
     if row["vision_layers"]:
-        text = {key: value for key, value in config.items() if key != "model_type"}
+        text = {**config, "model_type": LANGUAGE_PARTS.get(row["architecture"], f"{row['architecture']}_text")}
         return {
             "model_type": row["architecture"],
             "text_config": text,

@@ -16,7 +16,10 @@ QUANTISATIONS = {
     "FP16": "bf16",
     "W8A8": "int8",
     "W4A8": "w4a8",
+    "W4A16_G32": "w4a16",
     "MXFP4_W4A8": "w4a8_mxfp4",
+    "MXFP4_W4A16": "w4a16_mxfp4",
+    "NVFP4_W4A16": "w4a16_mxfp4",
 }
 # Whose coefficients stand in where a device has none for a format: the nearest format by what it computes in.
 NEAREST = {

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.launch import Client, Launch, Routing
     from evaluator.inputs.launchable import RULES, launchable_by
     from evaluator.inputs.models import list_models, load_model
+    from evaluator.inputs.native_formats import BY_NAME
     from evaluator.inputs.parameters import parameter_count
     from evaluator.inputs.plan import Plan
     from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 
 __all__ = [
+    "BY_NAME",
     "CALIBRATIONS_FOLDER",
     "DEFAULT_TOKEN_BUDGET",
     "ENGINES_FOLDER",

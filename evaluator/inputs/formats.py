@@ -29,6 +29,17 @@ def _int4(name: str, *, dynamic: bool) -> Format:
     return Format(name=name, compute="int8", weight_bits=4, activation_bits=8, dynamic=dynamic, dequantise_weight=True)
 
 
+def _narrow_weights(name: str, *, scale_bits_per_weight: float) -> Format:
+    return Format(
+        name=name,
+        compute="bf16",
+        weight_bits=4,
+        activation_bits=16,
+        scale_bits_per_weight=scale_bits_per_weight,
+        dequantise_weight=True,
+    )
+
+
 _FORMATS = {
     form.name: form
     for form in (
@@ -53,15 +64,12 @@ _FORMATS = {
         Format(
             name="NVFP4", compute="fp4", weight_bits=4, activation_bits=4, scale_bits_per_weight=8 / 16, dynamic=True
         ),
-        # Weight-only int4 in groups of 128 with 16-bit scales (GPTQ, AWQ).
-        Format(
-            name="W4A16",
-            compute="bf16",
-            weight_bits=4,
-            activation_bits=16,
-            scale_bits_per_weight=16 / 128,
-            dequantise_weight=True,
-        ),
+        # Weight-only int4 with 16-bit scales, in groups of 128 (GPTQ, AWQ) or of 32 (Kimi-K2.5).
+        _narrow_weights("W4A16", scale_bits_per_weight=16 / 128),
+        _narrow_weights("W4A16_G32", scale_bits_per_weight=16 / 32),
+        # Weight-only FP4: products in 16 bits.
+        _narrow_weights("MXFP4_W4A16", scale_bits_per_weight=8 / 32),
+        _narrow_weights("NVFP4_W4A16", scale_bits_per_weight=8 / 16),
         Format(
             name="MXFP4", compute="fp4", weight_bits=4, activation_bits=4, scale_bits_per_weight=8 / 32, dynamic=True
         ),

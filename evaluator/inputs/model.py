@@ -85,6 +85,7 @@ class ModelSpec:
     max_positions: int | None = None
     # The same, for the KV cache. It came after the first stores and decides no number: no key has it.
     native_kv_cache: str = field(default="DISABLED", metadata={IN_NO_KEY: True})
+    left_out: str = field(default="", metadata={IN_NO_KEY: True})  # parts of the published model that this is not
 
     @property
     def routed(self) -> bool:

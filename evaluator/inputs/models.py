@@ -8,12 +8,14 @@ import difflib
 import functools
 import urllib.request
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.native_formats import BY_NAME, named_format
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
 
@@ -55,7 +57,15 @@ def _from_file(path: Path) -> ModelSpec:
         if not isinstance(quantisation, dict):
             raise InputError(f"{beside}: quantization must be a mapping", hint="ModelOpt writes quant_algo in it")
         config = {**config, "quantization_config": {**quantisation, "quant_method": "modelopt"}}
-    return spec_from_config(config, str(path))
+    return _as_named(spec_from_config(config, str(path)), path.parent.name if path.name == "config.json" else path.stem)
+
+
+def _as_named(spec: ModelSpec, name: str) -> ModelSpec:
+    """The same model, without a format where only its name says one: what it is quantised to stands elsewhere."""
+    promised = named_format(name)
+    if promised is None or (spec.native_linear, spec.native_experts) != ("BF16", "BF16"):
+        return spec
+    return replace(spec, native_linear=BY_NAME + promised, native_experts=BY_NAME + promised)
 
 
 def _text(path: Path) -> str:
@@ -102,7 +112,7 @@ def _fetched(name: str) -> ModelSpec:
         raise InputError(
             f"unknown model {shortened(name)}, and its config.json could not be fetched: {_why(error)}", hint=hint
         ) from error
-    return spec_from_config(_object(text.decode("utf-8", "replace"), name), name)
+    return _as_named(spec_from_config(_object(text.decode("utf-8", "replace"), name), name), name)
 
 
 def _why(error: OSError) -> str:

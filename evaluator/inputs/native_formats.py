@@ -4,8 +4,11 @@ Not here: formats that are evaluated (evaluator.inputs.formats)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+
+from evaluator.inputs.yaml_file import shortened
 
 # ModelOpt's names of what it did. One that is not here is kept as it is: asking for NATIVE then names it in an error.
 _MODELOPT = {
@@ -21,29 +24,85 @@ _MODELOPT = {
     "W8A16": "W8A16_STATIC",
 }
 _LONGEST_NAME = 64
+_UNSAID = object()
+_IN_NAMES = re.compile(r"(?i)(?<![a-z0-9])(nvfp4|mxfp4|mxfp8|fp4|fp8|int4|int8|w4a16|w4a8|w8a8|awq|gptq)(?![a-z0-9])")
+BY_NAME = "by name only: "  # before a format that a name says, and no file
 
 
 def native_formats(quantisation: object) -> tuple[str, str]:
-    """(linears, experts) of weights with this quantization_config; BF16 where there is none."""
+    """(linears, experts) of weights with this quantization_config; BF16 where there is none.
+
+    What is not known is named as the file names it, so that asking for NATIVE is an error with that name."""
     if not isinstance(quantisation, Mapping):
         return "BF16", "BF16"
-    method = quantisation.get("quant_method")
-    if method == "fp8":
-        name = "FP8_BLOCK" if quantisation.get("weight_block_size") else "FP8"
-        return name, name
-    if method == "mxfp4":  # gpt-oss: experts only
-        return "BF16", "MXFP4"
-    if method in ("awq", "gptq") and quantisation.get("bits") == 4:
-        return "W4A16", "W4A16"
     groups = quantisation.get("config_groups")
     if isinstance(groups, Mapping) and groups:
-        group = next(iter(groups.values()))
-        weights = group.get("weights") if isinstance(group, Mapping) else None
-        weights = weights if isinstance(weights, Mapping) else {}
-        by_bits = {"4": "NVFP4" if weights.get("type") == "float" else "W4A16", "8": "FP8"}
-        name = by_bits.get(str(weights.get("num_bits")), "BF16")
-        return ("BF16" if _spares_attention(quantisation.get("ignore")) else name), name
-    return _modelopt(quantisation) if quantisation.get("quant_algo") else ("BF16", "BF16")
+        return _compressed(groups.values(), quantisation.get("ignore"))
+    if quantisation.get("quant_algo"):
+        return _modelopt(quantisation)
+    return _by_method(quantisation, str(quantisation.get("quant_method") or "").lower())
+
+
+def named_format(name: str) -> str | None:
+    """The number format that the name of a model or its file says, such as NVFP4."""
+    found = _IN_NAMES.search(name)
+    return found[0].upper() if found else None
+
+
+def _by_method(quantisation: Mapping[str, Any], method: str) -> tuple[str, str]:
+    bits = quantisation.get("bits")
+    if method == "mxfp4":  # gpt-oss: experts only
+        return "BF16", "MXFP4"
+    if method == "fp8":
+        name = "FP8_BLOCK" if quantisation.get("weight_block_size") else "FP8"
+    elif method in {"awq", "gptq"} and bits == 4:
+        name = _int4_weights(quantisation.get("group_size"))
+    elif method in {"", "modelopt"}:  # nothing was said to be quantised
+        name = "BF16"
+    else:
+        name = (f"{method}, {shortened(bits)} bits" if bits is not None else method)[:_LONGEST_NAME]
+    return name, name
+
+
+def _int4_weights(group: object) -> str:
+    """Weights of four bits beside 16-bit activations, by how many share a scale; 128 where nothing is said."""
+    return {None: "W4A16", 128: "W4A16", 32: "W4A16_G32"}.get(
+        group if isinstance(group, int) else None if group is None else -1, f"W4A16 in groups of {shortened(group)}"
+    )
+
+
+def _compressed(groups: Iterable[object], ignored: object) -> tuple[str, str]:
+    """(linears, experts) of compressed-tensors: schemes, each with the layers that it holds for."""
+    schemes = [group for group in groups if isinstance(group, Mapping)]
+    if len(schemes) <= 1:
+        name = _scheme(schemes[0]) if schemes else "BF16"
+        return ("BF16" if _spares_attention(ignored) else name), name
+    kinds: dict[bool, list[str]] = {False: [], True: []}
+    for scheme in schemes:
+        targets = scheme.get("targets")
+        for target in targets if isinstance(targets, list) else ():
+            kinds[".experts" in str(target)].append(_scheme(scheme))
+    return _usual(kinds)
+
+
+def _scheme(scheme: Mapping[str, Any]) -> str:
+    """The format of one scheme: weights by type, width and group, beside activations of 16 bits or narrower."""
+    weights, inputs = scheme.get("weights"), scheme.get("input_activations", _UNSAID)
+    weights = weights if isinstance(weights, Mapping) else {}
+    kind, bits, group = weights.get("type"), weights.get("num_bits"), weights.get("group_size")
+    alone = inputs is None  # said to be none: only weights are narrow
+    dynamic = isinstance(inputs, Mapping) and bool(inputs.get("dynamic"))
+    inner = inputs.get("num_bits") if isinstance(inputs, Mapping) else None
+    if kind == "float" and bits == 8 and not alone:
+        return "FP8_BLOCK" if weights.get("strategy") == "block" or weights.get("block_structure") else "FP8"
+    if kind == "float" and bits == 4:
+        narrow = "MXFP4" if group == 32 else "NVFP4"
+        return f"{narrow}_W4A16" if alone else narrow
+    if kind == "int" and bits == 4:
+        return f"W4A8_{'DYNAMIC' if dynamic else 'STATIC'}" if inner == 8 else _int4_weights(group)
+    if kind == "int" and bits == 8:
+        return "W8A16_STATIC" if alone else f"W8A8_{'DYNAMIC' if dynamic else 'STATIC'}"
+    return f"{shortened(kind)} of {shortened(bits)} bits"[:_LONGEST_NAME] if bits is not None else "BF16"
 
 
 def native_kv_cache(quantisation: object) -> str:
@@ -65,6 +124,11 @@ def _modelopt(quantisation: Mapping[str, Any]) -> tuple[str, str]:
     kinds: dict[bool, list[str]] = {False: [], True: []}
     for layer, how in layers.items():
         kinds[".experts" in str(layer)].append(_algorithm(how) if isinstance(how, Mapping) else "BF16")
+    return _usual(kinds)
+
+
+def _usual(kinds: Mapping[bool, Sequence[str]]) -> tuple[str, str]:
+    """The format of most linears, and of most experts (True) where any are named."""
     linear, experts = (max(sorted(set(names)), key=names.count, default="BF16") for names in kinds.values())
     return linear, experts if kinds[True] else linear
 

@@ -11,6 +11,7 @@ from typing import Any
 from evaluator.arrivals import ArrivalRequest
 from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
 from evaluator.inputs import (
+    BY_NAME,
     RULES,
     DeviceProfile,
     PlanSearch,
@@ -178,7 +179,14 @@ def _precision(options: SweepOptions, linear: str | None, model: NamedModel, con
 
 
 def _published(name: str, native: str) -> str:
-    return native if name.upper() == NATIVE else name
+    chosen = native if name.upper() == NATIVE else name
+    if chosen.startswith(BY_NAME):
+        said = chosen.removeprefix(BY_NAME)
+        raise InputError(
+            f"the model's name says {said}, and its files state no format of their weights",
+            hint=f"say `quantize_linear_action={said}` (or BF16), or lay hf_quant_config.json beside config.json",
+        )
+    return chosen
 
 
 def _devices(options: SweepOptions) -> tuple[int, ...] | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
+from conftest_cli import sweepdb
 from restated import config_of, model_names
 
 from evaluator.canonical import canonical
@@ -64,6 +66,41 @@ def test_a_config_file_and_the_catalogue_are_one_model(name, tmp_path):
     assert load_model(str(tmp_path))[1] == load_model(name)[1] == load_model(str(tmp_path / "config.json"))[1]
 
 
+@pytest.mark.parametrize(
+    ("whole", "text"),
+    [
+        ("Qwen/Qwen3-VL-32B-Instruct", "Qwen/Qwen3-32B"),
+        ("Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen/Qwen3-30B-A3B"),
+        ("moonshotai/Kimi-K2.5", "moonshotai/Kimi-K2-Instruct"),
+    ],
+)
+def test_the_language_part_of_a_model_with_encoders_is_that_of_its_text_model(whole, text):
+    """By the publishers: arXiv 2511.21631 (Qwen3-VL), Kimi-K2.5's card; the encoder is said to be left out."""
+    part, alone = load_model(whole)[1], load_model(text)[1]
+    assert (part.left_out, alone.left_out) == ("image encoder", "")
+    assert part.layers == alone.layers
+    assert parameter_count(part) == parameter_count(alone)
+
+
+def test_a_key_beside_the_language_part_that_nobody_reads_is_refused(tmp_path):
+    config = {**config_of("Qwen/Qwen3-VL-8B-Instruct"), "image_token_id": 5, "fusion_layers": 3}
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(InputError, match="fusion_layers: not read"):
+        load_model(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["some-NVFP4", "Llama-3.1-70B-Instruct-FP8", "x_awq"])
+def test_a_format_that_only_the_name_says_is_asked_for(tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(LLAMA), encoding="utf-8")
+    asked = f"evaluate {folder} --device h100_sxm --input-length 100 --output-length 10 --dry-run"
+    refused = sweepdb(asked, f"sqlite:///{tmp_path}/s.sqlite")
+    assert refused.code == 2
+    assert "its files state no format" in refused.err
+    assert sweepdb(f"{asked} --quantize-linear-action BF16", f"sqlite:///{tmp_path}/s.sqlite").code == 0
+
+
 def test_short_and_differently_cased_names_resolve():
     assert load_model("qwen3-32b")[0] == "Qwen/Qwen3-32B"
 
@@ -72,9 +109,8 @@ def test_short_and_differently_cased_names_resolve():
     "name, part",
     [
         ("deepseek-ai/DeepSeek-V3.2", "sparse attention with a token indexer"),
-        ("Qwen/Qwen3.5-27B", "model_type 'qwen3_5'"),
+        ("Qwen/Qwen3.5-27B", "model_type 'qwen3_5_text'"),
         ("nvidia/Nemotron-H-56B-Base-8K", "Mamba"),
-        ("Qwen/Qwen3-VL-8B-Instruct", "vision tower"),
     ],
 )
 def test_an_uncovered_part_is_named_never_approximated(name, part, tmp_path):
@@ -146,6 +182,11 @@ def test_opt_without_biases_is_refused(tmp_path):
         load_model(str(path))
 
 
+def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
+    """A scheme of compressed-tensors for every layer."""
+    return {"config_groups": {"group_0": {"weights": weights, "input_activations": inputs and dict(inputs)}}}
+
+
 @pytest.mark.parametrize(
     "quantisation, native",
     [
@@ -154,6 +195,28 @@ def test_opt_without_biases_is_refused(tmp_path):
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("FP8_BLOCK", "FP8_BLOCK")),
         ({"quant_method": "mxfp4"}, ("BF16", "MXFP4")),
         ({"quant_method": "awq", "bits": 4}, ("W4A16", "W4A16")),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 32}, ("W4A16_G32", "W4A16_G32")),
+        ({"quant_method": "gptq", "bits": 8}, ("gptq, 8 bits", "gptq, 8 bits")),
+        ({"quant_method": "bitsandbytes"}, ("bitsandbytes", "bitsandbytes")),
+        ({"quant_method": "quark"}, ("quark", "quark")),
+        (_groups(type="int", num_bits=8), ("W8A8_STATIC", "W8A8_STATIC")),
+        (_groups(type="int", num_bits=8, inputs={"dynamic": True}), ("W8A8_DYNAMIC", "W8A8_DYNAMIC")),
+        (_groups(type="int", num_bits=8, inputs=None), ("W8A16_STATIC", "W8A16_STATIC")),
+        (_groups(type="int", num_bits=4, group_size=32, inputs=None), ("W4A16_G32", "W4A16_G32")),
+        (_groups(type="int", num_bits=4, group_size=7, inputs=None), ("W4A16 in groups of 7", "W4A16 in groups of 7")),
+        (_groups(type="float", num_bits=4, group_size=32, inputs=None), ("MXFP4_W4A16", "MXFP4_W4A16")),
+        (_groups(type="float", num_bits=4, group_size=16, inputs=None), ("NVFP4_W4A16", "NVFP4_W4A16")),
+        (_groups(type="float", num_bits=8, strategy="block"), ("FP8_BLOCK", "FP8_BLOCK")),
+        (_groups(type="float", num_bits=6), ("'float' of 6 bits", "'float' of 6 bits")),
+        (
+            {
+                "config_groups": {
+                    "a": {"weights": {"num_bits": 8, "type": "float"}, "targets": ["model.layers.0.mlp.down_proj"]},
+                    "b": {"weights": {"num_bits": 4, "type": "float"}, "targets": ["model.layers.1.mlp.experts.0.w"]},
+                }
+            },
+            ("FP8", "NVFP4"),
+        ),
         ({"config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "float"}}}}, ("NVFP4", "NVFP4")),
         ({"config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}}}, ("FP8", "FP8")),
         (

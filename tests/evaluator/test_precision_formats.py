@@ -21,7 +21,9 @@ SEED_ACTIONS = {
 
 
 def test_every_action_of_the_seeds_is_a_name_and_so_are_the_formats_of_engines():
-    assert SEED_ACTIONS | {"BF16", "FP8_BLOCK", "NVFP4", "W4A16"} == set(LINEAR_NAMES)
+    assert SEED_ACTIONS | {"BF16", "FP8_BLOCK", "NVFP4", "W4A16", "W4A16_G32", "MXFP4_W4A16", "NVFP4_W4A16"} == set(
+        LINEAR_NAMES
+    )
     assert set(ATTENTION_NAMES) == {"DISABLED", "INT8", "FP8"}
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal
 
+from evaluator.canonical import IN_NO_KEY
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
@@ -48,7 +49,9 @@ def _key(request: CaptureRequest) -> str:
     # Names and what the published weights come in decide defaults elsewhere, and no operator.
     bare = replace(request, model=replace(request.model, architecture="", native_linear="", native_experts=""))
     form = {"capture_version": CAPTURE_VERSION, **asdict(bare)}
-    del form["model"]["native_kv_cache"]  # came after the first stores: operators captured before it stay known
+    for item in fields(ModelSpec):
+        if item.metadata.get(IN_NO_KEY):  # came after the first stores: operators captured before it stay known
+            del form["model"][item.name]
     if request.convention == "physical":
         del form["kv_dtype"], form["shared_split"]  # so did these
     else:

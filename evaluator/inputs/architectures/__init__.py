@@ -9,7 +9,8 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
 
-from evaluator.inputs.architectures.config_reader import Config, ConfigReader
+from evaluator.inputs.architectures.config_reader import Config, ConfigReader, refuse_unread
+from evaluator.inputs.architectures.language_part import language_part
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.yaml_file import shortened
 from store.errors import InputError
@@ -33,30 +34,21 @@ _UNCOVERED = {
 
 
 def spec_from_config(config: Config, where: str) -> ModelSpec:
-    """The model that `config` describes; `where` names the file in errors."""
-    reader = ConfigReader(config, where)
+    """The model that `config` describes; `where` names the file in errors. Of one with encoders, the language part."""
     architecture = config.get("model_type")
     if not isinstance(architecture, str):
         raise InputError(f"{where}: model_type is missing", hint="is this the config.json of a language model?")
+    reader = language_part(config, where) if "text_config" in config else ConfigReader(config, where)
+    architecture = reader.word("model_type", architecture)
     for key, part in _UNCOVERED.items():
-        if config.get(key):
-            raise reader.refuse(f"{part} ({key} of model_type {architecture!r})")
+        if reader.config.get(key):
+            raise reader.refuse(f"{part} ({key} of model_type {shortened(architecture)})")
     read = architectures().get(architecture)
     if read is None:
         raise reader.refuse(f"model_type {shortened(architecture)}")
     spec = read(reader)
-    if unread := reader.unread():
-        raise InputError(
-            f"{where}: {_several(unread)}: not read by the evaluator for model_type {architecture!r}, and they may"
-            " change what is computed",
-            hint="take out of the file what changes no operator and no weight; docs/howto/add-a-model.md",
-        )
+    refuse_unread(reader)
     return spec
-
-
-def _several(names: list[str]) -> str:
-    """Names of keys; of many the first ones."""
-    return ", ".join(name[:80] for name in names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")
 
 
 @functools.cache

@@ -26,8 +26,9 @@ _REASONS = {
         " router_aux_loss_coef router_jitter_noise seq_aux"
     ),
     "it is of generating text: which token is chosen, and where it ends": (
-        "bos_token_id do_sample eos_token_id max_length max_new_tokens pad_token_id prefix sep_token_id suppress_tokens"
-        " temperature tokenizer_class top_k top_p unk_token_id"
+        "bos_token_id do_sample eos_token_id length_penalty max_length max_new_tokens num_beam_groups num_beams"
+        " num_return_sequences pad_token_id prefix repetition_penalty sep_token_id suppress_tokens temperature"
+        " tokenizer_class top_k top_p typical_p unk_token_id"
     ),
     "it names the file, its classes or its labels": (
         "_name_or_path _source architectures auto_map id2label label2id model_type problem_type transformers_version"
@@ -51,9 +52,10 @@ HARMLESS: Mapping[str, str] = {key: reason for reason, keys in _REASONS.items() 
 class ConfigReader:
     """Typed access to a config: it names the file and the key in errors, and remembers which keys were read."""
 
-    def __init__(self, config: Config, where: str) -> None:
+    def __init__(self, config: Config, where: str, *, left_out: str = "") -> None:
         self.config = config
         self.where = where
+        self.left_out = left_out  # parts of the published model that `config` is not
         self.read: set[str] = set()  # or said to make no difference
 
     def ignore(self, *names: str) -> None:
@@ -151,6 +153,18 @@ class ConfigReader:
         )
 
 
+def refuse_unread(reader: ConfigReader) -> None:
+    """Refuse keys that the evaluator did not read: they may change what is computed."""
+    if unread := reader.unread():
+        named = ", ".join(name[:80] for name in unread[:10])
+        more = f" and {len(unread) - 10} more" if len(unread) > 10 else ""
+        raise InputError(
+            f"{reader.where}: {named}{more}: not read by the evaluator for model_type"
+            f" {shortened(reader.config.get('model_type'))}, and they may change what is computed",
+            hint="take out of the file what changes no operator and no weight; docs/howto/add-a-model.md",
+        )
+
+
 def grouped_queries(reader: ConfigReader, **options: Any) -> GroupedQueryAttention:  # noqa: ANN401  fields of the record
     """Attention of grouped queries by the usual keys; `options` are what the architecture adds."""
     heads = reader.size("num_attention_heads")
@@ -182,6 +196,7 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
     maximum = reader.count("max_position_embeddings") or None
     return ModelSpec(
         architecture=str(reader.value("model_type")),
+        left_out=reader.left_out,
         hidden_size=reader.size("hidden_size", "n_embed"),
         vocab_size=reader.size("vocab_size"),
         layers=tuple(group for group in layers if group.count),

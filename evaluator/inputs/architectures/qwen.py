@@ -1,4 +1,4 @@
-"""Qwen2 and Qwen3, dense, and mixtures of experts of Qwen3."""
+"""Qwen2 and Qwen3, dense, mixtures of experts of Qwen3, their language parts beside encoders, and MiMo."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ def _qwen2(reader: ConfigReader) -> ModelSpec:
     require_gated(reader)
     mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
     return model_spec(reader, _windowed_last(reader, grouped_queries(reader, qkv_bias=True), mlp))
+
+
+def _mimo(reader: ConfigReader) -> ModelSpec:
+    require_gated(reader)
+    if not reader.flag("attention_bias", default=True):
+        raise reader.refuse("mimo without biases of queries, keys and values")
+    reader.ignore("sliding_window", "use_mrope")  # no window unless use_sliding_window; positions cost the same
+    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    return model_spec(
+        reader,
+        _windowed_last(reader, grouped_queries(reader, qkv_bias=True), mlp),
+        mtp_layers=reader.count("num_nextn_predict_layers"),
+    )
 
 
 def _qwen3(reader: ConfigReader) -> ModelSpec:
@@ -61,4 +74,11 @@ def _qwen3_moe(reader: ConfigReader) -> ModelSpec:
     return model_spec(reader, layers)
 
 
-READERS = {"qwen2": _qwen2, "qwen3": _qwen3, "qwen3_moe": _qwen3_moe}
+READERS = {
+    "mimo": _mimo,
+    "qwen2": _qwen2,
+    "qwen3": _qwen3,
+    "qwen3_moe": _qwen3_moe,
+    "qwen3_vl_moe_text": _qwen3_moe,
+    "qwen3_vl_text": _qwen3,
+}
