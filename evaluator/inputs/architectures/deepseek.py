@@ -1,4 +1,4 @@
-"""DeepSeek-V3 and Kimi-K2: latent attention, shared and routed experts."""
+"""DeepSeek-V2, V3 and Kimi-K2: latent attention, shared and routed experts."""
 
 from __future__ import annotations
 
@@ -35,4 +35,4 @@ def _deepseek_v3(reader: ConfigReader) -> ModelSpec:
     )
 
 
-READERS = {"deepseek_v3": _deepseek_v3, "kimi_k2": _deepseek_v3}
+READERS = {"deepseek_v2": _deepseek_v3, "deepseek_v3": _deepseek_v3, "kimi_k2": _deepseek_v3}

@@ -14,4 +14,15 @@ def _llama(reader: ConfigReader) -> ModelSpec:
     return model_spec(reader, [LayerGroup(count=reader.size("num_hidden_layers"), attention=attention, mlp=mlp)])
 
 
-READERS = {"llama": _llama}
+def _smollm3(reader: ConfigReader) -> ModelSpec:
+    # Positions of some layers are not turned, which nothing else depends on.
+    reader.ignore("no_rope_layers", "no_rope_layer_interval")
+    if reader.flag("use_sliding_window"):
+        raise reader.refuse("smollm3 with a sliding window (use_sliding_window)")
+    if set(reader.words("layer_types")) - {"full_attention"}:
+        raise reader.refuse("layer_types other than its window says")
+    reader.ignore("sliding_window", "max_window_layers")
+    return _llama(reader)
+
+
+READERS = {"llama": _llama, "smollm3": _smollm3}

@@ -1,0 +1,54 @@
+"""Hunyuan V1: queries and keys normalised per head; one shared expert beside the routed ones."""
+
+from __future__ import annotations
+
+from evaluator.inputs.architectures.config_reader import ConfigReader, grouped_queries, model_spec, require_gated
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
+
+
+def _attention(reader: ConfigReader) -> GroupedQueryAttention:
+    require_gated(reader)
+    reader.ignore("eod_token_id")
+    if reader.flag("use_cla"):
+        raise reader.refuse("KV caches shared between layers (use_cla)")
+    if not reader.flag("use_qk_norm", default=True):
+        raise reader.refuse("attention without norms of queries and keys (use_qk_norm)")
+    bias = reader.flag("attention_bias")
+    return grouped_queries(reader, qk_norm="per_head", qkv_bias=bias, output_bias=bias)
+
+
+def _dense(reader: ConfigReader) -> ModelSpec:
+    mlp = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    return model_spec(
+        reader, [LayerGroup(count=reader.size("num_hidden_layers"), attention=_attention(reader), mlp=mlp)]
+    )
+
+
+def _moe(reader: ConfigReader) -> ModelSpec:
+    attention, total = _attention(reader), reader.size("num_hidden_layers")
+    inner = _same_everywhere(reader, "intermediate_size")
+    if "moe_intermediate_size" in reader.config and _same_everywhere(reader, "moe_intermediate_size") != inner:
+        raise reader.refuse("experts of another width than the shared one (moe_intermediate_size)")
+    if reader.count("moe_layer_num_skipped"):
+        raise reader.refuse("layers without experts (moe_layer_num_skipped)")
+    shared = _same_everywhere(reader, "num_shared_expert", default=1)
+    moe = MoeMlp(
+        experts=_same_everywhere(reader, "num_experts"),
+        experts_per_token=_same_everywhere(reader, "moe_topk"),
+        intermediate_size=inner,
+        shared_intermediate_size=inner * shared,
+    )
+    return model_spec(reader, [LayerGroup(count=total, attention=attention, mlp=moe)])
+
+
+def _same_everywhere(reader: ConfigReader, name: str, default: int | None = None) -> int:
+    """A number, or a list of one a layer that are all the same."""
+    if not isinstance(reader.value(name), list):
+        return reader.size(name, default=default)
+    found = set(reader.numbers(name))
+    if len(found) != 1 or min(found) < 1:
+        raise reader.refuse(f"layers that differ in {name}")
+    return found.pop()
+
+
+READERS = {"hunyuan_v1_dense": _dense, "hunyuan_v1_moe": _moe}

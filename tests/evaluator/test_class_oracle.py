@@ -1,0 +1,104 @@
+"""Every architecture that is read, small, against its Hugging Face class on the meta device: parameters and FLOPs."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from evaluator_cases import captured
+from torch.utils.flop_counter import FlopCounterMode
+
+from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.architectures import architectures, spec_from_config
+from evaluator.inputs.parameters import parameter_count
+from evaluator.inputs.plan import Plan
+
+TOKENS = 32
+SMALL = {
+    "vocab_size": 512, "hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 4, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "max_position_embeddings": 64, "pad_token_id": None,
+}  # fmt: skip
+LATENT = {
+    "q_lora_rank": 48, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+    "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "n_shared_experts": 2,
+    "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "num_key_value_heads": 4, "topk_method": "noaux_tc",
+}  # fmt: skip
+CASES = {
+    "deepseek_v2": {**LATENT, "topk_method": "greedy"},
+    "deepseek_v2 without compressed queries": {**LATENT, "topk_method": "greedy", "q_lora_rank": None},
+    "deepseek_v3": LATENT,
+    "ernie4_5": {"head_dim": 32},
+    "ernie4_5_moe": {
+        "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 64, "moe_num_shared_experts": 2,
+        "moe_layer_start_index": 1, "moe_layer_end_index": 3,
+    },
+    "hunyuan_v1_dense": {"head_dim": 32},
+    "hunyuan_v1_moe": {"head_dim": 32, "num_experts": 8, "moe_topk": 2},
+    "llama": {},
+    "bloom": {"n_layer": 4, "n_head": 4, "intermediate_size": None, "num_key_value_heads": None},
+    "glm4_moe": {
+        "head_dim": 32, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+        "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "use_qk_norm": True,
+    },
+    "gpt_oss": {
+        "head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 128,
+        "layer_types": ["sliding_attention", "full_attention"] * 2,
+    },
+    "minimax_m2": {"head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "rotary_dim": 16},
+    "mistral": {"head_dim": 32, "sliding_window": None},
+    "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2},
+    "opt": {"ffn_dim": 192, "word_embed_proj_dim": 128, "intermediate_size": None, "num_key_value_heads": None},
+    "phi3": {},
+    "qwen2": {},
+    "qwen2_moe": {
+        "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "shared_expert_intermediate_size": 96,
+    },
+    "qwen3": {"head_dim": 32},
+    "qwen3_moe": {"head_dim": 32, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64},
+    "smollm3": {},
+}  # fmt: skip
+
+
+def both(case):
+    """(our spec, the class's model on the meta device) of a small config."""
+    transformers = pytest.importorskip("transformers", minversion="5.0")
+    parsed = transformers.AutoConfig.for_model(case.partition(" ")[0], **{**SMALL, **CASES[case]})
+    with torch.device("meta"):
+        model = transformers.AutoModelForCausalLM.from_config(
+            parsed, attn_implementation="eager", dtype=torch.bfloat16, experts_implementation="batched_mm"
+        )
+    return spec_from_config(parsed.to_dict(), case), model.eval()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_parameters_are_those_of_the_class(case):
+    spec, model = both(case)
+    everything = sum(parameter.numel() for parameter in model.parameters())
+    # The router's correction is a buffer in some classes, a parameter in others.
+    corrections = sum(
+        buffer.numel() for name, buffer in model.named_buffers() if name.endswith("e_score_correction_bias")
+    )
+    assert parameter_count(spec).total == everything + corrections
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_flops_of_a_prompt_are_those_of_the_class(case):
+    spec, model = both(case)
+    ids = torch.empty(1, TOKENS, dtype=torch.long, device="meta")
+    square = torch.empty(1, 1, TOKENS, TOKENS, dtype=torch.bfloat16, device="meta")
+    mask = torch.ones_like(ids) if case in {"bloom", "opt"} else square  # which make positions of it
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(input_ids=ids, attention_mask=mask, use_cache=False)
+    sums = repeated(request_sums(float(TOKENS), 0.0, square=True, logits=float(TOKENS)), 1.0)
+    ours = sum(
+        float(one.matrix_flops.at(sums)) * one.count
+        for one in captured(spec, Plan(), "prefill", compile=True).operators
+    )
+    assert math.isclose(ours, counter.get_total_flops(), rel_tol=1e-3)
+
+
+def test_every_reader_of_a_class_with_one_is_held_to_it():
+    transformers = pytest.importorskip("transformers", minversion="5.0")
+    known = set(transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    assert set(architectures()) & known <= {case.partition(" ")[0] for case in CASES}
