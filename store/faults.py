@@ -81,9 +81,13 @@ _SQLITE_FAULTS: dict[int, tuple[type[StoreError], str, str]] = {
 }
 
 
+# The program's own statements over a store of its revision: a table or column of another name is one that flipped.
+_ALTERED_NAMES = ("Could not decode to UTF-8", "no such column", "no such table", "no such index", "no such trigger")
+
+
 def _from_sqlite(error: sqlite3.Error, location: StoreLocation) -> StoreError | None:
     code = getattr(error, "sqlite_errorcode", None)
-    if code is None and "Could not decode to UTF-8" in str(error):  # a text that nobody wrote, such as a column's name
+    if code in {None, sqlite3.SQLITE_ERROR} and str(error).startswith(_ALTERED_NAMES):
         code = sqlite3.SQLITE_CORRUPT
     fault = None if code is None else _SQLITE_FAULTS.get(code & 0xFF)  # extended codes keep the primary one there
     if fault is None:

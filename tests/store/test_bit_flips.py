@@ -5,6 +5,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from conftest_cli import sweepdb
 from generator import fill
 
 from store.errors import StoreError
@@ -32,6 +33,19 @@ def original(tmp_path_factory):
 def _numbers(path):
     with closing(sqlite3.connect(path)) as connection:
         return [(table, connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()) for table in NUMBERS]
+
+
+@pytest.mark.parametrize(
+    ("named", "flipped"), [(b"serving_cost_ms", b"serving_cost_mr"), (b"trace_sha", b"trace_sh\xc1")]
+)
+def test_a_flipped_name_of_a_column_is_a_damaged_store(original, tmp_path, named, flipped):
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(original[0].replace(named, flipped))
+    outcome = sweepdb("db check", f"sqlite:///{path}")
+    assert outcome.code == 3
+    assert "damaged" in outcome.err
+    asked = sweepdb("query best --tpot-limits 50", f"sqlite:///{path}")  # which may not need that column
+    assert asked.code in {0, 3}
 
 
 @pytest.mark.parametrize("rounds", [24, pytest.param(400, marks=pytest.mark.long)])
