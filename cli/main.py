@@ -5,10 +5,11 @@ Not here: what commands do (cli.commands)."""
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from cli.derived import as_typed
@@ -90,6 +91,13 @@ def build_app() -> typer.Typer:
     return app
 
 
+@functools.cache  # whoever runs several lines in one process builds it once
+def _built() -> Callable[..., object]:
+    import typer.main
+
+    return typer.main.get_command(build_app()).main
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
@@ -98,15 +106,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Run one command; every error ends here as one sentence and an exit code."""
     import typer
-    import typer.main
 
     # Older Typers bring their errors from click, newer ones their own: both stand behind BadParameter.
     click_error: type[Exception] = next(
         kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
     )
     try:
-        command = typer.main.get_command(build_app())
-        outcome = command.main(
+        outcome = _built()(
             args=root_options_first(joined(arguments)) or ["--help"], prog_name="sweepdb", standalone_mode=False
         )
     except SweepdbError as error:

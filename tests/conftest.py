@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 
 import pytest
+from examples import MOST, PROFILE, examples
 from hypothesis import settings
 from postgresql_server import Server, running_server, why_not
 
 # No example has a deadline: a slow or busy machine takes longer, and that is no error. Examples are the same in every
 # run, so that a check is red by the change that it checks; `make long` looks for new ones.
-settings.register_profile("same", deadline=None, derandomize=True, database=None)
-settings.register_profile("new", deadline=None)
-settings.load_profile(os.environ.get("SWEEPDB_EXAMPLES", "same"))
+settings.register_profile("same", deadline=None, derandomize=True, database=None, max_examples=examples(MOST))
+settings.register_profile("new", deadline=None, max_examples=examples(MOST))
+settings.load_profile(PROFILE)
 
 
 @pytest.fixture(scope="session")

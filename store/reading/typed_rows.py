@@ -11,6 +11,8 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from store.errors import StoreError, UnreadableRowsError
+
 RowT = TypeVar("RowT", bound=tuple[Any, ...])
 OtherT = TypeVar("OtherT", bound=tuple[Any, ...])
 ValueT = TypeVar("ValueT", int, str)
@@ -43,18 +45,28 @@ def typed_values(type_: type[ValueT], chunks: Iterable[Sequence[Cells]]) -> Iter
     """Yield the values of a single column."""
     for chunk in chunks:
         (cells,) = zip(*chunk, strict=True)
-        yield from map(type_, cells)
+        yield from _column(cells, type_, type_, may_miss=False)
 
 
 def _column(cells: Cells, type_: type, convert: _Convert, may_miss: bool) -> Cells:
     found = set(map(type, cells))
     if NoneType in found and not may_miss and type_ is not object:
-        raise TypeError(f"a column of {type_.__name__} has no value in some row")
+        raise _damaged(type_, "nothing in some row")
     if type_ is object:  # as the driver gives it
         return cells
     if type_ is not datetime and found <= {type_, NoneType}:
         return cells
-    return [None if cell is None else convert(cell) for cell in cells]
+    try:
+        return [None if cell is None else convert(cell) for cell in cells]
+    except (ValueError, TypeError) as error:
+        raise _damaged(type_, str(error)) from error
+
+
+def _damaged(type_: type, what: str) -> StoreError:
+    return UnreadableRowsError(
+        f"The store is damaged: a column of {type_.__name__} holds something else ({what[:80]}).",
+        hint="Run: sweepdb db check   and restore a copy; backups made by upgrades lie beside the file.",
+    )
 
 
 @cache

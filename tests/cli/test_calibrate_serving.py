@@ -16,7 +16,7 @@ from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.fit_points import LATENCIES, fit_points
 from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints
 from evaluator.ledger.readers import read_measurements
-from evaluator.serving.engine.stored_engines import OWNER
+from evaluator.serving import ENGINE_OWNER
 from store.errors import InputError
 from store.opening import open_store
 from store.writing.calibrations import list_calibrations
@@ -116,7 +116,7 @@ def test_known_numbers_are_found_again_and_kept_and_serve(points, tmp_path):
     assert fitted.request_ms == pytest.approx(TRUTH.request_ms, rel=0.1)
     with open_store(url, read_only=True) as store:
         (record,) = list_calibrations(store)
-    assert record.device_name == f"{OWNER}vllm-calibrated"
+    assert record.device_name == f"{ENGINE_OWNER}vllm-calibrated"
     assert json.loads(record.errors)["ttft, held out"]["rows"] == 20
     assert "20 points of mine.csv, from vllm@" in record.source
     served = sweepdb(served_command(profile), url)

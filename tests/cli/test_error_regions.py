@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,7 +137,7 @@ points = st.lists(
 DONORS = {"h100_sxm": "h100_sxm", "h100_pcie": "h100_sxm", "l4": "l4"}
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(errors=points)
 def test_regions_hold_what_belongs_to_them(errors):
     expected = defaultdict(list)
@@ -184,7 +185,7 @@ def naive_sample(place, pairs, without):
     return sorted(found)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(errors=points.filter(lambda some: len(some) > 10), engine=st.sampled_from(["vllm", "sglang", ANY]))
 def test_a_region_is_drawn_towards_its_kind_and_engine_without_the_pair_left_out(errors, engine):
     for pairs in fields_of(errors).values():

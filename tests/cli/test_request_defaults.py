@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from conftest_cli import sweepdb
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -194,7 +195,7 @@ def test_instance_sizes_are_named_or_divide_a_total():
 
 
 @given(st.integers(1, 64))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 def test_a_total_is_split_evenly_by_every_plan_of_it(total):
     plans = {
         planned.scenario.plan for planned in planned_scenarios(built(total_devices=total, modes=("decode",)).parts)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from arrival_cases import EDGES, asking
 from evaluator_cases import LLAMA_31_8B, QWEN3_32B, W8A8, both_traces
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -64,7 +65,7 @@ def loads(run: Run, rates=None, *, process=POISSON, **more) -> list[Load]:
     return list(loads_of(run, engine, PlaySettings(process=process, **more), rates))
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(
     admission=st.sampled_from(["mixed", "prefill_first"]),
     budget=st.sampled_from([300, 1000, 4096]),

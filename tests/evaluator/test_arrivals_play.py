@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from arrival_cases import EDGES, NODES, asking, prices
 from arrival_player import play_with_a_clock
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -112,7 +113,7 @@ def asked_drawn(draw):
     return asking(arrive, lengths, steps, cached=draw(st.sampled_from([0, 50])), service=0.01)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(rules=rules_drawn, asked=asked_drawn())
 def test_a_play_step_by_step_ends_at_the_same_times(rules: PlayRules, asked: AskedRequests) -> None:
     played = play(rules, prices(), asked, EDGES)
@@ -127,7 +128,7 @@ def test_a_play_step_by_step_ends_at_the_same_times(rules: PlayRules, asked: Ask
         assert np.abs(played.gaps - by_bin).sum() <= 2  # of gaps that end within rounding of an edge
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(rules=rules_drawn, asked=asked_drawn(), replicas=st.sampled_from([1, 3]), least=st.booleans())
 def test_compiled_and_python_give_the_same_bits(rules, asked, replicas, least) -> None:
     library = compiled_play()

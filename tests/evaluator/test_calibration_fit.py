@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -204,7 +205,7 @@ def test_p_norm_lies_between_the_larger_and_the_sum(exponent, compute, memory):
     assert root(whole_power(np.array(compute), exponent), exponent) == pytest.approx(compute)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.integers(1, 4096), st.integers(1, 200), st.sampled_from([1.0, 2.0, 8.0]))
 def test_more_work_never_takes_less_time(keys, sequences, kv_heads):
     inputs = {

@@ -8,6 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 from clock_player import played
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -90,7 +91,7 @@ engines = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(engine=engines, loop=loops, length=st.sampled_from([1, 30, 64, 190, 1500]))
 def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loop: ClosedLoop, length: int) -> None:
     table = curved(length)
@@ -105,7 +106,7 @@ def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loo
     assert times.output_tokens == pytest.approx((len(requests) + gained) / len(players), abs=2.0)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(engine=engines, loop=loops, length=st.sampled_from([30, 190, 1500]))
 def test_no_schedule_adds_or_loses_work(engine: EngineProfile, loop: ClosedLoop, length: int) -> None:
     count, spacing, stretches = loop.prompts or 10 * loop.users, 256, 8
@@ -143,7 +144,7 @@ def cycle_of(table: StepTable, engine: EngineProfile, users: int, outputs: int) 
     return (long - short) / 10
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     users=st.integers(1, 48),
     name=st.sampled_from(list_engines()),

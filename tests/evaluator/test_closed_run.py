@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from evaluator_cases import DEEPSEEK_V3, LLAMA_31_8B, QWEN3_30B_A3B, QWEN3_32B, TEST_DEVICE, W8A8, both_traces
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -145,7 +146,7 @@ def test_more_users_get_more_tokens_and_wait_longer(name: str):
     assert (found.e2e_ms >= found.ttft_ms).all()
 
 
-@settings(max_examples=10)
+@settings(max_examples=examples(10))
 @given(first=st.integers(1, 150), length=st.integers(1, 30))
 def test_a_batch_size_has_one_answer_whatever_range_it_is_asked_in(first: int, length: int):
     whole = block(scenario(), np.arange(1, 200))
@@ -194,7 +195,7 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
     assert np.abs(later).max() < 0.01
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     length=st.sampled_from([1, 100, 999, 1000, 1001, 4100]),
     budget=st.sampled_from([1000, 1024, 4096]),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from clock_player import ClockPlayer, Request, played
 from evaluator_cases import QWEN3_32B, TEST_DEVICE, W8A8, both_traces
+from examples import examples
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -78,7 +79,7 @@ engines = st.builds(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(engine=engines, loop=loops, kinds=some_kinds)
 def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loop: ClosedLoop, kinds) -> None:
     table = curved(kinds)
@@ -95,7 +96,7 @@ def test_the_priced_schedule_is_the_play_with_a_clock(engine: EngineProfile, loo
     assert times.makespan_s == pytest.approx(sum(one.clock for one in players) / len(players), rel=1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(engine=engines, loop=loops, kinds=some_kinds)
 def test_seats_change_numbers_exactly_where_there_are_fewer_than_users(engine, loop, kinds) -> None:
     longer = tuple(replace(kind, output_length=kind.output_length + 1.0) for kind in kinds)
@@ -128,7 +129,7 @@ def test_two_users_of_one_seat_by_hand() -> None:
     assert times.makespan_s == pytest.approx(24e-3)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(kinds=some_kinds, budget=st.sampled_from([100, 1024, 4096]), name=st.sampled_from(list_engines()))
 def test_prompts_of_every_batch_at_once_are_those_of_each_batch_played(kinds, budget: int, name: str):
     engine = with_numbers(
@@ -145,7 +146,7 @@ def test_prompts_of_every_batch_at_once_are_those_of_each_batch_played(kinds, bu
         assert found.makespan[size - 1] == pytest.approx(player.clock, rel=1e-9)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(kinds=some_kinds, name=st.sampled_from(["vllm", "sglang"]))
 def test_one_more_prompt_adds_its_service_to_full_steps(kinds, name: str):
     """The slope of long runs of prompts; prompts that do not fill steps cost up to a step of host time more."""
@@ -155,7 +156,7 @@ def test_one_more_prompt_adds_its_service_to_full_steps(kinds, name: str):
     assert marginal_prompt_s(curved(kinds), engine, alone=True) == pytest.approx(slope, rel=0.15)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(kinds=some_kinds, users=st.sampled_from([1, 3, 8, 40]), name=st.sampled_from(["vllm", "sglang"]))
 def test_mean_keys_stand_for_the_keys_that_sequences_hold(kinds, users: int, name: str):
     """Steps that read every key: 0.1 us each beside 5 ms of weights, and outputs of eight tokens and more, of which the
@@ -214,7 +215,7 @@ def test_one_bin_is_the_fixed_length_and_so_are_two_equal_ones(phase, hit):
             np.testing.assert_array_equal(found[name], values, err_msg=name)
 
 
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(
     lengths=st.lists(
         st.tuples(st.integers(100, 9000), st.integers(2, 300), st.integers(1, 9)), min_size=2, max_size=5,
@@ -279,7 +280,7 @@ def test_more_users_get_more_tokens_and_wait_longer(name: str):
     assert found["tpot_inclusive_ms"] == pytest.approx(found["e2e_ms"] / 192.0)
 
 
-@settings(max_examples=5)
+@settings(max_examples=examples(5))
 @given(first=st.integers(1, 90), length=st.integers(1, 20))
 def test_a_batch_size_has_one_answer_whatever_range_it_is_asked_in(first: int, length: int):
     one = scenario(BINS, launch=Launch(seats=24))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from client_files import AIPERF, INFERENCEX, LAYOUTS, OWN, VLLM, block
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -366,7 +367,7 @@ VALUES = st.recursive(
 WHOLE = (VLLM, INFERENCEX, AIPERF, *LAYOUTS.values())
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_field_may_hold_anything(data, tmp_path):
     """A result whose fields were replaced is read, or reported, and never ends the import."""
@@ -387,7 +388,7 @@ def test_any_field_may_hold_anything(data, tmp_path):
         assert all(value > 0 for value in record.metrics.values())
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(noise=st.binary(max_size=200), place=st.integers(0, 400))
 def test_any_bytes_in_a_table_are_read_or_reported(noise, place, tmp_path):
     path = tmp_path / "mine.csv"

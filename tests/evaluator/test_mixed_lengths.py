@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from evaluator_cases import QWEN3_32B, TEST_DEVICE, W8A8, both_traces
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from restated import length_file, rows
@@ -94,7 +95,7 @@ def test_one_bin_of_width_zero_is_the_fixed_length(phase, convention, length, bu
             np.testing.assert_array_equal(found[name], values, err_msg=name)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.lists(st.tuples(st.integers(100, 9000), st.integers(1, 4)), min_size=2, max_size=4, unique_by=lambda b: b[0]))
 def test_splitting_a_bin_in_two_equal_halves_changes_nothing_where_samples_are_whole(kinds):
     kinds = sorted(kinds)
@@ -120,7 +121,7 @@ def test_the_order_of_bins_decides_equal_remainders_alone(phase):
         np.testing.assert_allclose(other[name], values, rtol=1e-12, err_msg=name)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     st.lists(st.tuples(st.integers(100, 9000), st.integers(1, 9)), min_size=2, max_size=4, unique_by=lambda b: b[0]),
     st.lists(st.integers(1, 300), min_size=1, max_size=4),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import numpy as np
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -43,7 +44,7 @@ def test_equal_kinds_are_one_and_their_order_is_that_of_their_lengths():
     assert merged([long, short]) == merged([half, long, half]) == expected
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(kinds=some_kinds, count=st.integers(1, 1500))
 def test_every_beginning_is_like_the_whole(kinds, count):
     """Counts of kinds stay within a step of the rarest kind of their share, sums of tokens within a few requests of the
@@ -56,7 +57,7 @@ def test_every_beginning_is_like_the_whole(kinds, count):
         assert abs(float((counts * away).sum())) <= 6.0 * np.abs(away).max() + 1e-6
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(kinds=some_kinds, few=st.integers(1, 200), many=st.integers(200, 5000))
 def test_more_requests_begin_with_the_same_ones(kinds, few, many):
     assert even_order(kinds, few).tolist() == even_order(kinds, many)[:few].tolist()
@@ -65,7 +66,7 @@ def test_more_requests_begin_with_the_same_ones(kinds, few, many):
     assert Counter(shuffled_order(kinds, many)[:whole].tolist()) == Counter(even_order(kinds, many)[:whole].tolist())
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(kinds=some_kinds, shortest=st.sampled_from([1.0, 0.99, 0.5]))
 def test_drawn_lengths_are_those_of_their_kind_or_shorter(kinds, shortest):
     asked = requests_of(kinds, shortest, 400)

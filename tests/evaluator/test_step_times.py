@@ -19,6 +19,7 @@ from evaluator_cases import (
     both_traces,
     captured,
 )
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -98,7 +99,7 @@ def test_tokens_beyond_a_table_of_small_integers(name):
         assert wide.total[index] == pytest.approx(float(seconds(name, many[index] * 97.0, 1.0, 10.0).total), rel=1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     name=st.sampled_from(NAMES),
     trace=st.sampled_from(["prefill", "decode"]),
@@ -115,7 +116,7 @@ def test_time_never_falls_as_a_batch_grows(*, name, trace, requests, new, contex
     assert after >= before * (1 - 1e-12)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     name=st.sampled_from(NAMES),
     compiled=st.booleans(),
@@ -138,7 +139,7 @@ def test_a_device_with_every_rate_doubled_is_never_slower(name, compiled, reques
     assert fast <= float(step_seconds(operators, COST, sums).total)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.sampled_from(NAMES),
     st.lists(st.tuples(st.integers(1, 4000), st.integers(0, 4000)), min_size=1, max_size=12),
@@ -203,7 +204,7 @@ def test_flops_of_all_ranks_are_those_of_the_whole_model(model, plan, compiled, 
     assert part["replicated"] * devices_of_a_stage >= whole["replicated"] * (1 - 1e-9)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.sampled_from(NAMES), st.integers(1, 64), st.integers(1, 64), st.integers(1, 4000))
 def test_a_mixed_step_lies_between_its_parts_and_their_sum(name, prefills, decodes, prompt):
     model, plan = CASES[name]
@@ -297,7 +298,7 @@ def test_bytes_and_flops_are_never_negative(name):
         assert (one.collective is not None) == (one.kind in COLLECTIVE_KINDS)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     name=st.sampled_from(NAMES),
     phase=st.sampled_from(["prefill", "decode", "aggregated"]),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from examples import examples
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -120,7 +121,7 @@ def rank(row, subject):
     return None if place is None else (place, row.kind == ANY, row.engine == ANY)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     chosen=st.lists(keys, max_size=40, unique_by=lambda key: tuple(sorted(key.items()))),
     subject=st.builds(

@@ -6,6 +6,7 @@ import math
 from itertools import product
 
 import pytest
+from examples import examples
 from generator import DEVICES, MODELS, PHASES, PLANS, PRECISIONS, WORKLOADS, scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -107,7 +108,7 @@ QUESTIONS = st.tuples(
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(question=QUESTIONS)
 def test_a_mix_is_what_trying_every_choice_finds(stored, notebook, question):
     weights, budget, phase, quantile = question

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import duckdb
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from question_variables import set_variables
@@ -246,7 +247,7 @@ QUESTIONS = st.builds(
                                                      top=asked.top, all_pairs=asked.all_pairs))  # fmt: skip
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(rows=tables(), asked=QUESTIONS)
 def test_the_best_pairs_are_those_of_trying_everything(empty, rows, asked):
     answered = paired(filled(empty, rows), asked)
@@ -284,7 +285,7 @@ def carried(rows, devices, ttft):
     return max((best[4].requests_per_s for best in found if best is not None), default=None)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(rows=tables(), budget=st.integers(2, 10), ttft=st.sampled_from((None, 200.0, 600.0)))
 def test_the_frontier_of_devices_is_that_of_trying_everything(empty, rows, budget, ttft):
     answered = split(filled(empty, rows), budget=budget, ttft=ttft)
@@ -295,7 +296,7 @@ def test_the_frontier_of_devices_is_that_of_trying_everything(empty, rows, budge
     assert all(row["ttft_ms"] <= (ttft or math.inf) for row in answered)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(rows=tables(), target=st.floats(0.5, 30.0), ttft=st.sampled_from((None, 600.0)))
 def test_the_frontier_ends_where_the_target_is_carried_first(empty, rows, target, ttft):
     answered = split(filled(empty, rows), target=target, ttft=ttft)

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from examples import examples
 from generator import BINS, DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, fill, scenario, sweep_record
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -175,7 +176,7 @@ def test_missing_intervals_are_exactly_what_is_not_covered(known, asked):
     assert merge_intervals(missing) == tuple(missing)  # apart from each other, in order
 
 
-@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked=st.lists(wanted, min_size=1, max_size=6))
 def test_any_order_of_intervals_stores_their_union_once(tmp_path_factory, asked):
     from store.opening import open_store
