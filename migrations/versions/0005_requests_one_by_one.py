@@ -58,10 +58,10 @@ def upgrade() -> None:
         "measured_requests",
         "measurement",
         "its point [none]",
-        "joint distribution of TTFT and TPOT of a measured point that has a log of its requests, packed",
+        "requests of a measured point that has a log of them, packed",
         _column("asked_requests", sa.Integer(), "that the log has [requests]"),
         _column("failed_requests", sa.Integer(), "of those, that got no whole answer [requests]"),
-        _column("cells", sa.LargeBinary(), "bins of TTFT and TPOT, and counts of five batches [none]"),
+        _column("requests", sa.LargeBinary(), "when each was sent, its lengths, first token and end [none]"),
     )
 
 

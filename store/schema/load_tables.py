@@ -104,12 +104,12 @@ LOAD_TABLES = (
     ),
     Table(
         "measured_requests",
-        "joint distribution of TTFT and TPOT of a measured point that has a log of its requests, packed",
+        "requests of a measured point that has a log of them, packed",
         (
             reference("measurement_id", "measurement", "its point", primary=True, index=False),
             Column("asked_requests", INTEGER, "requests", "that the log has"),
             Column("failed_requests", INTEGER, "requests", "of those, that got no whole answer"),
-            Column("cells", BYTES, "none", "bins of TTFT and TPOT, and counts of five batches"),
+            Column("requests", BYTES, "none", "when each was sent, its lengths, first token and end"),
         ),
     ),
 )

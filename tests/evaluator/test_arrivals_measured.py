@@ -24,7 +24,8 @@ def test_whole_prompts_would_be_far_off():
     """That prompts repeat is what the stages say of themselves: without a cache, they are not met."""
     (whole,) = (one for one in stages(new_tokens=589) if one.name.startswith("Mixtral") and " 10/s" in one.name)
     (cached,) = (one for one in all_stages() if one.name == whole.name)
-    assert whole.error("ttft_p50_ms") > 40.0 > 10.0 > abs(cached.error("ttft_p50_ms"))
+    assert whole.error("ttft_p50_ms") > 40.0
+    assert abs(cached.error("ttft_p50_ms")) < 10.0
 
 
 def test_stages_that_could_not_keep_up_are_saturated():
