@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.commands.storeless import STORELESS, answer_storeless
 from cli.derived import as_typed, derived_parameters, with_parameters
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from sweepdb.asking import Answer, Question
     from sweepdb.stores import StoreLocation
 
-CONFORMING = "conforming"  # the one report over files: it reads no store
 FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full")
 # What a command line writes otherwise than Python: a number or a file, and NAME=WEIGHT once for each.
 _WRITTEN = {"input_length": str | None, "mix": list[str] | None}
@@ -61,8 +61,8 @@ def query(
     if report == "reports":
         return _list_reports(format_, output)
     check_format(format_, output, known=FORMATS)
-    if report == CONFORMING:
-        return _conforming(names or [], options, format_, output)
+    if report in STORELESS:
+        return answer_storeless(report, names or [], options, format_, output)
     from sweepdb.asking import open_session
 
     question = _question(report, names or [], {**options, "preset": preset}, store)
@@ -160,24 +160,8 @@ def _list_reports(format_: str, output: Path | None) -> int:
     from sweepdb.asking import reports
 
     found = {name: item.summary for name, item in reports().items()}
-    found[CONFORMING] = "the share of the requests of measured logs (FILE...) that met limits, read from the files"
+    found |= STORELESS
     write_rows(["report", "summary"], [[name, found[name]] for name in sorted(found)], format_, output)
-    return 0
-
-
-def _conforming(files: Sequence[str], options: Mapping[str, Any], format_: str, output: Path | None) -> int:
-    """The share of logs that met limits. Logs are files: no store is opened, and options of stored rows are refused."""
-    from sweepdb.measuring import CONFORMING_COLUMNS, conforming
-
-    limits = {"ttft_limits": "ttft_ms", "tpot_limits": "tpot_ms", "e2e_limits": "e2e_ms"}
-    for keyword, value in options.items():
-        if keyword not in limits and value not in {None, (), False}:
-            raise InputError(f"report {CONFORMING} takes limits alone, not `{keyword}`")
-    if not files:
-        raise InputError(f"report {CONFORMING} reads logs", hint=f"query {CONFORMING} FILE... --ttft-limits 200")
-    found = conforming([Path(name) for name in files], **{name: options[keyword] for keyword, name in limits.items()})
-    rows = [[getattr(one, name) for name in CONFORMING_COLUMNS] for one in found]
-    write_rows(CONFORMING_COLUMNS, rows, "json" if format_ == "json-full" else format_, output)
     return 0
 
 

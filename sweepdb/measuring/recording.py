@@ -80,8 +80,8 @@ def compare_and_keep(
 ) -> tuple[Validation, Kept]:
     """Compare records, or every stored point where none are given.
 
-    Records are stored on the way, as those of `files`, with the logs of `requests`. The errors are kept, but for what an
-    `engine` of the caller's own predicts: the ledger is about what is shipped."""
+    Records are stored on the way, as those of `files`, with the logs of `requests`. The errors are kept, but for what
+    an `engine` of the caller's own predicts: the ledger is about what is shipped."""
     if records is not None:
         create_if_missing(parse_url(store_url))
     with open_store(store_url) as store, torch_needed():

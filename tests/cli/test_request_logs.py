@@ -47,7 +47,7 @@ def test_the_example_of_ten_requests_a_second_of_which_three_conform(tmp_path):
         ("query conforming", "report conforming reads logs"),
         ("query conforming FILE", "conforming needs a limit"),
         ("query conforming FILE --ttft-limits -1", "--ttft-limits must be a number of ms above 0, not -1"),
-        ("query conforming FILE --ttft-limits 9 --num-devices 4", "takes limits alone, not --num-devices"),
+        ("query conforming FILE --ttft-limits 9 --num-devices 4", "does not take --num-devices"),
         ("query conforming no.json --ttft-limits 9", "no such file"),
     ],
 )
