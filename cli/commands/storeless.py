@@ -49,7 +49,7 @@ def _conforming(files: Sequence[str], options: Mapping[str, Any], format_: str, 
 
 
 def _bandwidth(names: Sequence[str], options: Mapping[str, Any], format_: str, output: Path | None) -> int:
-    from sweepdb.bandwidth import BANDWIDTH_COLUMNS, DEVICES, prefix_transfer
+    from sweepdb.evaluating import BANDWIDTH_COLUMNS, BANDWIDTH_DEVICES, prefix_transfer
 
     if names:
         raise InputError(f"report bandwidth takes no names, but got {' '.join(names)}")
@@ -66,7 +66,7 @@ def _bandwidth(names: Sequence[str], options: Mapping[str, Any], format_: str, o
                 model,
                 device,
                 input_length=int(length),
-                num_devices=options["num_devices"] or DEVICES,
+                num_devices=options["num_devices"] or BANDWIDTH_DEVICES,
                 kv_transfer_gb_per_s=options["kv_transfer_gb_per_s"],
             )
             rows.append([getattr(found, name) for name in BANDWIDTH_COLUMNS])

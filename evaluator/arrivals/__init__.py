@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.arrivals.loads import PlaySettings, unplayable
     from evaluator.arrivals.play_rules import Dispatch, KvAdmission
+    from evaluator.arrivals.prefix_pools import PoolSettings, PrefillPolicy
     from evaluator.arrivals.replays import replayed_times
     from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
     from evaluator.arrivals.sweeping import ArrivalRequest
@@ -20,6 +21,8 @@ __all__ = [
     "Dispatch",
     "KvAdmission",
     "PlaySettings",
+    "PoolSettings",
+    "PrefillPolicy",
     "replayed_times",
     "unplayable",
 ]

@@ -57,5 +57,4 @@ class LoadRecord:
     pool_instances: int | None = None
     cache_blocks: int | None = None
     balance_threshold: float | None = None
-    reject_tbt_ms: float | None = None
     rejected_prompt_share: float | None = None

@@ -72,7 +72,6 @@ LOAD_TABLES = (
             optional("pool_instances", INTEGER, "instances", "of a pool, which arrivals_per_s is one's part of"),
             optional("cache_blocks", LONG, "blocks", "that the prefix cache of each instance holds"),
             optional("balance_threshold", DOUBLE, "ratio", "best prefix over own, above which it is fetched"),
-            optional("reject_tbt_ms", DOUBLE, "ms", "longest predicted decode step that a request is let in with"),
             optional("rejected_prompt_share", DOUBLE, "ratio", "of prompt tokens, those of rejected requests"),
         ),
     ),
@@ -90,16 +89,6 @@ LOAD_TABLES = (
         (
             reference("load_id", "load", "its load", primary=True, index=False),
             Column("gaps", BYTES, "none", "bins, and counts of gaps"),
-        ),
-    ),
-    Table(
-        "kept_requests",
-        "files that hold every request of a load, beside the snapshots",
-        (
-            reference("load_id", "load", "its load", primary=True, index=False),
-            Column("file", text(64), "none", "name of the Parquet file"),
-            Column("file_sha256", DIGEST, "sha256", "digest of the file", index=True),
-            Column("file_bytes", LONG, "bytes", "size of the file"),
         ),
     ),
     Table(

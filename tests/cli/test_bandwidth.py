@@ -8,7 +8,7 @@ import pytest
 from conftest_cli import sweepdb
 
 from evaluator.inputs.models import load_model
-from sweepdb.bandwidth import least_bytes_per_s, prefix_transfer
+from sweepdb.evaluating.bandwidth import least_bytes_per_s, prefix_transfer
 
 
 def asked(options: str) -> dict[str, object]:

@@ -130,17 +130,6 @@ CREATE SEQUENCE public.device_id_seq
     NO MAXVALUE
     CACHE 1;
 ALTER SEQUENCE public.device_id_seq OWNED BY public.device.id;
-CREATE TABLE public.kept_requests (
-    load_id bigint NOT NULL,
-    file character varying(64) NOT NULL,
-    file_sha256 character varying(64) NOT NULL,
-    file_bytes bigint NOT NULL
-);
-COMMENT ON TABLE public.kept_requests IS 'files that hold every request of a load, beside the snapshots';
-COMMENT ON COLUMN public.kept_requests.load_id IS 'its load [none]';
-COMMENT ON COLUMN public.kept_requests.file IS 'name of the Parquet file [none]';
-COMMENT ON COLUMN public.kept_requests.file_sha256 IS 'digest of the file [sha256]';
-COMMENT ON COLUMN public.kept_requests.file_bytes IS 'size of the file [bytes]';
 CREATE TABLE public.load (
     id bigint NOT NULL,
     key character varying(64) NOT NULL,
@@ -171,7 +160,6 @@ CREATE TABLE public.load (
     pool_instances integer,
     cache_blocks bigint,
     balance_threshold double precision,
-    reject_tbt_ms double precision,
     rejected_prompt_share double precision,
     CONSTRAINT ck_load_load_status CHECK (((load_status)::text = ANY ((ARRAY['stable'::character varying, 'saturated'::character varying])::text[])))
 );
@@ -205,7 +193,6 @@ COMMENT ON COLUMN public.load.prefill_policy IS 'random, load, cache or mooncake
 COMMENT ON COLUMN public.load.pool_instances IS 'of a pool, which arrivals_per_s is one''s part of [instances]';
 COMMENT ON COLUMN public.load.cache_blocks IS 'that the prefix cache of each instance holds [blocks]';
 COMMENT ON COLUMN public.load.balance_threshold IS 'best prefix over own, above which it is fetched [ratio]';
-COMMENT ON COLUMN public.load.reject_tbt_ms IS 'longest predicted decode step that a request is let in with [ms]';
 COMMENT ON COLUMN public.load.rejected_prompt_share IS 'of prompt tokens, those of rejected requests [ratio]';
 CREATE TABLE public.load_cell (
     load_id bigint NOT NULL,
@@ -766,12 +753,12 @@ ALTER TABLE ONLY public.tombstone ALTER COLUMN id SET DEFAULT nextval('public.to
 ALTER TABLE ONLY public.workload ALTER COLUMN id SET DEFAULT nextval('public.workload_id_seq'::regclass);
 INSERT INTO public.alembic_version VALUES ('0005');
 INSERT INTO public.arrival VALUES (1, 'eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee', 'poisson', 22, 1, 1, NULL);
-INSERT INTO public.block VALUES (1, 4, 1, 4, 4, 1, '2026-11-22 19:24:18.548634+00', '87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
-INSERT INTO public.block VALUES (2, 5, 1, 4, 4, 1, '2026-11-22 19:24:18.616312+00', '73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
-INSERT INTO public.block VALUES (3, 2, 1, 4, 4, 1, '2026-11-22 19:24:18.658458+00', '278e6cbd1428a5146b594af26f4efb288d4c18d64e5346f5284c7de75aa1493f');
-INSERT INTO public.block VALUES (4, 4, 5, 6, 2, 2, '2026-11-22 19:24:19.017729+00', '2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
-INSERT INTO public.block VALUES (5, 6, 1, 2, 2, 3, '2026-11-22 19:24:19.29658+00', '0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
-INSERT INTO public.calibration VALUES (1, 'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc', 'H100_SXM', 1, '{}', '{}', '\x00ff', '', '2026-11-22 19:24:19.531956+00');
+INSERT INTO public.block VALUES (1, 4, 1, 4, 4, 1, '2026-11-22 19:59:07.535768+00', '87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
+INSERT INTO public.block VALUES (2, 5, 1, 4, 4, 1, '2026-11-22 19:59:07.624332+00', '73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
+INSERT INTO public.block VALUES (3, 2, 1, 4, 4, 1, '2026-11-22 19:59:07.685881+00', '278e6cbd1428a5146b594af26f4efb288d4c18d64e5346f5284c7de75aa1493f');
+INSERT INTO public.block VALUES (4, 4, 5, 6, 2, 2, '2026-11-22 19:59:08.240441+00', '2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
+INSERT INTO public.block VALUES (5, 6, 1, 2, 2, 3, '2026-11-22 19:59:08.764372+00', '0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
+INSERT INTO public.calibration VALUES (1, 'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc', 'H100_SXM', 1, '{}', '{}', '\x00ff', '', '2026-11-22 19:59:09.376018+00');
 INSERT INTO public.composition VALUES (2, 1, 0, 1);
 INSERT INTO public.composition VALUES (2, 2, 0, 1);
 INSERT INTO public.composition VALUES (2, 2, 1, 1);
@@ -783,21 +770,21 @@ INSERT INTO public.composition VALUES (2, 4, 1, 1);
 INSERT INTO public.composition VALUES (2, 4, 2, 1);
 INSERT INTO public.device VALUES (1, '3e526641757fcf81aebb27d4ee0c63cb70c94f83b516354954e24a6d794f7fc8', 'H100_SXM', 'nvidia', 'theoretical', 692300000000000, 93800000000000, 85899345920, 2680000000000, '256 x 8', '35e9 | 450e9', NULL, '["H100_SXM", "nvidia", 989, 134, 80, 3.35, 450]');
 INSERT INTO public.device VALUES (2, '61145dbacc59b245a7618a0813d762c6eba61bff44a23259435870d3ffc39992', 'ATLAS_800_A3', 'huawei', 'theoretical', 263199999999999.97, 16799999999999.998, 68719476736, 1280000000000, '256 x 8', '35e9 | 196e9', NULL, '["ATLAS_800_A3", "huawei", 376, 24, 64, 1.6, 196]');
-INSERT INTO public.load VALUES (1, '1111111111111111111111111111111111111111111111111111111111111111', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 0.5, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 1.5, 0.25, 100, 100, 10, 30, '2026-11-22 19:24:18.748083+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.load VALUES (2, '2222222222222222222222222222222222222222222222222222222222222222', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 3, 0.5, 200, 100, 10, 30, '2026-11-22 19:24:18.748083+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.load VALUES (3, '3333333333333333333333333333333333333333333333333333333333333333', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1.5, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 4.5, 0.75, 300, 100, 10, 30, '2026-11-22 19:24:18.748083+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.load VALUES (1, '1111111111111111111111111111111111111111111111111111111111111111', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 0.5, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 1.5, 0.25, 100, 100, 10, 30, '2026-11-22 19:59:07.80011+00', NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.load VALUES (2, '2222222222222222222222222222222222222222222222222222222222222222', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 3, 0.5, 200, 100, 10, 30, '2026-11-22 19:59:07.80011+00', NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.load VALUES (3, '3333333333333333333333333333333333333333333333333333333333333333', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1.5, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 4.5, 0.75, 300, 100, 10, 30, '2026-11-22 19:59:07.80011+00', NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.load_cell VALUES (1, '\x78da6be0496064f9c3fc8fe50fcb1f260630f80f850c00816508ed');
 INSERT INTO public.load_cell VALUES (2, '\x78da6be0496064f9c3fc8fe50fcb1f260630f80f850c00816508ed');
 INSERT INTO public.load_cell VALUES (3, '\x78da6be0496064f9c3fc8fe50fcb1f260630f80f850c00816508ed');
 INSERT INTO public.load_token VALUES (1, '\x78da4b602a98ccf287010c04df31fc07d10034660464');
 INSERT INTO public.load_token VALUES (2, '\x78da4b602a98ccf287010c04df31fc07d10034660464');
 INSERT INTO public.load_token VALUES (3, '\x78da4b602a98ccf287010c04df31fc07d10034660464');
-INSERT INTO public.measurement VALUES (1, 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 'a.csv:2', 'serving', NULL, 'H100_SXM', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{"tpot_ms_mean": 20.5}', '{}', '{}', '2026-01-02 00:00:00+00', '2026-11-22 19:24:19.437755+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.measurement VALUES (1, 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 'a.csv:2', 'serving', NULL, 'H100_SXM', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{"tpot_ms_mean": 20.5}', '{}', '{}', '2026-01-02 00:00:00+00', '2026-11-22 19:59:09.072181+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.model VALUES (1, '141a6c9567eb5c2d40f45d19068f9534d7109aa4cfec36b039b5e349b74d6a11', 'Qwen/Qwen3-32B', 'qwen3', 32800000000, 32800000000, '{"architecture": "qwen3", "kv_bytes_per_token": 262144, "experts": 0}');
 INSERT INTO public.model VALUES (2, '56b7ebc119112c6f4ad30feb0f8d4e2162c09aecad9929ccaef3c1ed8d119401', 'meta-llama/Llama-3.1-70B', 'llama', 70600000000, 70600000000, '{"architecture": "llama", "kv_bytes_per_token": 327680, "experts": 0}');
 INSERT INTO public.model_alias VALUES ('Qwen/Qwen3-32B', 1);
 INSERT INTO public.model_alias VALUES ('meta-llama/Llama-3.1-70B', 2);
-INSERT INTO public.operator_set VALUES ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', '["matmul"]', '2.13.0', '2026-11-22 19:24:19.415987+00');
+INSERT INTO public.operator_set VALUES ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', '["matmul"]', '2.13.0', '2026-11-22 19:59:09.040054+00');
 INSERT INTO public.plan VALUES (1, 1, 1, 1, 1, 1, 1, 1);
 INSERT INTO public.plan VALUES (2, 8, 1, 1, 1, 1, 1, 8);
 INSERT INTO public."precision" VALUES (1, 'dd0c780e14c7df82386a5640b92988bd1ab8b8999d909d994e9589cdbe07ac84', 'BF16', 'BF16', 'DISABLED', 32, '["BF16", "BF16", "DISABLED", 2.0, 1.0]');
@@ -818,20 +805,20 @@ INSERT INTO public.probe VALUES (4, 5, 5, 215.88791671068319, 215.88791671068319
 INSERT INTO public.probe VALUES (4, 6, 6, 258.29355975431235, 258.29355975431235, 1, 258.29355975431235, NULL, NULL, NULL, NULL, NULL, 8200000000, 983040000, 835584000, 500240000, 917504000, 248.7360970677452, 0.44776119402985076, 3.0597014925373136, 5.25, 0.8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 129.14677987715618);
 INSERT INTO public.probe VALUES (6, 1, 1, NULL, NULL, NULL, NULL, 3.923781569654257, 1, 3.923781569654257, 3.923781569654257, NULL, 8200000000, 163840000, 139264000, 500040000, 917504000, NULL, NULL, NULL, NULL, NULL, 0.01184457605084501, 2.1321961620469083e-05, 3.1116656716417914, 0.00025, 0.8, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.probe VALUES (6, 2, 2, NULL, NULL, NULL, NULL, 3.9878616467712, 1, 3.9878616467712, 3.9878616467712, NULL, 8200000000, 327680000, 278528000, 500080000, 917504000, NULL, NULL, NULL, NULL, NULL, 0.02368915210169002, 4.2643923240938166e-05, 3.163629850746269, 0.0005, 0.8, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.scenario VALUES (1, '0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67', 2, 2, 2, 'illegal', 'weights of 132 GiB exceed the 64 GiB of one device', NULL, '2026-11-22 19:24:18.440347+00', NULL);
-INSERT INTO public.scenario VALUES (2, '1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3', 1, 1, 2, 'ok', NULL, NULL, '2026-11-22 19:24:18.440337+00', NULL);
-INSERT INTO public.scenario VALUES (3, '5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04', 2, 2, 1, 'illegal', 'weights of 132 GiB exceed the 64 GiB of one device', NULL, '2026-11-22 19:24:18.440361+00', NULL);
-INSERT INTO public.scenario VALUES (4, '6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03', 4, 1, 2, 'ok', NULL, NULL, '2026-11-22 19:24:18.440277+00', 'vllm,sglang');
-INSERT INTO public.scenario VALUES (5, '9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36', 3, 1, 2, 'ok', NULL, NULL, '2026-11-22 19:24:18.440324+00', NULL);
-INSERT INTO public.scenario VALUES (6, '4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654', 5, 1, 2, 'ok', NULL, NULL, '2026-11-22 19:24:19.227999+00', NULL);
-INSERT INTO public.store_identity VALUES (1, '294c295692eab4b742f74754df9b7b4d', '2026-11-22 19:24:17.34798+00');
+INSERT INTO public.scenario VALUES (1, '0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67', 2, 2, 2, 'illegal', 'weights of 132 GiB exceed the 64 GiB of one device', NULL, '2026-11-22 19:59:07.352224+00', NULL);
+INSERT INTO public.scenario VALUES (2, '1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3', 1, 1, 2, 'ok', NULL, NULL, '2026-11-22 19:59:07.352214+00', NULL);
+INSERT INTO public.scenario VALUES (3, '5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04', 2, 2, 1, 'illegal', 'weights of 132 GiB exceed the 64 GiB of one device', NULL, '2026-11-22 19:59:07.352233+00', NULL);
+INSERT INTO public.scenario VALUES (4, '6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03', 4, 1, 2, 'ok', NULL, NULL, '2026-11-22 19:59:07.352169+00', 'vllm,sglang');
+INSERT INTO public.scenario VALUES (5, '9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36', 3, 1, 2, 'ok', NULL, NULL, '2026-11-22 19:59:07.352203+00', NULL);
+INSERT INTO public.scenario VALUES (6, '4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654', 5, 1, 2, 'ok', NULL, NULL, '2026-11-22 19:59:08.664113+00', NULL);
+INSERT INTO public.store_identity VALUES (1, 'd6ffa437478e21e32b0535a186cac134', '2026-11-22 19:59:05.822244+00');
 INSERT INTO public.subject VALUES (1, '638a6580f54e3e54c41f2fb0543f9df2fffbba2ff36778bc32c84e5b75cd437a', 1, 'H100_SXM', 1, 2, 2, 'aggregated', 'physical', true, 'waves', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.subject VALUES (2, '71d2ca2860601122bee0947ed51d3db8def0530e0f2fac434be77bd8cf9fdba2', 2, 'ATLAS_800_A3', 1, 1, 3, 'prefill', 'physical', true, 'waves', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.subject VALUES (3, '902b7d13b9b442d048721c97bcc4647b8100949480ef68c13c5283b6ca9e5e0a', 1, 'H100_SXM', 1, 2, 1, 'decode', 'physical', true, 'waves', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.subject VALUES (4, 'f564d0884d13613fcfa5b9979cbeaf4cd519676673eaf8e48a44a172baf6fbc7', 1, 'H100_SXM', 1, 2, 1, 'prefill', 'physical', true, 'waves', 0, 0.8, 10, 2, 256, 40, 'power_law_1.2', 'shortest_length,seats');
 INSERT INTO public.subject VALUES (5, '5b45cb6cfbdefc942d9c0eb92e97e474bae20e62e7a5929a2cb994f63534f5ae', 1, 'H100_SXM', 1, 2, 3, 'decode', 'physical', true, 'waves', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.sweep VALUES (1, '00000000000000000000000000000001', 'first', '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', '2026-11-22 19:24:18.876264+00', 'finished', 12, 0, 2, 'request');
-INSERT INTO public.sweep VALUES (2, '00000000000000000000000000000002', 'wider', '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', '2026-11-22 19:24:19.078617+00', 'interrupted', 2, 2, 0, 'import');
+INSERT INTO public.sweep VALUES (1, '00000000000000000000000000000001', 'first', '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', '2026-11-22 19:59:07.980703+00', 'finished', 12, 0, 2, 'request');
+INSERT INTO public.sweep VALUES (2, '00000000000000000000000000000002', 'wider', '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', '2026-11-22 19:59:08.333112+00', 'interrupted', 2, 2, 0, 'import');
 INSERT INTO public.sweep VALUES (3, '00000000000000000000000000000003', NULL, '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', NULL, 'running', 0, 0, 0, 'validation');
 INSERT INTO public.sweep_interval VALUES (1, 1, 0, 0);
 INSERT INTO public.sweep_interval VALUES (1, 3, 0, 0);
@@ -840,16 +827,16 @@ INSERT INTO public.sweep_interval VALUES (1, 5, 1, 4);
 INSERT INTO public.sweep_interval VALUES (1, 2, 1, 4);
 INSERT INTO public.sweep_interval VALUES (2, 4, 3, 6);
 INSERT INTO public.sweep_interval VALUES (3, 6, 1, 2);
-INSERT INTO public.tombstone VALUES (1, 3, NULL, 'the wrong driver', '2026-11-22 19:24:19.340065+00', NULL);
-INSERT INTO public.tombstone VALUES (2, NULL, 5, 'a mistake', '2026-11-22 19:24:19.386894+00', '2026-11-22 19:24:19.413426+00');
-INSERT INTO public.validation VALUES (1, 'tpot_ms_mean', 5, 2, 20.5, 16.4, -0.20000000000000007, 'h100, dense', '2026-11-22 19:24:19.476346+00', NULL);
+INSERT INTO public.tombstone VALUES (1, 3, NULL, 'the wrong driver', '2026-11-22 19:59:08.860069+00', NULL);
+INSERT INTO public.tombstone VALUES (2, NULL, 5, 'a mistake', '2026-11-22 19:59:08.96011+00', '2026-11-22 19:59:09.020359+00');
+INSERT INTO public.validation VALUES (1, 'tpot_ms_mean', 5, 2, 20.5, 16.4, -0.20000000000000007, 'h100, dense', '2026-11-22 19:59:09.196221+00', NULL);
 INSERT INTO public.workload VALUES (1, '94f595855bcd02787e028be522888dd6c4bc8f9682d044c4a1d88d5dca096ac8', '3500/1500', NULL, 3500, 3500, 1500, 0, 8192, 0, '[]', '[3500, 1500, 0.0, 0]');
 INSERT INTO public.workload VALUES (2, 'c7c3edfa4f954bdad2587134ed671804e73d8a70eefc4f8a744bcf7dfff98dc6', 'mean 1568/400', 'chat-mix', NULL, 1568, 400, 0, 8192, 0, '[]', '[null, 400, 0.0, 0]');
 INSERT INTO public.workload VALUES (3, 'f720a5bf8e0c65e31b76e2af8eaa7e4d36eeaef81ebd06b83b0e12a5f227ca8b', '1024/1024', NULL, 1024, 1024, 1024, 0, 8192, 0, '[]', '[1024, 1024, 0.0, 0]');
 INSERT INTO public.workload_bin VALUES (2, 0, 128, 512, 320, 400, 0.5, 0);
 INSERT INTO public.workload_bin VALUES (2, 1, 513, 2048, 1280, 400, 0.3, 0);
 INSERT INTO public.workload_bin VALUES (2, 2, 2049, 8192, 5120, 400, 0.2, 0);
-INSERT INTO public.workload_name VALUES ('chat-mix', 2, '2026-11-22 19:24:18.371936+00');
+INSERT INTO public.workload_name VALUES ('chat-mix', 2, '2026-11-22 19:59:07.263947+00');
 ALTER TABLE ONLY public.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
 ALTER TABLE ONLY public.arrival
@@ -862,8 +849,6 @@ ALTER TABLE ONLY public.composition
     ADD CONSTRAINT pk_composition PRIMARY KEY (scenario_id, batch_size, bin_index);
 ALTER TABLE ONLY public.device
     ADD CONSTRAINT pk_device PRIMARY KEY (id);
-ALTER TABLE ONLY public.kept_requests
-    ADD CONSTRAINT pk_kept_requests PRIMARY KEY (load_id);
 ALTER TABLE ONLY public.load
     ADD CONSTRAINT pk_load PRIMARY KEY (id);
 ALTER TABLE ONLY public.load_cell
@@ -938,7 +923,6 @@ ALTER TABLE ONLY public.workload
     ADD CONSTRAINT uq_workload_key UNIQUE (key);
 CREATE INDEX ix_block_sweep_id ON public.block USING btree (sweep_id);
 CREATE INDEX ix_device_name ON public.device USING btree (name);
-CREATE INDEX ix_kept_requests_file_sha256 ON public.kept_requests USING btree (file_sha256);
 CREATE INDEX ix_load_arrival_id ON public.load USING btree (arrival_id);
 CREATE INDEX ix_load_scenario_id ON public.load USING btree (scenario_id);
 CREATE INDEX ix_load_settings_key ON public.load USING btree (settings_key);
@@ -972,8 +956,6 @@ ALTER TABLE ONLY public.block
     ADD CONSTRAINT fk_block_sweep_id_sweep FOREIGN KEY (sweep_id) REFERENCES public.sweep(id);
 ALTER TABLE ONLY public.composition
     ADD CONSTRAINT fk_composition_scenario_id_scenario FOREIGN KEY (scenario_id) REFERENCES public.scenario(id);
-ALTER TABLE ONLY public.kept_requests
-    ADD CONSTRAINT fk_kept_requests_load_id_load FOREIGN KEY (load_id) REFERENCES public.load(id);
 ALTER TABLE ONLY public.load
     ADD CONSTRAINT fk_load_arrival_id_arrival FOREIGN KEY (arrival_id) REFERENCES public.arrival(id);
 ALTER TABLE ONLY public.load_cell

@@ -15,7 +15,7 @@ from store.errors import InputError
 ATTENTION_OPERATIONS = 4.0  # a: scores and values, two each, of every token with every other
 PAPER_OPERATIONS = 22.0  # b of the paper's example, whatever the model
 BYTES = 2.0  # s, of a number in the cache
-DEVICES = 8
+BANDWIDTH_DEVICES = 8
 BANDWIDTH_COLUMNS = (
     "model", "device", "num_devices", "input_length", "kv_bytes_per_token", "prompt_ms", "least_gb_per_s",
     "least_gb_per_s_paper", "kv_transfer_gb_per_s", "transfer_ms", "fetching_pays",
@@ -53,7 +53,7 @@ def prefix_transfer(
     device: str,
     *,
     input_length: int,
-    num_devices: int = DEVICES,
+    num_devices: int = BANDWIDTH_DEVICES,
     kv_transfer_gb_per_s: float | None = None,
 ) -> PrefixTransfer:
     """Computing and fetching a prefix of `input_length` tokens, keys in 16 bits. GB are decimal."""

@@ -1,6 +1,6 @@
-"""Keep requests one by one where that was asked for, logs of measured requests, and what pools of prompt instances hit.
+"""Keep logs of measured requests, and what pools of prompt instances find in their caches and turn away.
 
-Self-contained: columns and tables are declared here as they were at this revision. Nothing that was there changes."""
+Self-contained: columns and the table are declared as they were at this revision. Nothing that was there changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ OF_LOADS: tuple[tuple[str, sa.types.TypeEngine[Any], str], ...] = (
     ("pool_instances", sa.Integer(), "of a pool, which arrivals_per_s is one's part of [instances]"),
     ("cache_blocks", sa.BigInteger(), "that the prefix cache of each instance holds [blocks]"),
     ("balance_threshold", sa.Double(), "best prefix over own, above which it is fetched [ratio]"),
-    ("reject_tbt_ms", sa.Double(), "longest predicted decode step that a request is let in with [ms]"),
     ("rejected_prompt_share", sa.Double(), "of prompt tokens, those of rejected requests [ratio]"),
 )
 
@@ -41,19 +40,9 @@ def _create(name: str, owner: str, told: str, comment: str, *columns: sa.Column[
 
 
 def upgrade() -> None:
-    """Add columns to loads, and two tables."""
+    """Add columns to loads, and a table."""
     for name, type_, comment in OF_LOADS:
         op.add_column("load", sa.Column(name, type_, nullable=True, comment=comment))
-    _create(
-        "kept_requests",
-        "load",
-        "its load [none]",
-        "files that hold every request of a load, beside the snapshots",
-        _column("file", sa.String(64), "name of the Parquet file [none]"),
-        _column("file_sha256", sa.String(64), "digest of the file [sha256]"),
-        _column("file_bytes", sa.BigInteger(), "size of the file [bytes]"),
-    )
-    op.create_index(op.f("ix_kept_requests_file_sha256"), "kept_requests", ["file_sha256"])
     _create(
         "measured_requests",
         "measurement",
@@ -66,8 +55,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Drop them."""
+    """Drop both."""
     op.drop_table("measured_requests")
-    op.drop_table("kept_requests")
     for name, _, _ in reversed(OF_LOADS):
         op.drop_column("load", name)
