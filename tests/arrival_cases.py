@@ -51,24 +51,30 @@ def asking(arrive, new_tokens, steps, *, cached=0, service=0.0, replica=None) ->
     )
 
 
-def aggregated_loads(rates, process, trace=None):
-    """Loads of Qwen3-32B on four H100 at 2,000/300, or with the lengths of a trace."""
+def run_of_qwen(phase="aggregated") -> Run:
+    """Qwen3-32B on four H100 at 2,000/300."""
     scenario = Scenario(
         model=QWEN3_32B,
         device=load_device("h100_sxm"),
         precision=Precision(linear="W8A8_DYNAMIC"),
         plan=Plan(tp=4),
         workload=Workload(input_length=2000, output_length=300.0, max_batched_tokens=4096),
-        phase="aggregated",
+        phase=phase,
         serving_model="vllm",
     )
-    model = serving_model_of(scenario)
-    run = Run(
+    traces = both_traces(QWEN3_32B, scenario.plan, linear=W8A8)
+    return Run(
         scenario=scenario,
-        operators=both_traces(QWEN3_32B, scenario.plan, linear=W8A8),
-        source=model.source(scenario),
+        operators=traces if phase == "aggregated" else {phase: traces[phase]},
+        source=serving_model_of(scenario).source(scenario),
         cost=cost_model(scenario.device, "physical"),
         batch_sizes=np.arange(1, 2),
     )
-    player = LoadPlayer(run, model.engine(scenario), PlaySettings(process=process), trace)
+
+
+def aggregated_loads(rates, process, trace=None):
+    """Its loads, or with the lengths of a trace."""
+    run = run_of_qwen()
+    engine = serving_model_of(run.scenario).engine(run.scenario)
+    player = LoadPlayer(run, engine, PlaySettings(process=process), trace)
     return [player.load(rate) for rate in rates]

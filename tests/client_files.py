@@ -123,6 +123,71 @@ LAYOUTS = {
     },
 }  # fmt: skip
 
+# What `vllm bench serve --save-result --save-detailed` adds: a place in each list for every request, failed ones too.
+VLLM_DETAILED = VLLM | {
+    "num_prompts": 4, "completed": 3, "failed": 1, "duration": 2.0, "request_rate": 2.0, "max_concurrency": None,
+    "total_input_tokens": 3000, "total_output_tokens": 13,
+    "input_lens": [1000, 1000, 1000, 900], "output_lens": [5, 5, 3, 0], "ttfts": [0.1, 0.3, 0.15, 0.0],
+    "itls": [[0.02, 0.02, 0.02, 0.02], [0.06, 0.06, 0.06, 0.06], [0.03, 0.03], []],
+    "start_times": [50.0, 50.5, 51.0, 51.5], "generated_texts": ["a", "b", "c", ""],
+    "errors": ["", "", "", "timed out"],
+}  # fmt: skip
+
+
+def guidellm_request(start, first_ms, gap_ms, tokens):
+    return {"request_start_time": start, "prompt_tokens": 1000, "output_tokens": tokens, "time_to_first_token_ms": first_ms,
+            "inter_token_latency_ms": gap_ms, "request_latency": 1e-3 * (first_ms + gap_ms * (tokens - 1))}  # fmt: skip
+
+
+GUIDELLM_REQUESTS = {
+    **LAYOUTS["0.4 to 0.6"],
+    "benchmarks": [
+        {
+            **LAYOUTS["0.4 to 0.6"]["benchmarks"][0],
+            "metrics": GUIDELLM_METRICS | {"request_totals": {"successful": 3, "errored": 1, "incomplete": 0}},
+            "requests": {
+                "successful": [guidellm_request(50.0, 100.0, 20.0, 5), guidellm_request(50.5, 300.0, 60.0, 5),
+                               guidellm_request(51.0, 150.0, 30.0, 3)],
+                "errored": [{"request_start_time": 51.5, "prompt_tokens": 900, "output_tokens": None}],
+                "incomplete": [],
+            },
+        }
+    ],
+}  # fmt: skip
+
+
+def aiperf_request(start, first_ms, whole_ms, tokens, *, phase="profiling", error=None):
+    metrics = {"input_sequence_length": {"value": 1000, "unit": "tokens"}} | ({} if error else {
+        "time_to_first_token": {"value": first_ms, "unit": "ms"}, "request_latency": {"value": 1e-3 * whole_ms, "unit": "s"},
+        "output_sequence_length": {"value": tokens, "unit": "tokens"},
+    })  # fmt: skip
+    return {"metadata": {"request_start_ns": int(1e9 * start), "benchmark_phase": phase, "was_cancelled": error is not None},
+            "metrics": metrics, "error": error}  # fmt: skip
+
+
+AIPERF_REQUESTS = [
+    aiperf_request(49.0, 900.0, 980.0, 5, phase="warmup"),
+    aiperf_request(50.0, 100.0, 180.0, 5),
+    aiperf_request(50.5, 300.0, 540.0, 5),
+    aiperf_request(51.0, 150.0, 210.0, 3),
+    aiperf_request(51.5, 0.0, 0.0, 0, error={"code": 499, "type": "RequestCancellationError", "message": "late"}),
+]
+
+
+def lifecycle(start, first_s, end_s, tokens, *, error=None):
+    """A request as inference-perf writes it; the stream has two pieces for each token."""
+    times = [start + first_s + (end_s - first_s) * place / max(2 * tokens - 1, 1) for place in range(2 * tokens)]
+    return {"start_time": start, "end_time": start + end_s, "request": '{"model": "Qwen/Qwen3-32B"}', "response": "",
+            "info": {"input_tokens": 1000, "output_tokens": tokens, "output_token_times": times}, "error": error}  # fmt: skip
+
+
+LIFECYCLE = [
+    lifecycle(50.0, 0.1, 0.18, 5),
+    lifecycle(50.5, 0.3, 0.54, 5),
+    lifecycle(51.0, 0.15, 0.21, 3),
+    lifecycle(51.5, 0.0, 0.1, 0, error={"error_type": "TimeoutError", "error_msg": ""}),
+]
+
 OWN = """model,device,engine,precision,num_devices,input_length,output_length,concurrency,tp,ttft_ms,tpot_exclusive_ms_p50,rack
 Qwen/Qwen3-32B,h100_sxm,vllm,fp8,2,1024,128,16,2,180.5,12.25,r7
 Qwen/Qwen3-32B,h100_sxm,vllm,fp8,2,1024,128,32,2,,,r7

@@ -13,7 +13,17 @@ from pathlib import Path
 
 import duckdb
 import yaml
-from client_files import AIPERF, INFERENCEX, LAYOUTS, OWN, VLLM
+from client_files import (
+    AIPERF,
+    AIPERF_REQUESTS,
+    GUIDELLM_REQUESTS,
+    INFERENCEX,
+    LAYOUTS,
+    LIFECYCLE,
+    OWN,
+    VLLM,
+    VLLM_DETAILED,
+)
 from damage import damaged_bytes, damaged_document, damaged_table
 from hypothesis import strategies as st
 from restated import config_of
@@ -36,6 +46,7 @@ from queries.proofs.verifying import proven
 from store.sealing.snapshots import read_manifest
 from sweepdb.evaluating.requests import build_request
 from sweepdb.evaluating.sweep_options import SweepOptions
+from sweepdb.measuring.conforming_logs import conforming
 from sweepdb.measuring.kernel_fitting import profile_yaml
 from sweepdb.prices import read_prices
 from sweepdb.sharing.adding import block_record
@@ -105,6 +116,11 @@ def _points(path: Path) -> object:
         assert "\n" not in problem.what
         problem.what.encode("utf-8", "surrogateescape")
     return result
+
+
+def _logs(path: Path) -> object:
+    _points(path)
+    return conforming([path], ttft_ms=200.0, tpot_ms=50.0)
 
 
 def _kernels(path: Path) -> object:
@@ -274,6 +290,12 @@ CASES = (
     _json("hf_quant_config.json", MODELOPT, lambda path: _model(path.parent),
           beside=(("config.json", json.dumps(config_of("Qwen/Qwen3-30B-A3B")).encode()),)),
     _json("vllm.json", VLLM, _points, command=("measurements", "import", "FILE")),
+    _json("vllm-detailed.json", VLLM_DETAILED, _logs,
+          command=("query", "conforming", "FILE", "--ttft-limits", "200")),
+    _json("guidellm-requests.json", GUIDELLM_REQUESTS, _logs),
+    ReaderCase(name="profile_export.jsonl", read=_logs,
+               base="".join(json.dumps(one) + "\n" for one in AIPERF_REQUESTS).encode()),
+    _json("per_request_lifecycle_metrics.json", LIFECYCLE, _logs),
     _json("inferencex.json", INFERENCEX, _points),
     _json("aiperf.json", AIPERF, _points),
     *(_json(f"guidellm-{layout}.json", document, _points) for layout, document in LAYOUTS.items()),

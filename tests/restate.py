@@ -19,6 +19,7 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parent))  # where the other modules lie when this is run as a program
 
+import restate_arrivals
 import restate_head
 from restated import DATA, EXPERTS, MODEL_COLUMNS, WEIGHTS
 
@@ -228,6 +229,8 @@ def _device_cells(device: Mapping[str, object]) -> Iterator[object]:
 TABLES: dict[str, Callable[[Path], str]] = {
     "models.csv": models,
     "lengths.csv": lengths,
+    "arrival_replay.csv": lambda root: as_csv(restate_arrivals.REPLAY_COLUMNS, restate_arrivals.replay(root)),
+    "arrival_stages.csv": lambda root: as_csv(restate_arrivals.STAGE_COLUMNS, restate_arrivals.stages(root)),
     "upstream_answers.csv": upstream_answers,
     "upstream_devices.csv": upstream_devices,
     "upstream_forwards.csv": lambda root: as_csv(restate_head.FORWARD_COLUMNS, restate_head.forwards(root)),

@@ -65,6 +65,7 @@ def validate(  # noqa: PLR0917  one parameter an option
             records,
             store,
             files=() if found is None else found.whole,
+            requests=None if found is None else found.requests,
             engine=chosen,
             on_progress=lambda done, points: line.show(done, points, "scenarios of measured points evaluated"),
             on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios stored"),

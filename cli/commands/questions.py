@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.commands.storeless import STORELESS, answer_storeless
 from cli.derived import as_typed, derived_parameters, with_parameters
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
@@ -60,6 +61,8 @@ def query(
     if report == "reports":
         return _list_reports(format_, output)
     check_format(format_, output, known=FORMATS)
+    if report in STORELESS:
+        return answer_storeless(report, names or [], options, format_, output)
     from sweepdb.asking import open_session
 
     question = _question(report, names or [], {**options, "preset": preset}, store)
@@ -156,7 +159,9 @@ def _weighted(text: str) -> tuple[str, float]:
 def _list_reports(format_: str, output: Path | None) -> int:
     from sweepdb.asking import reports
 
-    write_rows(["report", "summary"], [[name, item.summary] for name, item in reports().items()], format_, output)
+    found = {name: item.summary for name, item in reports().items()}
+    found |= STORELESS
+    write_rows(["report", "summary"], [[name, found[name]] for name in sorted(found)], format_, output)
     return 0
 
 

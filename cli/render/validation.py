@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from cli.render.rows import table_lines
-from sweepdb.measuring import PEER_FIELDS, Figures, Group, Knowledge, Validation
+from sweepdb.measuring import PEER_FIELDS, Figures, Group, Knowledge, Replay, Validation
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
 COLUMNS = ("by", "group", "metric", *FIGURES)
@@ -32,6 +32,8 @@ def as_document(validation: Validation, *, against: str | None) -> dict[str, obj
         "repaired": [{"rule": one.rule, "rows": one.rows} for one in validation.excluded if one.repaired],
         "twins": {"pairs": validation.twins, "further_than_1.25_apart": validation.noisy_twins},
     }
+    if validation.replays:
+        document["replays"] = [asdict(one) for one in validation.replays]
     ranking = validation.ranking()
     if ranking is not None:
         document["ranking"] = {"kendall_tau_mean": ranking[0], "groups": ranking[1]}
@@ -113,6 +115,7 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
         if found:
             yield "\n"
             yield from table_lines((name, *COLUMNS[2:]), found)
+    yield from _replay_lines(validation.replays)
     yield from _left_out(validation)
     ranking = validation.ranking()
     if ranking is not None:
@@ -136,6 +139,19 @@ def _peer_lines(validation: Validation, against: str) -> Iterator[str]:
         yield f" (of those that no rule takes out we predict {validation.coverage_of_peer:.1%})"
     yield "\n"
     yield from table_lines(("metric", "whose", *FIGURES), rows)
+
+
+def _replay_lines(replays: Sequence[Replay]) -> Iterator[str]:
+    """Logs of requests beside their replays, in ms."""
+    if replays:
+        yield "\nlogs of requests, replayed at their own times: ms measured and played, and the largest distance of the"
+        yield " distributions (KS)\n"
+        columns = [name for name in Replay.__slots__ if name != "requests_per_s"]
+        yield from table_lines(columns, [[_short(getattr(one, name)) for name in columns] for one in replays])
+
+
+def _short(value: object) -> object:
+    return value[:12] if isinstance(value, str) else value
 
 
 def _left_out(validation: Validation) -> Iterator[str]:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.arrivals.loads import PlaySettings
+    from evaluator.arrivals.loads import PlaySettings, unplayable
     from evaluator.arrivals.play_rules import Dispatch, KvAdmission
+    from evaluator.arrivals.prefix_pools import PoolSettings, PrefillPolicy
+    from evaluator.arrivals.replays import replayed_times
     from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
     from evaluator.arrivals.sweeping import ArrivalRequest
 
@@ -19,6 +21,10 @@ __all__ = [
     "Dispatch",
     "KvAdmission",
     "PlaySettings",
+    "PoolSettings",
+    "PrefillPolicy",
+    "replayed_times",
+    "unplayable",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -27,7 +27,8 @@ def arrival_record(process: ArrivalProcess) -> ArrivalRecord:
 
 def settings_key(scenario_key: str, settings: PlaySettings) -> str:
     """The key of everything that a ladder of rates has in common."""
-    return content_key({"scenario": scenario_key, "settings": settings, "play_version": PLAY_VERSION})
+    pool = {} if settings.pool is None else {"pool": settings.pool}
+    return content_key({"scenario": scenario_key, "settings": settings, "play_version": PLAY_VERSION, **pool})
 
 
 def load_key(settings: str, rate_per_s: float) -> str:
@@ -37,6 +38,7 @@ def load_key(settings: str, rate_per_s: float) -> str:
 
 def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
     """The record of one load; `common` is the key of its settings."""
+    pool = settings.pool
     cells, bins = load.cells, np.flatnonzero(load.token_gaps)
     return LoadRecord(
         key=load_key(common, load.rate_per_s),
@@ -60,4 +62,10 @@ def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
         outside_ms=load.outside_ms,
         cells=np.column_stack((cells.ttft_bin, cells.tpot_bin, cells.requests)),
         gaps=np.column_stack((bins, load.token_gaps[bins])),
+        hit_rate=load.hit_rate,
+        rejected_prompt_share=load.rejected_prompt_share,
+        prefill_policy=None if pool is None else pool.policy,
+        pool_instances=None if pool is None else pool.instances,
+        cache_blocks=None if pool is None else pool.cache_blocks,
+        balance_threshold=None if pool is None else pool.balance_threshold,
     )

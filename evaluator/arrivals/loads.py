@@ -15,8 +15,10 @@ from evaluator.arrivals.asked import Asking, at_once, at_rate, requests_asked, r
 from evaluator.arrivals.histograms import BATCHES, Cells, counted_cells, edges_ms
 from evaluator.arrivals.play_rules import AskedRequests, Dispatch, KvAdmission, PlayedRequests, PlayRules, StepPrices
 from evaluator.arrivals.playing import play
+from evaluator.arrivals.prefix_pools import PoolSettings
 from evaluator.arrivals.prices import prices_of
 from evaluator.arrivals.streams import ArrivalProcess
+from evaluator.canonical import IN_NO_KEY
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.pricing.memory import kv_bytes
@@ -47,6 +49,8 @@ class PlaySettings:
     kv_admission: KvAdmission = "current"
     dispatch: Dispatch = "random"
     reject_ms: float | None = None
+    # In the key where there is one: keys of instances alone stay as they are.
+    pool: PoolSettings | None = field(default=None, metadata={IN_NO_KEY: True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,6 +75,8 @@ class Load:
     cells: Cells
     token_gaps: Integers
     request_times: RequestTimesMs | None = field(default=None)
+    hit_rate: float | None = None  # of prompt tokens that a cache held; None: no cache
+    rejected_prompt_share: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,7 +144,7 @@ class LoadPlayer:
             self.prices, table = prices_of(run, engine, seats, kinds)
             asked = requests_asked(asking, table, engine)
         else:
-            self.prices, table = _prices_of_trace(run, engine, seats, trace)
+            self.prices, table = prices_of_trace(run, engine, seats, trace)
             asked = requests_traced(trace, asking, table, engine)
         self.asked = replace(asked, steps=np.ones_like(asked.steps)) if scenario.phase == "prefill" else asked
         self.rules = PlayRules(
@@ -193,6 +199,8 @@ class LoadPlayer:
             cells=counted_cells(times.ttft[fine], times.tpot[fine], batch[fine]),
             token_gaps=played.gaps,
             request_times=times if keep_requests else None,
+            hit_rate=_share(asked.cached, asked.cached + asked.new_tokens) or None,
+            rejected_prompt_share=_share(asked.new_tokens[first:][~fine], asked.new_tokens[first:]),
             **self._shares(asked, played),
         )
 
@@ -230,10 +238,8 @@ class LoadPlayer:
         return receiving_ms(request_ms) + cost
 
 
-def _prices_of_trace(
-    run: Run, engine: EngineProfile, seats: int, trace: TracedArrivals
-) -> tuple[StepPrices, StepTable]:
-    """Prices with the attention of the longest prompt in fine steps: all prompts are its beginnings."""
+def prices_of_trace(run: Run, engine: EngineProfile, seats: int, trace: TracedArrivals) -> tuple[StepPrices, StepTable]:
+    """Return prices with the attention of the longest prompt in fine steps: all prompts are its beginnings."""
     longest = int(trace.input_lengths.max())
     answers = float(trace.output_lengths.mean())
     held = (trace.output_lengths * (trace.input_lengths + trace.output_lengths / 2)).sum() / trace.output_lengths.sum()
@@ -265,6 +271,10 @@ def kv_room(run: Run, kinds: Sequence[RequestKind], seats: int) -> float:
 
 def _edges_s() -> FloatArray:
     return 1e-3 * edges_ms()
+
+
+def _share(part: Integers, whole: Integers) -> float:
+    return float(part.sum()) / max(1.0, float(whole.sum()))
 
 
 def _mean(values: FloatArray) -> float:

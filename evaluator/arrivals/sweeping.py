@@ -11,6 +11,7 @@ import numpy as np
 
 from evaluator.arrivals.load_rows import load_key, load_record, settings_key
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings, unplayable
+from evaluator.arrivals.pool_loads import PoolPlayer
 from evaluator.canonical import IN_NO_KEY
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
@@ -36,7 +37,7 @@ class ArrivalRequest:
 class ScenarioLoads:
     """A scenario ready to be played, with the keys of its loads by rate."""
 
-    player: LoadPlayer
+    player: LoadPlayer | PoolPlayer
     settings: PlaySettings
     common: str
     keys: Mapping[str, float]
@@ -66,7 +67,11 @@ def scenario_loads(
     refused = unplayable(run, engine)
     if refused is not None or engine is None:
         raise refused or InputError("no engine")
-    player = LoadPlayer(run, engine, asked.settings, asked.trace)
+    player: LoadPlayer | PoolPlayer
+    if asked.settings.pool is not None and asked.trace is not None:
+        player = PoolPlayer(run, engine, asked.settings, asked.settings.pool, asked.trace)
+    else:
+        player = LoadPlayer(run, engine, asked.settings, asked.trace)
     common = settings_key(key, asked.settings)
     rates: Sequence[float] = player.rates(asked.rates)
     return ScenarioLoads(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from evaluator.ledger.readers.building import Problem, ReadResult
     from evaluator.ledger.readers.reading import read_measurements
     from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, rekeyed, with_stated
+    from evaluator.ledger.replaying import replayed_log
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, scenario_of
     from evaluator.ledger.scoring import (
         Comparison,
@@ -81,6 +82,7 @@ __all__ = [
     "ranking_agreement",
     "read_measurements",
     "rekeyed",
+    "replayed_log",
     "scenario_of",
     "served_points",
     "usable",

@@ -9,18 +9,23 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.loads.distributions import DISTRIBUTIONS, PAYLOADS, insert_distributions, typed_columns
     from store.loads.load_records import ArrivalRecord, LoadRecord, LoadStatus
+    from store.loads.measured_requests import NEVER, MeasuredRequests, pack_requests, unpack_requests
     from store.loads.packed_rows import pack_rows, split_counts, unpack_rows, whole_counts
 
 __all__ = [
     "DISTRIBUTIONS",
+    "NEVER",
     "PAYLOADS",
     "ArrivalRecord",
     "LoadRecord",
     "LoadStatus",
+    "MeasuredRequests",
     "insert_distributions",
+    "pack_requests",
     "pack_rows",
     "split_counts",
     "typed_columns",
+    "unpack_requests",
     "unpack_rows",
     "whole_counts",
 ]

@@ -52,3 +52,9 @@ class LoadRecord:
     outside_ms: float
     cells: NDArray[np.int64]
     gaps: NDArray[np.int64]
+    hit_rate: float | None = None
+    prefill_policy: str | None = None
+    pool_instances: int | None = None
+    cache_blocks: int | None = None
+    balance_threshold: float | None = None
+    rejected_prompt_share: float | None = None

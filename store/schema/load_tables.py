@@ -65,6 +65,14 @@ LOAD_TABLES = (
             Column("load_tpot_mean_ms", DOUBLE, "ms", "mean time per output token after the first"),
             Column("outside_ms", DOUBLE, "ms", "part of each TTFT that no step takes, beside ttft_mean_ms and cells"),
             moment("created_at", "when it was committed"),
+            optional(
+                "hit_rate", DOUBLE, "ratio", "of prompt tokens that a prefix cache held; NULL: no cache was played"
+            ),
+            optional("prefill_policy", text(16), "none", "random, load, cache or mooncake; NULL: no pool was played"),
+            optional("pool_instances", INTEGER, "instances", "of a pool, which arrivals_per_s is one's part of"),
+            optional("cache_blocks", LONG, "blocks", "that the prefix cache of each instance holds"),
+            optional("balance_threshold", DOUBLE, "ratio", "best prefix over own, above which it is fetched"),
+            optional("rejected_prompt_share", DOUBLE, "ratio", "of prompt tokens, those of rejected requests"),
         ),
     ),
     Table(
@@ -81,6 +89,16 @@ LOAD_TABLES = (
         (
             reference("load_id", "load", "its load", primary=True, index=False),
             Column("gaps", BYTES, "none", "bins, and counts of gaps"),
+        ),
+    ),
+    Table(
+        "measured_requests",
+        "requests of a measured point that has a log of them, packed",
+        (
+            reference("measurement_id", "measurement", "its point", primary=True, index=False),
+            Column("asked_requests", INTEGER, "requests", "that the log has"),
+            Column("failed_requests", INTEGER, "requests", "of those, that got no whole answer"),
+            Column("requests", BYTES, "none", "when each was sent, its lengths, first token and end"),
         ),
     ),
 )

@@ -12,9 +12,10 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Table, delete, select, update
 
 from store.errors import InputError
+from store.loads import MeasuredRequests, pack_requests, unpack_requests
 from store.opening import Store
 from store.records import MeasurementRecord, SideRecord, ValidationRecord
-from store.schema.sql_tables import MEASUREMENT, SCENARIO, VALIDATION
+from store.schema.sql_tables import MEASURED_REQUESTS, MEASUREMENT, SCENARIO, VALIDATION
 from store.schema.tables import TABLES
 from store.writing.statements import as_utc, chunks, insert_missing, insert_or_update, utc_now
 
@@ -40,8 +41,14 @@ def put_measurements(store: Store, records: Sequence[MeasurementRecord]) -> int:
     return put_files(store, records, files=()).added
 
 
-def put_files(store: Store, records: Sequence[MeasurementRecord], *, files: Collection[str]) -> MeasurementsPut:
-    """Store the points of files, in place of those that these files held before.
+def put_files(
+    store: Store,
+    records: Sequence[MeasurementRecord],
+    *,
+    files: Collection[str],
+    requests: Mapping[str, MeasuredRequests] | None = None,
+) -> MeasurementsPut:
+    """Store the points of files, in place of those that these files held before. `requests` are logs by key of a point.
 
     `files` are the digests of those that were read as a whole. What is kept beside the columns is what the reader of
     today makes of a file."""
@@ -65,7 +72,38 @@ def put_files(store: Store, records: Sequence[MeasurementRecord], *, files: Coll
             if "read_as" not in marked.get(key, {}):
                 connection.execute(update(MEASUREMENT).where(MEASUREMENT.c.key == key).values(extra=rows[key]["extra"]))
         _delete(connection, gone)
+        _put_requests(connection, {key: log for key, log in (requests or {}).items() if key in rows})
     return MeasurementsPut(added=len(new), replaced=len(gone), corrected=len(corrected))
+
+
+def _put_requests(connection: Connection, requests: Mapping[str, MeasuredRequests]) -> None:
+    """Keep the logs of stored points; one that is there stays: it is of the same content."""
+    for chunk in chunks(sorted(requests)):
+        stored = select(MEASUREMENT.c.key, MEASUREMENT.c.id).where(MEASUREMENT.c.key.in_(chunk))
+        rows = [
+            {
+                "measurement_id": found.id,
+                "asked_requests": requests[found.key].sent_us.size,
+                "failed_requests": int((~requests[found.key].completed).sum()),
+                "requests": pack_requests(requests[found.key]),
+            }
+            for found in connection.execute(stored)
+        ]
+        if rows:
+            insert_missing(connection, MEASURED_REQUESTS, rows)
+
+
+def get_requests(store: Store, keys: Collection[str]) -> dict[str, MeasuredRequests]:
+    """The logs of these measured points, by key, of those that have one."""
+    found: dict[str, MeasuredRequests] = {}
+    joined = select(MEASUREMENT.c.key, MEASURED_REQUESTS.c.requests).join(
+        MEASURED_REQUESTS, MEASURED_REQUESTS.c.measurement_id == MEASUREMENT.c.id
+    )
+    with store.reading() as connection:
+        for chunk in chunks(sorted(keys)):
+            rows = connection.execute(joined.where(MEASUREMENT.c.key.in_(chunk)))
+            found |= {row.key: unpack_requests(row.requests) for row in rows}
+    return found
 
 
 def delete_measurements(store: Store, keys: Collection[str]) -> None:
@@ -99,6 +137,8 @@ def _with_provenance(connection: Connection) -> dict[str, Mapping[str, object]]:
 def _delete(connection: Connection, keys: Collection[str]) -> None:
     _forget(connection, keys)
     for chunk in chunks(sorted(keys)):
+        ids = select(MEASUREMENT.c.id).where(MEASUREMENT.c.key.in_(chunk))
+        connection.execute(delete(MEASURED_REQUESTS).where(MEASURED_REQUESTS.c.measurement_id.in_(ids)))
         connection.execute(delete(MEASUREMENT).where(MEASUREMENT.c.key.in_(chunk)))
 
 

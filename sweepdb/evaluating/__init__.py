@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.request import SweepRequest
     from evaluator.sweep import Progress, SweepReport
+    from sweepdb.evaluating.bandwidth import BANDWIDTH_COLUMNS, BANDWIDTH_DEVICES, prefix_transfer
     from sweepdb.evaluating.option_values import kind_of, options_by_keyword, options_of, takes_numbers
     from sweepdb.evaluating.requests import build_request
     from sweepdb.evaluating.running import check_jobs, check_outcome, run_request
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from sweepdb.evaluating.workloads import add_workload, listed_workloads, shown_workload
 
 __all__ = [
+    "BANDWIDTH_COLUMNS",
+    "BANDWIDTH_DEVICES",
     "Progress",
     "SweepReport",
     "SweepRequest",
@@ -28,6 +31,7 @@ __all__ = [
     "listed_workloads",
     "options_by_keyword",
     "options_of",
+    "prefix_transfer",
     "run_request",
     "shown_workload",
     "takes_numbers",

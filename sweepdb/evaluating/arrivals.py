@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from evaluator.arrivals import ArrivalKind, ArrivalProcess, ArrivalRequest, PlaySettings
+from evaluator.arrivals import ArrivalKind, ArrivalProcess, ArrivalRequest, PlaySettings, PoolSettings
 from evaluator.inputs import TracedArrivals, read_arrivals
 from evaluator.request import SweepRequest
 from store.errors import InputError
@@ -17,7 +17,7 @@ FEWEST, MOST = 100, 1_000_000
 FEW = 1_000  # below, intervals are wide
 LARGEST_CV = 20.0
 _KNOWN = "poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
-_ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft")
+_ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft", "prefill_policy")
 
 
 def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
@@ -44,10 +44,33 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
         raise InputError(f"`reject_ttft` must be a number of ms above 0, not {reject:g}")
     return ArrivalRequest(
         settings=PlaySettings(
-            process=process, kv_admission=options.kv_admission, dispatch=options.dispatch, reject_ms=reject
+            process=process,
+            kv_admission=options.kv_admission,
+            dispatch=options.dispatch,
+            reject_ms=reject,
+            pool=_pool(options, trace),
         ),
         rates=_rates(options.rates),
         trace=trace,
+    )
+
+
+def _pool(options: SweepOptions, trace: TracedArrivals | None) -> PoolSettings | None:
+    """The pool that was asked for."""
+    if options.prefill_policy is None:
+        return None
+    if trace is None or trace.blocks is None:
+        raise InputError(
+            "`prefill_policy` needs a trace with hashes of prompt blocks",
+            hint="`arrivals=trace:FILE` with `hash_ids`, one for 512 tokens of every prompt",
+        )
+    if not (math.isfinite(options.balance_threshold) and options.balance_threshold >= 1.0):
+        raise InputError(f"`balance_threshold` must be at least 1, not {options.balance_threshold:g}")
+    return PoolSettings(
+        policy=options.prefill_policy,
+        instances=options.prefill_instances,
+        cache_blocks=options.cache_blocks,
+        balance_threshold=options.balance_threshold,
     )
 
 

@@ -49,4 +49,8 @@ class EvaluateKeywords(TypedDict, total=False):
     kv_admission: Literal["current", "reserved"] | None
     dispatch: Literal["random", "least"] | None
     reject_ttft: float | None
+    prefill_policy: Literal["random", "load", "cache", "mooncake"] | None
+    prefill_instances: int | None
+    cache_blocks: int | None
+    balance_threshold: float | None
     family: Literal["auto", "theoretical", "calibrated"] | None

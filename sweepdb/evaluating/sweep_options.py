@@ -19,6 +19,7 @@ Search = Literal["launchable", "every", "tp"]
 Routing = Literal["balanced", "power_law_1.2", "auto"]
 CostFamily = Literal["auto", "theoretical", "calibrated"]
 KvAdmission = Literal["current", "reserved"]
+PrefillPolicy = Literal["random", "load", "cache", "mooncake"]
 Dispatch = Literal["random", "least"]
 
 
@@ -126,6 +127,16 @@ class SweepOptions:
         check=one_of(*get_args(Dispatch)),
     )
     reject_ttft: float | None = option(None, "turn arrivals away whose predicted TTFT is longer, ms", unit="ms")
+    prefill_policy: PrefillPolicy | None = option(
+        None, "play pools of prefill instances that cache prompts: random, load, cache or mooncake",
+        check=one_of(*get_args(PrefillPolicy)),
+    )  # fmt: skip
+    prefill_instances: int = option(4, "instances of a pool", unit="instances", check=_at_least_one)
+    cache_blocks: int = option(20_000, "blocks of 512 tokens that an instance of a pool caches", unit="blocks",
+                               check=_at_least_one)  # fmt: skip
+    balance_threshold: float = option(
+        1.3, "a pool's longest prefix over the own, above which mooncake fetches it", unit="ratio"
+    )
     family: CostFamily = option(
         "auto", "auto, theoretical or calibrated cost model", check=one_of(*get_args(CostFamily))
     )

@@ -8,10 +8,12 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.ledger import Comparison, Figures, Knowledge, parse_stated
+    from sweepdb.measuring.conforming_logs import CONFORMING_COLUMNS, Conforming, conforming
     from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
     from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
     from sweepdb.measuring.functions import engine_named, with_unreadable
     from sweepdb.measuring.kernel_fitting import KERNEL_COLUMNS
+    from sweepdb.measuring.log_scoring import Replay
     from sweepdb.measuring.measurement_files import (
         MEASUREMENT_COLUMNS,
         ReadFiles,
@@ -30,11 +32,13 @@ if TYPE_CHECKING:
     from sweepdb.measuring.validating import PEER_FIELDS, Group, Validation
 
 __all__ = [
+    "CONFORMING_COLUMNS",
     "ENGINE_COLUMNS",
     "KERNEL_COLUMNS",
     "MEASUREMENT_COLUMNS",
     "PEER_FIELDS",
     "Comparison",
+    "Conforming",
     "Field",
     "Figures",
     "Group",
@@ -43,9 +47,11 @@ __all__ = [
     "PointError",
     "PointSelection",
     "ReadFiles",
+    "Replay",
     "ShownPoint",
     "Validation",
     "compare_and_keep",
+    "conforming",
     "correct_measurements",
     "delete_measurements",
     "engine_named",

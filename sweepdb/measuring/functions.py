@@ -48,7 +48,10 @@ def validate(
     chosen = None if engine is None else engine_named(engine, store)
     records = None if files is None else files.records
     whole = () if files is None else files.whole
-    done, _ = compare_and_keep(records, store, files=whole, engine=chosen, on_progress=progress or _silent)
+    requests = None if files is None else files.requests
+    done, _ = compare_and_keep(
+        records, store, files=whole, requests=requests, engine=chosen, on_progress=progress or _silent
+    )
     return with_unreadable(done, files)
 
 

@@ -5,13 +5,14 @@ Not here: comparing them (sweepdb.measuring.validating)."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from evaluator.ledger import Problem, ReadResult, Stated, read_measurements, with_stated
 from queries.connect import connect
 from store.errors import InputError
+from store.loads import MeasuredRequests
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
@@ -41,6 +42,7 @@ class ReadFiles:
     formats: tuple[str, ...]
     lines: int  # points read, those that stand in the files twice included
     whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
+    requests: Mapping[str, MeasuredRequests] = field(default_factory=dict)  # logs, by the key of their point
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +59,13 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None) -> ReadFiles
     """Every point of files and folders, with what is stated where they lack it. A bad line is a problem, and so is a
     bad file beside good ones."""
     results = [_read(path, among=len(paths)) for path in paths]
-    found = [with_stated(record, stated or {}) for result in results for record in result.records]
+    logs: dict[str, MeasuredRequests] = {}
+    found: list[MeasurementRecord] = []
+    for result in results:
+        for record in result.records:
+            found.append(with_stated(record, stated or {}))
+            if record.key in result.requests:
+                logs[found[-1].key] = result.requests[record.key]
     records = {record.key: record for record in reversed(found)}
     return ReadFiles(
         records=tuple(reversed(records.values())),
@@ -65,6 +73,7 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None) -> ReadFiles
         formats=tuple(dict.fromkeys(result.format for result in results if result.format)),
         lines=sum(len(result.records) for result in results),
         whole=tuple(file for result in results for file in result.whole),
+        requests=logs,
     )
 
 
@@ -82,7 +91,7 @@ def import_measurements(paths: Sequence[Path], store_url: str | None, stated: St
     found = read_files(paths, stated)
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store:
-        put = put_files(store, found.records, files=found.whole)
+        put = put_files(store, found.records, files=found.whole, requests=found.requests)
     return Imported(found=found, added=put.added, replaced=put.replaced, corrected=put.corrected)
 
 

@@ -21,6 +21,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving import keep_engine
 from evaluator.sweep import program_version
 from store.errors import InputError
+from store.loads import MeasuredRequests
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import Store, open_store
@@ -40,6 +41,7 @@ from store.writing import (
     forget_validations,
     get_measurements,
     get_operators,
+    get_requests,
     missing_intervals,
     put_block,
     put_files,
@@ -48,6 +50,7 @@ from store.writing import (
     put_validations,
     record_interval,
 )
+from sweepdb.measuring.log_scoring import replays
 from sweepdb.measuring.measurement_files import place_of
 from sweepdb.measuring.validating import SHORT, Progress, Validation, compare
 from sweepdb.torch_needed import torch_needed
@@ -70,24 +73,30 @@ def compare_and_keep(
     store_url: str | None,
     *,
     files: Collection[str] = (),
+    requests: Mapping[str, MeasuredRequests] | None = None,
     engine: EngineProfile | None = None,
     on_progress: Progress = lambda _done, _all: None,
     on_kept: Progress = lambda _done, _all: None,
 ) -> tuple[Validation, Kept]:
-    """Compare records (stored on the way, as those of `files`), or every stored point where none are given.
+    """Compare records, or every stored point where none are given.
 
-    The errors are kept, but for what an `engine` of the caller's own predicts: the ledger is about what is shipped."""
+    Records are stored on the way, as those of `files`, with the logs of `requests`. The errors are kept, but for what
+    an `engine` of the caller's own predicts: the ledger is about what is shipped."""
     if records is not None:
         create_if_missing(parse_url(store_url))
     with open_store(store_url) as store, torch_needed():
         if records is None:
             records = get_measurements(store)
         else:
-            put_files(store, records, files=files)
+            put_files(store, records, files=files, requests=requests)
         if not records:
             raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
         captured = remembered(store)
         validation = compare(sorted(records, key=_in_file), captured, engine=engine, on_progress=on_progress)
+        logs = get_requests(store, {one.key for one in records})
+        seats = {one.key: None if one.decode.batch_size is None else int(one.decode.batch_size) for one in records}
+        played, unplayed = replays(validation.points, logs, seats, captured)
+        validation = replace(validation, replays=played, excluded=(*validation.excluded, *unplayed))
         if engine is not None:
             return validation, Kept()
         forget_validations(store, {record.key for record in records} - set(validation.points))

@@ -38,6 +38,7 @@ from evaluator.ledger import (
 )
 from evaluator.scenario import Scenario
 from store.records import MeasurementRecord
+from sweepdb.measuring.log_scoring import Replay
 
 # Metric as columns name it -> name in the answer. Others keep their own.
 SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
@@ -72,6 +73,7 @@ class Validation:
     points: Mapping[str, Deployment] = field(default_factory=dict)  # by the key of the measured record
     asked: Mapping[tuple[Knowledge, str], Asked] = field(default_factory=dict)  # what was evaluated for each
     probes: Mapping[Scenario, Evaluated] = field(default_factory=dict)
+    replays: tuple[Replay, ...] = ()  # of points that have a log of their requests
 
     def of(self, knowledge: Knowledge) -> tuple[Comparison, ...]:
         """The comparisons of points as asked, or as known."""

@@ -131,3 +131,65 @@ def test_a_sweep_that_stops_half_way_goes_on_where_it_was(sqlite_url, monkeypatc
         assert connection.execute("SELECT count(*), count(DISTINCT scenario_id) FROM load").fetchone() == (24, 1)
     report = evaluate_loads(sqlite_url)
     assert (report.loads_stored, report.loads_known) == (48, 24)
+
+
+def pooled_log(tmp_path):
+    """Four users who come back with two blocks more each time."""
+    lines = []
+    for number in range(400):
+        user, turn = number % 4, 1 + number // 4 % 10
+        blocks = [1000 * user + place for place in range(2 * turn)]
+        lines.append(
+            f'{{"timestamp": {100 * number}, "input_length": {1024 * turn}, "output_length": 9, "hash_ids": {blocks}}}\n'
+        )
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(lines))
+    return path
+
+
+def test_pools_are_kept_beside_instances_alone(sqlite_url, tmp_path):
+    asked = {"arrivals": f"trace:{pooled_log(tmp_path)}", "mode": "prefill", "rates": [1.0, 2.0], "requests": 400}
+    alone = evaluate_loads(sqlite_url, **asked)
+    assert (alone.loads_stored, alone.unplayed) == (2, ())
+    pool = evaluate_loads(sqlite_url, **asked, prefill_policy="mooncake", prefill_instances=2, cache_blocks=100)
+    assert (pool.loads_stored, pool.unplayed) == (2, ())
+    again = evaluate_loads(sqlite_url, **asked, prefill_policy="mooncake", prefill_instances=2, cache_blocks=100)
+    assert (again.loads_stored, again.loads_known) == (0, 2)
+    other = evaluate_loads(sqlite_url, **asked, prefill_policy="mooncake", prefill_instances=2, cache_blocks=10)
+    assert other.loads_stored == 2
+    with connect(sqlite_url) as connection:
+        found = connection.execute(
+            "SELECT prefill_policy, pool_instances, cache_blocks, balance_threshold, hit_rate, rejected_prompt_share"
+            " FROM load WHERE arrivals_per_s = 1 ORDER BY load_id"
+        ).fetchall()
+    assert [row[:4] for row in found] == [
+        (None, None, None, None),
+        ("mooncake", 2, 100, 1.3),
+        ("mooncake", 2, 10, 1.3),
+    ]
+    assert found[0][4:] == (None, 0.0)
+    assert found[1][4] > found[2][4] > 0.0
+
+
+def test_a_pool_plays_no_other_phase(sqlite_url, tmp_path):
+    asked = {"arrivals": f"trace:{pooled_log(tmp_path)}", "rates": [1.0], "requests": 400, "prefill_policy": "load"}
+    report = evaluate_loads(sqlite_url, **asked)
+    assert report.loads_stored == 1
+    assert [(one.scenarios, one.reason) for one in report.unplayed] == [
+        (2, "a pool is of prefill instances of one replica")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"prefill_policy": "load"}, "`prefill_policy` is about requests that arrive"),
+        ({"prefill_policy": "load", "arrivals": "poisson"}, "needs a trace with hashes of prompt blocks"),
+        ({"prefill_policy": "load", "balance_threshold": 0.5}, "must be at least 1, not 0.5"),
+    ],
+)
+def test_pools_that_cannot_be_played_are_refused(options, said, tmp_path):
+    if "balance_threshold" in options:
+        options = options | {"arrivals": f"trace:{pooled_log(tmp_path)}"}
+    with pytest.raises(InputError, match=said):
+        build_request(options_of({**ASKED, **options}), None, None)

@@ -25,24 +25,30 @@ from store.errors import InputError
 
 _TIME_NAMES = ("timestamp", "arrival_time", "arrived_at", "arrival", "queued_ts", "start_time", "time")
 LARGEST_PROMPT = 1_000_000
+BLOCK_TOKENS = 512  # of a prompt, that a hash of a log stands for
+_BLOCKS = "hash_ids"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TracedArrivals:
-    """Requests of a log. `times` are in the unit of the log: a play scales them to its rates."""
+    """Requests of a log. `times` are in the unit of the log: a play scales them to its rates.
+
+    `blocks` are hashes of the blocks of each prompt, that of the last tokens included, where the log has them."""
 
     times: FloatArray
     input_lengths: Integers
     output_lengths: Integers
     sha256: str
+    blocks: tuple[tuple[int, ...], ...] | None = None
 
 
 def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
     """The first `most` requests with a prompt and an answer. Refuses a log without times, or whose times fall."""
     digest = hashlib.sha256()
     times, inputs, outputs = array("d"), array("q"), array("q")
+    blocks: list[tuple[int, ...]] = []
     last = -math.inf
-    for where, time, prompt, answer in _requests(path, digest):
+    for where, time, prompt, answer, hashes in _requests(path, digest):
         if prompt == 0 or answer == 0 or len(times) == most:
             continue  # what follows is read for the digest
         if prompt > LARGEST_PROMPT:
@@ -53,6 +59,9 @@ def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
         times.append(time)
         inputs.append(prompt)
         outputs.append(answer)
+        known = _blocks(hashes, prompt)
+        if known is not None:
+            blocks.append(known)
     if len(times) < 2 or times[-1] <= times[0]:
         raise InputError(f"{path}: no two requests at different times were found")
     return TracedArrivals(
@@ -60,10 +69,19 @@ def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
         input_lengths=np.asarray(inputs, dtype=np.int64),
         output_lengths=np.asarray(outputs, dtype=np.int64),
         sha256=digest.hexdigest(),
+        blocks=tuple(blocks) if len(blocks) == len(times) else None,
     )
 
 
-def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, float, int, int]]:
+def _blocks(hashes: object, prompt: int) -> tuple[int, ...] | None:
+    """The hashes of a prompt, one for each block; None where there are fewer."""
+    wanted = -(-prompt // BLOCK_TOKENS)
+    if not isinstance(hashes, list) or not all(type(one) is int for one in hashes) or len(hashes) < wanted:
+        return None
+    return tuple(hashes[:wanted])
+
+
+def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, float, int, int, object]]:
     names: tuple[str, str, str] | None = None
     for where, record in _records(path, digest):
         if names is None:
@@ -77,7 +95,7 @@ def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, float, i
         if missing:
             raise InputError(f"{where}: {missing[0]} is missing")
         time, prompt, answer = (record[name] for name in names)
-        yield where, _moment(time, where), whole_tokens(prompt, where), whole_tokens(answer, where)
+        yield where, _moment(time, where), whole_tokens(prompt, where), whole_tokens(answer, where), record.get(_BLOCKS)
 
 
 def _records(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -15,6 +15,7 @@ from typing import Any
 from evaluator.canonical import content_key
 from evaluator.ledger.readers.circumstances import Circumstances, kept
 from store.errors import InputError
+from store.loads import MeasuredRequests
 from store.records import MeasurementRecord, SideRecord
 
 Document = Mapping[str, Any]
@@ -47,6 +48,7 @@ class ReadResult:
     problems: tuple[Problem, ...] = ()
     format: str = ""
     whole: tuple[str, ...] = ()  # digests of the files that were read without a problem
+    requests: Mapping[str, MeasuredRequests] = field(default_factory=dict)  # logs, by the key of their record
 
 
 class BadItem(Exception):  # noqa: N818  becomes a Problem, never seen outside this package
@@ -75,6 +77,7 @@ class Item:
     definitions: Mapping[str, str]
     extra: Mapping[str, Any]
     circumstances: Circumstances = field(default_factory=Circumstances)
+    requests: MeasuredRequests | None = None  # a log, kept beside the record and in no key
 
 
 def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
@@ -88,7 +91,8 @@ def record(item: Item, *, source: str, source_format: str) -> MeasurementRecord:
     for name, longest in LONGEST_TEXT.items():
         if len(getattr(item, name) or "") > longest:
             raise BadItem(f"{name} has more than {longest} characters")
-    values = {name: getattr(item, name) for name in Item.__slots__ if name != "circumstances"}
+    beside = {"circumstances", "requests"}
+    values = {name: getattr(item, name) for name in Item.__slots__ if name not in beside}
     try:
         made = MeasurementRecord(
             **{

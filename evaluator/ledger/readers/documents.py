@@ -1,18 +1,21 @@
-"""JSON files of benchmark clients: one result, an array of them, or one a line. Which client wrote a result is told by
-its keys. Not here: what each client calls its numbers (vllm, inferencex, aiperf, guidellm)."""
+"""JSON files of benchmark clients: one result, an array of them, or one a line; or a request each. Which client wrote a
+result is told by its keys. Not here: what each client calls its numbers (vllm, inferencex, aiperf, guidellm)."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from evaluator.ledger.readers.aiperf import AIPERF, is_aiperf, read_aiperf
 from evaluator.ledger.readers.building import BadItem, Document, Item, Problem, ReadResult, decoded, record
 from evaluator.ledger.readers.guidellm import GUIDELLM, is_guidellm, read_guidellm
 from evaluator.ledger.readers.inferencex import INFERENCEX, is_inferencex, read_inferencex
+from evaluator.ledger.readers.request_logs import RequestDocument, gathered, read_requests
 from evaluator.ledger.readers.vllm import VLLM, is_vllm, read_vllm
 from store.errors import InputError
+from store.loads import MeasuredRequests
 from store.records import MeasurementRecord
 
 Items = list[tuple[str, Item]]  # what is added to the place of the document, and the point
@@ -29,7 +32,8 @@ def read_documents(path: Path) -> ReadResult:
     records: list[MeasurementRecord] = []
     problems: list[Problem] = []
     formats: set[str] = set()
-    for where, content in _documents(path):
+    logs: dict[str, MeasuredRequests] = {}
+    for where, content in gathered(path.name, _documents(path)):
         if isinstance(content, Problem):
             problems.append(content)
             continue
@@ -41,10 +45,15 @@ def read_documents(path: Path) -> ReadResult:
         formats.add(source_format)
         for suffix, item in items:
             try:
-                records.append(record(item, source=where + suffix, source_format=source_format))
+                made = record(item, source=where + suffix, source_format=source_format)
+                records.append(made)
+                if item.requests is not None:
+                    logs[made.key] = item.requests
             except BadItem as problem:
                 problems.append(Problem(where=where + suffix, what=str(problem)))
-    return ReadResult(records=tuple(records), problems=tuple(problems), format=", ".join(sorted(formats)))
+    return ReadResult(
+        records=tuple(records), problems=tuple(problems), format=", ".join(sorted(formats)), requests=logs
+    )
 
 
 def _documents(path: Path) -> Iterator[tuple[str, object]]:
@@ -77,6 +86,9 @@ def _parsed(line: str, where: str) -> object:
 
 
 def _understood(document: object) -> tuple[str, Items]:
+    if isinstance(document, RequestDocument):
+        item, log = read_requests(document)
+        return document.source_format, [("", replace(item, requests=log))]
     if not isinstance(document, dict):
         raise BadItem("not a JSON object")
     for source_format, known, reader in _READERS:

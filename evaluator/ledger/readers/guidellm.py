@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from evaluator.ledger.readers.building import TPOT_INCLUSIVE, TTFT, BadItem, Document, Item, inner, number, rest, text
+from evaluator.ledger.readers.request_logs import guidellm_log
 from evaluator.ledger.readers.vllm import E2E
 from store.records import SideRecord
 
@@ -85,6 +86,7 @@ def _item(benchmark: Document, report: Document, layout: Layout) -> Item:
             "guidellm_layout": layout,
             **{name: report[name] for name in ("metadata", "args", "config") if name in report and name not in kept},
         },
+        requests=guidellm_log(benchmark),
     )
 
 

@@ -29,9 +29,11 @@ from evaluator.ledger.readers.own import (
     read_aiconfigurator,
     read_own_csv,
 )
+from evaluator.ledger.readers.request_logs import AIPERF_REQUESTS, INFERENCE_PERF
 from evaluator.ledger.readers.stated import read_from
 from evaluator.ledger.readers.vllm import VLLM
 from store.errors import InputError
+from store.loads import MeasuredRequests
 from store.records import MeasurementRecord
 
 _CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
@@ -40,7 +42,7 @@ _CSV: tuple[tuple[tuple[str, ...], Callable[[Path], ReadResult]], ...] = (
     (AICONFIGURATOR_COLUMNS, read_aiconfigurator),
     (OWN_COLUMNS, read_own_csv),
 )
-FORMATS = (SERVING, PUBLISHED, OWN, AICONFIGURATOR, VLLM, GUIDELLM, INFERENCEX, AIPERF)
+FORMATS = (SERVING, PUBLISHED, OWN, AICONFIGURATOR, VLLM, GUIDELLM, INFERENCEX, AIPERF, AIPERF_REQUESTS, INFERENCE_PERF)
 
 
 def read_measurements(path: Path) -> ReadResult:
@@ -70,6 +72,7 @@ def _read_folder(folder: Path) -> ReadResult:
     problems: list[Problem] = []
     formats: set[str] = set()
     whole: list[str] = []
+    logs: dict[str, MeasuredRequests] = {}
     for path in runs:
         place = path.relative_to(folder)
         try:
@@ -82,11 +85,13 @@ def _read_folder(folder: Path) -> ReadResult:
         problems += [replace(one, where=one.where.replace(path.name, str(place), 1)) for one in found.problems]
         formats.add(found.format)
         whole += found.whole
+        logs |= found.requests
     return ReadResult(
         records=tuple(records.values()),
         problems=tuple(problems),
         format=", ".join(sorted(formats - {""})),
         whole=tuple(whole),
+        requests=logs,
     )
 
 

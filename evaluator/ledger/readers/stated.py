@@ -16,7 +16,7 @@ from store.writing import PROVENANCE
 
 TEXTS = ("model", "device", "engine", "engine_version", "precision", "kv_precision")
 NUMBERS = ("input_length", "output_length", "concurrency", "request_rate")
-SIZES = ("tp", "pp", "dp", "ep", "moe_tp")
+SIZES = ("tp", "pp", "dp", "ep", "moe_tp", "batch_size")  # the last: requests at once, at most
 COUNTS = ("num_devices",)
 NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES)
 OF_SIDES = tuple(f"{side}_{name}" for side in ("prefill", "decode") for name in SIZES)

@@ -12,6 +12,7 @@ from evaluator.ledger.readers.building import (
     text,
     whole,
 )
+from evaluator.ledger.readers.request_logs import latencies_of, vllm_log
 from store.records import SideRecord
 
 VLLM = "vllm_bench"
@@ -92,6 +93,11 @@ def read_vllm(document: Document) -> list[tuple[str, Item]]:
     extra = rest(document, latency_fields(document) | set(_RATES))
     if number(document, "spec_decode_num_drafts"):
         extra["spec_decode"] = "drafts were accepted during the run"
+    log = vllm_log(document)
+    if log is not None:
+        for name, value in latencies_of(log).items():
+            if name not in metrics:
+                metrics[name], definitions[name] = value, "of the requests of the log"
     item = Item(
         model=text(document, "model_id"),
         device=text(document, *_DEVICE),
@@ -111,6 +117,7 @@ def read_vllm(document: Document) -> list[tuple[str, Item]]:
         metrics=metrics,
         definitions=definitions,
         extra=extra,
+        requests=log,
     )
     return [("", item)]
 

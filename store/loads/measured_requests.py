@@ -1,0 +1,99 @@
+"""Requests of a log, one by one, and the few bytes that a store keeps them in.
+
+Not here: files of clients (evaluator.ledger.readers), and distributions of plays (store.loads.packed_rows)."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from store.errors import StoreError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_COLUMNS = ("sent_us", "prompt", "answer", "ttft_us", "e2e_us")
+NEVER = -1  # a time that a log does not have, and every time of a request that failed
+_WIDTH = 8  # bytes of a number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MeasuredRequests:
+    """Requests in the order of a log: microseconds since the first was sent, tokens, and microseconds of each.
+
+    `duration_s` is that of the run where its file says so; it is not stored."""
+
+    sent_us: NDArray[np.int64]
+    prompt: NDArray[np.int64]
+    answer: NDArray[np.int64]
+    ttft_us: NDArray[np.int64]
+    e2e_us: NDArray[np.int64]
+    duration_s: float | None = None
+
+    @property
+    def completed(self) -> NDArray[np.bool_]:
+        """Which requests got their answer."""
+        return self.e2e_us >= 0
+
+    @property
+    def timed(self) -> bool:
+        """Whether the log says when requests were sent."""
+        return bool((self.sent_us >= 0).all())
+
+    @property
+    def ttft_ms(self) -> NDArray[np.float64]:
+        """Time to the first token of the completed."""
+        return self.ttft_us[self.completed] / 1000
+
+    @property
+    def e2e_ms(self) -> NDArray[np.float64]:
+        """Sending to last token of the completed."""
+        return self.e2e_us[self.completed] / 1000
+
+    @property
+    def tpot_ms(self) -> NDArray[np.float64]:
+        """Time per output token after the first of the completed; 0 of an answer of one token."""
+        # 300 ms with the first token after 100 and 5 tokens: 50 ms.
+        import numpy as np
+
+        gained = self.answer[self.completed] - 1
+        return np.where(gained > 0, (self.e2e_ms - self.ttft_ms) / np.maximum(gained, 1), 0.0)
+
+    @property
+    def span_s(self) -> float | None:
+        """Seconds of the run: what its file says, else from the first sending to the last end."""
+        if self.duration_s or not self.timed or not self.completed.any():
+            return self.duration_s
+        return float((self.sent_us + self.e2e_us)[self.completed].max()) * 1e-6
+
+    @property
+    def sent_per_s(self) -> float | None:
+        """Requests sent a second, on average."""
+        last = float(self.sent_us[-1]) * 1e-6 if self.timed and self.sent_us.size else 0.0
+        return (self.sent_us.size - 1) / last if last > 0.0 else None
+
+
+def pack_requests(requests: MeasuredRequests) -> bytes:
+    """Differences down each column, low bytes before high ones, compressed."""
+    import numpy as np
+
+    rows = np.stack([getattr(requests, name) for name in _COLUMNS])
+    steps = np.diff(rows, axis=1, prepend=np.zeros((len(_COLUMNS), 1), dtype=np.int64))
+    planes = np.frombuffer(steps.astype("<i8").tobytes(), dtype=np.uint8).reshape(-1, _WIDTH).T
+    return zlib.compress(planes.tobytes(), 9)
+
+
+def unpack_requests(packed: bytes) -> MeasuredRequests:
+    """The requests again."""
+    import numpy as np
+
+    try:
+        plain = np.frombuffer(zlib.decompress(packed), dtype=np.uint8)
+        steps = plain.reshape(_WIDTH, -1).T.copy().view("<i8").reshape(len(_COLUMNS), -1)
+    except (zlib.error, ValueError) as error:
+        raise StoreError(
+            f"The requests of a measured point cannot be read: {error}.", hint="Run: sweepdb measurements import FILE"
+        ) from error
+    return MeasuredRequests(**dict(zip(_COLUMNS, np.cumsum(steps, axis=1, dtype=np.int64), strict=True)))
