@@ -115,7 +115,8 @@ def bias_notes(answer: Answer) -> Iterator[str]:
 
 def header_lines(answer: Answer) -> Iterator[str]:
     """Lines about what was looked at: scope, limits, rules, versions."""
-    yield f"{answer.report}: {answer.probes_considered:,} probes of {answer.scenarios_considered} scenarios looked at\n"
+    looked_at = f"{answer.probes_considered:,} {answer.counts} of {answer.scenarios_considered} scenarios"
+    yield f"{answer.report}: {looked_at} looked at\n"
     if answer.left_out is not None:
         yield f"{answer.left_out}\n"
     # Coverage judges no number; counts of the best pair judge that pair.

@@ -1,6 +1,7 @@
 -- name: attainment
 -- summary: the share of requests that meets the limits at every rate that was played
 -- modes: aggregated, prefill, decode
+-- reads: loads | ladder
 -- nearest: none
 -- layout: long
 -- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, load_status, load
@@ -19,9 +20,10 @@
 -- column: settings_key | sha256 | content key of all of that but the rate
 -- column: load | none | reference of the row
 SELECT
-    shares.question_group, device, plan, shares.arrivals_per_s, load_share, share AS attained, half_width,
-    share_ttft AS ttft_attained, share_tpot AS tpot_attained, load_status, in_flight, process, shares.settings_key, load
+    question_group, ladder.device, ladder.plan, shares.arrivals_per_s, load_share, share AS attained, half_width,
+    share_ttft AS ttft_attained, share_tpot AS tpot_attained, load_status, in_flight, ladder.process, ladder.settings_key, load
 FROM load_shares(getvariable('wanted_phase'), getvariable('marginal')) AS shares
+JOIN ladder USING (ladder)
 JOIN load ON load.load_id = shares.load_id
 WHERE reading = 'predicted'
-ORDER BY shares.question_group, device, plan, shares.settings_key, shares.arrivals_per_s, shares.load_id;
+ORDER BY question_group, ladder.device, ladder.plan, ladder.settings_key, shares.arrivals_per_s, shares.load_id;
