@@ -14,6 +14,19 @@ CREATE OR REPLACE TEMP MACRO bin_share(place, bin) AS greatest(least(place - bin
 CREATE OR REPLACE TEMP MACRO ttft_of_steps(outside_ms, beside_ms) AS
     getvariable('ttft_limit_ms') - outside_ms - beside_ms;
 
+-- The share of times between tokens within their limit, with steps as predicted, longer and shorter; no row without a limit.
+-- They are counted by time, not by request: this share alone has to reach the wanted one.
+CREATE OR REPLACE TEMP MACRO token_shares(wanted_phase) AS TABLE
+SELECT
+    load_token.load_id,
+    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms')), gap_bin)) / sum(gaps) AS of_tbt,
+    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / (1 + step_error)), gap_bin)) / sum(gaps) AS slower_of_tbt,
+    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / (1 - step_error)), gap_bin)) / sum(gaps) AS faster_of_tbt
+FROM (SELECT DISTINCT load_id, step_error FROM played WHERE phase = wanted_phase) AS loads
+JOIN raw.load_token AS load_token ON load_token.load_id = loads.load_id
+WHERE getvariable('tbt_limit_ms') IS NOT NULL
+GROUP BY load_token.load_id;
+
 -- Loads as they were predicted, and with steps as much longer and shorter as they are expected to be off. `share` is joint,
 -- or the smaller of both limits' own; `half_width` is that of its 95 % interval over five batches (t of 4 degrees: 2.776).
 -- `low` and `high` are its ends. The temporary table `chosen` names the ladders to read.
@@ -62,17 +75,24 @@ met AS (
     SELECT
         ladder, place, loads.load_id, arrivals_per_s, counted_requests, slower, faster,
         coalesce(of_ttft, 0) / counted_requests AS of_ttft, coalesce(of_tpot, 0) / counted_requests AS of_tpot,
-        coalesce(CASE WHEN marginal THEN least(of_ttft, of_tpot) ELSE of_both END, 0) / counted_requests AS of_limits,
-        coalesce(CASE WHEN marginal THEN least(slower_of_ttft, slower_of_tpot) ELSE slower_of_both END, 0)
-            / counted_requests AS slower_of_limits,
-        coalesce(CASE WHEN marginal THEN least(faster_of_ttft, faster_of_tpot) ELSE faster_of_both END, 0)
-            / counted_requests AS faster_of_limits,
+        coalesce(of_tbt, 1) AS share_tbt,
+        least(coalesce(of_tbt, 1), coalesce(CASE WHEN marginal THEN least(of_ttft, of_tpot) ELSE of_both END, 0)
+            / counted_requests) AS of_limits,
+        least(coalesce(slower_of_tbt, 1), coalesce(
+            CASE WHEN marginal THEN least(slower_of_ttft, slower_of_tpot) ELSE slower_of_both END, 0)
+            / counted_requests) AS slower_of_limits,
+        least(coalesce(faster_of_tbt, 1), coalesce(
+            CASE WHEN marginal THEN least(faster_of_ttft, faster_of_tpot) ELSE faster_of_both END, 0)
+            / counted_requests) AS faster_of_limits,
         coalesce(2.776 * sqrt(5) * batch_sd, 0) / counted_requests AS half_width
-    FROM loads LEFT JOIN counted ON counted.load_id = loads.load_id
+    FROM loads
+    LEFT JOIN counted ON counted.load_id = loads.load_id
+    LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = loads.load_id
 ),
 readings AS (
     SELECT
         ladder, place, load_id, arrivals_per_s, half_width, of_ttft AS share_ttft, of_tpot AS share_tpot,
+        share_tbt,
         unnest([
             {'reading': 'predicted', 'c': 1.0, 'share': of_limits},
             {'reading': 'low', 'c': 1.0, 'share': of_limits - half_width},
@@ -110,7 +130,11 @@ SELECT
     coalesce(
         max(arrivals_per_s) FILTER (WHERE share >= wanted_share) > min(arrivals_per_s) FILTER (WHERE share < wanted_share), FALSE
     ) AS recrosses,
-    min_by(CASE WHEN share_ttft <= share_tpot THEN 'ttft' ELSE 'tpot' END, arrivals_per_s)
+    min_by(
+        CASE
+            WHEN share_tbt < least(share_ttft, share_tpot) THEN 'tbt' WHEN share_ttft <= share_tpot THEN 'ttft' ELSE 'tpot'
+        END, arrivals_per_s
+    )
         FILTER (WHERE share < wanted_share) AS binding_limit
 FROM neighbours
 GROUP BY ladder, reading;

@@ -1,5 +1,6 @@
 -- Looking limits up without reading cells: what part of requests meets each limit by itself, from margins, and the bounds that
--- this puts on the part that meets both (at least both less 1, at most the smaller of the two). Only ladders that can be
+-- this puts on the part that meets both (at least both less 1, at most the smaller of the two). A limit of the time between
+-- tokens counts as one of TPOT here. Only ladders that can be
 -- among the best by their bounds are then read cell by cell, so that answers are those of the cells.
 CREATE OR REPLACE TEMP MACRO limit_shares(wanted_phase, every_reading) AS TABLE
 WITH placed AS (
@@ -20,8 +21,12 @@ WITH placed AS (
 SELECT
     ladder, place, reading, c, arrivals_per_s,
     coalesce(x.below + x.within * (ttft_place - x.bin), 0) / counted_requests AS share_ttft,
-    coalesce(y.below + y.within * (tpot_place - y.bin), 0) / counted_requests AS share_tpot
+    least(
+        coalesce(y.below + y.within * (tpot_place - y.bin), 0) / counted_requests,
+        coalesce(CASE reading WHEN 'slower' THEN slower_of_tbt WHEN 'faster' THEN faster_of_tbt ELSE of_tbt END, 1)
+    ) AS share_tpot
 FROM placed
+LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = placed.load_id
 LEFT JOIN raw.load_margin AS x ON x.metric = 0 AND x.bin = floor(ttft_place)::INTEGER AND x.load_id = placed.load_id
 LEFT JOIN raw.load_margin AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = placed.load_id;
 

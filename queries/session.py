@@ -154,6 +154,7 @@ class Session:
     def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> None:
         self._ladders.provide(question.report, scope, [row.scenario_id for row in scope.rows], phases)
         if question.options.mode == "pd":
+            self._ladders.check_pairs()
             self._ladders.move_prompts(question.pairs.kv_transfer_gb_per_s)
         else:
             self._ladders.keep_prompts()
@@ -220,7 +221,11 @@ class Session:
             },
             sql=asked.sql,
             parameters=parameters,
-            notes=(*_assumptions(scope, columns, rows), *unknown_note(self._errors_known, phases)),
+            notes=(
+                *_assumptions(scope, columns, rows),
+                *(self._ladders.notes(phases) if asked.of_loads else ()),
+                *unknown_note(self._errors_known, phases),
+            ),
             left_out=scope.left_out,
         )
 

@@ -155,6 +155,7 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
     said = [
         *([f"ttft <= {limits.ttft_ms:g} ms"] if limits.ttft_ms is not None else []),
         *([f"tpot <= {limits.tpot_ms:g} ms"] if limits.tpot_ms is not None else []),
+        *([f"time between tokens <= {limits.tbt_ms:g} ms"] if limits.tbt_ms is not None else []),
         *([f"e2e <= {limits.e2e_ms:g} ms"] if limits.e2e_ms is not None else []),
         *(
             [f"tokens/s/user >= {limits.min_tokens_per_s_per_user:g}"]

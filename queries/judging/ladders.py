@@ -18,8 +18,20 @@ if TYPE_CHECKING:
 
 _SQL = Path(__file__).with_name("ladders.sql")
 _ALL_ARE_READ = 50  # ladders whose cells are read sooner than bounds are made
-_BUILT_ON = ("load", "load_cell", "load_margin", "load_span")
+_BUILT_ON = ("load", "load_cell", "load_margin", "load_span", "load_token")
 _COUNTED = "SELECT count(*) FROM played WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
+_FEW_REQUESTS = 1_000
+_FEWEST = "SELECT min(arrival_requests) FROM ladder WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
+_STREAMS = """
+    SELECT
+        phase, any_value(arrivals ORDER BY ladder),
+        bool_or(ladder.phase = 'prefill' AND EXISTS (
+            SELECT 1 FROM ladder AS other
+            WHERE other.question_group = ladder.question_group AND other.stream = ladder.stream
+                AND other.phase = 'decode'
+        ))
+    FROM ladder WHERE phase IN ('prefill', 'decode') GROUP BY phase
+"""
 # The time to move a prompt's keys and values, as pairs of probes have it (queries/paired.sql); and the decode instance
 # receives the request, too, in the time that the prefill instance takes.
 _MOVED = """
@@ -69,6 +81,24 @@ class Ladders:
                     f" and no {phase} rows of this scope have been played",
                     hint="sweepdb evaluate ... `arrivals=poisson` plays them",
                 )
+
+    def check_pairs(self) -> None:
+        """Refuse sides that were played with other requests: a pair serves one stream."""
+        rows = self._connection.duckdb.execute(_STREAMS).fetchall()
+        if rows and not any(shared for _, _, shared in rows):
+            told = {phase: arrivals for phase, arrivals, _ in rows}
+            raise InputError(
+                f"prefill sides were played with {told['prefill']}, decode sides with {told['decode']}:"
+                " a pair serves the same requests",
+                hint="evaluate both with the same `arrivals`, `requests` and `seed`",
+            )
+
+    def notes(self, phases: Collection[str]) -> tuple[str, ...]:
+        """Notes on intervals that are wide."""
+        row = self._connection.duckdb.execute(_FEWEST, {"phases": list(phases)}).fetchone()
+        if row is None or row[0] is None or row[0] >= _FEW_REQUESTS:
+            return ()
+        return (f"{row[0]} requests give wide intervals: read both ends; 20,000 are usual (`requests=20000`)",)
 
     def choosing(self, asked: Report) -> str:
         """The statement that chooses the ladders whose cells a report reads; empty for reports about probes."""

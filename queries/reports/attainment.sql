@@ -4,7 +4,7 @@
 -- reads: loads | ladder
 -- nearest: none
 -- layout: long
--- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, load_status, load
+-- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, tbt_attained if tbt_limits, load_status, load
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: device | none | device by name
 -- column: plan | none | label of the split
@@ -14,6 +14,7 @@
 -- column: half_width | ratio | half of the 95 % interval of the joint share, from five batches of requests
 -- column: ttft_attained | ratio | share within the limit of TTFT
 -- column: tpot_attained | ratio | share within the limit of TPOT
+-- column: tbt_attained | ratio | share of times between tokens within their limit; 1 without one
 -- column: load_status | none | stable or saturated
 -- column: in_flight | requests | mean number in one instance
 -- column: process | none | how requests arrive
@@ -21,7 +22,7 @@
 -- column: load | none | reference of the row
 SELECT
     question_group, ladder.device, ladder.plan, shares.arrivals_per_s, load_share, share AS attained, half_width,
-    share_ttft AS ttft_attained, share_tpot AS tpot_attained, load_status, in_flight, ladder.process, ladder.settings_key, load
+    share_ttft AS ttft_attained, share_tpot AS tpot_attained, share_tbt AS tbt_attained, load_status, in_flight, ladder.process, ladder.settings_key, load
 FROM load_shares(getvariable('wanted_phase'), getvariable('marginal')) AS shares
 JOIN ladder USING (ladder)
 JOIN load ON load.load_id = shares.load_id

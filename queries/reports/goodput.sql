@@ -20,14 +20,14 @@
 -- column: instances | instances | copies that the device budget holds; NULL without one
 -- column: system_goodput | requests/s | of all copies
 -- column: attainment | ratio | share of requests that is wanted
--- column: binding_limit | none | limit that fewer requests meet at the first rate with too small a share: ttft or tpot
+-- column: binding_limit | none | limit that fewer requests meet at the first rate with too small a share: ttft, tpot, or tbt
 -- column: ttft_p50_ms | ms | median at the highest rate played that is not above goodput
 -- column: ttft_p90_ms | ms | 90th percentile there
 -- column: ttft_p99_ms | ms | 99th percentile there
 -- column: tpot_p50_ms | ms | median after the first token, there
 -- column: tpot_p90_ms | ms | 90th percentile there
 -- column: tpot_p99_ms | ms | 99th percentile there
--- column: said | none | highest rate played: goodput may be higher; lowest rate played: it is lower; not monotone: a higher rate meets the share again
+-- column: said | none | >= X: the highest rate played, goodput may be higher; saturated at the lowest rate, or below it: it is lower; not monotone: a higher rate meets the share again
 -- column: num_devices | devices | of one instance
 -- column: arrivals | none | process, requests and seed
 -- column: seats | requests | most that a replica serves at once
@@ -74,8 +74,12 @@ SELECT
     floor(getvariable('num_devices') / num_devices) * goodput AS system_goodput, getvariable('attainment') AS attainment,
     binding_limit, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms,
     CASE
+        WHEN binding_limit = 'ttft' AND goodput IS NULL AND ttft_p50_ms > getvariable('ttft_limit_ms')
+            THEN format('saturated at the lowest rate: a lone request takes {:.3g} ms to its first token', ttft_p50_ms)
+        WHEN binding_limit = 'tpot' AND goodput IS NULL AND tpot_p50_ms > getvariable('tpot_limit_ms')
+            THEN format('saturated at the lowest rate: a lone request takes {:.3g} ms a token', tpot_p50_ms)
         WHEN goodput IS NULL THEN 'below the lowest rate played'
-        WHEN at_least THEN 'the highest rate played'
+        WHEN at_least THEN format('>= {:.4g}, the highest rate played', goodput)
         WHEN recrosses THEN 'not monotone'
     END AS said,
     num_devices, arrivals, seats, ladder.kv_admission, ladder.dispatch, left(raw.load.key, 8) AS load, scenario

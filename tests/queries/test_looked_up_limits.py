@@ -36,7 +36,7 @@ def drawn_ladder(number: int, phase: str) -> list[LoadRecord]:
                 saturation_per_s=saturation, play_seats=256, kv_tokens=1_000_000, kv_admission="current",
                 dispatch="random", reject_ms=None, counted_requests=REQUESTS, rejected=int((~kept).sum()), preempted=0,
                 load_status="stable", in_flight=5.0, busy_share=share, generated_per_s=100.0, ttft_mean_ms=100.0,
-                load_tpot_mean_ms=10.0, outside_ms=30.0, gaps=np.asarray([[90, 100_000]]),
+                load_tpot_mean_ms=10.0, outside_ms=30.0, gaps=np.asarray([[80, 90_000], [100 + place, 10_000]]),
                 cells=np.column_stack((cells.ttft_bin, cells.tpot_bin, cells.requests)),
             )
         )  # fmt: skip
@@ -76,6 +76,8 @@ def asked(draw: np.random.Generator) -> dict[str, object]:
     if draw.random() < 0.5:
         given["num_devices"] = int(draw.integers(2, 40))
     if draw.random() < 0.3:
+        given["tbt_limits"] = float(draw.uniform(1, 40))
+    if draw.random() < 0.3:
         given["marginal"] = True
     return given
 
@@ -88,6 +90,8 @@ def test_bounds_choose_what_reading_every_cell_finds(stored, monkeypatch, mode) 
             given = {**asked(draw), "mode": mode}
             if mode in {"prefill", "decode"}:
                 given.pop("tpot_limits" if mode == "prefill" else "ttft_limits", None)
+                if mode == "prefill":
+                    given.pop("tbt_limits", None)
             monkeypatch.setattr(ladders, "_ALL_ARE_READ", 0)
             found = by_bounds.goodput(**given).dicts()
             read.append(by_bounds._session._connection.duckdb.execute("SELECT count(*) FROM chosen").fetchone()[0])
