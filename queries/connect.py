@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import duckdb
 
 from queries.parsing import ParsedSelect, parse_select
-from queries.raw_relations import LOAD_CELL, LOAD_TOKEN, RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
+from queries.raw_relations import RAW_NAMES, RAW_TABLES, SCENARIO, STORED_PROBE
 from queries.scenarios import load_scenarios
 from queries.scoping.voided import read_hidden
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
@@ -22,11 +22,12 @@ from store.reading import Cells, ReadTransaction, read_store_id, read_transactio
 from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
 from store.sealing import (
+    LOAD_RELATIONS,
     Snapshot,
     blocks_of,
     blocks_within,
     complement,
-    create_distribution,
+    create_load_relation,
     create_table,
     insert_rows,
     list_parts,
@@ -61,6 +62,7 @@ class StoreConnection:
         self.duckdb = duckdb.connect()
         self.snapshot = Snapshot()
         self.unsealed_probes = 0
+        self._made: set[str] = set()  # raw relations that may be there
         self._load_files: dict[str, tuple[Path, ...]] = {}
         self._raw: frozenset[str] = frozenset()
         self._public: frozenset[str] = frozenset()
@@ -88,6 +90,7 @@ class StoreConnection:
         if parsed.looks_at_catalog:
             for name in sorted(RAW_NAMES - self._raw):
                 create_shape(self.duckdb, name)
+                self._made.add(name)
             self._create(files_for(vocabulary()))
 
     def provide(self, names: Iterable[str]) -> None:
@@ -174,8 +177,10 @@ class StoreConnection:
         if table is SCENARIO:
             load_scenarios(self.duckdb, transaction)
             return
-        if name in {LOAD_CELL, LOAD_TOKEN}:
-            self._load_files[name] = create_distribution(self.duckdb, transaction, self.location, name)
+        if name in LOAD_RELATIONS:
+            straight = self._straight is not None
+            files = create_load_relation(self.duckdb, transaction, self.location, name, straight=straight)
+            self._load_files[name] = files
             return
         create_table(self.duckdb, f"raw.{name}", table.typed_names)
         rows = transaction.cells(table.statement)
@@ -191,6 +196,9 @@ class StoreConnection:
             yield (*row[:status], "interrupted", *row[status + 1 :]) if row[number] in gone else row
 
     def _drop(self, name: str) -> None:
+        if name not in self._made:  # looking it up takes milliseconds
+            self._made.add(name)
+            return
         kind = self.duckdb.execute(
             "SELECT table_type FROM information_schema.tables WHERE table_schema = 'raw' AND table_name = $name",
             {"name": name},

@@ -1,14 +1,7 @@
 -- What reports about requests that arrive are built on: loads of the question's scope, each with the share of its requests
--- that meets the question's limits. `step_error` is a temporary table of (scenario_id, error, beside_ms): how far off the
--- times of steps are expected to be, NULL where nobody knows; and what a pair adds to the TTFT of a prefill side: moving its
--- prompt, and receiving the request once more. With every step c times as long, requests at rate r meet limits x and
+-- that meets the question's limits. `played` and `ladder` are temporary tables, a row a load and a row for all rates of a
+-- scenario (queries/judging/ladders.sql), and `chosen` of the ladders whose cells are read. With every step c times as long, requests at rate r meet limits x and
 -- y as often as those at rate r c meet x / c and y / c now: a longer step is another reading of the same rows.
-CREATE OR REPLACE TEMP MACRO played(wanted_phase) AS TABLE
-SELECT load.*, asked.question_group, step_error.error AS step_error, coalesce(step_error.beside_ms, 0) AS beside_ms
-FROM load
-JOIN (SELECT DISTINCT scenario_id, question_group FROM scope) AS asked ON asked.scenario_id = load.scenario_id
-LEFT JOIN step_error ON step_error.scenario_id = load.scenario_id
-WHERE load.phase = wanted_phase;
 
 -- The place of a limit on the scale of bins, 32 to a decade from 0.01 ms on; without a limit beyond all of them.
 CREATE OR REPLACE TEMP MACRO bin_place(limit_ms) AS
@@ -17,26 +10,41 @@ CREATE OR REPLACE TEMP MACRO bin_place(limit_ms) AS
 -- The share of a bin below a place: requests lie evenly in the logarithm.
 CREATE OR REPLACE TEMP MACRO bin_share(place, bin) AS greatest(least(place - bin, 1), 0);
 
+-- The limit of TTFT that is left for steps.
+CREATE OR REPLACE TEMP MACRO ttft_of_steps(outside_ms, beside_ms) AS
+    getvariable('ttft_limit_ms') - outside_ms - beside_ms;
+
+-- The share of times between tokens within their limit, with steps as predicted, longer and shorter; no row without a limit.
+-- They are counted by time, not by request: this share alone has to reach the wanted one.
+CREATE OR REPLACE TEMP MACRO token_shares(wanted_phase) AS TABLE
+SELECT
+    load_token.load_id,
+    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms')), gap_bin)) / sum(gaps) AS of_tbt,
+    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / (1 + step_error)), gap_bin)) / sum(gaps) AS slower_of_tbt,
+    sum(gaps * bin_share(bin_place(getvariable('tbt_limit_ms') / (1 - step_error)), gap_bin)) / sum(gaps) AS faster_of_tbt
+FROM (SELECT DISTINCT load_id, step_error FROM played WHERE phase = wanted_phase) AS loads
+JOIN raw.load_token AS load_token ON load_token.load_id = loads.load_id
+WHERE getvariable('tbt_limit_ms') IS NOT NULL
+GROUP BY load_token.load_id;
+
 -- Loads as they were predicted, and with steps as much longer and shorter as they are expected to be off. `share` is joint,
 -- or the smaller of both limits' own; `half_width` is that of its 95 % interval over five batches (t of 4 degrees: 2.776).
+-- `low` and `high` are its ends. The temporary table `chosen` names the ladders to read.
 CREATE OR REPLACE TEMP MACRO load_shares(wanted_phase, marginal) AS TABLE
-WITH ladders AS MATERIALIZED (
+WITH loads AS MATERIALIZED (
     SELECT
-        played.question_group, played.scenario_id, played.settings_key, played.load_id, played.counted_requests,
-        played.arrivals_per_s, played.phase, played.step_error,
-        getvariable('ttft_limit_ms') - played.outside_ms - played.beside_ms AS ttft_ms,
-        1 + coalesce(played.step_error, 0) AS slower, 1 - coalesce(played.step_error, 0) AS faster
-    FROM played(wanted_phase) AS played
+        ladder, place, load_id, counted_requests, arrivals_per_s, 1 + step_error AS slower, 1 - step_error AS faster,
+        CASE WHEN phase = 'decode' THEN NULL ELSE ttft_of_steps(outside_ms, beside_ms) END AS ttft_ms
+    FROM played JOIN chosen USING (ladder)
+    WHERE phase = wanted_phase
 ),
 placed AS (
     SELECT DISTINCT
-        load_id, bin_place(getvariable('tpot_limit_ms')) AS tpot_place,
-        bin_place(getvariable('tpot_limit_ms') / slower) AS tpot_slower,
-        bin_place(getvariable('tpot_limit_ms') / faster) AS tpot_faster,
-        CASE WHEN phase = 'decode' THEN 1e9 ELSE bin_place(ttft_ms) END AS ttft_place,
-        CASE WHEN phase = 'decode' THEN 1e9 ELSE bin_place(ttft_ms / slower) END AS ttft_slower,
-        CASE WHEN phase = 'decode' THEN 1e9 ELSE bin_place(ttft_ms / faster) END AS ttft_faster
-    FROM ladders
+        load_id, bin_place(getvariable('tpot_limit_ms')) AS tpot_place, bin_place(ttft_ms) AS ttft_place,
+        bin_place(getvariable('tpot_limit_ms') / coalesce(slower, 1)) AS tpot_slower,
+        bin_place(getvariable('tpot_limit_ms') / coalesce(faster, 1)) AS tpot_faster,
+        bin_place(ttft_ms / coalesce(slower, 1)) AS ttft_slower, bin_place(ttft_ms / coalesce(faster, 1)) AS ttft_faster
+    FROM loads
 ),
 weighed AS (
     SELECT
@@ -63,22 +71,38 @@ counted AS (
     FROM weighed
     GROUP BY load_id
 ),
+met AS (
+    SELECT
+        ladder, place, loads.load_id, arrivals_per_s, counted_requests, slower, faster,
+        coalesce(of_ttft, 0) / counted_requests AS of_ttft, coalesce(of_tpot, 0) / counted_requests AS of_tpot,
+        coalesce(of_tbt, 1) AS share_tbt,
+        least(coalesce(of_tbt, 1), coalesce(CASE WHEN marginal THEN least(of_ttft, of_tpot) ELSE of_both END, 0)
+            / counted_requests) AS of_limits,
+        least(coalesce(slower_of_tbt, 1), coalesce(
+            CASE WHEN marginal THEN least(slower_of_ttft, slower_of_tpot) ELSE slower_of_both END, 0)
+            / counted_requests) AS slower_of_limits,
+        least(coalesce(faster_of_tbt, 1), coalesce(
+            CASE WHEN marginal THEN least(faster_of_ttft, faster_of_tpot) ELSE faster_of_both END, 0)
+            / counted_requests) AS faster_of_limits,
+        coalesce(2.776 * sqrt(5) * batch_sd, 0) / counted_requests AS half_width
+    FROM loads
+    LEFT JOIN counted ON counted.load_id = loads.load_id
+    LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = loads.load_id
+),
 readings AS (
-    SELECT *, 'predicted' AS reading, 1.0 AS c, of_ttft AS met_ttft, of_tpot AS met_tpot, of_both AS met
-    FROM ladders LEFT JOIN counted USING (load_id)
-    UNION ALL
-    SELECT *, 'slower', slower, slower_of_ttft, slower_of_tpot, slower_of_both
-    FROM ladders LEFT JOIN counted USING (load_id) WHERE step_error IS NOT NULL
-    UNION ALL
-    SELECT *, 'faster', faster, faster_of_ttft, faster_of_tpot, faster_of_both
-    FROM ladders LEFT JOIN counted USING (load_id) WHERE step_error IS NOT NULL
+    SELECT
+        ladder, place, load_id, arrivals_per_s, half_width, of_ttft AS share_ttft, of_tpot AS share_tpot,
+        share_tbt,
+        unnest([
+            {'reading': 'predicted', 'c': 1.0, 'share': of_limits},
+            {'reading': 'low', 'c': 1.0, 'share': of_limits - half_width},
+            {'reading': 'high', 'c': 1.0, 'share': of_limits + half_width},
+            {'reading': 'slower', 'c': slower, 'share': slower_of_limits},
+            {'reading': 'faster', 'c': faster, 'share': faster_of_limits}
+        ], recursive := TRUE)
+    FROM met
 )
-SELECT
-    question_group, scenario_id, settings_key, load_id, arrivals_per_s, reading, c,
-    coalesce(met_ttft, 0) / counted_requests AS share_ttft, coalesce(met_tpot, 0) / counted_requests AS share_tpot,
-    coalesce(CASE WHEN marginal THEN least(met_ttft, met_tpot) ELSE met END, 0) / counted_requests AS share,
-    coalesce(2.776 * sqrt(5) * batch_sd, 0) / counted_requests AS half_width
-FROM readings;
+SELECT * FROM readings WHERE c IS NOT NULL;
 
 -- The highest rate before the first at which the share is below the wanted one, on the line between neighbours: of each
 -- ladder, as predicted, at both ends of the sampling interval, and with longer and shorter steps. NULL where the lowest rate
@@ -87,41 +111,33 @@ CREATE OR REPLACE TEMP MACRO goodputs(wanted_phase, marginal, wanted_share) AS T
 WITH shares AS MATERIALIZED (
     SELECT * FROM load_shares(wanted_phase, marginal)
 ),
-curves AS (
-    SELECT question_group, settings_key, reading, c, arrivals_per_s, share, share_ttft, share_tpot FROM shares
-    UNION ALL
-    SELECT question_group, settings_key, 'low', c, arrivals_per_s, share - half_width, NULL, NULL
-    FROM shares WHERE reading = 'predicted'
-    UNION ALL
-    SELECT question_group, settings_key, 'high', c, arrivals_per_s, share + half_width, NULL, NULL
-    FROM shares WHERE reading = 'predicted'
-),
 neighbours AS (
-    SELECT
-        *, lag(arrivals_per_s) OVER steps AS before_rate, lag(share) OVER steps AS before_share
-    FROM curves
-    WINDOW steps AS (PARTITION BY question_group, settings_key, reading ORDER BY arrivals_per_s)
-),
-crossings AS (
-    SELECT
-        question_group, settings_key, reading, any_value(c) AS c, max(arrivals_per_s) AS highest,
-        min(arrivals_per_s) FILTER (WHERE share < wanted_share) AS crossed,
-        max(arrivals_per_s) FILTER (WHERE share >= wanted_share) AS last_enough
-    FROM neighbours
-    GROUP BY question_group, settings_key, reading
+    SELECT shares.*, before.arrivals_per_s AS before_rate, before.share AS before_share
+    FROM shares
+    LEFT JOIN shares AS before ON before.ladder = shares.ladder AND before.reading = shares.reading
+        AND before.place = shares.place - 1
 )
 SELECT
-    crossings.question_group, crossings.settings_key, crossings.reading,
+    ladder, reading,
     CASE
-        WHEN crossed IS NULL THEN highest
-        ELSE before_rate + (before_share - wanted_share) / (before_share - share) * (crossed - before_rate)
-    END / crossings.c AS goodput,
-    crossed IS NULL AS at_least, coalesce(last_enough > crossed, FALSE) AS recrosses,
-    CASE WHEN crossed IS NOT NULL THEN CASE WHEN share_ttft <= share_tpot THEN 'ttft' ELSE 'tpot' END END AS binding_limit
-FROM crossings
-LEFT JOIN neighbours ON neighbours.question_group = crossings.question_group
-    AND neighbours.settings_key = crossings.settings_key AND neighbours.reading = crossings.reading
-    AND neighbours.arrivals_per_s = crossings.crossed;
+        WHEN min(share) >= wanted_share THEN max(arrivals_per_s)
+        ELSE nullif(min_by(
+            coalesce(before_rate + (before_share - wanted_share) / (before_share - share) * (arrivals_per_s - before_rate), 0),
+            arrivals_per_s
+        ) FILTER (WHERE share < wanted_share), 0)
+    END / any_value(c) AS goodput,
+    min(share) >= wanted_share AS at_least,
+    coalesce(
+        max(arrivals_per_s) FILTER (WHERE share >= wanted_share) > min(arrivals_per_s) FILTER (WHERE share < wanted_share), FALSE
+    ) AS recrosses,
+    min_by(
+        CASE
+            WHEN share_tbt < least(share_ttft, share_tpot) THEN 'tbt' WHEN share_ttft <= share_tpot THEN 'ttft' ELSE 'tpot'
+        END, arrivals_per_s
+    )
+        FILTER (WHERE share < wanted_share) AS binding_limit
+FROM neighbours
+GROUP BY ladder, reading;
 
 -- Percentiles of TTFT and TPOT of loads, each alone: requests lie evenly in the logarithm of a bin. Rejected ones have none.
 CREATE OR REPLACE TEMP MACRO load_percentiles(load_ids) AS TABLE
@@ -159,32 +175,3 @@ SELECT
 FROM found
 JOIN load ON load.load_id = found.load_id
 GROUP BY found.load_id;
-
--- Rates of one instance of a side at which its share is wanted_share^(level / 16), and 1 - (1 - wanted_share) level / 16 under
--- `bracket`: of levels that add up to 16 a prefill and a decode side have together at least the wanted share, as the product
--- of independent sides, and however they depend on each other. 0 where even the lowest rate has too small a share.
-CREATE OR REPLACE TEMP MACRO side_rates(wanted_phase, wanted_share) AS TABLE
-WITH steps AS (
-    SELECT
-        question_group, scenario_id, settings_key, reading, c, arrivals_per_s, share,
-        lag(arrivals_per_s) OVER ladder AS before_rate, lag(share) OVER ladder AS before_share
-    FROM load_shares(wanted_phase, FALSE)
-    WINDOW ladder AS (PARTITION BY question_group, settings_key, reading ORDER BY arrivals_per_s)
-),
-levels AS (
-    SELECT 'product' AS rule, range AS level, power(wanted_share, range / 16) AS least FROM range(17)
-    UNION ALL
-    SELECT 'bracket', range, 1 - (1 - wanted_share) * range / 16 FROM range(17)
-)
-SELECT
-    question_group, scenario_id, settings_key, reading, rule, level,
-    coalesce(
-        min_by(
-            coalesce(before_rate + (before_share - least) / (before_share - share) * (arrivals_per_s - before_rate), 0),
-            arrivals_per_s
-        ) FILTER (WHERE share < least - 1e-12),
-        max(arrivals_per_s)
-    ) / any_value(c) AS side_rate
-FROM steps
-JOIN levels ON rule = 'product' OR reading = 'predicted'
-GROUP BY question_group, scenario_id, settings_key, reading, rule, level;

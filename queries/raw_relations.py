@@ -96,11 +96,45 @@ def as_it_is(table: Table) -> RawTable:
     return RawTable(name=table.name, meaning=table.meaning, columns=columns, tables=table.name)
 
 
+_LOAD_ID = Column("load_id", LONG, "none", "its load")
+_DERIVED = (  # of loads' cells, when they are sealed or read
+    RawTable(
+        name="load_margin",
+        meaning="requests of each load below and in every bin of TTFT and of TPOT, one by one, that lies in its span",
+        columns=tuple(
+            read_column(column, column.name)
+            for column in (
+                Column("metric", INTEGER, "none", "0: TTFT, 1: TPOT"),
+                Column("bin", INTEGER, "none", _BIN),
+                _LOAD_ID,
+                Column("below", LONG, "requests", "in lower bins"),
+                Column("within", LONG, "requests", "in this bin"),
+            )
+        ),
+        tables="load_cell",
+    ),
+    RawTable(
+        name="load_span",
+        meaning="the bins of TTFT and TPOT that requests of a load lie in",
+        columns=tuple(
+            read_column(column, column.name)
+            for column in (
+                _LOAD_ID,
+                Column("ttft_first", INTEGER, "none", "first bin of TTFT that holds a request"),
+                Column("ttft_end", INTEGER, "none", "the bin after the last that does"),
+                Column("tpot_first", INTEGER, "none", "first bin of TPOT that holds a request"),
+                Column("tpot_end", INTEGER, "none", "the bin after the last that does"),
+            )
+        ),
+        tables="load_cell",
+    ),
+)
+
 RAW_TABLES: tuple[RawTable, ...] = (
     SCENARIO,
     *(as_it_is(table) for table in TABLES.values() if table.name not in _NOT_AS_THEY_ARE),
+    *_DERIVED,
 )
 
 STORED_PROBE = "stored_probe"
-LOAD_CELL, LOAD_TOKEN = "load_cell", "load_token"  # packed in the store, unpacked when they are read
 RAW_NAMES = frozenset({STORED_PROBE, *(table.name for table in RAW_TABLES)})

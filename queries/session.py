@@ -24,8 +24,7 @@ from queries.asking.parameters import (
 from queries.asking.question import Answer, Question
 from queries.asking.variables import settings
 from queries.connect import StoreConnection
-from queries.judging.step_errors import TABLE as STEP_ERRORS
-from queries.judging.step_errors import check_played, provide_moved_prompts, provide_step_errors
+from queries.judging.ladders import Ladders
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.names import device_name
@@ -73,6 +72,7 @@ class Session:
         self._kept = False
         self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._created: set[str] = {SCOPED}  # macros of this connection; the view is created with its scope
+        self._ladders = Ladders(self._connection)
         self._errors_known: tuple[tuple[str, bool], ...] = ()  # by phase, where limits are read with a confidence
 
     def __enter__(self) -> Self:
@@ -143,18 +143,21 @@ class Session:
         answering, named = _answering(asked, values)
         built_on = {name for macro in macros_of(answering.sql) for name in names_in(macro.sql)}
         self._connection.provide(answering.public_names | built_on)
-        if STEP_ERRORS in built_on:
-            with read_transaction(self.location) as transaction:
-                provide_step_errors(transaction, self._connection.duckdb, [row.scenario_id for row in scope.rows])
-            check_played(self._connection.duckdb, asked.name, phases)
-            if question.options.mode == "pd":
-                speed = question.pairs.kv_transfer_gb_per_s
-                provide_moved_prompts(self._connection.duckdb, None if speed is None else speed * 1e9)
+        if asked.of_loads:
+            self._provide_ladders(question, scope, phases)
         answer = replace(self._run(question, answering, values, scope, phases), report=named)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
         return answer if answer.rows or not _has_nearest(question) else self._with_nearest(answer, phases)
+
+    def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> None:
+        self._ladders.provide(question.report, scope, [row.scenario_id for row in scope.rows], phases)
+        if question.options.mode == "pd":
+            self._ladders.check_pairs()
+            self._ladders.move_prompts(question.pairs.kv_transfer_gb_per_s)
+        else:
+            self._ladders.keep_prompts()
 
     def pinned(self) -> list[tuple[str, int, int, int]]:
         """The scenarios of the last question by content key, so that it can be asked again of a copy."""
@@ -174,7 +177,7 @@ class Session:
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
-        if "played" in {macro.name for macro in macros_of(answer.sql)}:
+        if report(answer.report).of_loads:
             raise InputError(
                 f"report {answer.report} reads loads, which no export holds",
                 hint="sweepdb sql reads them: `SELECT * FROM load JOIN attainment(500, 30) USING (load_id)`",
@@ -194,7 +197,10 @@ class Session:
         phases: tuple[str, ...],
     ) -> Answer:
         parameters = self._set(asked, values)
-        self._create_macros(asked)
+        choosing = self._ladders.choosing(asked)
+        self._create_macros(f"{asked.sql}\n{choosing}")
+        if choosing:
+            self._connection.duckdb.execute(choosing)
         cursor = self._connection.duckdb.execute(asked.sql)
         columns = tuple(str(item[0]) for item in cursor.description or ())
         rows = tuple(cursor.fetchall())
@@ -203,7 +209,8 @@ class Session:
             report=asked.name,
             columns=columns,
             rows=rows,
-            probes_considered=self._considered(phases),
+            probes_considered=self._ladders.considered(phases) if asked.of_loads else self._considered(phases),
+            counts="loads" if asked.of_loads else "probes",
             scenarios_considered=len({row.scenario_id for row in scope.rows}),
             scope=scope.groups,
             versions={
@@ -214,24 +221,29 @@ class Session:
             },
             sql=asked.sql,
             parameters=parameters,
-            notes=(*_assumptions(scope, columns, rows), *unknown_note(self._errors_known, phases)),
+            notes=(
+                *_assumptions(scope, columns, rows),
+                *(self._ladders.notes(phases) if asked.of_loads else ()),
+                *unknown_note(self._errors_known, phases),
+            ),
             left_out=scope.left_out,
         )
 
-    def _create_macros(self, asked: Report) -> None:
-        """Create what a report calls and this session lacks.
+    def _create_macros(self, sql: str) -> None:
+        """Create what statements call and this session lacks.
 
         DuckDB plans a macro when it is created, with all that it calls. Over a table without rows that takes half as
         long as over the view, whose every column is computed."""
-        missing = [macro for macro in macros_of(asked.sql) if macro.name not in self._created]
+        missing = [macro for macro in macros_of(sql) if macro.name not in self._created]
         duckdb = self._connection.duckdb
-        if missing and not self._kept:
+        as_table = any(SCOPED in macro.calls for macro in missing) and not self._kept
+        if as_table:
             ((view,),) = duckdb.execute(_VIEW).fetchall()
             duckdb.execute(_VIEW_TO_EMPTY_TABLE)
         for macro in missing:
             duckdb.execute(macro.sql)
             self._created.add(macro.name)
-        if missing and not self._kept:
+        if as_table:
             duckdb.execute("DROP TABLE temp.scoped")
             duckdb.execute(str(view))
 
@@ -250,15 +262,28 @@ class Session:
         # Limits are part of what a scope is about only where they are read with a confidence.
         confident = None if question.limits.confidence is None else (question.limits, question.definitions.tpot)
         budget = instance_budget(question)
-        about = (kind, question.scope, options.sweeps, options.probes, options.mix, pinned, budget, confident)
+        of_probes = not report(question.report).of_loads or options.mode == "pd"
+        about = (
+            of_probes,
+            kind,
+            question.scope,
+            options.sweeps,
+            options.probes,
+            options.mix,
+            pinned,
+            budget,
+            confident,
+        )
         if self._scope is not None and self._asked == about and self._serves(question, self._scope):
-            self._keep()
+            if of_probes:
+                self._keep()
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
             scope = _resolved(transaction, question, pinned)
         duckdb = self._connection.duckdb
-        self._connection.provide({"probe", "device"})
+        if of_probes:
+            self._connection.provide({"probe", "device"})
         duckdb.execute(
             "CREATE OR REPLACE TEMP TABLE scope (scenario_id BIGINT, first_batch_size INTEGER,"
             " last_batch_size INTEGER, question_group INTEGER)"
@@ -268,7 +293,8 @@ class Session:
         if self._kept:
             duckdb.execute("DROP TABLE temp.scoped")
             self._kept = False
-        duckdb.execute(macros()[SCOPED].sql)
+        if of_probes:
+            duckdb.execute(macros()[SCOPED].sql)
         self._errors_known = ()
         if confident is not None:
             with read_transaction(self.location) as transaction:
@@ -308,7 +334,7 @@ class Session:
 
     def _with_nearest(self, answer: Answer, phases: tuple[str, ...]) -> Answer:
         nearest = report(NEAREST)
-        self._create_macros(nearest)
+        self._create_macros(nearest.sql)
         columns: tuple[str, ...] = ()
         rows: list[tuple[object, ...]] = []
         for phase in phases:

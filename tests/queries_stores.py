@@ -180,6 +180,5 @@ def reference(row):
 def of_arrivals() -> set[str]:
     """Reports about requests that arrive, which stores of generated probes have none of: tests/queries/test_goodput.py."""
     from queries.asking.library import reports
-    from queries.asking.macros import macros_of
 
-    return {name for name, item in reports().items() if "played" in {macro.name for macro in macros_of(item.sql)}}
+    return {name for name, item in reports().items() if item.of_loads}

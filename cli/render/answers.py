@@ -115,7 +115,8 @@ def bias_notes(answer: Answer) -> Iterator[str]:
 
 def header_lines(answer: Answer) -> Iterator[str]:
     """Lines about what was looked at: scope, limits, rules, versions."""
-    yield f"{answer.report}: {answer.probes_considered:,} probes of {answer.scenarios_considered} scenarios looked at\n"
+    looked_at = f"{answer.probes_considered:,} {answer.counts} of {answer.scenarios_considered} scenarios"
+    yield f"{answer.report}: {looked_at} looked at\n"
     if answer.left_out is not None:
         yield f"{answer.left_out}\n"
     # Coverage judges no number; counts of the best pair judge that pair.
@@ -154,6 +155,7 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
     said = [
         *([f"ttft <= {limits.ttft_ms:g} ms"] if limits.ttft_ms is not None else []),
         *([f"tpot <= {limits.tpot_ms:g} ms"] if limits.tpot_ms is not None else []),
+        *([f"time between tokens <= {limits.tbt_ms:g} ms"] if limits.tbt_ms is not None else []),
         *([f"e2e <= {limits.e2e_ms:g} ms"] if limits.e2e_ms is not None else []),
         *(
             [f"tokens/s/user >= {limits.min_tokens_per_s_per_user:g}"]

@@ -10,6 +10,7 @@
     scope                question (where nothing is said), workloads, blend, whole, sweeps or probes
     names                what is compared by name: probes or sweeps | what is said without two of them | hint
     allocates            pairs or instances of several kinds within the device budget
+    reads                loads: what requests that arrive met, not probes | the ladders whose cells can matter
     timed                pairs: those of an engine have an end-to-end time
     requires             option | what is said without it | hint
     refuses, instead     option | what is said | hint; option that is not used | hint
@@ -88,6 +89,7 @@ class Report:
     names: Told | None = None
     allocates: Literal["pairs", "instances"] | None = None
     timed: bool = False
+    ladders: str | None = None  # of reports about loads
     requires: tuple[Told, ...] = ()
     refuses: tuple[Told, ...] = ()
     instead: tuple[Told, ...] = ()
@@ -102,6 +104,11 @@ class Report:
     verdict: bool = False
     layout: Literal["long", "turned"] | None = None
     shows: Mapping[str, tuple[Shown, ...]] = field(default_factory=dict)  # by the option that chooses, "" for none
+
+    @property
+    def of_loads(self) -> bool:
+        """Whether it is about requests that arrive, not about probes."""
+        return self.ladders is not None
 
     @property
     def public_names(self) -> frozenset[str]:
@@ -187,6 +194,7 @@ _ONCE: Mapping[str, _Key] = {
     "scope": _Key("scope", 1, _word("question", "workloads", "blend", "whole", "sweeps", "probes")),
     "names": _Key("names", 3, _told),
     "allocates": _Key("allocates", 1, _word("pairs", "instances")),
+    "reads": _Key("ladders", 2, lambda parts: _word("loads")(parts) and parts[1]),
     "timed": _Key("timed", 1, lambda parts: _word("pairs")(parts) == "pairs"),
     "ignores": _Key("ignores", 1, _listed),
     "leaves out": _Key("leaves_out", 1, _listed),

@@ -13,7 +13,9 @@ from pathlib import Path
 from queries.asking.variables import read_in
 
 _FOLDER = Path(__file__).parents[1]
-FILES = tuple(_FOLDER / name for name in ("scoped.sql", "paired.sql", "ranked.sql", "deployed.sql", "loaded.sql"))
+FILES = tuple(
+    _FOLDER / name for name in ("scoped.sql", "paired.sql", "ranked.sql", "deployed.sql", "loaded.sql", "looked_up.sql")
+)
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")

@@ -112,6 +112,10 @@ class Limits:
         None, "most ms per output token", keyword="tpot_limits", also=("--tpot-limit",),
         variable="tpot_limit_ms", unit="ms", without="no limit", check=above_zero,
     )  # fmt: skip
+    tbt_ms: float | None = option(
+        None, "most ms between two tokens, for the wanted share of them", keyword="tbt_limits",
+        also=("--tbt-limit",), variable="tbt_limit_ms", unit="ms", without="no limit", check=above_zero,
+    )  # fmt: skip
     e2e_ms: float | None = option(
         None, "most ms of a whole request", keyword="e2e_limits", also=("--e2e-limit",),
         variable="e2e_limit_ms", unit="ms", without="no limit", check=above_zero,

@@ -34,11 +34,14 @@ PAIR_OBJECTIVES = ("balanced-qps", "system-qps", "qps-per-device", "qps-per-devi
 _LIMITED_PHASES = {
     "ttft_limits": ("prefill", "aggregated"),
     "tpot_limits": ("decode", "aggregated"),
+    "tbt_limits": ("decode", "aggregated"),
     "e2e_limits": ("aggregated",),
     "min_tokens_per_s_per_user": ("decode", "aggregated"),
 }
 _ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
-_TIME_VARIABLES = frozenset(str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES)
+_TIME_VARIABLES = frozenset(
+    str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES if keyword != "tbt_limits"
+)
 
 
 def phases_of(question: Question, stored: Collection[str], *, served: bool = False) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from typing import Literal
 
 from queries.asking.declaring import declared
 from queries.asking.frames import Framed, html_table
@@ -65,6 +66,7 @@ class Answer(Framed):
     notes: tuple[str, ...] = ()
     verdict: tuple[str, ...] = ()  # compare: which deployment wins, a sentence a group
     expected_error: tuple[ExpectedError, ...] = ()  # empty where a report judges no predicted number
+    counts: Literal["probes", "loads"] = "probes"  # what `probes_considered` is of
     left_out: str | None = None  # what else the store holds, where no filter was given
 
     @property
@@ -88,7 +90,7 @@ class Answer(Framed):
     def __repr__(self) -> str:
         """The report and how much was found; `df()` and `dicts()` have the rows."""
         rows = f"{len(self.rows):,} row{'' if len(self.rows) == 1 else 's'}"
-        return f"<Answer {self.report}: {rows} of {self.probes_considered:,} probes looked at>"
+        return f"<Answer {self.report}: {rows} of {self.probes_considered:,} {self.counts} looked at>"
 
     def _repr_html_(self) -> str:
         """The columns that the command's table shows; the nearest misses where nothing satisfies the limits."""

@@ -59,8 +59,13 @@ def _keywords(asked: Report) -> Iterator[Keyword]:
     yield Keyword(name="preset", hint=presets, default=None, help="a set of definitions by its name")
 
 
+@cache
+def _of_scope() -> frozenset[str]:
+    return frozenset(item.keyword for item in declared(PARTS["scope"]))
+
+
 def _takes(asked: Report, item: Declared) -> bool:
-    if item in declared(PARTS["scope"]):
+    if item.keyword in _of_scope():
         return asked.scope not in {"sweeps", "probes"}
     if item.keyword in {told.option for told in asked.refuses}:
         return False

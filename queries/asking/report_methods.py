@@ -56,5 +56,17 @@ def _documented(asked: Report, keywords: tuple[Keyword, ...]) -> str:
     return "\n".join([*parts, "", "Columns, besides those of the probe view:", *columns] if asked.columns else parts)
 
 
-for _name, _asked in asked_reports().items():
-    setattr(ReportMethods, _name, _method(_asked))
+class _Method:
+    """A method that is made when it is first looked at: signatures of all of them take longer than an answer."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: ReportMethods | None, owner: type[ReportMethods]) -> Callable[..., Answer]:
+        made = _method(asked_reports()[self._name])
+        setattr(ReportMethods, self._name, made)
+        return getattr(owner if instance is None else instance, self._name)  # type: ignore[no-any-return]
+
+
+for _name in asked_reports():
+    setattr(ReportMethods, _name, _Method(_name))

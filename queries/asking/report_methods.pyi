@@ -39,6 +39,7 @@ class ScopeKeywords(TypedDict, total=False):
 class AttainmentKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
+    tbt_limits: float | None
     confidence: float | None
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
@@ -240,6 +241,7 @@ class DiffKeywords(TypedDict, total=False):
 class GoodputKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
+    tbt_limits: float | None
     confidence: float | None
     num_devices: int | None
     kv_transfer_gb_per_s: float | None

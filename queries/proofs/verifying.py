@@ -108,7 +108,7 @@ def _verified(
     document: Mapping[str, Any], answer: Answer, answer_file: Path | None, public_file: Path | None
 ) -> list[str]:
     rows = "1 row" if len(answer.rows) == 1 else f"{len(answer.rows):,} rows"
-    said = [f"verified: {rows}, {answer.probes_considered:,} probes looked at, hash {document['sha256'][:12]}"]
+    said = [f"verified: {rows}, {answer.probes_considered:,} {answer.counts} looked at, hash {document['sha256'][:12]}"]
     if answer_file is not None:
         said.append(f"{answer_file} is the answer")
     if public_file is not None:

@@ -2,6 +2,7 @@
 -- summary: the highest rate of requests that arrive at which the wanted share meets the limits, for each plan that was played
 -- modes: aggregated, prefill, decode, pd
 -- answered by: goodput-pairs | split
+-- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- nearest: none
 -- shows: rank, device, plan, instances if num_devices, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, system_goodput if num_devices, binding_limit, ttft_p90_ms, tpot_p90_ms, said, num_devices, load
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention
@@ -19,14 +20,14 @@
 -- column: instances | instances | copies that the device budget holds; NULL without one
 -- column: system_goodput | requests/s | of all copies
 -- column: attainment | ratio | share of requests that is wanted
--- column: binding_limit | none | limit that fewer requests meet at the first rate with too small a share: ttft or tpot
+-- column: binding_limit | none | limit that fewer requests meet at the first rate with too small a share: ttft, tpot, or tbt
 -- column: ttft_p50_ms | ms | median at the highest rate played that is not above goodput
 -- column: ttft_p90_ms | ms | 90th percentile there
 -- column: ttft_p99_ms | ms | 99th percentile there
 -- column: tpot_p50_ms | ms | median after the first token, there
 -- column: tpot_p90_ms | ms | 90th percentile there
 -- column: tpot_p99_ms | ms | 99th percentile there
--- column: said | none | highest rate played: goodput may be higher; lowest rate played: it is lower; not monotone: a higher rate meets the share again
+-- column: said | none | >= X: the highest rate played, goodput may be higher; saturated at the lowest rate, or below it: it is lower; not monotone: a higher rate meets the share again
 -- column: num_devices | devices | of one instance
 -- column: arrivals | none | process, requests and seed
 -- column: seats | requests | most that a replica serves at once
@@ -34,13 +35,9 @@
 -- column: dispatch | none | random or least
 -- column: load | none | load that the percentiles are of
 -- column: scenario | none | content key of the scenario
-WITH goodput AS MATERIALIZED (
-    SELECT *
-    FROM goodputs(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
-),
-ladders AS (
+WITH read AS (
     SELECT
-        question_group, settings_key, any_value(at_least) FILTER (WHERE reading = 'predicted') AS at_least,
+        ladder, any_value(at_least) FILTER (WHERE reading = 'predicted') AS at_least,
         any_value(recrosses) FILTER (WHERE reading = 'predicted') AS recrosses,
         any_value(binding_limit) FILTER (WHERE reading = 'predicted') AS binding_limit,
         max(goodput) FILTER (WHERE reading = 'predicted') AS goodput,
@@ -48,46 +45,46 @@ ladders AS (
         max(goodput) FILTER (WHERE reading = 'high') AS goodput_high,
         max(goodput) FILTER (WHERE reading = 'slower') AS goodput_slower,
         max(goodput) FILTER (WHERE reading = 'faster') AS goodput_faster
-    FROM goodput
-    GROUP BY question_group, settings_key
+    FROM goodputs(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
+    GROUP BY ladder
 ),
-placed AS (
+ranked AS (
+    SELECT
+        read.*, row_number() OVER (
+            PARTITION BY question_group ORDER BY ladder_worth(goodput, num_devices) DESC NULLS LAST, ladder
+        ) AS rank
+    FROM read
+    JOIN ladder USING (ladder)
+    QUALIFY rank <= getvariable('top')
+),
+placed AS MATERIALIZED (
     -- The load at or below goodput, else the lowest.
     SELECT
-        ladders.*, played.*EXCLUDE (question_group, settings_key),
-        concat(process, CASE WHEN process = 'gamma' THEN concat(':', cv) END, ', ', arrival_requests, ' requests, seed ', seed)
-            AS arrivals
-    FROM ladders
-    JOIN played(getvariable('wanted_phase')) AS played
-        ON played.question_group = ladders.question_group AND played.settings_key = ladders.settings_key
-    QUALIFY row_number() OVER (
-        PARTITION BY ladders.question_group, ladders.settings_key
-        ORDER BY arrivals_per_s <= coalesce(goodput, 0) DESC,
-            CASE WHEN arrivals_per_s <= coalesce(goodput, 0) THEN -arrivals_per_s ELSE arrivals_per_s END
-    ) = 1
-),
-ranked AS MATERIALIZED (
-    SELECT
-        placed.*, goodput / num_devices AS goodput_per_device,
-        floor(getvariable('num_devices') / num_devices)::INTEGER AS instances,
-        floor(getvariable('num_devices') / num_devices) * goodput AS system_goodput,
-        row_number() OVER (
-            PARTITION BY placed.question_group
-            ORDER BY coalesce(system_goodput, goodput_per_device) DESC NULLS LAST, placed.settings_key
-        ) AS rank
-    FROM placed
-    QUALIFY rank <= getvariable('top')
+        ranked.*, coalesce(
+            max_by(load_id, arrivals_per_s) FILTER (WHERE arrivals_per_s <= goodput), min_by(load_id, arrivals_per_s)
+        ) AS load_id
+    FROM ranked
+    JOIN played USING (ladder)
+    GROUP BY ALL
 )
 SELECT
-    ranked.question_group, rank, device, plan, phase, instances, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, step_error,
-    goodput_per_device, system_goodput, getvariable('attainment') AS attainment, binding_limit, ttft_p50_ms, ttft_p90_ms,
-    ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms,
+    question_group, rank, device, plan, phase,
+    floor(getvariable('num_devices') / num_devices)::INTEGER AS instances, goodput, goodput_low, goodput_high,
+    goodput_slower, goodput_faster, step_error, goodput / num_devices AS goodput_per_device,
+    floor(getvariable('num_devices') / num_devices) * goodput AS system_goodput, getvariable('attainment') AS attainment,
+    binding_limit, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms,
     CASE
+        WHEN binding_limit = 'ttft' AND goodput IS NULL AND ttft_p50_ms > getvariable('ttft_limit_ms')
+            THEN format('saturated at the lowest rate: a lone request takes {:.3g} ms to its first token', ttft_p50_ms)
+        WHEN binding_limit = 'tpot' AND goodput IS NULL AND tpot_p50_ms > getvariable('tpot_limit_ms')
+            THEN format('saturated at the lowest rate: a lone request takes {:.3g} ms a token', tpot_p50_ms)
         WHEN goodput IS NULL THEN 'below the lowest rate played'
-        WHEN at_least THEN 'the highest rate played'
+        WHEN at_least THEN format('>= {:.4g}, the highest rate played', goodput)
         WHEN recrosses THEN 'not monotone'
     END AS said,
-    num_devices, arrivals, play_seats AS seats, kv_admission, dispatch, load, scenario
-FROM ranked
-LEFT JOIN load_percentiles((SELECT list(load_id) FROM ranked)) AS percentiles ON percentiles.load_id = ranked.load_id
-ORDER BY ranked.question_group, rank;
+    num_devices, arrivals, seats, ladder.kv_admission, ladder.dispatch, left(raw.load.key, 8) AS load, scenario
+FROM placed
+JOIN ladder USING (ladder)
+JOIN raw.load ON raw.load.id = placed.load_id
+LEFT JOIN load_percentiles((SELECT list(load_id) FROM placed)) AS percentiles ON percentiles.load_id = placed.load_id
+ORDER BY question_group, rank;

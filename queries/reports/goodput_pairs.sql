@@ -1,6 +1,7 @@
 -- name: goodput-pairs
 -- summary: prefill and decode instances paired from loads of each side alone: counts with the highest rate at which the wanted share meets both limits
 -- part of: goodput
+-- reads: loads | best_of_sizes(getvariable('marginal'), getvariable('attainment'))
 -- nearest: none
 -- shows: rank, prefill_plan, decode_plan, prefill_instances, decode_instances, devices_used, goodput, goodput_slower, goodput_faster, goodput_per_device, goodput_least, goodput_most, kv_transfer_ms, colocated_plan, colocated_goodput, advantage, said, arrivals
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention
@@ -34,152 +35,142 @@ WITH prefill_rates AS MATERIALIZED (
 decode_rates AS MATERIALIZED (
     SELECT * FROM side_rates('decode', getvariable('attainment'))
 ),
+-- Of the sides multiplied, rates at all levels in a row.
 prefill_sides AS MATERIALIZED (
-    SELECT question_group, settings_key, any_value(stream) AS stream, any_value(device) AS device, any_value(plan) AS plan,
-        any_value(num_devices) AS size, any_value(scenario) AS scenario, any_value(beside_ms) AS beside_ms,
-        any_value(concat(process, CASE WHEN process = 'gamma' THEN concat(':', cv) END, ', ', arrival_requests,
-            ' requests, seed ', seed)) AS arrivals
-    FROM played('prefill')
-    GROUP BY question_group, settings_key
+    SELECT ladder, any_value(question_group) AS question_group, any_value(stream) AS stream,
+        any_value(num_devices) AS size, list(side_rate ORDER BY level) AS rates
+    FROM prefill_rates JOIN ladder USING (ladder)
+    WHERE reading = 'predicted' AND rule = 'product'
+    GROUP BY ladder
 ),
 decode_sides AS MATERIALIZED (
-    SELECT question_group, settings_key, any_value(stream) AS stream, any_value(device) AS device, any_value(plan) AS plan,
-        any_value(num_devices) AS size, any_value(scenario) AS scenario
-    FROM played('decode')
-    GROUP BY question_group, settings_key
+    SELECT ladder, any_value(question_group) AS question_group, any_value(stream) AS stream,
+        any_value(num_devices) AS size, list(side_rate ORDER BY level DESC) AS rates
+    FROM decode_rates JOIN ladder USING (ladder)
+    WHERE reading = 'predicted' AND rule = 'product'
+    GROUP BY ladder
 ),
 -- Counts of both sides for every two sizes of an instance: a pair and a smaller one of the same ratio need the same devices each.
-counts AS MATERIALIZED (
-    SELECT sizes.prefill_size, sizes.decode_size, p.range AS prefill_instances, d.range AS decode_instances,
-        p.range * sizes.prefill_size + d.range * sizes.decode_size AS devices_used
-    FROM (
-        SELECT DISTINCT p.size AS prefill_size, d.size AS decode_size FROM prefill_sides AS p, decode_sides AS d
-    ) AS sizes, range(1, 65) AS p, range(1, 65) AS d
-    WHERE CASE WHEN getvariable('num_devices') IS NULL THEN p.range <= 8 AND d.range <= 8
-        ELSE p.range * sizes.prefill_size + d.range * sizes.decode_size <= getvariable('num_devices') END
+sizes AS (
+    SELECT prefill_size, decode_size, unnest(range(1, coalesce(least(64, floor(
+            (getvariable('num_devices') - decode_size) / prefill_size)), 8)::BIGINT + 1)) AS prefill_instances
+    FROM (SELECT DISTINCT size AS prefill_size FROM prefill_sides), (SELECT DISTINCT size AS decode_size FROM decode_sides)
 ),
-pairs AS (
+counts AS MATERIALIZED (
+    SELECT *, prefill_instances * prefill_size + decode_instances * decode_size AS devices_used
+    FROM (
+        SELECT *, unnest(range(1, coalesce(least(64, floor(
+            (getvariable('num_devices') - prefill_instances * prefill_size) / decode_size)), 8)::BIGINT + 1)) AS decode_instances
+        FROM sizes
+    )
+),
+-- A pair has at least the rate of any one level, and at most that of the limits by themselves.
+bounded AS (
     SELECT
-        p.question_group, p.settings_key AS prefill_key, d.settings_key AS decode_key, p.size AS prefill_size,
-        d.size AS decode_size
+        p.question_group, p.ladder AS prefill_ladder, d.ladder AS decode_ladder, prefill_instances, decode_instances,
+        devices_used, CASE WHEN getvariable('num_devices') IS NULL THEN devices_used ELSE 1 END AS shared_by,
+        least(prefill_instances * p.rates[17], decode_instances * d.rates[1]) AS most,
+        CASE WHEN getvariable('marginal') THEN most ELSE greatest(
+            least(prefill_instances * p.rates[4], decode_instances * d.rates[4]),
+            least(prefill_instances * p.rates[9], decode_instances * d.rates[9]),
+            least(prefill_instances * p.rates[14], decode_instances * d.rates[14])
+        ) END AS at_least
     FROM prefill_sides AS p
     JOIN decode_sides AS d ON d.question_group = p.question_group AND d.stream = p.stream
+    JOIN counts ON counts.prefill_size = p.size AND counts.decode_size = d.size
 ),
-joined AS (
-    SELECT
-        pairs.*, p.reading, p.rule, p.level, p.side_rate AS prefill_rate, d.side_rate AS decode_rate
-    FROM pairs
-    JOIN prefill_rates AS p ON p.question_group = pairs.question_group AND p.settings_key = pairs.prefill_key
-    JOIN decode_rates AS d ON d.question_group = pairs.question_group AND d.settings_key = pairs.decode_key
-        AND d.reading = p.reading AND d.rule = p.rule AND d.level = 16 - p.level
+enough AS MATERIALIZED (
+    SELECT question_group, min(worth) AS worth
+    FROM (
+        SELECT question_group, max(at_least / shared_by) AS worth
+        FROM bounded
+        GROUP BY question_group, prefill_ladder, decode_ladder
+        QUALIFY row_number() OVER (PARTITION BY question_group ORDER BY worth DESC) <= getvariable('top')
+    )
+    GROUP BY question_group
 ),
 tried AS (
     SELECT
-        question_group, prefill_key, decode_key, prefill_instances, decode_instances, devices_used,
-        max(least(prefill_instances * prefill_rate, decode_instances * decode_rate)) AS goodput
-    FROM joined
-    JOIN counts ON counts.prefill_size = joined.prefill_size AND counts.decode_size = joined.decode_size
-    WHERE reading = 'predicted' AND rule = 'product' AND NOT getvariable('marginal')
-    GROUP BY ALL
-    UNION ALL
-    SELECT
-        p.question_group, pairs.prefill_key, pairs.decode_key, prefill_instances, decode_instances, devices_used,
-        least(prefill_instances * p.side_rate, decode_instances * d.side_rate)
-    FROM pairs
-    JOIN prefill_rates AS p ON p.question_group = pairs.question_group AND p.settings_key = pairs.prefill_key
-    JOIN decode_rates AS d ON d.question_group = pairs.question_group AND d.settings_key = pairs.decode_key
-    JOIN counts ON counts.prefill_size = pairs.prefill_size AND counts.decode_size = pairs.decode_size
-    WHERE p.reading = 'predicted' AND d.reading = 'predicted' AND p.rule = 'product' AND d.rule = 'product'
-        AND p.level = 16 AND d.level = 16 AND getvariable('marginal')
+        bounded.*EXCLUDE (at_least),
+        CASE WHEN getvariable('marginal') THEN most ELSE list_max([
+            least(prefill_instances * rate, decode_instances * d.rates[place]) FOR rate, place IN p.rates
+        ]) END AS goodput
+    FROM bounded
+    JOIN enough ON enough.question_group = bounded.question_group
+    JOIN prefill_sides AS p ON p.ladder = prefill_ladder
+    JOIN decode_sides AS d ON d.ladder = decode_ladder
+    WHERE most / shared_by >= enough.worth * (1 - 1e-9)
 ),
 best AS (
     SELECT *
     FROM tried
     QUALIFY row_number() OVER (
-        PARTITION BY question_group, prefill_key, decode_key
-        ORDER BY CASE WHEN getvariable('num_devices') IS NULL THEN goodput / devices_used ELSE goodput END DESC,
-            devices_used, prefill_instances
+        PARTITION BY question_group, prefill_ladder, decode_ladder
+        ORDER BY goodput / shared_by DESC, devices_used, prefill_instances
     ) = 1
 ),
 ranked AS MATERIALIZED (
     SELECT
         *,
         row_number() OVER (
-            PARTITION BY question_group
-            ORDER BY CASE WHEN getvariable('num_devices') IS NULL THEN goodput / devices_used ELSE goodput END DESC,
-                devices_used, prefill_key, decode_key
+            PARTITION BY question_group ORDER BY goodput / shared_by DESC, devices_used, prefill_ladder, decode_ladder
         ) AS rank
     FROM best
     QUALIFY rank <= getvariable('top')
 ),
 read AS (
     SELECT
-        ranked.question_group, ranked.prefill_key, ranked.decode_key, reading, rule,
-        max(least(prefill_instances * prefill_rate, decode_instances * decode_rate)) AS goodput
+        ranked.question_group, rank, p.reading, p.rule,
+        max(least(prefill_instances * p.side_rate, decode_instances * d.side_rate)) AS goodput
     FROM ranked
-    JOIN joined ON joined.question_group = ranked.question_group AND joined.prefill_key = ranked.prefill_key
-        AND joined.decode_key = ranked.decode_key
+    JOIN prefill_rates AS p ON p.ladder = prefill_ladder
+    JOIN decode_rates AS d ON d.ladder = decode_ladder AND d.reading = p.reading AND d.rule = p.rule
+        AND d.level = 16 - p.level
     GROUP BY ALL
 ),
 others AS (
     SELECT
-        question_group, prefill_key, decode_key,
-        max(goodput) FILTER (WHERE reading = 'slower') AS goodput_slower,
+        question_group, rank, max(goodput) FILTER (WHERE reading = 'slower') AS goodput_slower,
         max(goodput) FILTER (WHERE reading = 'faster') AS goodput_faster,
         max(goodput) FILTER (WHERE rule = 'bracket') AS goodput_least
     FROM read
-    GROUP BY question_group, prefill_key, decode_key
+    GROUP BY question_group, rank
 ),
-together AS MATERIALIZED (
-    -- Of plans that do both, the goodput of one instance.
-    SELECT goodput.question_group, any_value(stream) AS stream, goodput.settings_key, any_value(plan) AS plan,
-        any_value(num_devices) AS size, any_value(goodput.goodput) AS goodput
-    FROM goodputs('aggregated', getvariable('marginal'), getvariable('attainment')) AS goodput
-    JOIN played('aggregated') AS played ON played.question_group = goodput.question_group
-        AND played.settings_key = goodput.settings_key
+-- Of plans that do both, the goodput of one instance.
+together AS (
+    SELECT ladder, goodput
+    FROM goodputs('aggregated', getvariable('marginal'), getvariable('attainment'))
     WHERE reading = 'predicted'
-    GROUP BY goodput.question_group, goodput.settings_key
 ),
-listed AS (
-    SELECT
-        ranked.*, others.goodput_slower, others.goodput_faster, others.goodput_least,
-        least(
-            prefill_instances * p.side_rate, decode_instances * d.side_rate
-        ) AS goodput_most, ps.stream
-    FROM ranked
-    JOIN others ON others.question_group = ranked.question_group AND others.prefill_key = ranked.prefill_key
-        AND others.decode_key = ranked.decode_key
-    JOIN prefill_rates AS p ON p.question_group = ranked.question_group AND p.settings_key = ranked.prefill_key
-        AND p.reading = 'predicted' AND p.rule = 'product' AND p.level = 16
-    JOIN decode_rates AS d ON d.question_group = ranked.question_group AND d.settings_key = ranked.decode_key
-        AND d.reading = 'predicted' AND d.rule = 'product' AND d.level = 16
-    JOIN prefill_sides AS ps ON ps.question_group = ranked.question_group AND ps.settings_key = ranked.prefill_key
+asked AS (
+    SELECT DISTINCT ranked.question_group, stream, devices_used
+    FROM ranked JOIN ladder ON ladder.ladder = prefill_ladder
 ),
 beside AS (
-    SELECT listed.question_group, listed.rank, together.plan AS colocated_plan,
-        floor(devices_used / together.size) * together.goodput AS colocated_goodput
-    FROM listed
-    JOIN together ON together.question_group = listed.question_group AND together.stream = listed.stream
+    SELECT question_group, stream, devices_used, ladder, plan, floor(devices_used / num_devices) * goodput AS colocated_goodput
+    FROM asked JOIN ladder USING (question_group, stream) JOIN together USING (ladder)
     QUALIFY row_number() OVER (
-        PARTITION BY listed.question_group, listed.rank
-        ORDER BY floor(devices_used / together.size) * together.goodput DESC NULLS LAST, together.settings_key
+        PARTITION BY question_group, stream, devices_used ORDER BY colocated_goodput DESC NULLS LAST, ladder
     ) = 1
 )
 SELECT
-    listed.question_group, listed.rank, p.device AS prefill_device, p.plan AS prefill_plan, d.device AS decode_device,
-    d.plan AS decode_plan, prefill_instances, decode_instances, devices_used, nullif(listed.goodput, 0) AS goodput,
-    goodput_slower, goodput_faster, nullif(listed.goodput, 0) / devices_used AS goodput_per_device, goodput_least,
-    goodput_most, p.beside_ms AS kv_transfer_ms, colocated_plan, colocated_goodput,
-    nullif(listed.goodput, 0) / nullif(colocated_goodput, 0) AS advantage,
+    ranked.question_group, ranked.rank, p.device AS prefill_device, p.plan AS prefill_plan, d.device AS decode_device,
+    d.plan AS decode_plan, prefill_instances, decode_instances, ranked.devices_used, nullif(ranked.goodput, 0) AS goodput,
+    goodput_slower, goodput_faster, nullif(ranked.goodput, 0) / ranked.devices_used AS goodput_per_device, goodput_least,
+    most AS goodput_most, moved.beside_ms AS kv_transfer_ms, beside.plan AS colocated_plan, colocated_goodput,
+    nullif(ranked.goodput, 0) / nullif(colocated_goodput, 0) AS advantage,
     CASE
-        WHEN listed.goodput = 0 THEN 'below the lowest rate played'
-        WHEN listed.goodput > colocated_goodput THEN 'separation pays'
+        WHEN ranked.goodput = 0 THEN 'below the lowest rate played'
+        WHEN ranked.goodput > colocated_goodput THEN 'separation pays'
         WHEN colocated_goodput IS NOT NULL THEN 'separation does not pay'
     END AS said,
     getvariable('attainment') AS attainment, getvariable('kv_transfer_bytes_per_s') / 1e9 AS kv_transfer_gb_per_s,
     p.arrivals, p.scenario AS prefill_scenario, d.scenario AS decode_scenario
-FROM listed
-JOIN prefill_sides AS p ON p.question_group = listed.question_group AND p.settings_key = listed.prefill_key
-JOIN decode_sides AS d ON d.question_group = listed.question_group AND d.settings_key = listed.decode_key
-LEFT JOIN beside ON beside.question_group = listed.question_group AND beside.rank = listed.rank
-ORDER BY listed.question_group, listed.rank;
+FROM ranked
+JOIN others ON others.question_group = ranked.question_group AND others.rank = ranked.rank
+JOIN ladder AS p ON p.ladder = prefill_ladder
+JOIN ladder AS d ON d.ladder = decode_ladder
+JOIN (SELECT ladder, any_value(beside_ms) AS beside_ms FROM played GROUP BY ladder) AS moved ON moved.ladder = prefill_ladder
+LEFT JOIN beside ON beside.question_group = ranked.question_group AND beside.stream = p.stream
+    AND beside.devices_used = ranked.devices_used
+ORDER BY ranked.question_group, ranked.rank;

@@ -1,6 +1,7 @@
 -- name: percentiles
 -- summary: TTFT and TPOT at a rate of requests that arrive, for each plan that was played: median, 90th and 99th percentile
 -- modes: aggregated, prefill, decode
+-- reads: loads | ladder
 -- nearest: none
 -- requires: rate | percentiles are of a rate of requests | `rate=3` requests a second of one instance
 -- shows: rank, device, plan, arrivals_per_s, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms, said, num_devices, load
@@ -21,18 +22,20 @@
 -- column: load | none | load at or below the rate
 WITH placed AS (
     SELECT
-        played.question_group, played.settings_key, played.load_id, arrivals_per_s, ttft_p50_ms, ttft_p90_ms,
-        ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms, device, plan, num_devices, process, load,
-        lead(arrivals_per_s) OVER ladder AS next_rate,
-        arrivals_per_s = min(arrivals_per_s) OVER whole AS is_lowest,
-        lead(ttft_p50_ms) OVER ladder AS ttft_p50_next, lead(ttft_p90_ms) OVER ladder AS ttft_p90_next,
-        lead(ttft_p99_ms) OVER ladder AS ttft_p99_next, lead(tpot_p50_ms) OVER ladder AS tpot_p50_next,
-        lead(tpot_p90_ms) OVER ladder AS tpot_p90_next, lead(tpot_p99_ms) OVER ladder AS tpot_p99_next
-    FROM played(getvariable('wanted_phase')) AS played
-    JOIN load_percentiles((SELECT list(load_id) FROM played(getvariable('wanted_phase')))) AS percentiles
+        question_group, ladder, played.load_id, played.arrivals_per_s, ttft_p50_ms, ttft_p90_ms,
+        ttft_p99_ms, tpot_p50_ms, tpot_p90_ms, tpot_p99_ms, device, plan, num_devices, process, left(raw.load.key, 8) AS load,
+        lead(played.arrivals_per_s) OVER rates AS next_rate,
+        played.arrivals_per_s = min(played.arrivals_per_s) OVER whole AS is_lowest,
+        lead(ttft_p50_ms) OVER rates AS ttft_p50_next, lead(ttft_p90_ms) OVER rates AS ttft_p90_next,
+        lead(ttft_p99_ms) OVER rates AS ttft_p99_next, lead(tpot_p50_ms) OVER rates AS tpot_p50_next,
+        lead(tpot_p90_ms) OVER rates AS tpot_p90_next, lead(tpot_p99_ms) OVER rates AS tpot_p99_next
+    FROM played
+    JOIN ladder USING (ladder)
+    JOIN raw.load ON raw.load.id = played.load_id
+    JOIN load_percentiles((SELECT list(load_id) FROM played WHERE phase = getvariable('wanted_phase'))) AS percentiles
         ON percentiles.load_id = played.load_id
-    WINDOW ladder AS (PARTITION BY played.question_group, played.settings_key ORDER BY arrivals_per_s),
-        whole AS (PARTITION BY played.question_group, played.settings_key)
+    WHERE played.phase = getvariable('wanted_phase')
+    WINDOW rates AS (PARTITION BY ladder ORDER BY played.arrivals_per_s), whole AS (PARTITION BY ladder)
 ),
 chosen AS (
     SELECT
@@ -48,7 +51,7 @@ chosen AS (
 ),
 read AS (
     SELECT
-        question_group, settings_key, device, plan, num_devices, process, load, way,
+        question_group, ladder, device, plan, num_devices, process, load, way,
         is_lowest AND arrivals_per_s > getvariable('rate') AS is_below,
         ttft_p50_ms + CASE WHEN way > 0 THEN way * (ttft_p50_next - ttft_p50_ms) ELSE way END AS ttft_p50_ms,
         ttft_p90_ms + CASE WHEN way > 0 THEN way * (ttft_p90_next - ttft_p90_ms) ELSE way END AS ttft_p90_ms,
@@ -63,7 +66,7 @@ SELECT
     row_number() OVER (
         PARTITION BY question_group
         ORDER BY CASE WHEN getvariable('wanted_phase') = 'decode' THEN tpot_p90_ms ELSE ttft_p90_ms END NULLS LAST,
-            settings_key
+            ladder
     ) AS rank,
     device, plan, getvariable('rate') AS arrivals_per_s, ttft_p50_ms, ttft_p90_ms, ttft_p99_ms, tpot_p50_ms,
     tpot_p90_ms, tpot_p99_ms,

@@ -12,13 +12,15 @@ if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows, quoted
     from store.sealing.laying_down import check_snapshots, seal, seal_location
-    from store.sealing.load_parts import create_distribution
+    from store.sealing.load_parts import create_load_relation
+    from store.sealing.load_relations import LOAD_RELATIONS, columns_of
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
     from store.sealing.unsealed import UnsealedBlock, blocks_of, blocks_within, load_unsealed, unsealed_select
 
 __all__ = [
     "LARGEST_KEY",
+    "LOAD_RELATIONS",
     "KeptDigest",
     "Part",
     "Range",
@@ -29,8 +31,9 @@ __all__ = [
     "blocks_within",
     "changed_blocks",
     "check_snapshots",
+    "columns_of",
     "complement",
-    "create_distribution",
+    "create_load_relation",
     "create_table",
     "fetched_arrays",
     "groups_of",

@@ -1,4 +1,4 @@
-"""Distributions of loads laid down as Parquet: a part holds all rows of some loads, which never change.
+"""Loads laid down as Parquet: a part holds all rows that a relation has of some loads, which never change.
 
 The database stays the only truth: a part that does not match it is left aside, and laid down again. Not here: probes
 (store.sealing.laying_down)."""
@@ -14,11 +14,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from store.loads import DISTRIBUTIONS, PAYLOADS, insert_distributions, typed_columns
 from store.location import StoreLocation
 from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
 from store.sealing.into_duckdb import create_table, quoted
+from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store, rows_of_a_group
 from store.sealing.ranges import Ranges, complement, merged, overlap, ranges_of
 from store.sealing.snapshots import UNREADABLE, file_fault, hash_file, snapshot_directories, sync_directory
 from store.sealing.unsealed import as_parameter
@@ -33,7 +33,7 @@ _RETIRED_KEPT_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPart:
-    """One Parquet file of one distribution. `loads` are the ids that it holds, `count` how many of them there are."""
+    """One Parquet file of one relation, its `kind`. `loads` are the ids that it holds, `count` how many they are."""
 
     name: str
     kind: str
@@ -57,25 +57,27 @@ class _LoadId(NamedTuple):
     id: int
 
 
-def create_distribution(
+def create_load_relation(
     connection: duckdb.DuckDBPyConnection,
     transaction: ReadTransaction,
     location: StoreLocation,
-    kind: str,
+    relation: str,
     *,
     schema: str = "raw",
+    straight: bool = False,
 ) -> tuple[Path, ...]:
-    """Create the relation of a distribution in a schema: parts, and what no part holds from the store itself. Returns
-    the files that it reads."""
-    parts = _valid_parts(transaction, location, kind)
-    table = f"{schema}.unsealed_{kind}"
+    """Create a relation of loads in a schema: parts, and what no part holds from the store itself. Returns the files
+    that it reads: none where it is read `straight` from the database."""
+    parts = [] if straight else _valid_parts(transaction, location, relation)
+    table = f"{schema}.unsealed_{relation}"
     connection.execute(f"DROP TABLE IF EXISTS {table}")
-    create_table(connection, table, typed_columns(kind))
+    create_table(connection, table, columns_of(relation))
     covered = merged(one for _, part in parts for one in part.loads)
-    _insert_hot(connection, transaction, table, kind, complement(covered))
-    columns = ", ".join(DISTRIBUTIONS[kind])
-    sources = [f"SELECT {columns} FROM {table}", *(_select(kind, path) for path, _ in parts)]  # noqa: S608 - our names
-    connection.execute(f"CREATE OR REPLACE VIEW {schema}.{kind} AS {' UNION ALL '.join(sources)}")
+    hot = insert_from_store(connection, transaction, table, relation, complement(covered))
+    selects = [_select(relation, [path for path, _ in parts])] if parts else []
+    if hot or not parts:
+        selects.append(f"SELECT {_names(relation)} FROM {table}")  # noqa: S608 - our names
+    connection.execute(f"CREATE OR REPLACE VIEW {schema}.{relation} AS {' UNION ALL '.join(selects)}")
     return tuple(path for path, _ in parts)
 
 
@@ -88,7 +90,7 @@ def seal_loads(
 ) -> int:
     """Lay down the loads that no valid part holds, together with parts that are not much larger; how many loads."""
     sealed = 0
-    for kind in DISTRIBUTIONS:
+    for kind in LOAD_RELATIONS:
         valid = [(path, part) for path, part in _valid_parts(transaction, location, kind) if path.parent == directory]
         covered = merged(one for _, part in valid for one in part.loads)
         hot = _ids(transaction, complement(covered))
@@ -96,8 +98,8 @@ def seal_loads(
             continue
         sealed = max(sealed, len(hot))
         table = f"unsealed_{kind}"
-        create_table(connection, table, typed_columns(kind))
-        rows = _insert_hot(connection, transaction, table, kind, ranges_of(hot))
+        create_table(connection, table, columns_of(kind))
+        rows = insert_from_store(connection, transaction, table, kind, ranges_of(hot))
         near = [item for item in valid if item[1].rows <= max(2 * rows, _ALWAYS_MERGED_ROWS)]
         loads = merged([*ranges_of(hot), *(one for _, part in near for one in part.loads)])
         count = len(hot) + sum(part.count for _, part in near)
@@ -116,14 +118,13 @@ def _write(
     near: Sequence[Path],
     held: tuple[str, Ranges, int],
 ) -> LoadPart:
-    columns = DISTRIBUTIONS[kind]
-    sources = [f"SELECT {', '.join(columns)} FROM unsealed_{kind}", *(_select(kind, path) for path in near)]  # noqa: S608
+    sources = [f"SELECT {_names(kind)} FROM unsealed_{kind}", *([_select(kind, near)] if near else [])]  # noqa: S608
     name = f"{kind}-{secrets.token_hex(6)}.parquet"
     temporary = directory / f".{name}.{os.getpid()}"
     try:
         ((rows,),) = connection.execute(
-            f"COPY (FROM ({' UNION ALL '.join(sources)}) ORDER BY {', '.join(columns)}) TO {quoted(temporary)}"
-            " (FORMAT parquet, COMPRESSION zstd)"
+            f"COPY (FROM ({' UNION ALL '.join(sources)}) ORDER BY {_names(kind)}) TO {quoted(temporary)}"
+            f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {rows_of_a_group(kind)})"
         ).fetchall()
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
@@ -175,16 +176,6 @@ def _valid_parts(transaction: ReadTransaction, location: StoreLocation, kind: st
     return valid
 
 
-def _insert_hot(
-    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, table: str, kind: str, within: Ranges
-) -> int:
-    statement = (
-        f"SELECT d.load_id, d.{PAYLOADS[kind]} FROM {transaction.ranges} CROSS JOIN {kind} d"  # noqa: S608 - our names
-        " WHERE d.load_id BETWEEN r.lo AND r.hi ORDER BY d.load_id"
-    )
-    return insert_distributions(connection, table, kind, transaction.cells(statement, (as_parameter(within),)))
-
-
 def _ids(transaction: ReadTransaction, within: Ranges) -> list[int]:
     statement = (
         f"SELECT l.id FROM {transaction.ranges} CROSS JOIN load l WHERE l.id BETWEEN r.lo AND r.hi ORDER BY l.id"  # noqa: S608
@@ -192,8 +183,12 @@ def _ids(transaction: ReadTransaction, within: Ranges) -> list[int]:
     return [row.id for row in transaction.rows(_LoadId, statement, (as_parameter(within),))]
 
 
-def _select(kind: str, path: Path) -> str:
-    return f"SELECT {', '.join(DISTRIBUTIONS[kind])} FROM read_parquet({quoted(path)})"  # noqa: S608 - our names
+def _names(relation: str) -> str:
+    return ", ".join(name for name, _ in columns_of(relation))
+
+
+def _select(relation: str, paths: Sequence[Path]) -> str:
+    return f"SELECT {_names(relation)} FROM read_parquet([{', '.join(map(quoted, paths))}])"  # noqa: S608 - our names
 
 
 def _listed(directory: Path) -> list[tuple[Path, LoadPart]]:
@@ -232,7 +227,7 @@ def _publish(directory: Path, parts: Sequence[LoadPart]) -> None:
     temporary.replace(directory / MANIFEST)
     sync_directory(directory)
     named = {part.name for part in parts}
-    for kind in DISTRIBUTIONS:
+    for kind in LOAD_RELATIONS:
         for path in directory.glob(f"*{kind}-*.parquet*"):
             if path.name not in named and time.time() - path.stat().st_mtime > _RETIRED_KEPT_S:
                 path.unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from store.errors import StoreError
 from store.loads import ArrivalRecord, LoadRecord, pack_rows, split_counts, unpack_rows, whole_counts
 from store.opening import open_store
 from store.reading import read_transaction
-from store.sealing import create_distribution, seal
+from store.sealing import create_load_relation, seal
 from store.writing import begin_sweep, known_loads, put_loads, put_scenarios
 
 ARRIVAL = ArrivalRecord(key="e" * 64, process="poisson", requests=1_100, seed=1, cv=1.0)
@@ -46,7 +46,7 @@ def scenario_of(opened) -> tuple[int, int]:
 def distribution(opened, kind: str) -> list[tuple[int, ...]]:
     with read_transaction(opened.location) as transaction, duckdb.connect() as connection:
         connection.execute("CREATE SCHEMA raw")
-        create_distribution(connection, transaction, opened.location, kind)
+        create_load_relation(connection, transaction, opened.location, kind)
         return connection.execute(f"SELECT * FROM raw.{kind} ORDER BY ALL").fetchall()
 
 

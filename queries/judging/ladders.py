@@ -1,0 +1,125 @@
+"""Loads of a question's scope as tables that reports about requests that arrive read: `ladder` and `played`.
+
+Not here: their SQL (ladders.sql), limits and shares (queries/loaded.sql)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from queries.judging.step_errors import provide_step_errors
+from store.errors import InputError
+from store.reading import read_transaction
+
+if TYPE_CHECKING:
+    from queries.asking.headers import Report
+    from queries.connect import StoreConnection
+
+_SQL = Path(__file__).with_name("ladders.sql")
+_ALL_ARE_READ = 50  # ladders whose cells are read sooner than bounds are made
+_BUILT_ON = ("load", "load_cell", "load_margin", "load_span", "load_token")
+_COUNTED = "SELECT count(*) FROM played WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
+_FEW_REQUESTS = 1_000
+_FEWEST = "SELECT min(arrival_requests) FROM ladder WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
+_STREAMS = """
+    SELECT
+        phase, any_value(arrivals ORDER BY ladder),
+        bool_or(ladder.phase = 'prefill' AND EXISTS (
+            SELECT 1 FROM ladder AS other
+            WHERE other.question_group = ladder.question_group AND other.stream = ladder.stream
+                AND other.phase = 'decode'
+        ))
+    FROM ladder WHERE phase IN ('prefill', 'decode') GROUP BY phase
+"""
+# The time to move a prompt's keys and values, as pairs of probes have it (queries/paired.sql); and the decode instance
+# receives the request, too, in the time that the prefill instance takes.
+_MOVED = """
+    UPDATE played SET beside_ms = moved.beside_ms
+    FROM (
+        SELECT
+            ladder, any_value(ladder.outside_ms) + any_value(
+                1000.0 * kv_bytes_per_request / coalesce($bytes_per_s, tp * pp * link_bytes_per_s)
+            ) AS beside_ms
+        FROM ladder
+        JOIN scoped ON scoped.scenario_id = ladder.scenario_id
+        JOIN (
+            SELECT key, any_value(string_split(link_bandwidths, ' | ')[1])::DOUBLE AS link_bytes_per_s
+            FROM device GROUP BY key
+        ) AS outermost ON outermost.key = scoped.device_key
+        WHERE ladder.phase = 'prefill'
+        GROUP BY ladder
+    ) AS moved
+    WHERE moved.ladder = played.ladder
+"""
+
+
+class Ladders:
+    """The tables of the scope that a session looks at, made when a question first needs them."""
+
+    def __init__(self, connection: StoreConnection) -> None:
+        self._connection = connection
+        self._scope: object = None
+        self._is_moved = False
+        self._count = 0
+
+    def provide(self, report: str, scope: object, scenario_ids: Iterable[int], phases: Collection[str]) -> None:
+        """Create both tables, unless they are of this scope. Refuses phases of which nothing was played."""
+        duckdb = self._connection.duckdb
+        if self._scope is not scope:
+            self._scope, self._is_moved = None, False
+            self._connection.provide(_BUILT_ON)
+            with read_transaction(self._connection.location) as transaction:
+                provide_step_errors(transaction, duckdb, scenario_ids)
+            duckdb.execute(_SQL.read_text(encoding="utf-8"))
+            ((self._count,),) = duckdb.execute("SELECT count(*) FROM ladder").fetchall()
+            self._scope = scope
+        for phase in phases:
+            if not self.considered([phase]):
+                raise InputError(
+                    f"report {report} is about requests that arrive,"
+                    f" and no {phase} rows of this scope have been played",
+                    hint="sweepdb evaluate ... `arrivals=poisson` plays them",
+                )
+
+    def check_pairs(self) -> None:
+        """Refuse sides that were played with other requests: a pair serves one stream."""
+        rows = self._connection.duckdb.execute(_STREAMS).fetchall()
+        if rows and not any(shared for _, _, shared in rows):
+            told = {phase: arrivals for phase, arrivals, _ in rows}
+            raise InputError(
+                f"prefill sides were played with {told['prefill']}, decode sides with {told['decode']}:"
+                " a pair serves the same requests",
+                hint="evaluate both with the same `arrivals`, `requests` and `seed`",
+            )
+
+    def notes(self, phases: Collection[str]) -> tuple[str, ...]:
+        """Notes on intervals that are wide."""
+        row = self._connection.duckdb.execute(_FEWEST, {"phases": list(phases)}).fetchone()
+        if row is None or row[0] is None or row[0] >= _FEW_REQUESTS:
+            return ()
+        return (f"{row[0]} requests give wide intervals: read both ends; 20,000 are usual (`requests=20000`)",)
+
+    def choosing(self, asked: Report) -> str:
+        """The statement that chooses the ladders whose cells a report reads; empty for reports about probes."""
+        if asked.ladders is None:
+            return ""
+        relation = "ladder" if self._count <= _ALL_ARE_READ else asked.ladders
+        return f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT ladder FROM {relation}"  # noqa: S608 - of a header of ours
+
+    def move_prompts(self, gb_per_s: float | None) -> None:
+        """Write down what pairs add to the TTFT of prefill sides."""
+        bytes_per_s = None if gb_per_s is None else gb_per_s * 1e9
+        self._connection.duckdb.execute(_MOVED, {"bytes_per_s": bytes_per_s})
+        self._is_moved = True
+
+    def keep_prompts(self) -> None:
+        """Prompts of instances by themselves are not moved."""
+        if self._is_moved:
+            self._connection.duckdb.execute("UPDATE played SET beside_ms = 0")
+            self._is_moved = False
+
+    def considered(self, phases: Collection[str]) -> int:
+        """How many loads a question looks at."""
+        row = self._connection.duckdb.execute(_COUNTED, {"phases": list(phases)}).fetchone()
+        return int(row[0]) if row else 0

@@ -1,0 +1,145 @@
+-- Looking limits up without reading cells: what part of requests meets each limit by itself, from margins, and the bounds that
+-- this puts on the part that meets both (at least both less 1, at most the smaller of the two). A limit of the time between
+-- tokens counts as one of TPOT here. Only ladders that can be
+-- among the best by their bounds are then read cell by cell, so that answers are those of the cells.
+CREATE OR REPLACE TEMP MACRO limit_shares(wanted_phase, every_reading) AS TABLE
+WITH placed AS (
+    SELECT
+        ladder, place, load_id, counted_requests, arrivals_per_s, reading, c,
+        least(greatest(
+            CASE WHEN phase = 'decode' THEN 1e9 ELSE bin_place(ttft_of_steps(outside_ms, beside_ms) / c) END, ttft_first
+        ), ttft_end) AS ttft_place,
+        least(greatest(bin_place(getvariable('tpot_limit_ms') / c), tpot_first), tpot_end) AS tpot_place
+    FROM (
+        SELECT *, 'predicted' AS reading, 1.0 AS c FROM played WHERE phase = wanted_phase
+        UNION ALL
+        SELECT *, 'slower', 1 + step_error FROM played WHERE phase = wanted_phase AND every_reading AND step_error IS NOT NULL
+        UNION ALL
+        SELECT *, 'faster', 1 - step_error FROM played WHERE phase = wanted_phase AND every_reading AND step_error IS NOT NULL
+    )
+)
+SELECT
+    ladder, place, reading, c, arrivals_per_s,
+    coalesce(x.below + x.within * (ttft_place - x.bin), 0) / counted_requests AS share_ttft,
+    least(
+        coalesce(y.below + y.within * (tpot_place - y.bin), 0) / counted_requests,
+        coalesce(CASE reading WHEN 'slower' THEN slower_of_tbt WHEN 'faster' THEN faster_of_tbt ELSE of_tbt END, 1)
+    ) AS share_tpot
+FROM placed
+LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = placed.load_id
+LEFT JOIN raw.load_margin AS x ON x.metric = 0 AND x.bin = floor(ttft_place)::INTEGER AND x.load_id = placed.load_id
+LEFT JOIN raw.load_margin AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = placed.load_id;
+
+-- The goodput of each ladder, 0 for none, if as few and if as many requests met both limits as can: sums round apart by 1e-12.
+CREATE OR REPLACE TEMP MACRO near_goodputs(wanted_phase, marginal, wanted_share) AS TABLE
+WITH shares AS MATERIALIZED (
+    SELECT
+        ladder, place, arrivals_per_s, least(share_ttft, share_tpot) + 1e-12 AS most_share,
+        CASE WHEN marginal THEN least(share_ttft, share_tpot) ELSE share_ttft + share_tpot - 1 END - 1e-12 AS least_share
+    FROM limit_shares(wanted_phase, FALSE)
+),
+ends AS (
+    -- Where each curve first falls short.
+    SELECT
+        ladder, min(place) AS first_place, max(arrivals_per_s) AS highest,
+        min(place) FILTER (WHERE least_share < wanted_share) AS least_place,
+        min(place) FILTER (WHERE most_share < wanted_share) AS most_place
+    FROM shares
+    GROUP BY ladder
+),
+around AS (
+    SELECT
+        ladder, any_value(highest) AS highest, any_value(first_place) AS first_place,
+        any_value(least_place) AS least_place, any_value(most_place) AS most_place,
+        max(arrivals_per_s) FILTER (WHERE place = least_place) AS least_rate,
+        max(arrivals_per_s) FILTER (WHERE place = least_place - 1) AS before_least_rate,
+        max(least_share) FILTER (WHERE place = least_place) AS least_share,
+        max(least_share) FILTER (WHERE place = least_place - 1) AS before_least,
+        max(arrivals_per_s) FILTER (WHERE place = most_place) AS most_rate,
+        max(arrivals_per_s) FILTER (WHERE place = most_place - 1) AS before_most_rate,
+        max(most_share) FILTER (WHERE place = most_place) AS most_share,
+        max(most_share) FILTER (WHERE place = most_place - 1) AS before_most
+    FROM shares JOIN ends USING (ladder)
+    GROUP BY ladder
+)
+SELECT
+    ladder,
+    CASE
+        WHEN least_place IS NULL THEN highest
+        WHEN least_place = first_place THEN 0
+        ELSE before_least_rate
+            + (before_least - wanted_share) / (before_least - least_share) * (least_rate - before_least_rate)
+    END AS least_goodput,
+    CASE
+        WHEN most_place IS NULL THEN highest
+        WHEN most_place = first_place THEN 0
+        ELSE before_most_rate + (before_most - wanted_share) / (before_most - most_share) * (most_rate - before_most_rate)
+    END AS most_goodput
+FROM around;
+
+-- What ranks ladders: requests a second of the copies that a budget holds, without one of a device.
+CREATE OR REPLACE TEMP MACRO ladder_worth(goodput, instance_devices) AS
+    goodput * coalesce(floor(getvariable('num_devices') / instance_devices), 1.0 / instance_devices);
+
+-- The ladders that can be among the best of their group.
+CREATE OR REPLACE TEMP MACRO promising(wanted_phase, marginal, wanted_share) AS TABLE
+WITH worth AS (
+    SELECT
+        ladder, question_group, ladder_worth(least_goodput, num_devices) AS least_worth,
+        ladder_worth(most_goodput, num_devices) AS most_worth
+    FROM near_goodputs(wanted_phase, marginal, wanted_share) AS near
+    JOIN ladder USING (ladder)
+),
+numbered AS (
+    SELECT
+        *, row_number() OVER (PARTITION BY question_group ORDER BY least_worth DESC) AS place,
+        row_number() OVER (PARTITION BY question_group, most_worth > 0 ORDER BY ladder) AS place_alike
+    FROM worth
+),
+bounded AS (
+    SELECT
+        *, coalesce(min(least_worth) FILTER (WHERE place = getvariable('top')) OVER (PARTITION BY question_group), 0) AS enough
+    FROM numbered
+)
+SELECT ladder
+FROM bounded
+WHERE (most_worth > 0 AND most_worth >= enough * (1 - 1e-9))
+    OR (most_worth <= 0 AND enough <= 0 AND place_alike <= getvariable('top'));
+
+-- The ladders that can be the best of their size of instance, whatever number of copies is asked for.
+CREATE OR REPLACE TEMP MACRO best_of_sizes(marginal, wanted_share) AS TABLE
+SELECT ladder
+FROM near_goodputs('aggregated', marginal, wanted_share)
+JOIN ladder USING (ladder)
+QUALIFY most_goodput * (1 + 1e-9) >= max(least_goodput) OVER (PARTITION BY question_group, stream, num_devices);
+
+-- Rates of one instance of a side at which its share is wanted_share^(level / 16), and 1 - (1 - wanted_share) level / 16 under
+-- `bracket`: of levels that add up to 16 a prefill and a decode side have together at least the wanted share, as the product
+-- of independent sides, and however they depend on each other. 0 where even the lowest rate has too small a share.
+CREATE OR REPLACE TEMP MACRO side_rates(wanted_phase, wanted_share) AS TABLE
+WITH shares AS MATERIALIZED (
+    SELECT *, least(share_ttft, share_tpot) AS share FROM limit_shares(wanted_phase, TRUE)
+),
+steps AS (
+    SELECT shares.*, before.arrivals_per_s AS before_rate, before.share AS before_share
+    FROM shares
+    LEFT JOIN shares AS before ON before.ladder = shares.ladder AND before.reading = shares.reading
+        AND before.place = shares.place - 1
+),
+levels AS (
+    SELECT 'product' AS rule, range AS level, power(wanted_share, range / 16) AS least FROM range(17)
+    UNION ALL
+    SELECT 'bracket', range, 1 - (1 - wanted_share) * range / 16 FROM range(17)
+)
+SELECT
+    ladder, reading, rule, level,
+    coalesce(
+        min_by(
+            coalesce(before_rate + (before_share - least) / (before_share - share) * (arrivals_per_s - before_rate), 0),
+            arrivals_per_s
+        ) FILTER (WHERE share < least - 1e-12),
+        max(arrivals_per_s)
+    ) / any_value(c) AS side_rate
+FROM steps
+JOIN levels ON rule = 'product' OR reading = 'predicted'
+GROUP BY ladder, reading, rule, level;

@@ -1,0 +1,104 @@
+"""Relations of loads as DuckDB has them: their rows, distributions, and what is derived of these to look limits up.
+
+`load_margin` has a row for each bin of TTFT and of TPOT from the first that holds requests to the one after the last:
+how many lie below it, and how many in it; `load_span` says which bins these are.
+
+Not here: parts (store.sealing.load_parts)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.loads import DISTRIBUTIONS, PAYLOADS, insert_distributions, typed_columns
+from store.schema import TABLES, read_column
+from store.sealing.into_duckdb import create_table, insert_rows
+from store.sealing.ranges import Ranges
+from store.sealing.unsealed import as_parameter
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from store.reading import ReadTransaction
+
+LOAD_RELATIONS = ("load", *DISTRIBUTIONS, "load_margin", "load_span")
+TTFT, TPOT = 0, 1  # metrics of a margin
+_DERIVED = {
+    "load_margin": [(name, "INTEGER") for name in ("metric", "bin")]
+    + [(name, "BIGINT") for name in ("load_id", "below", "within")],
+    "load_span": [("load_id", "BIGINT")]
+    + [(name, "INTEGER") for name in ("ttft_first", "ttft_end", "tpot_first", "tpot_end")],
+}
+_FEW, _MANY = 20_480, 122_880  # rows of a group: a question reads few bins of margins, and cells of few loads
+ROWS_OF_A_GROUP = {"load_margin": _FEW, "load_cell": _FEW}
+_MARGINS = """
+    WITH counted AS (
+        SELECT {ttft} AS metric, ttft_bin AS bin, load_id,
+            sum(requests_1 + requests_2 + requests_3 + requests_4 + requests_5)::BIGINT AS requests
+        FROM {cells} GROUP BY load_id, ttft_bin
+        UNION ALL
+        SELECT {tpot}, tpot_bin, load_id,
+            sum(requests_1 + requests_2 + requests_3 + requests_4 + requests_5)::BIGINT
+        FROM {cells} GROUP BY load_id, tpot_bin
+    ),
+    every AS (
+        SELECT metric, load_id, unnest(range(min(bin), max(bin) + 2))::INTEGER AS bin
+        FROM counted GROUP BY metric, load_id
+    )
+    SELECT metric, bin, load_id,
+        (sum(coalesce(requests, 0)) OVER (PARTITION BY metric, load_id ORDER BY bin) - coalesce(requests, 0))::BIGINT
+            AS below,
+        coalesce(requests, 0) AS within
+    FROM every LEFT JOIN counted USING (metric, load_id, bin)
+"""
+_SPANS = """
+    SELECT load_id, min(ttft_bin) AS ttft_first, max(ttft_bin) + 1 AS ttft_end, min(tpot_bin) AS tpot_first,
+        max(tpot_bin) + 1 AS tpot_end
+    FROM {cells} GROUP BY load_id
+"""
+
+
+def columns_of(relation: str) -> list[tuple[str, str]]:
+    """The columns of a relation, in the order that its rows are sorted by, with their DuckDB types."""
+    if relation in _DERIVED:
+        return _DERIVED[relation]
+    if relation in DISTRIBUTIONS:
+        return typed_columns(relation)
+    declared = (read_column(column, column.name) for column in TABLES[relation].columns)
+    return [(column.name, column.type) for column in declared]
+
+
+def rows_of_a_group(relation: str) -> int:
+    """How many rows of a relation are read together at least."""
+    return ROWS_OF_A_GROUP.get(relation, _MANY)
+
+
+def insert_from_store(
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, table: str, relation: str, within: Ranges
+) -> int:
+    """Insert the rows that the database itself has of loads, and return how many there were."""
+    if relation in DISTRIBUTIONS:
+        return _insert_packed(connection, transaction, table, relation, within)
+    if relation not in _DERIVED:
+        columns = columns_of(relation)
+        names = ", ".join(f"l.{name}" for name, _ in columns)
+        statement = f"SELECT {names} FROM {transaction.ranges} CROSS JOIN load l WHERE l.id BETWEEN r.lo AND r.hi"  # noqa: S608
+        return insert_rows(connection, table, columns, transaction.cells(statement, (as_parameter(within),)))
+    cells = f"{table}_cells"
+    create_table(connection, cells, typed_columns("load_cell"))
+    count = 0
+    if _insert_packed(connection, transaction, cells, "load_cell", within):
+        derived = _MARGINS if relation == "load_margin" else _SPANS
+        select = derived.format(cells=cells, ttft=TTFT, tpot=TPOT)
+        ((count,),) = connection.execute(f"INSERT INTO {table} {select}").fetchall()
+    connection.execute(f"DROP TABLE {cells}")
+    return int(count)
+
+
+def _insert_packed(
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, table: str, relation: str, within: Ranges
+) -> int:
+    statement = (
+        f"SELECT d.load_id, d.{PAYLOADS[relation]} FROM {transaction.ranges} CROSS JOIN {relation} d"  # noqa: S608 - our names
+        " WHERE d.load_id BETWEEN r.lo AND r.hi ORDER BY d.load_id"
+    )
+    return insert_distributions(connection, table, relation, transaction.cells(statement, (as_parameter(within),)))
