@@ -85,6 +85,9 @@ def _device(
     write_rows(KERNEL_COLUMNS, done.rows(), format_)
     if done.calibration.assumed:
         say(f"assumed, because nothing was measured: {', '.join(done.calibration.assumed)}")
+    if done.calibration.carried:
+        listed = ", ".join(f"{name} x {factor:.4g}" for name, factor in done.calibration.carried.items())
+        say(f"assumed, carried from the shipped {done.calibration.donor} and scaled as their family: {listed}")
     say(f"{output} written; version {version} of {done.profile.name} is stored with its measurements")
     say(f"next: sweepdb evaluate MODEL --device {output} ...   (or keep it by name: sweepdb devices add {output})")
     return 0

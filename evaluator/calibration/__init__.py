@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.calibration.carrying import completed
     from evaluator.calibration.device_fit import accuracy_of, fit_device, left_out, training_half
     from evaluator.calibration.figures import figures_of
     from evaluator.calibration.forms import FORMS
@@ -24,6 +25,7 @@ __all__ = [
     "KernelSet",
     "KernelTable",
     "accuracy_of",
+    "completed",
     "figures_of",
     "fit_device",
     "kernel_sets",

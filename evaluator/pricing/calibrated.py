@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
+from evaluator.calibration.carrying import carried_families
 from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS, Inputs, Parts
 from evaluator.calibration.kernel_formats import KernelFormat
@@ -66,6 +67,11 @@ class CalibratedCost:
                 f"inside the measured kernels, so not priced apart: {inside}, activation and quantise of experts"
             )
         said += [f"coefficients of {name} are stated, not fitted" for name in calibration.assumed]
+        if calibration.carried:
+            said.append(
+                f"{len(calibration.carried)} kernels that were not measured are the shipped ones of"
+                f" {calibration.donor}, scaled: {carried_families(calibration.carried)}"
+            )
         return tuple(said)
 
     def operator_seconds(self, operator: Operator, sums: BatchSums) -> KindSeconds:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from evaluator.calibration import KernelTable, fit_device, read_tables, write_tables
+from evaluator.calibration import KernelTable, completed, fit_device, read_tables, write_tables
 from evaluator.inputs import (
     Calibration,
     DeviceProfile,
@@ -18,6 +18,7 @@ from evaluator.inputs import (
     calibration_to_json,
     calibration_to_mapping,
     load_device,
+    shipped_calibration,
 )
 from store.errors import InputError
 from store.location import parse_url
@@ -48,12 +49,13 @@ class Calibrated:
 
 
 def from_kernels(device: str, kernels: Path, on_kernel: Callable[[str], None] | None = None) -> Calibrated:
-    """Fit a known device's profile to tables of measured kernels."""
+    """Fit a known device's profile to tables of measured kernels; those that they lack are the shipped ones, scaled."""
     profile = load_device(device, family="theoretical")
     tables = read_tables(kernels)
     calibration = fit_device(tables, profile, source=f"kernel tables of {kernels.name}", progress=on_kernel)
     if not calibration.accuracy:
         raise InputError(f"{kernels}: too few rows of every kernel to fit any", hint="at least eight rows a kernel")
+    calibration = completed(calibration, tables, profile, shipped_calibration(profile.name))
     fitted = replace(profile, family="calibrated", calibration=calibration_to_json(calibration))
     return Calibrated(profile=fitted, calibration=calibration, tables=tables)
 

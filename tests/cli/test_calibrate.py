@@ -11,7 +11,9 @@ import pytest
 from conftest_cli import sweepdb
 from sqlalchemy import select
 
+from evaluator.inputs.devices.calibration_record import calibration_from_json
 from evaluator.inputs.devices.device_profiles import list_shipped, load_device, profile_from_text
+from evaluator.inputs.devices.shipped_calibrations import shipped_calibration
 from store.opening import open_store
 from store.schema.sql_tables import CALIBRATION
 from store.writing.calibrations import list_calibrations
@@ -40,6 +42,11 @@ def test_a_fit_predicts_what_it_was_not_fitted_to_and_is_kept(kernels, tmp_path)
     assert row["median_ape_percent"] < 10
     fitted = load_device(str(profile))
     assert fitted.family == "calibrated"
+    assert (
+        "assumed, carried from the shipped a100_sxm and scaled as their family: collective.all_gather x 1"
+        in outcome.err
+    )
+    assert set(calibration_from_json(fitted.calibration).kernels) == set(shipped_calibration("a100_sxm").kernels)
     with open_store(url, read_only=True) as store:
         (record,) = list_calibrations(store)
         with store.reading() as connection:

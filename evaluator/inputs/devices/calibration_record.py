@@ -6,7 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 from evaluator.inputs.yaml_file import is_finite, shortened
@@ -41,6 +41,10 @@ class Calibration:
     carried_from: str | None = None  # the device whose dimensionless parameters these are
     includes: tuple[str, ...] = ()  # operator kinds already inside the measured kernels of others
     assumed: tuple[str, ...] = ()  # kernels whose coefficients are stated, not fitted
+    carried: Mapping[str, float] = field(
+        default_factory=dict
+    )  # kernels of a donor, and what their time is multiplied by
+    donor: str | None = None  # the device whose shipped kernels those are
     source: str = ""
 
     @property
@@ -74,6 +78,7 @@ def calibration_to_mapping(calibration: Calibration) -> dict[str, Any]:
         "carried_from": calibration.carried_from,
         "includes": list(calibration.includes),
         "assumed": list(calibration.assumed),
+        **({"donor": calibration.donor, "carried": dict(calibration.carried)} if calibration.carried else {}),
         "kernels": {name: dict(values) for name, values in sorted(calibration.kernels.items())},
         "accuracy": {
             name: {
@@ -124,6 +129,8 @@ def _from_mapping(data: Mapping[str, Any]) -> Calibration:
         carried_from=None if data.get("carried_from") is None else str(data["carried_from"]),
         includes=tuple(str(one) for one in data.get("includes", ())),
         assumed=tuple(str(one) for one in data.get("assumed", ())),
+        carried={str(name): float(_finite(name, value)) for name, value in data.get("carried", {}).items()},
+        donor=None if data.get("donor") is None else str(data["donor"]),
         source=str(data.get("source", "")),
     )
     if "hash" in data and data["hash"] != calibration.hash:
