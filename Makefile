@@ -10,6 +10,9 @@ TOGETHER := -q -n auto --dist loadfile
 CHECKED := --randomly-seed=2026 -o faulthandler_timeout=900 -o faulthandler_exit_on_timeout=true --durations=25
 DEMO_STORE := sqlite:///build/demo.sqlite
 
+# Hundreds of processes would each compile the program anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test survival long attack check bench docs clean
 
 demo: $(INSTALLED)

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copytree
 
 import pytest
 
@@ -47,7 +47,7 @@ def _mirror(call: Call) -> Work:
 def program(tmp_path):
     """A copy of the program, and a function that runs its command over a store beside it."""
     for package in PACKAGES:
-        copytree(ROOT / package, tmp_path / package, ignore=ignore_patterns("__pycache__"))
+        copytree(ROOT / package, tmp_path / package)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "SWEEPDB_STORE": f"sqlite:///{tmp_path}/store.sqlite"}
 
     def sweepdb(text):

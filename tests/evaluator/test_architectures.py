@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from shutil import copytree, ignore_patterns
+from shutil import copytree
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_layers_of_another_kind_than_the_window_says_are_refused():
 
 def test_a_new_architecture_is_one_module(tmp_path):
     for package in ("evaluator", "store"):
-        copytree(ROOT / package, tmp_path / package, ignore=ignore_patterns("__pycache__"))
+        copytree(ROOT / package, tmp_path / package)
     (tmp_path / "evaluator/inputs/architectures/mine.py").write_text(MINE)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, env=environment, cwd=tmp_path)

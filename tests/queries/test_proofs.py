@@ -116,7 +116,7 @@ UNSEEN = ("program_version", "store", "scope", "sql")  # not a store's to know: 
 
 
 @pytest.mark.parametrize("question", QUESTIONS)
-@pytest.mark.parametrize("how_many", [15, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("how_many", [6, pytest.param(1000, marks=pytest.mark.long)])
 def test_what_a_store_knows_better_is_noticed_even_under_a_new_hash(proven, stored, tmp_path, question, how_many):
     """A forger makes the hash right again; every count, key, digest, row and parameter is still asked of the store."""
     document = proven[question]

@@ -71,7 +71,7 @@ COLUMN = '    optional("{column}", DOUBLE, "s", "{meaning}"),\n'
 def program(tmp_path):
     """A copy of the program; called with what is inserted before which text of which files, and the migration."""
     for package in ("store", "queries", "migrations"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / package, tmp_path / package)
 
     def run(*edits, relation, table, column, meaning, then="pass"):
         declared = COLUMN.format(column=column, meaning=meaning)

@@ -42,7 +42,7 @@ else:
 
 def test_an_option_of_evaluate_is_its_declaration(tmp_path):
     for name in ("cli", "evaluator", "migrations", "queries", "store", "sweepdb", "tools"):
-        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, tmp_path / name)
     options = tmp_path / "sweepdb" / "evaluating" / "sweep_options.py"
     options.write_text(options.read_text().replace("    def __post_init__", FIELD, 1))
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=tmp_path, capture_output=True, text=True)
