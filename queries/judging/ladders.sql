@@ -1,10 +1,11 @@
--- All rates of one scenario and settings, a row each; `step_error` is a temporary table of (scenario_id, error): how far off
+-- All rates of one scenario and settings, a row each; rates of a pool are no rates of an instance, so pools are left to SQL.
+-- `step_error` is a temporary table of (scenario_id, error): how far off
 -- times of steps are expected to be, NULL where nobody knows. `ladder` orders as group and content key do.
 CREATE OR REPLACE TEMP TABLE ladder AS
 WITH lowest AS (
     SELECT scenario_id, settings_key, min(id) AS load_id
     FROM raw.load
-    WHERE scenario_id IN (SELECT scenario_id FROM scope)
+    WHERE scenario_id IN (SELECT scenario_id FROM scope) AND prefill_policy IS NULL
     GROUP BY scenario_id, settings_key
 )
 SELECT

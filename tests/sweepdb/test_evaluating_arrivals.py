@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from conftest_cli import sweepdb
 from conftest_loads import DEVICE, evaluate_loads
 
 from queries.connect import connect
@@ -169,6 +172,17 @@ def test_pools_are_kept_beside_instances_alone(sqlite_url, tmp_path):
     ]
     assert found[0][4:] == (None, 0.0)
     assert found[1][4] > found[2][4] > 0.0
+
+
+def test_rates_of_pools_are_no_rates_of_an_instance(sqlite_url, tmp_path):
+    asked = {"arrivals": f"trace:{pooled_log(tmp_path)}", "rates": [1.0, 2.0], "requests": 400}
+    question = "query goodput --mode pd --ttft-limits 100000 --tpot-limits 1000 --attainment 0.5 --format json"
+    for mode in ("prefill", "decode"):
+        evaluate_loads(sqlite_url, **asked, mode=mode)
+    alone = sweepdb(question, sqlite_url)
+    assert json.loads(alone.out)
+    evaluate_loads(sqlite_url, **asked, mode="prefill", prefill_policy="load", prefill_instances=2, cache_blocks=100)
+    assert sweepdb(question, sqlite_url).out == alone.out
 
 
 def test_a_pool_plays_no_other_phase(sqlite_url, tmp_path):
