@@ -18,7 +18,6 @@ SAME_SHAPES: Mapping[str, str] = {
     "bloom-176b": "bigscience/bloom",
     "deepseek-r1-nvfp4": "deepseek-ai/DeepSeek-R1",
     "deepseek-v3.1-nvfp4": "deepseek-ai/DeepSeek-V3.1",
-    "kimi-k2.5": "moonshotai/Kimi-K2-Instruct",
     "llama-2-70b": "meta-llama/Llama-2-70b-hf",
     "llama-2-7b": "meta-llama/Llama-2-7b-hf",
     "llama-3-70b": "meta-llama/Meta-Llama-3-70B",
@@ -107,6 +106,8 @@ def measured_precision(
     linear_format, experts_format = _format(linear or first), _format(experts or first)
     if model.native_linear == "FP8_BLOCK" and linear_format == "FP8":
         linear_format = "FP8_BLOCK"
+    if model.native_experts == "W4A16_G32" and experts_format == "W4A16":
+        linear_format, experts_format = model.native_linear, "W4A16_G32"
     if model.native_experts == "FP8_BLOCK" and experts_format == "FP8":
         experts_format = "FP8_BLOCK"
     if model.native_experts == "MXFP4" and experts_format in {"NVFP4", "MXFP4"}:

@@ -82,7 +82,11 @@ def give_files(page: Path, folder: Path) -> None:
                "output_throughput": 270.0, "mean_ttft_ms": 95.0, "mean_tpot_ms": 8.5, "p99_tpot_ms": 9.9}  # fmt: skip
         (folder / "runs").mkdir()
         (folder / "runs" / "first.json").write_text(json.dumps(run), encoding="utf-8")
-        (folder / "run.json").write_text(json.dumps({**run, "max_concurrency": 32}), encoding="utf-8")
+        details = {
+            "input_lens": [1024] * 64, "output_lens": [128] * 64, "ttfts": [0.095] * 64, "itls": [[0.0085] * 127] * 64,
+            "errors": [""] * 64,
+        }  # fmt: skip
+        (folder / "run.json").write_text(json.dumps({**run, "max_concurrency": 32, **details}), encoding="utf-8")
 
 
 def test_the_pages_show_commands():

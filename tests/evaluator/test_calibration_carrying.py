@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -74,7 +75,7 @@ TABLES = {
 }
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(st.sets(st.sampled_from(sorted(TABLES)), min_size=1))
 def test_a_fit_from_any_subset_of_kernels_loses_none(measured):
     tables = [TABLES[name] for name in sorted(measured)]
