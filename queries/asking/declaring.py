@@ -14,6 +14,8 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from store.errors import InputError
 
+_LONGEST_SAID = 500  # of what is wrong with a value, which names the value
+
 Check = Callable[[Any], str | None]  # what is wrong with a value, as in "must be above 0"
 
 
@@ -122,7 +124,8 @@ def check_declared(part: object) -> None:
         _check_type(item, value)
         wrong = item.option.check(value) if item.option.check is not None else None
         if wrong is not None:
-            raise InputError(f"`{item.keyword}` {wrong}")
+            said = wrong if len(wrong) < _LONGEST_SAID else f"{wrong[:150]} ... {wrong[-150:]}"
+            raise InputError(f"`{item.keyword}` {said}")
 
 
 def _check_type(item: Declared, value: object) -> None:

@@ -161,9 +161,15 @@ def vllm_log(document: Document) -> MeasuredRequests | None:
         return None
     count = len(document["ttfts"])
     for name, values in lists.items():
-        if isinstance(values, list) and values and len(values) != count:
+        if values and len(_listed(name, values)) != count:
             raise BadItem(f"{name} has {len(values)} values for {count} requests")
     return as_log([_of_vllm(lists, place) for place in range(count)], duration_s=number(document, "duration"))
+
+
+def _listed(name: str, values: object) -> list[object]:
+    if not isinstance(values, list):
+        raise BadItem(f"{name}: {values!r:.40} is no list")
+    return values
 
 
 def _of_vllm(lists: Mapping[str, list[object] | None], place: int) -> LoggedRequest:
@@ -192,7 +198,7 @@ def guidellm_log(benchmark: Document) -> MeasuredRequests | None:
     counted = number(inner(inner(benchmark, "metrics"), "request_totals"), "successful")
     if counted is not None and counted != len(good):
         return None
-    missed = [one for fate in ("errored", "incomplete") for one in by_fate.get(fate) or ()]
+    missed = [one for fate in ("errored", "incomplete") for one in _listed(fate, by_fate.get(fate) or [])]
     return as_log([*(_of_guidellm(one, answered=True) for one in good),
                    *(_of_guidellm(one, answered=False) for one in missed)])  # fmt: skip
 
