@@ -28,6 +28,7 @@ _SURROUNDINGS = frozenset(
 )
 # What a list of commands shows beside each: the sentences of their own help are longer than a line.
 SUMMARIES = {
+    "plan": "The best whole deployments for a question: evaluate what is missing, then answer.",
     "explain": "Show a stored step operator by operator.",
     "verify": "Check a proof against a store.",
     "sql": "Run one read-only SQL statement, or open a prompt.",
@@ -54,6 +55,7 @@ def build_app() -> typer.Typer:
         evaluating,
         ledger,
         measured,
+        planning,
         prices,
         questions,
         root,
@@ -73,6 +75,7 @@ def build_app() -> typer.Typer:
 
     for module in (
         root,
+        planning,
         evaluating,
         questions,
         sql,

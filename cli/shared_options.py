@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import typer
 
+from cli.derived import spelled
 from store.errors import InputError
+from sweepdb.asking import Declared
+from sweepdb.evaluating import takes_numbers
 
 StoreOption = Annotated[
     str | None,
@@ -47,3 +51,20 @@ def parse_batch_range(text: str | None) -> tuple[int, int | None]:
     if not sizes:
         return 1, None
     return (1, sizes[0]) if len(sizes) == 1 else (sizes[0], sizes[1])
+
+
+def joined_numbers(options: Mapping[str, Any], items: Mapping[str, Declared]) -> dict[str, Any]:
+    """Options as Python's keywords: numbers that the command line joins by commas become numbers again."""
+    parsed = dict(options)
+    for keyword, item in items.items():
+        text = options.get(keyword)
+        if text is None or not takes_numbers(item):
+            continue
+        if keyword == "rates" and text == "auto":
+            parsed[keyword] = None
+        elif keyword == "batch_range":
+            parsed[keyword] = parse_batch_range(text)
+        else:
+            parse = parse_rates if tuple[float, ...] in get_args(item.type) else parse_sizes
+            parsed[keyword] = parse(text, spelled(keyword))
+    return parsed

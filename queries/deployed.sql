@@ -10,12 +10,14 @@ CREATE OR REPLACE TEMP MACRO least_count(qps, target_qps) AS
 
 -- Every useful number of instances within a device budget, aggregated or split: so many of one side, and the fewest of
 -- the other that keep up. Of each size only the side with the most requests/s can matter; under an engine every decode
--- row can, as prefill must keep up with it, and the prefill plans that no other of their size beats.
-CREATE OR REPLACE TEMP MACRO deployments(target_qps) AS TABLE
+-- row can, as prefill must keep up with it, and the prefill plans that no other of their size beats. Without a budget up
+-- to what the target needs of the one kind that needs less, or of each with `every_mode`.
+CREATE OR REPLACE TEMP MACRO deployments(target_qps, every_mode) AS TABLE
 WITH aggregated_side AS (
     SELECT
         question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms,
-        mean_length(shortest_length) * output_length AS answer_tokens
+        mean_length(shortest_length) * output_length AS answer_tokens,
+        mean_length(shortest_length) * input_length_mean AS prompt_tokens, prefix_cache_hit_rate, memory_free_bytes
     FROM picked('aggregated', 'qps')
     QUALIFY row_number() OVER (
         PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
@@ -25,7 +27,7 @@ prefill_side AS (
     SELECT
         question_group, scenario, probe, plan, device, num_devices AS size,
         qps * getvariable('prefill_degradation') AS qps, ttft_ms,
-        kv_bytes_per_request
+        kv_bytes_per_request, memory_free_bytes
     FROM picked('prefill', 'qps')
     WHERE NOT by_engine
         AND takes_prefill(device, num_devices)
@@ -37,7 +39,7 @@ decode_side AS (
     SELECT
         question_group, scenario, probe, plan, device, num_devices AS size,
         qps * getvariable('decode_degradation') AS qps, tpot_ms,
-        output_length AS answer_tokens
+        output_length AS answer_tokens, input_length_mean AS prompt_tokens, prefix_cache_hit_rate, memory_free_bytes
     FROM picked('decode', 'qps')
     WHERE NOT by_engine
         AND takes_decode(device, num_devices)
@@ -50,7 +52,8 @@ pairs AS (
         p.question_group, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.probe AS prefill_probe,
         d.probe AS decode_probe, p.plan AS prefill_plan, d.plan AS decode_plan, p.device AS prefill_device,
         d.device AS decode_device, p.size AS prefill_size, d.size AS decode_size, p.qps AS prefill_qps,
-        d.qps AS decode_qps, p.ttft_ms, d.tpot_ms, d.answer_tokens,
+        d.qps AS decode_qps, p.ttft_ms, d.tpot_ms, d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
+        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes,
         p.kv_bytes_per_request / getvariable('kv_transfer_bytes_per_s') * 1000 AS kv_transfer_ms
     FROM prefill_side AS p
     JOIN decode_side AS d ON p.question_group = d.question_group
@@ -108,20 +111,23 @@ engine_enough AS (
     )
 ),
 enough AS (
-    SELECT question_group, least_count(qps, target_qps) * size AS devices FROM aggregated_side
+    SELECT question_group, 'aggregated' AS mode, least_count(qps, target_qps) * size AS devices FROM aggregated_side
     UNION ALL
     SELECT
-        question_group,
+        question_group, 'pd',
         least_count(prefill_qps, target_qps) * prefill_size + least_count(decode_qps, target_qps) * decode_size
     FROM pairs
     UNION ALL
-    SELECT question_group, devices FROM engine_enough
+    SELECT question_group, 'pd', devices FROM engine_enough
     UNION ALL
-    SELECT question_group, NULL FROM engine_rows
+    SELECT question_group, 'pd', NULL FROM engine_rows
 ),
 ends AS (
-    SELECT question_group, coalesce(getvariable('num_devices'), min(devices), 64)::BIGINT AS most_devices
-    FROM enough
+    SELECT
+        question_group,
+        coalesce(getvariable('num_devices'), CASE WHEN every_mode THEN max(devices) ELSE min(devices) END, 64)::BIGINT
+            AS most_devices
+    FROM (SELECT question_group, mode, min(devices) AS devices FROM enough GROUP BY question_group, mode)
     GROUP BY question_group
 ),
 aggregated_counts AS (
@@ -232,7 +238,8 @@ engine_best AS (
 engine_timed AS (
     SELECT
         b.question_group, b.devices, b.system_qps, b.prefill_instances, b.decode_instances, d.tpot_ms, d.answer_ms,
-        d.answer_tokens, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_qps, d.most_qps, p.probe AS prefill_probe,
+        d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
+        least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_qps, d.most_qps, p.probe AS prefill_probe,
         p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
         d.plan AS decode_plan, p.scenario AS prefill_scenario, d.scenario AS decode_scenario,
         pair_wait_ms(
@@ -249,7 +256,7 @@ engine_timed AS (
 SELECT
     question_group, instances * size AS devices, instances * qps AS system_qps, 'aggregated' AS mode, instances,
     NULL::BIGINT AS prefill_instances, NULL::BIGINT AS decode_instances, ttft_ms, tpot_ms, e2e_ms, answer_tokens,
-    NULL::DOUBLE AS prefill_wait_ms, NULL::DOUBLE AS kv_transfer_ms, NULL::DOUBLE AS slot_wait_ms,
+    prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL::DOUBLE AS prefill_wait_ms, NULL::DOUBLE AS kv_transfer_ms, NULL::DOUBLE AS slot_wait_ms,
     NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation, probe, device, plan,
     NULL::VARCHAR AS prefill_probe, NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan,
     NULL::VARCHAR AS decode_probe, NULL::VARCHAR AS decode_device, NULL::VARCHAR AS decode_plan,
@@ -259,7 +266,8 @@ UNION ALL
 SELECT
     question_group, prefill_instances * prefill_size + decode_instances * decode_size,
     least(prefill_instances * prefill_qps, decode_instances * decode_qps), 'pd', NULL, prefill_instances,
-    decode_instances, ttft_ms, tpot_ms, NULL, answer_tokens, NULL, kv_transfer_ms, NULL,
+    decode_instances, ttft_ms, tpot_ms, NULL, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, NULL,
+    kv_transfer_ms, NULL,
     least(1, decode_instances * decode_qps / (prefill_instances * prefill_qps)),
     least(1, prefill_instances * prefill_qps / (decode_instances * decode_qps)), NULL, NULL, NULL, prefill_probe,
     prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, prefill_scenario, decode_scenario
@@ -268,7 +276,7 @@ WHERE prefill_instances * prefill_size + decode_instances * decode_size <= most_
 UNION ALL
 SELECT
     question_group, devices, system_qps, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms,
-    ttft_ms + answer_ms, answer_tokens, wait_ms, transfer_ms, slot_wait_ms,
+    ttft_ms + answer_ms, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
     system_qps / (prefill_instances * prefill_qps), system_qps / (decode_instances * most_qps), NULL, NULL, NULL,
     prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, prefill_scenario,
     decode_scenario

@@ -129,5 +129,11 @@ def _median(errors: Sequence[ExpectedError], phase: str) -> float | None:
     return max((value for value in found if value is not None), default=None) if None not in found else None
 
 
+def rate_error(answer: Answer, device: str, mode: str) -> float | None:
+    """The largest median error, in percent, of what stands for the rate of a deployment; None where nobody measured."""
+    phase = "decode" if mode == "pd" else "aggregated"
+    return _median([error for error in answer.expected_error if device in error.subject.split(", ")], phase)
+
+
 def _number(value: object) -> float:
     return float(value) if isinstance(value, (int, float)) else float("-inf")

@@ -30,6 +30,7 @@ from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.names import device_name
 from queries.scoping.proof_scope import resolve_pinned
 from queries.scoping.scope import (
+    DEVICES_A_GROUP,
     Grouped,
     ResolvedScope,
     ScopeRow,
@@ -266,6 +267,7 @@ class Session:
         about = (
             of_probes,
             kind,
+            report(question.report).by_device,
             question.scope,
             options.sweeps,
             options.probes,
@@ -334,6 +336,7 @@ class Session:
 
     def _with_nearest(self, answer: Answer, phases: tuple[str, ...]) -> Answer:
         nearest = report(NEAREST)
+        divisor = DEVICES_A_GROUP if report(answer.question.report).by_device else 1
         self._create_macros(nearest.sql)
         columns: tuple[str, ...] = ()
         rows: list[tuple[object, ...]] = []
@@ -342,7 +345,8 @@ class Session:
             self._set(nearest, {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase})
             cursor = self._connection.duckdb.execute(nearest.sql)
             columns = tuple(str(item[0]) for item in cursor.description or ())
-            rows += cursor.fetchall()
+            group = columns.index("question_group")
+            rows += [(*row[:group], row[group] // divisor, *row[group + 1 :]) for row in cursor.fetchall()]
         return replace(answer, nearest_columns=columns, nearest=tuple(rows))
 
     def _with_device_names(self, question: Question) -> Question:
@@ -382,7 +386,12 @@ def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned |
     if kind == "probes":
         return resolve_probes(transaction, question.options.probes, most_devices=most)
     over = kind == "workloads"
-    grouped = Grouped(over_workloads=over, title="every workload" if over else None, looks_at=looks_at)
+    grouped = Grouped(
+        over_workloads=over,
+        by_device=report(question.report).by_device,
+        title="every workload" if over else None,
+        looks_at=looks_at,
+    )
     return resolve_scope(transaction, question.scope, grouped, most_devices=most)
 
 

@@ -6,6 +6,9 @@ sweepdb.evaluate("Qwen/Qwen3-32B-FP8", device="h200_sxm", num_devices=8, input_l
 with sweepdb.open() as store:
     store.best(tpot_limits=50).df()
 
+sweepdb.plan("Qwen/Qwen3-32B-FP8", device="h200_sxm", total_devices=8, input_length=3500, output_length=1500,
+             tpot_limits=50).best
+
 Nothing prints unless `progress=True`. What is wrong with a call is an InputError that names the keyword."""
 
 from __future__ import annotations
@@ -23,11 +26,13 @@ if TYPE_CHECKING:
     from sweepdb.measuring.functions import calibrate, calibrate_serving, validate
     from sweepdb.measuring.validating import Validation
     from sweepdb.opened import OpenStore, open
+    from sweepdb.planning import DeploymentPlan, plan
     from sweepdb.sharing import export_bundle, import_bundle
     from sweepdb.statements import SqlRows
 
 __all__ = [
     "Answer",
+    "DeploymentPlan",
     "Evaluation",
     "EvaluationError",
     "Explanation",
@@ -44,6 +49,7 @@ __all__ = [
     "export_bundle",
     "import_bundle",
     "open",
+    "plan",
     "validate",
 ]
 

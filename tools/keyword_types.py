@@ -1,4 +1,4 @@
-"""Writes the types by which checkers and editors know every report as a method and every keyword of `evaluate`.
+"""Writes the types by which checkers and editors know reports as methods, and keywords of `evaluate` and `plan`.
 
 `python -m tools.keyword_types`; a test compares the files with the declarations they are made from."""
 
@@ -14,6 +14,7 @@ from typing import Literal, Union, get_args, get_origin
 
 from queries.asking import PARTS, Keyword, Report, asked_reports, declared, keywords_of
 from sweepdb.evaluating import kind_of, options_by_keyword
+from sweepdb.planning import plan_options
 
 _HEAD = '''# fmt: off
 """The methods of queries.asking.report_methods for type checkers; `python -m tools.keyword_types` writes this file."""
@@ -92,6 +93,25 @@ class EvaluateKeywords(TypedDict, total=False):
 '''
 
 
+_PLAN = '''# fmt: off
+"""Keywords of sweepdb.plan and their types; `python -m tools.keyword_types` writes this file."""
+
+import os
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+class PlanKeywords(TypedDict, total=False):
+    """The options of `plan`; what is not given, or None, is left to the device, model or engine."""
+'''
+
+
+def plan_keywords() -> str:
+    """The module with the keywords of `plan` as text."""
+    return _PLAN + "".join(
+        f"    {keyword}: {_text(kind_of(item).hint)} | None\n" for keyword, item in plan_options().items()
+    )
+
+
 def evaluate_keywords() -> str:
     """The module with the keywords of `evaluate` as text."""
     return _EVALUATE + "".join(
@@ -104,6 +124,7 @@ def evaluate_keywords() -> str:
 FILES: Mapping[str, Callable[[], str]] = {
     "queries/asking/report_methods.pyi": report_methods,
     "sweepdb/evaluating/evaluate_keywords.pyi": evaluate_keywords,
+    "sweepdb/planning/plan_keywords.pyi": plan_keywords,
 }
 
 if __name__ == "__main__":

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.derived import as_typed, derived_parameters, spelled, with_parameters
+from cli.derived import as_typed, derived_parameters, with_parameters
 from cli.output import INTERRUPTED, check_format, say, write_rows, write_text
-from cli.shared_options import (
-    FormatOption,
-    OutputOption,
-    StoreOption,
-    parse_batch_range,
-    parse_rates,
-    parse_sizes,
-)
+from cli.shared_options import FormatOption, OutputOption, StoreOption, joined_numbers
 from store.errors import EvaluationError, InputError
-from sweepdb.evaluating import options_by_keyword, options_of, takes_numbers
+from sweepdb.evaluating import options_by_keyword, options_of
 from sweepdb.stores import parse_url
 
 if TYPE_CHECKING:
@@ -61,7 +54,7 @@ def evaluate(
     from sweepdb.evaluating import build_request, check_jobs, run_request
 
     check_jobs(jobs)
-    asked = options_of({"model": model, **_parsed(options)})
+    asked = options_of({"model": model, **joined_numbers(options, options_by_keyword())})
     built = build_request(asked, sweep, store)
     for note in built.notes:
         say(as_typed(note))
@@ -73,23 +66,6 @@ def evaluate(
         report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=bar.show)
     phases = {phase for part in built.parts for phase in part.phases}
     return _report(report, format_, store, question=_next_question(phases))
-
-
-def _parsed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as Python's keywords: numbers that the command line joins by commas become numbers again."""
-    parsed = dict(options)
-    for keyword, item in options_by_keyword().items():
-        text = options.get(keyword)
-        if text is None or not takes_numbers(item):
-            continue
-        if keyword == "rates" and text == "auto":
-            parsed[keyword] = None
-        elif keyword == "batch_range":
-            parsed[keyword] = parse_batch_range(text)
-        else:
-            parse = parse_rates if tuple[float, ...] in get_args(item.type) else parse_sizes
-            parsed[keyword] = parse(text, spelled(keyword))
-    return parsed
 
 
 def _next_question(phases: AbstractSet[str]) -> str:

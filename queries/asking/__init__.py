@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from queries.asking.declaring import Declared, check_declared, declared, one_of, option, plain_types
+    from queries.asking.declaring import Declared, above_zero, check_declared, declared, one_of, option, plain_types
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
     from queries.asking.library import NEAREST, question_report, report, reports, variables_taken
@@ -31,6 +31,7 @@ __all__ = [
     "Report",
     "ReportOptions",
     "Scope",
+    "above_zero",
     "asked_reports",
     "check_declared",
     "declared",

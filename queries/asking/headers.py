@@ -8,6 +8,7 @@
     needs                phases that must be stored together; of several lines one is enough
     modes                phases of which one is looked at: the one asked for, else what is stored
     scope                question (where nothing is said), workloads, blend, whole, sweeps or probes
+    divides              devices: each device by itself; its SQL names groups by `question_group // 1000`
     names                what is compared by name: probes or sweeps | what is said without two of them | hint
     allocates            pairs or instances of several kinds within the device budget
     reads                loads: what requests that arrive met, not probes | the ladders whose cells can matter
@@ -86,6 +87,7 @@ class Report:
     needs: tuple[tuple[str, ...], ...] = ()
     modes: tuple[str, ...] = ()
     scope: ScopeKind = "question"
+    by_device: bool = False
     names: Told | None = None
     allocates: Literal["pairs", "instances"] | None = None
     timed: bool = False
@@ -192,6 +194,7 @@ _ONCE: Mapping[str, _Key] = {
     "summary": _Key("summary", 1, lambda parts: parts[0]),
     "modes": _Key("modes", 1, _listed),
     "scope": _Key("scope", 1, _word("question", "workloads", "blend", "whole", "sweeps", "probes")),
+    "divides": _Key("by_device", 1, lambda parts: _word("devices")(parts) == "devices"),
     "names": _Key("names", 3, _told),
     "allocates": _Key("allocates", 1, _word("pairs", "instances")),
     "reads": _Key("ladders", 2, lambda parts: _word("loads")(parts) and parts[1]),

@@ -204,6 +204,10 @@ class PairOptions:
         None, "requests/s to carry", variable="target_qps", unit="requests/s", without="no target: only the frontier",
         check=above_zero,
     )  # fmt: skip
+    target_users: float | None = option(
+        None, "requests in flight to serve", variable="target_users", unit="requests",
+        without="no target: only the frontier", check=above_zero,
+    )  # fmt: skip
     prefill_device: str | None = option(
         None, "prefill instances on this device", variable="prefill_device",
         without="prefill instances on any stored device",

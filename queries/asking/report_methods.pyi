@@ -189,6 +189,30 @@ class DecodeKeywords(ScopeKeywords, total=False):
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
+class DeploymentsKeywords(ScopeKeywords, total=False):
+    ttft_limits: float | None
+    tpot_limits: float | None
+    e2e_limits: float | None
+    min_tokens_per_s_per_user: float | None
+    reserved_memory_gb: float | None
+    confidence: float | None
+    tpot_definition: Literal["inclusive", "exclusive"] | None
+    prefill_qps: Literal["capacity", "ttft"] | None
+    decode_qps: Literal["minus-one", "full"] | None
+    throughput: Literal["once", "twice"] | None
+    kv_charge: Literal["full", "mean"] | None
+    num_devices: int | None
+    target_qps: float | None
+    target_users: float | None
+    prefill_devices_per_instance: int | None
+    decode_devices_per_instance: int | None
+    kv_transfer_gb_per_s: float | None
+    prefill_degradation: float | None
+    decode_degradation: float | None
+    price_date: str | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
 class DeviceProfilesKeywords(ScopeKeywords, total=False):
     num_devices: int | None
     top: int | None
@@ -453,6 +477,10 @@ class ReportMethods(ABC):
     def decode(self, **options: Unpack[DecodeKeywords]) -> Answer:
         """The best batch size of each decode plan under the limits, ranked by generated tokens/s, per device where
         sizes differ."""
+
+    def deployments(self, **options: Unpack[DeploymentsKeywords]) -> Answer:
+        """The best whole deployment of each device, aggregated and split, within a budget or for a rate, with what it
+        costs."""
 
     def device_profiles(self, **options: Unpack[DeviceProfilesKeywords]) -> Answer:
         """The device profiles of the question's scope: effective rates, memory and interconnect."""

@@ -15,7 +15,8 @@ COLUMNS = (  # of a scenario, in the order of Found
     "sc.id", "sc.key", "m.name", "COALESCE(w.name, w.label)", "w.key", "pr.linear_quantization",
     "pr.experts_quantization", "pr.attention_quantization", "pr.mxfp4_group_size", "sj.convention", "sj.phase",
     "sc.formula_version", "d.family", "sj.serving_model", "sj.model_id", "sj.workload_id", "sj.precision_id",
-    "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", "sj.unusual_service", *(f"sj.{name}" for name in SERVICE),
+    "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", "sj.device_name", "sj.unusual_service",
+    *(f"sj.{name}" for name in SERVICE),
 )  # fmt: skip
 _UNBOUNDED = 0  # seats where as many are served as ask: stored as NULL, yet read
 _USUAL_GROUP_SIZE = 32
@@ -46,6 +47,7 @@ class Found(NamedTuple):
     compile: bool
     serving_cost_ms: float
     mtp_tokens: int
+    device: str
     unusual_service: str | None
     shortest_length: float | None
     prompts_per_user: int | None

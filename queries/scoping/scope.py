@@ -19,6 +19,7 @@ from store.reading import ReadTransaction
 from store.schema import SCENARIO_TABLES, scenario_tables
 
 NO_LARGEST_BATCH = 2**31 - 1
+DEVICES_A_GROUP = 1000  # where each device is by itself: its group's number times this, and its own
 LooksAt = Callable[[Collection[str]], Collection[str]]  # of the phases stored, those a report looks at
 _HAS_PROBES = "EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
 _PLAIN = {
@@ -87,9 +88,11 @@ class _Filter:
 class Grouped:
     """How the scenarios of a scope are grouped. With `over_workloads` the workload divides no groups.
 
-    `title` then stands for it; a blend joins its workloads whatever they draft."""
+    `title` then stands for it; a blend joins its workloads whatever they draft. With `by_device` the rows of each
+    device are a group of their own, whose number is that of all of them times DEVICES_A_GROUP and its own."""
 
     over_workloads: bool = False
+    by_device: bool = False
     blended: bool = False
     title: str | None = None
     looks_at: LooksAt = lambda _: PHASES
@@ -400,9 +403,15 @@ def _resolved(found: _Read, grouped: Grouped, asked: Collection[int] | None) -> 
         if kept is None or number in kept
     ]
     rows = [row for row, _, _ in placed]
+    devices = sorted({row.device for row in rows})
     return ResolvedScope(
         rows=tuple(
-            ScopeRow(scenario_id=row.id, first_batch_size=first, last_batch_size=last, question_group=number)
+            ScopeRow(
+                scenario_id=row.id,
+                first_batch_size=first,
+                last_batch_size=last,
+                question_group=number * DEVICES_A_GROUP + devices.index(row.device) if grouped.by_device else number,
+            )
             for row, (first, last), number in placed
         ),
         groups=grouping.titles(grouped.title),

@@ -80,18 +80,20 @@ def kind_of(item: Declared) -> Kind:
 
 
 def with_declared_keywords(function: Callable[..., object]) -> None:
-    """Give a function that takes a model and **options the signature and help of every declared option."""
+    """Give a function that takes a model and **options the signature and help of every option of `evaluate`."""
+    with_keywords(function, {keyword: item for keyword, item in options_by_keyword().items() if keyword != "model"})
+
+
+def with_keywords(function: Callable[..., object], items: Mapping[str, Declared]) -> None:
+    """Give a function that takes **options their signature and help."""
     whole = inspect.signature(function)
     own = [one for one in whole.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    items = [item for keyword, item in options_by_keyword().items() if keyword != "model"]
     taken = [
-        inspect.Parameter(
-            item.keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind_of(item).hint | None
-        )
-        for item in items
+        inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind_of(item).hint | None)
+        for keyword, item in items.items()
     ]
     function.__signature__ = whole.replace(parameters=[*own, *taken])  # type: ignore[attr-defined]
-    told = "\n".join(f"    {item.keyword}: {item.option.help}" for item in items)
+    told = "\n".join(f"    {keyword}: {item.option.help}" for keyword, item in items.items())
     function.__doc__ = f"{inspect.getdoc(function)}\n\nKeywords:\n{told}"
 
 

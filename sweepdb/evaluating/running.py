@@ -58,9 +58,9 @@ def evaluate(
     _check_own(sweep, label, progress)
     asked = options_of({"model": model, **options})
     built = build_request(asked, None if sweep is None else Path(sweep), store)
-    on_progress = _Printed() if progress is True else progress or _silent
-    if isinstance(on_progress, _Printed):
-        on_progress.say(*built.notes)
+    if progress is True:
+        sys.stderr.writelines(f"{note}\n" for note in built.notes)
+    on_progress = progress_of(progress)
     report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=on_progress)
     if report.interrupted:  # what was stored is kept; the same call again goes on
         raise KeyboardInterrupt
@@ -119,6 +119,11 @@ def check_outcome(report: SweepReport) -> None:
         )
 
 
+def progress_of(progress: bool | Callable[[Progress], None]) -> Callable[[Progress], None]:
+    """The function called as rows are stored: lines on stderr for True, nothing for False."""
+    return _Printed() if progress is True else progress or _silent
+
+
 def _silent(_: Progress) -> None:
     """Say nothing."""
 
@@ -133,11 +138,7 @@ class _Printed:
         if time.monotonic() - self._said > _SAID_EVERY_S or progress.scenarios_done == progress.scenarios:
             self._said = time.monotonic()
             done = f"{progress.scenarios_done}/{progress.scenarios} scenarios"
-            self.say(f"{done}, {progress.probes_stored:,} probes stored")
-
-    def say(self, *lines: str) -> None:
-        """Lines for the person who waits."""
-        sys.stderr.writelines(f"{line}\n" for line in lines)
+            sys.stderr.write(f"{done}, {progress.probes_stored:,} probes stored\n")
 
 
 with_declared_keywords(evaluate)

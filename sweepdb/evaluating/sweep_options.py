@@ -97,8 +97,8 @@ class SweepOptions:
         (),
         "how steps become latencies: an engine (vllm, sglang, trtllm) or its FILE.yaml, waves, seed002; several by"
         " commas [default: vllm where the device has it, else waves]",
-        keyword="serving_model",
-    )
+        keyword="serving_model", also=("--engine",),
+    )  # fmt: skip
     client_lengths: float | None = option(
         None, "shortest request as a share of the lengths [default: the engine's client]", unit="ratio"
     )

@@ -1,0 +1,98 @@
+"""A plan as text: what was asked, a table of whole deployments, then sentences and commands to go on with."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+
+from cli.derived import spelled
+from cli.render.answers import answer_lines, price_notes
+from cli.render.expected_error import expected_error_lines
+from cli.render.rows import table_lines
+from sweepdb.planning import DeploymentPlan, NextCommand, short_plan
+
+_WIDTH = 120
+_GIBIBYTE = 2**30
+# Columns of a person's tables: what is shown, and what it is called.
+_SERVED = (
+    ("rank", "rank"), ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"),
+    ("carries_target", "carries"), ("system_qps", "requests/s"), ("users", "in flight"),
+    ("output_tokens_per_s", "tokens/s"), ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"),
+    ("e2e_ms", "e2e_ms"), ("memory_free_gib", "free_gib"),
+    ("holds", "holds"), ("rows", "rows"),
+)  # fmt: skip
+_COST = (
+    ("rank", "rank"), ("device", "device"), ("devices_used", "devices"), ("devices_idle", "idle"),
+    ("usd_per_device_hour", "usd/device/h"), ("usd_per_hour", "usd/h"), ("usd_per_month", "usd/month"),
+    ("usd_per_million_input_tokens", "usd/M input"), ("usd_per_million_uncached_tokens", "usd/M uncached"),
+    ("usd_per_million_output_tokens", "usd/M output"),
+)  # fmt: skip
+
+
+def plan_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
+    """Everything about a plan; the nearest misses where nothing satisfies the limits."""
+    if plan.best is None or explain or wide:
+        yield from answer_lines(plan.answer, wide=wide)
+    else:
+        yield from _tables(plan)
+    if plan.best is not None:
+        for sentence in plan.sentences():
+            yield f"{textwrap.fill(sentence, _WIDTH, break_long_words=False, break_on_hyphens=False)}\n"
+        if not explain:
+            yield from _trust(plan)
+        for note in dict.fromkeys(price_notes(plan.answer)):
+            yield f"{textwrap.fill(note, _WIDTH, subsequent_indent='  ', break_long_words=False)}\n"
+        yield "\n"
+    for number, command in enumerate(plan.next_commands()):
+        yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
+
+
+def _typed(command: NextCommand) -> str:
+    options = (f" {spelled(name)} {_value(value)}" for name, value in command.options.items())
+    return f"sweepdb {' '.join(command.words)}{''.join(options)}"
+
+
+def _value(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _trust(plan: DeploymentPlan) -> Iterator[str]:
+    """How far such answers have been off, in a line a distinct figure."""
+    for line in dict.fromkeys(expected_error_lines(plan.answer.expected_error)):
+        yield f"{textwrap.fill(f'Expected error: {line}', _WIDTH, subsequent_indent='  ', break_long_words=False)}\n"
+
+
+def _tables(plan: DeploymentPlan) -> Iterator[str]:
+    rows = [_readable(row) for row in plan.dicts()]
+    for number in dict.fromkeys(row["question_group"] for row in rows):
+        yield f"{plan.answer.scope[int(str(number))]}\n"
+        mine = [row for row in rows if row["question_group"] == number]
+        yield from _table(mine, _SERVED)
+        if any(row["usd_per_hour"] is not None for row in mine):
+            yield "\n"
+            cached = any(row["usd_per_million_uncached_tokens"] != row["usd_per_million_input_tokens"] for row in mine)
+            yield from _table(mine, [one for one in _COST if cached or one[1] != "usd/M uncached"])
+        yield "\n"
+
+
+def _table(rows: Sequence[Mapping[str, object]], columns: Sequence[tuple[str, str]]) -> Iterator[str]:
+    chosen = [(name, called) for name, called in columns if any(row.get(name) is not None for row in rows)]
+    yield from table_lines([called for _, called in chosen], [[row.get(name) for name, _ in chosen] for row in rows])
+
+
+def _readable(row: Mapping[str, object]) -> dict[str, object]:
+    """A row with labels that people read: `4 x TP2 EP2 + 1 x TP1 DP8 EP8`."""
+    sides: Sequence[tuple[object, object]] = (
+        [(row["prefill_instances"], row["prefill_plan"]), (row["decode_instances"], row["decode_plan"])]
+        if row["mode"] == "pd"
+        else [(row["instances"], row["plan"])]
+    )
+    split = " + ".join(f"{count} x {short_plan(str(label))}" for count, label in sides)
+    free = row["memory_free_bytes"]
+    probes = [str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row[name] is not None]
+    return {
+        **row,
+        "deployment": f"prefill {split.replace(' + ', ', decode ')}" if row["mode"] == "pd" else f"aggregated {split}",
+        "memory_free_gib": None if free is None else float(str(free)) / _GIBIBYTE,
+        "rows": " ".join(probes),
+    }

@@ -1,0 +1,109 @@
+-- name: deployments
+-- summary: the best whole deployment of each device, aggregated and split, within a budget or for a rate, with what it costs
+-- divides: devices
+-- needs: prefill, decode
+-- needs: aggregated
+-- allocates: instances
+-- timed: pairs
+-- leaves out: prefill_device, decode_device
+-- shows: rank, device, mode, deployment, devices_used, system_qps, carries_target if target_qps or target_users, users, output_tokens_per_s, output_tokens_per_s_per_device, ttft_ms, tpot_ms, e2e_ms, usd_per_hour, usd_per_million_output_tokens, probe, prefill_probe, decode_probe
+-- column: question_group | none | group of model, workload, precision and convention
+-- column: rank | none | 1 carries most; of a rate or of users the cheapest that carries them, by devices where a price is missing
+-- column: device | none | device by name, of every instance
+-- column: mode | none | aggregated or pd
+-- column: deployment | none | instances and their splits; of pd the prefill side first
+-- column: instances | instances | aggregated ones; NULL for pd
+-- column: prefill_instances | instances | NULL unless pd
+-- column: decode_instances | instances | NULL unless pd
+-- column: plan | none | split of an aggregated instance
+-- column: prefill_plan | none | split of a prefill instance
+-- column: decode_plan | none | split of a decode instance
+-- column: devices_used | devices | by the instances
+-- column: devices_idle | devices | of the budget; NULL without one
+-- column: system_qps | requests/s | carried by the whole deployment, at most
+-- column: served_qps | requests/s | of these, those that are asked for: the target where it is carried, else all
+-- column: carries_target | none | whether the rate and the users asked for are carried; NULL where neither is
+-- column: users | requests | in flight at system_qps; NULL of pd under formulas
+-- column: output_tokens_per_s | tokens/s | system_qps x mean output length
+-- column: output_tokens_per_s_per_device | tokens/s | by the devices used
+-- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer
+-- column: tpot_ms | ms | by the named definition
+-- column: e2e_ms | ms | end-to-end time of a request; NULL of pd under formulas
+-- column: prefill_utilisation | ratio | pd: system_qps / what all prefill instances pass
+-- column: decode_utilisation | ratio | pd: system_qps / what all decode instances pass at most
+-- column: memory_free_bytes | bytes | left on the fullest device after the reserve, of the side that has less
+-- column: usd_per_device_hour | USD/h | price used; NULL where none is stored
+-- column: price_from | ISO date | since when the price is valid
+-- column: usd_per_hour | USD/h | of the devices used; without a rate or users asked for of the whole budget, idle ones too
+-- column: usd_per_month | USD | 730 hours
+-- column: usd_per_million_output_tokens | USD | the whole cost over generated tokens, at served_qps
+-- column: usd_per_million_input_tokens | USD | the whole cost over prompt tokens, cached ones too
+-- column: usd_per_million_uncached_tokens | USD | the whole cost over prompt tokens that are computed
+-- column: probe | none | the aggregated configuration; NULL for pd
+-- column: prefill_probe | none | NULL unless pd
+-- column: decode_probe | none | NULL unless pd
+WITH carrying AS (
+    SELECT
+        *, question_group AS lot, system_qps * e2e_ms / 1000 AS users,
+        CASE
+            WHEN coalesce(getvariable('target_qps'), getvariable('target_users')) IS NOT NULL
+                THEN (getvariable('target_qps') IS NULL OR system_qps >= getvariable('target_qps'))
+                    AND (getvariable('target_users') IS NULL OR coalesce(users >= getvariable('target_users'), false))
+        END AS carries_target
+    FROM deployments(getvariable('target_qps'), TRUE)
+),
+chosen AS (
+    SELECT
+        *, CASE WHEN coalesce(carries_target, false) THEN devices ELSE 0 END AS enough
+    FROM carrying
+    QUALIFY row_number() OVER (
+        PARTITION BY lot, mode
+        ORDER BY carries_target DESC NULLS LAST, enough, system_qps DESC, devices, prefill_instances, first_key,
+            second_key
+    ) = 1
+),
+valid_price AS (
+    SELECT device_name, effective_from, usd_per_device_hour
+    FROM price
+    WHERE getvariable('price_date') IS NULL OR effective_from <= getvariable('price_date')
+    QUALIFY row_number() OVER (PARTITION BY device_name ORDER BY effective_from DESC) = 1
+),
+priced AS (
+    SELECT
+        d.*, coalesce(d.device, d.prefill_device) AS any_device, p.usd_per_device_hour, p.effective_from AS price_from,
+        CASE WHEN carries_target THEN least(system_qps, coalesce(getvariable('target_qps'), system_qps)) ELSE system_qps END
+            AS served_qps,
+        p.usd_per_device_hour
+            * CASE WHEN carries_target IS NULL THEN coalesce(getvariable('num_devices'), devices) ELSE devices END
+            AS usd_per_hour,
+        bool_and(p.usd_per_device_hour IS NOT NULL) OVER (PARTITION BY lot // 1000) AS all_priced
+    FROM chosen AS d
+    LEFT JOIN valid_price AS p ON p.device_name = coalesce(d.device, d.prefill_device)
+)
+SELECT
+    lot // 1000 AS question_group,
+    row_number() OVER (
+        PARTITION BY lot // 1000
+        ORDER BY
+            carries_target DESC NULLS LAST,
+            CASE WHEN carries_target AND all_priced THEN usd_per_hour END,
+            CASE WHEN carries_target THEN devices END,
+            system_qps DESC, devices, any_device, mode, first_key
+    ) AS rank,
+    any_device AS device, mode,
+    CASE mode
+        WHEN 'pd' THEN concat(prefill_instances, ' x ', prefill_plan, ' + ', decode_instances, ' x ', decode_plan)
+        ELSE concat(instances, ' x ', plan)
+    END AS deployment,
+    instances, prefill_instances, decode_instances, plan, prefill_plan, decode_plan, devices AS devices_used,
+    getvariable('num_devices') - devices AS devices_idle, system_qps, served_qps, carries_target, users,
+    system_qps * answer_tokens AS output_tokens_per_s,
+    system_qps * answer_tokens / devices AS output_tokens_per_s_per_device, ttft_ms, tpot_ms, e2e_ms,
+    prefill_utilisation, decode_utilisation, memory_free_bytes, usd_per_device_hour, price_from, usd_per_hour,
+    usd_per_hour * 730 AS usd_per_month, usd_per_hour / 0.0036 / (served_qps * answer_tokens) AS usd_per_million_output_tokens,
+    usd_per_hour / 0.0036 / (served_qps * prompt_tokens) AS usd_per_million_input_tokens,
+    usd_per_hour / 0.0036 / nullif(served_qps * prompt_tokens * (1 - prefix_cache_hit_rate), 0)
+        AS usd_per_million_uncached_tokens,
+    probe, prefill_probe, decode_probe
+FROM priced
+ORDER BY question_group, rank;

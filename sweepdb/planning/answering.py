@@ -1,0 +1,100 @@
+"""`plan` as a function: evaluates what the store lacks of a question, then answers it from rows.
+
+Not here: what the answer says in words (sweepdb.planning.deployment_plan)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Unpack
+
+from evaluator.sweep import Progress
+from queries.asking import Answer, question_of
+from queries.session import Session, open_session
+from store.errors import InputError
+from store.location import parse_url
+from sweepdb.evaluating.option_values import with_keywords
+from sweepdb.evaluating.requests import BuiltRequest, build_request
+from sweepdb.evaluating.running import JOBS, check_jobs, check_outcome, progress_of, run_request
+from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
+from sweepdb.planning.planning_options import Asked, asked_of, plan_options
+from sweepdb.planning.stored_request import stored_sweep
+
+if TYPE_CHECKING:
+    from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
+
+REPORT = "deployments"
+RELAXED_BY = 1.25
+_RELAXED = ("ttft_limits", "tpot_limits", "e2e_limits")
+
+
+def plan(
+    model: str | os.PathLike[str],
+    *,
+    store: str | None = None,
+    jobs: int = JOBS,
+    progress: bool | Callable[[Progress], None] = False,
+    on_notes: Callable[[Sequence[str]], None] = lambda _: None,
+    **options: Unpack[PlanKeywords],
+) -> DeploymentPlan:
+    """The best whole deployments of a model, aggregated and with prefill and decode apart, on each device.
+
+    Evaluates every plan and batch size that the store lacks, then answers from rows: asked again, with other limits or
+    prices, it evaluates nothing. `progress` is called as rows are stored; `on_notes` with what was assumed first."""
+    check_jobs(jobs)
+    asked = asked_of(model, options)
+    built = build_request(asked.evaluated, None, store)
+    sweep, evaluated = _evaluated(asked, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
+    with open_session(store) as session:
+        answer = _ask(session, asked, sweep)
+        relaxed = tuple(_relaxed(session, asked, sweep)) if answer.rows else ()
+    return DeploymentPlan(
+        answer=answer,
+        sweep=sweep,
+        probes_evaluated=evaluated,
+        notes=built.notes,
+        relaxed=relaxed,
+        store=parse_url(store),
+    )
+
+
+def _evaluated(
+    asked: Asked,
+    built: BuiltRequest,
+    store: str | None,
+    *,
+    jobs: int,
+    progress: bool | Callable[[Progress], None],
+    on_notes: Callable[[Sequence[str]], None],
+) -> tuple[str, int]:
+    """The sweep that holds what is asked for, and how many probes were evaluated for it."""
+    if built.arrivals is None and (known := stored_sweep(built.parts, parse_url(store))) is not None:
+        return known, 0
+    on_notes(built.notes)
+    report = run_request(asked.evaluated, built, store, label=None, jobs=jobs, on_progress=progress_of(progress))
+    if report.interrupted:  # what was stored is kept; the same call again goes on
+        raise KeyboardInterrupt
+    check_outcome(report)
+    return report.sweep, report.probes_stored
+
+
+def _ask(session: Session, asked: Asked, sweep: str) -> Answer:
+    return session.ask(question_of(REPORT, {**asked.question, "sweep": sweep}))
+
+
+def _relaxed(session: Session, asked: Asked, sweep: str) -> Sequence[Relaxed]:
+    """The same question, once for each limit on time, with that limit alone a quarter longer."""
+    found = []
+    for keyword in _RELAXED:
+        limit = asked.question.get(keyword)
+        if isinstance(limit, int | float):
+            wider = replace(asked, question={**asked.question, keyword: limit * RELAXED_BY, "confidence": None})
+            try:
+                found.append(Relaxed(keyword=keyword, limit=limit * RELAXED_BY, answer=_ask(session, wider, sweep)))
+            except InputError:  # nothing that the report could say of it
+                continue
+    return found
+
+
+with_keywords(plan, plan_options())

@@ -1,0 +1,214 @@
+"""The answer of `plan`: rows of whole deployments, and in words what wins, what holds it back and what to ask next.
+
+Not here: asking (sweepdb.planning.answering), and tables (cli.render.plans)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from queries.asking import Answer, Framed
+from queries.pairs import rate_error
+from store.location import StoreLocation
+from sweepdb.planning.plan_labels import short_plan
+
+_MEASURES = {"ttft_limits": "ttft_ms", "tpot_limits": "tpot_ms", "e2e_limits": "e2e_ms"}
+_NAMES = {"ttft_limits": "TTFT", "tpot_limits": "TPOT", "e2e_limits": "end-to-end time"}
+_CLOSE = 0.9  # share of a limit from which on it is called near
+Row = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Relaxed:
+    """The same question with one limit that is longer."""
+
+    keyword: str
+    limit: float
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextCommand:
+    """A command with its options by keyword."""
+
+    words: tuple[str, ...]
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentPlan(Framed):
+    """Whole deployments, the best of each device and kind, with what is said about them."""
+
+    answer: Answer
+    sweep: str
+    probes_evaluated: int
+    notes: tuple[str, ...]
+    relaxed: tuple[Relaxed, ...]
+    store: StoreLocation
+
+    @property
+    def columns(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Names of the columns; those of the report `deployments`."""
+        return self.answer.columns
+
+    @property
+    def rows(self) -> tuple[tuple[object, ...], ...]:  # type: ignore[override]
+        """The deployments."""
+        return self.answer.rows
+
+    @property
+    def best(self) -> Row | None:
+        """The deployment that wins, None where nothing satisfies the limits."""
+        return _best(self.answer)
+
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """The rows that the best deployment is made of."""
+        row = self.best or {}
+        return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
+
+    def sentences(self) -> Iterator[str]:
+        """The answer in words: what wins, what comes next, what is near its limit, what longer limits would bring."""
+        best = self.best
+        if best is None:
+            yield "Nothing satisfies the limits."
+            return
+        yield f"{_capital(_described(best))}, {self._carries(best)}."
+        yield from self._runner_up(best)
+        yield from self._near(best)
+        yield from self._held_back(best)
+
+    def next_commands(self) -> Iterator[NextCommand]:
+        """Commands that go on from here."""
+        limits = self._limits()
+        if self.best is None:
+            yield NextCommand(words=("query", "coverage"), options={"sweep": self.sweep})
+            return
+        yield NextCommand(words=("explain", *self.probes))
+        if self.best["mode"] == "pd":
+            budget = {"num_devices": self.best["devices_used"]}
+            yield NextCommand(words=("query", "pd-ratio"), options={"sweep": self.sweep, **budget, **limits})
+        else:
+            yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", "sweep": self.sweep, **limits})
+        yield NextCommand(words=("query", "pareto"), options={"sweep": self.sweep})
+
+    def __repr__(self) -> str:
+        """The first sentence."""
+        return f"<Plan: {next(self.sentences())}>"
+
+    def _limits(self) -> dict[str, float]:
+        limits = self.answer.question.limits
+        found = {"ttft_limits": limits.ttft_ms, "tpot_limits": limits.tpot_ms, "e2e_limits": limits.e2e_ms}
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _carries(self, row: Row) -> str:
+        pairs = self.answer.question.pairs
+        rate = f"{_number(row['system_qps']):.3g} requests/s ({_number(row['output_tokens_per_s']):,.0f} tokens/s)"
+        used, idle = row["devices_used"], row["devices_idle"]
+        devices = f"{used} devices" if not idle else f"{used} of {_number(used) + _number(idle):.0f} devices"
+        if pairs.target_qps is None and pairs.target_users is None:
+            return f"carries most: {rate} on {devices}"
+        wanted = f"{pairs.target_qps:g} requests/s" if pairs.target_qps else f"{pairs.target_users:g} users at once"
+        if not row["carries_target"]:
+            return f"carries most, and not the {wanted} asked for: {rate} on {devices}"
+        cost = row["usd_per_hour"]
+        how = (
+            f"for the least money, {_number(cost):,.2f} USD an hour" if cost is not None else "with the fewest devices"
+        )
+        return f"carries {wanted} {how}: {devices}, up to {rate}"
+
+    def _runner_up(self, best: Row) -> Iterator[str]:
+        others = [row for row in self.answer.dicts() if row is not best and row["probe"] != best["probe"]]
+        others = [row for row in others if row["carries_target"] in {None, True}]
+        if not others:
+            return
+        second = min(others, key=_order)
+        name = _described(second)
+        if best["carries_target"]:
+            measure = "usd_per_hour" if None not in {best["usd_per_hour"], second["usd_per_hour"]} else "devices_used"
+            unit = "the money" if measure == "usd_per_hour" else "the devices"
+            more = _number(second[measure]) / _number(best[measure])
+            yield f"Next comes {name}: {more:.2f} x {unit}."
+            return
+        share = _number(second["system_qps"]) / _number(best["system_qps"])
+        errors = [rate_error(self.answer, str(row["device"]), str(row["mode"])) for row in (best, second)]
+        yield f"Next comes {name} with {share:.2f} x the rate: {_left_open(share, errors)}."
+
+    def _near(self, best: Row) -> Iterator[str]:
+        """The limit that is nearest to being missed."""
+        shares = {
+            keyword: _number(best[_MEASURES[keyword]]) / limit
+            for keyword, limit in self._limits().items()
+            if best[_MEASURES[keyword]] is not None
+        }
+        near = [keyword for keyword, share in shares.items() if share >= _CLOSE]
+        said = [
+            f"{_NAMES[keyword]} {_number(best[_MEASURES[keyword]]):,.4g} of {self._limits()[keyword]:g} ms"
+            for keyword in near
+        ]
+        if said:
+            yield f"Near its limit: {', '.join(said)}."
+
+    def _held_back(self, best: Row) -> Iterator[str]:
+        """The gain from one longer limit, and another deployment where that wins then."""
+        for one in self.relaxed:
+            wider = _best(one.answer)
+            if wider is None:
+                continue
+            if best["carries_target"]:
+                measure = "usd_per_hour" if wider["usd_per_hour"] is not None else "devices_used"
+                gain = _number(wider[measure]) / _number(best[measure])
+                what = f"{gain:.2f} x {'the money' if measure == 'usd_per_hour' else 'the devices'}"
+            else:
+                gain = _number(wider["system_qps"]) / _number(best["system_qps"])
+                what = f"{gain:.2f} x the rate"
+            other = "" if _kinds(wider) == _kinds(best) else f", and {_described(wider)} wins"
+            if abs(gain - 1.0) < 0.005 and not other:
+                yield f"A {_NAMES[one.keyword]} limit of {one.limit:g} ms changes nothing."
+            else:
+                yield f"A {_NAMES[one.keyword]} limit of {one.limit:g} ms gives {what}{other}."
+
+
+def _best(answer: Answer) -> Row | None:
+    rows = answer.dicts()
+    return min(rows, key=_order) if rows else None
+
+
+def _order(row: Row) -> tuple[object, ...]:
+    """Of rows of several groups: what carries the target, then by money or devices, else by rate. Ties by name."""
+    carries = row["carries_target"]
+    cost = (_number(row["usd_per_hour"], 1e300), _number(row["devices_used"])) if carries else ()
+    return (carries is False, cost, -_number(row["system_qps"]), str(row["device"]), str(row["deployment"]))
+
+
+def _kinds(row: Row) -> tuple[object, object]:
+    return row["device"], row["mode"]
+
+
+def _described(row: Row) -> str:
+    """A deployment in words."""
+    device = row["device"]
+    if row["mode"] == "pd":
+        sides = (
+            f"{row['prefill_instances']} x {short_plan(str(row['prefill_plan']))} for prefill and"
+            f" {row['decode_instances']} x {short_plan(str(row['decode_plan']))} for decode"
+        )
+        return f"prefill and decode apart on {device}, {sides},"
+    return f"aggregated serving on {device}, {row['instances']} x {short_plan(str(row['plan']))}"
+
+
+def _left_open(share: float, errors: list[float | None]) -> str:
+    known = [error for error in errors if error is not None]
+    if len(known) < len(errors):
+        return "no measured points say how far off that may be"
+    together = sum(error**2 for error in known) ** 0.5
+    said = f"expected errors of {known[0]:.0f} and {known[1]:.0f} %"
+    return f"{said} leave open which is better" if 100 * (1 / share - 1) < together else f"{said} do not change that"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _number(value: object, missing: float = float("nan")) -> float:
+    return float(value) if isinstance(value, int | float) else missing

@@ -1,0 +1,39 @@
+# fmt: off
+"""Keywords of sweepdb.plan and their types; `python -m tools.keyword_types` writes this file."""
+
+import os
+from collections.abc import Sequence
+from typing import Literal, TypedDict
+
+class PlanKeywords(TypedDict, total=False):
+    """The options of `plan`; what is not given, or None, is left to the device, model or engine."""
+    device: str | Sequence[str] | None
+    total_devices: int | None
+    input_length: int | str | os.PathLike[str] | None
+    output_length: float | None
+    workload: str | Sequence[str] | None
+    prefix_cache_hit_rate: float | None
+    max_batched_tokens: int | None
+    quantize_linear_action: str | Sequence[str] | None
+    quantize_experts_action: str | None
+    quantize_attention_action: str | None
+    num_mtp_tokens: int | None
+    mtp_acceptance_rate: float | Sequence[float] | None
+    compile: bool | None
+    search: Literal["launchable", "every", "tp"] | None
+    serving_model: str | Sequence[str] | None
+    arrivals: str | None
+    rates: float | Sequence[float] | None
+    requests: int | None
+    seed: int | None
+    qps: float | None
+    concurrency: float | None
+    ttft_limits: float | None
+    tpot_limits: float | None
+    e2e_limits: float | None
+    min_tokens_per_s_per_user: float | None
+    reserved_memory_gb: float | None
+    confidence: float | None
+    kv_transfer_gb_per_s: float | None
+    price_date: str | None
+    attainment: float | None

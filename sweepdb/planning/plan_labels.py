@@ -1,0 +1,24 @@
+"""Labels of parallel splits as people write them: `TP8 EP8` for `tp8pp1dp1ep8moetp1moedp1`."""
+
+from __future__ import annotations
+
+import re
+
+_PART = re.compile(r"(moetp|moedp|tp|pp|dp|ep)(\d+)")
+_NAMES = ("tp", "pp", "dp", "ep", "moetp", "moedp")
+
+
+def read_label(label: str) -> dict[str, int]:
+    """The sizes of a label by their names there. Those that it leaves out are 1."""
+    return dict.fromkeys(_NAMES, 1) | {name: int(size) for name, size in _PART.findall(label)}
+
+
+def short_plan(label: str) -> str:
+    """The sizes above 1, the tensor parallel one always; the tensor split of experts only beside an expert split."""
+    sizes = read_label(label)
+    said = [f"{name.upper()}{sizes[name]}" for name in _NAMES[:4] if sizes[name] > 1 or name == "tp"]
+    if sizes["moetp"] > 1 and sizes["ep"] > 1:
+        said.append(f"expert TP{sizes['moetp']}")
+    if sizes["moedp"] > 1:
+        said.append(f"expert DP{sizes['moedp']}")
+    return " ".join(said)

@@ -1,0 +1,95 @@
+"""The options of `plan`: those of `evaluate` that say what is served, limits of questions, and a few of its own.
+
+Not here: how they are declared (sweepdb.evaluating.sweep_options, queries.asking.options)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from queries.asking import PARTS, Declared, above_zero, check_declared, declared, option, option_table
+from store.errors import InputError
+from sweepdb.evaluating.option_values import nearest, options_by_keyword, options_of, read_value
+from sweepdb.evaluating.sweep_options import SweepOptions
+
+_EVALUATED = (
+    "device", "total_devices", "input_length", "output_length", "workload", "prefix_cache_hit_rate",
+    "max_batched_tokens", "quantize_linear_action", "quantize_experts_action", "quantize_attention_action",
+    "num_mtp_tokens", "mtp_acceptance_rate", "compile", "search", "serving_model", "arrivals",
+    "rates", "requests", "seed",
+)  # fmt: skip
+_ASKED = ("kv_transfer_gb_per_s", "price_date", "attainment")
+_WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """Options that neither `evaluate` nor a question has, or has under another name."""
+
+    qps: float | None = option(
+        None, "requests/s to carry, by the fewest devices or the least money", unit="requests/s", check=above_zero
+    )
+    concurrency: float | None = option(
+        None, "requests in flight to serve, by the fewest devices or the least money", unit="requests", check=above_zero
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse what no option takes."""
+        check_declared(self)
+        if self.qps is not None and self.concurrency is not None:
+            raise InputError("give `qps` or `concurrency`, not both")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A plan's options as what is evaluated and what is asked of the rows."""
+
+    evaluated: SweepOptions
+    question: Mapping[str, object]  # keywords of the report
+    own: PlanOptions
+
+
+@cache
+def plan_options() -> Mapping[str, Declared]:
+    """Every option by its keyword, in the order of help texts."""
+    own = {item.keyword: item for item in declared(PlanOptions)}
+    limits = [item.keyword for item in declared(PARTS["limits"]) if item.keyword != "tbt_limits"]
+    evaluated = {keyword: options_by_keyword()[keyword] for keyword in _EVALUATED}
+    asked = {keyword: option_table()[keyword] for keyword in (*limits, *_ASKED)}
+    return {**evaluated, **own, **asked}
+
+
+def asked_of(model: object, given: Mapping[str, object]) -> Asked:
+    """Keywords as the two things that a plan does; what is None was not given."""
+    values = {keyword: value for keyword, value in given.items() if value is not None}
+    for keyword in values:
+        if keyword not in plan_options():
+            raise InputError(f"unknown option {keyword!r} of plan", hint=nearest(keyword, plan_options()))
+    own = PlanOptions(qps=_number("qps", values), concurrency=_number("concurrency", values))
+    total = values.get("total_devices")
+    if total is None and own.qps is None and own.concurrency is None:
+        raise InputError(
+            "how many devices are there, or what must they carry?",
+            hint="`total_devices=16` is a budget; `qps=50` or `concurrency=400` find the fewest devices",
+        )
+    sizes = {} if total is not None else {"num_devices": _WITHOUT_A_BUDGET}
+    evaluated = options_of({
+        "model": model,
+        **{keyword: values[keyword] for keyword in _EVALUATED if keyword in values},
+        **sizes,
+    })  # fmt: skip
+    if len(evaluated.models) > 1:
+        raise InputError("plan is about one model", hint="`evaluate` takes several, `query deployments` compares them")
+    question = {keyword: value for keyword, value in values.items() if keyword in option_table()}
+    of_both = {"target_qps": own.qps, "target_users": own.concurrency, "num_devices": total}
+    kept = {keyword: value for keyword, value in question.items() if keyword not in _EVALUATED}
+    return Asked(evaluated=evaluated, question={**kept, **of_both}, own=own)
+
+
+def _number(keyword: str, values: Mapping[str, object]) -> float | None:
+    given = values.get(keyword)
+    if given is None:
+        return None
+    read = read_value(plan_options()[keyword], given, f"`{keyword}`")
+    return float(read) if isinstance(read, int | float) else None

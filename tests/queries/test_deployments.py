@@ -1,0 +1,131 @@
+"""The report `deployments`: the best of each device by itself, for a budget, a rate or users, with its cost."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from generator import WORKLOADS
+from queries_stores import GIB, read_rows
+from served_store import SERVED_DEVICES, write_served
+
+import queries
+
+LIMITS = {"ttft_limits": 400.0, "tpot_limits": 40.0}
+DEVICES = [device[0] for device in SERVED_DEVICES]
+PROMPT, ANSWER, CACHED, _ = WORKLOADS[1]
+PRICES = dict(zip(DEVICES, (2.0, 3.0), strict=True))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """A store of two priced devices, three plans and every phase, as an engine serves them."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('deployed')}/store.sqlite"
+    write_served(url)
+    return url
+
+
+@pytest.fixture(scope="module")
+def notebook(stored):
+    opened = queries.open(stored)
+    yield opened
+    opened.close()
+
+
+def by_place(answer):
+    return {(row["device"], row["mode"]): row for row in answer.dicts()}
+
+
+def admitted(rows, device):
+    """The aggregated rows of a device within the limits, by brute force, with the requests/s of one instance."""
+    for row in rows:
+        free = row["device_memory_bytes"] - row["weight_bytes"] - row["activation_bytes"] - row["kv_cache_bytes"]
+        if (
+            (row["device"], row["phase"]) == (device, "aggregated")
+            and free >= 10 * GIB
+            and row["ttft_ms"] <= LIMITS["ttft_limits"]
+            and row["tpot_exclusive_ms"] <= LIMITS["tpot_limits"]
+        ):
+            mean = (1.0 + (row["shortest_length"] or 1.0)) / 2
+            longer = (1.0 - mean) * row["output_length"] * row["tpot_exclusive_ms"]
+            yield row, 1000 * row["concurrency"] / (row["e2e_ms"] - longer)
+
+
+def test_each_device_has_the_deployments_that_compare_finds_of_it(notebook):
+    found = by_place(notebook.deployments(num_devices=12, **LIMITS))
+    assert {device for device, _ in found} == set(DEVICES)
+    for device in DEVICES:
+        for row in notebook.compare(num_devices=12, device=device, **LIMITS).dicts():
+            mine = found[device, row["mode"]]
+            for name in ("system_qps", "devices_used", "ttft_ms", "tpot_ms", "e2e_ms", "probe", "decode_probe"):
+                assert mine[name] == row[name]
+
+
+def test_aggregated_instances_fill_the_budget_best(stored, notebook):
+    found = by_place(notebook.deployments(num_devices=12, **LIMITS))
+    for device in DEVICES:
+        most = max(12 // row["num_devices"] * qps for row, qps in admitted(read_rows(stored), device))
+        assert found[device, "aggregated"]["system_qps"] == pytest.approx(most)
+
+
+def test_a_rate_takes_the_fewest_devices_of_each_kind(stored, notebook):
+    found = by_place(notebook.deployments(target_qps=40.0, **LIMITS))
+    for device in DEVICES:
+        fewest = min(
+            math.ceil(40.0 / qps - 1e-12) * row["num_devices"] for row, qps in admitted(read_rows(stored), device)
+        )
+        mine = found[device, "aggregated"]
+        assert (mine["devices_used"], mine["carries_target"]) == (fewest, True)
+        assert found[device, "pd"]["carries_target"]
+        of_both = notebook.capacity(device=device, target_qps=40.0, **LIMITS).dicts()
+        least = min(row["devices"] for row in of_both if row["carries_target"])
+        assert min(found[device, mode]["devices_used"] for mode in ("aggregated", "pd")) == least
+
+
+def test_what_carries_a_rate_is_ranked_by_money(notebook):
+    rows = notebook.deployments(target_qps=40.0, **LIMITS).dicts()
+    assert [row["rank"] for row in rows] == [1, 2, 3, 4]
+    costs = [row["usd_per_hour"] for row in rows]
+    assert costs == sorted(costs)
+    assert len(set(costs)) > 1
+
+
+def test_users_are_those_in_flight(notebook):
+    wanted = by_place(notebook.deployments(target_users=100.0, **LIMITS))
+    for row in wanted.values():
+        assert row["users"] == pytest.approx(row["system_qps"] * row["e2e_ms"] / 1000)
+        assert row["carries_target"] == (row["users"] >= 100.0)
+    assert any(row["carries_target"] for row in wanted.values())
+
+
+def test_costs_count_idle_devices_of_a_budget_and_only_used_ones_of_a_rate(notebook):
+    for options, devices_of in (
+        ({"num_devices": 13}, lambda _: 13),
+        ({"target_qps": 40.0}, lambda row: row["devices_used"]),
+    ):
+        for row in notebook.deployments(**options, **LIMITS).dicts():
+            hour = PRICES[row["device"]] * devices_of(row)
+            assert row["usd_per_hour"] == pytest.approx(hour)
+            assert row["usd_per_month"] == pytest.approx(730 * hour)
+            served = 40.0 if row["carries_target"] else row["system_qps"]
+            assert row["served_qps"] == pytest.approx(served)
+            output = row["output_tokens_per_s"] / row["system_qps"]
+            assert row["usd_per_million_output_tokens"] == pytest.approx(1e6 * hour / (3600 * served * output))
+            ratio = row["usd_per_million_output_tokens"] / row["usd_per_million_input_tokens"]
+            assert ratio == pytest.approx(PROMPT / ANSWER)
+            assert row["usd_per_million_uncached_tokens"] * (1 - CACHED) == pytest.approx(
+                row["usd_per_million_input_tokens"]
+            )
+
+
+def test_a_device_without_a_price_is_ranked_by_devices(notebook):
+    rows = notebook.deployments(target_qps=40.0, price_date="2020-01-01", **LIMITS).dicts()
+    assert {row["usd_per_hour"] for row in rows} == {None}
+    assert [row["devices_used"] for row in rows] == sorted(row["devices_used"] for row in rows)
+
+
+def test_what_is_missed_is_named_by_its_group(notebook):
+    answer = notebook.deployments(num_devices=12, ttft_limits=1e-3)
+    assert not answer.rows
+    assert {row["question_group"] for row in answer.nearest_dicts()} == {0}
+    assert len(answer.scope) == 1

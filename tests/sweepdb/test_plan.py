@@ -1,0 +1,147 @@
+"""`plan`: evaluates what the store lacks, answers from rows, says what wins, what comes next and what to type."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import pytest
+from conftest_cli import sweepdb as command
+
+import sweepdb
+from store.errors import InputError
+from sweepdb.planning import read_label, short_plan
+
+MODEL = "Qwen/Qwen3-0.6B"
+QUESTION = {"device": "h200_sxm", "total_devices": 2, "input_length": 2000, "output_length": 100, "ttft_limits": 400.0,
+            "tpot_limits": 8.0, "prefix_cache_hit_rate": 0.5}  # fmt: skip
+COMMAND = (
+    f"plan {MODEL} --device h200_sxm --total-devices 2 --input-length 2000 --output-length 100"
+    " --prefix-cache-hit-rate 0.5 --tpot-limits 8"
+)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A store that a plan has filled."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('planned')}/store.sqlite"
+    assert sweepdb.plan(MODEL, store=url, **QUESTION).probes_evaluated > 100
+    return url
+
+
+def sweeps(url):
+    with sweepdb.open(url) as store:
+        return [one.key for one in store.sweeps()]
+
+
+def test_the_same_question_and_other_limits_evaluate_nothing_and_store_nothing(url):
+    before = sweeps(url)
+    for limits in ({}, {"ttft_limits": 250.0, "tpot_limits": 5.0}, {"concurrency": 20, "total_devices": 2}):
+        found = sweepdb.plan(MODEL, store=url, **{**QUESTION, **limits})
+        assert (found.probes_evaluated, found.sweep) == (0, before[0])
+    assert sweeps(url) == before
+
+
+def test_rows_are_those_of_the_report(url):
+    found = sweepdb.plan(MODEL, store=url, **QUESTION)
+    with sweepdb.open(url) as store:
+        asked = store.deployments(sweep=found.sweep, num_devices=2, ttft_limits=400.0, tpot_limits=8.0)
+    assert found.dicts() == asked.dicts()
+    assert {row["mode"] for row in found.dicts()} == {"aggregated", "pd"}
+    assert found.best == found.dicts()[0]
+    assert list(found.df().columns) == list(found.columns)
+
+
+def test_half_of_cached_prompts_cost_twice_as_much_a_computed_token(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    small = {**QUESTION, "total_devices": 1}
+    sweepdb.plan(MODEL, store=url, **small)
+    assert command("prices set h200_sxm --usd-per-device-hour 3", url).code == 0
+    (row,) = sweepdb.plan(MODEL, store=url, **small).dicts()
+    assert row["usd_per_hour"] == 3.0
+    assert row["usd_per_million_uncached_tokens"] == pytest.approx(2 * row["usd_per_million_input_tokens"])
+    rate = row["usd_per_hour"] / (3600 * row["output_tokens_per_s"])
+    assert row["usd_per_million_output_tokens"] == pytest.approx(1e6 * rate)
+
+
+def test_another_request_is_evaluated_and_a_voided_one_again(url, tmp_path):
+    other = f"sqlite:///{tmp_path}/store.sqlite"
+    small = {**QUESTION, "total_devices": 1}
+    first = sweepdb.plan(MODEL, store=other, **small)
+    longer = sweepdb.plan(MODEL, store=other, **{**small, "output_length": 101})
+    assert longer.probes_evaluated > 0
+    assert longer.sweep != first.sweep
+    assert command(f"void {first.sweep} --reason tested", other).code == 0
+    assert sweepdb.plan(MODEL, store=other, **small).sweep not in {first.sweep, longer.sweep}
+
+
+def test_the_words_name_the_winner_the_runner_up_and_what_longer_limits_bring(url):
+    found = sweepdb.plan(MODEL, store=url, **QUESTION)
+    first, second, *others = found.sentences()
+    rows = found.dicts()
+    assert first.endswith("on 2 devices.")
+    assert f"{rows[0]['system_qps']:.3g} requests/s" in first
+    assert second.startswith("Next comes ")
+    assert f"with {rows[1]['system_qps'] / rows[0]['system_qps']:.2f} x the rate" in second
+    for name, keyword, limit in (("TTFT", "ttft_limits", 500.0), ("TPOT", "tpot_limits", 10.0)):
+        wider = sweepdb.plan(MODEL, store=url, **{**QUESTION, keyword: limit}).best
+        said = next(line for line in others if line.startswith(f"A {name} limit of {limit:g} ms "))
+        gain = wider["system_qps"] / rows[0]["system_qps"]
+        assert "changes nothing" in said or f"gives {gain:.2f} x the rate" in said
+    assert repr(found) == f"<Plan: {first}>"
+
+
+def test_nothing_that_fits_names_the_nearest_misses(url):
+    found = sweepdb.plan(MODEL, store=url, **{**QUESTION, "ttft_limits": 0.001})
+    assert (found.best, found.probes, found.relaxed) == (None, (), ())
+    assert list(found.sentences()) == ["Nothing satisfies the limits."]
+    done = command(f"{COMMAND} --ttft-limits 0.001 --fail-empty", url)
+    assert done.code == 5
+    assert "Nothing satisfies the limits. The nearest misses:" in done.out
+
+
+def test_every_command_that_is_named_runs(url):
+    done = command(f"{COMMAND} --ttft-limits 400", url)
+    assert (done.code, done.err) == (0, "")
+    lines = [line.removeprefix("next:").strip() for line in done.out.splitlines() if "sweepdb " in line[:16]]
+    assert len(lines) >= 3
+    for line in lines:
+        name, *arguments = shlex.split(line)
+        assert name == "sweepdb"
+        assert command(arguments).code == 0, line
+
+
+def test_several_engines_stand_in_groups_and_one_wins(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    found = sweepdb.plan(MODEL, store=url, **{**QUESTION, "total_devices": 1}, serving_model="vllm,sglang")
+    assert [title.rpartition(" · ")[2] for title in found.answer.scope] == ["vllm", "sglang"]
+    assert found.best["system_qps"] == max(row["system_qps"] for row in found.dicts())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"total_devices": None}, "how many devices are there, or what must they carry?"),
+        ({"qps": 1.0, "concurrency": 2.0}, "give `qps` or `concurrency`, not both"),
+        ({"qps": 0.0}, "`qps` must be a number above 0, not 0"),
+        ({"enginee": "vllm"}, "unknown option 'enginee' of plan"),
+        ({"serving_model": "tgi"}, "`serving_model=tgi` is not one of"),
+        ({"device": "h2000"}, "unknown device"),
+    ],
+)
+def test_bad_options_are_one_sentence(options, message, tmp_path):
+    with pytest.raises(InputError, match=message.replace("?", r"\?")):
+        sweepdb.plan(MODEL, store=f"sqlite:///{tmp_path}/store.sqlite", **{**QUESTION, **options})
+
+
+def test_labels_as_people_write_them():
+    assert short_plan("tp8pp1dp1") == "TP8"
+    assert short_plan("tp2pp1dp4ep8moetp1moedp1") == "TP2 DP4 EP8"
+    assert short_plan("tp4pp2dp2ep2moetp4moedp1") == "TP4 PP2 DP2 EP2 expert TP4"
+    assert read_label("tp4pp2dp1ep2moetp4moedp1") == {"tp": 4, "pp": 2, "dp": 1, "ep": 2, "moetp": 4, "moedp": 1}
+
+
+def test_the_command_writes_rows_as_data(url):
+    done = command(f"{COMMAND} --ttft-limits 400 --format json", url)
+    assert done.code == 0
+    assert [row["rank"] for row in json.loads(done.out)] == [1, 2]
