@@ -29,6 +29,7 @@ _SURROUNDINGS = frozenset(
 # What a list of commands shows beside each: the sentences of their own help are longer than a line.
 SUMMARIES = {
     "plan": "The best whole deployments for a question: evaluate what is missing, then answer.",
+    "launch": "Write the files that start a stored row.",
     "explain": "Show a stored step operator by operator.",
     "verify": "Check a proof against a store.",
     "sql": "Run one read-only SQL statement, or open a prompt.",
@@ -53,6 +54,7 @@ def build_app() -> typer.Typer:
         catalogue,
         database,
         evaluating,
+        launching,
         ledger,
         measured,
         planning,
@@ -76,6 +78,7 @@ def build_app() -> typer.Typer:
     for module in (
         root,
         planning,
+        launching,
         evaluating,
         questions,
         sql,

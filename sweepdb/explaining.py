@@ -13,15 +13,8 @@ from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction
-from store.schema import SCENARIO_TABLES
 from store.writing import get_operators
-from sweepdb.restoring import ScenarioSpecs, planned_of
-
-_SPECS = (
-    "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, sj.phase,"  # noqa: S608  our text
-    " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing"
-    f" FROM {SCENARIO_TABLES} WHERE sc.id = ?"
-)
+from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +86,7 @@ def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[E
     values = dict(zip(columns, row, strict=True))
     reference = parse_reference(text)
     with read_transaction(location) as transaction:
-        specs = next(transaction.rows(ScenarioSpecs, _SPECS, (find_scenario(location, reference.scenario),)))
+        specs = next(transaction.rows(ScenarioSpecs, SPECS, (find_scenario(location, reference.scenario),)))
     planned = planned_of(specs)
     wanted = captures(planned)
     with open_store(store_url, read_only=True) as store:

@@ -9,6 +9,13 @@ from evaluator.request import PlannedScenario
 from evaluator.restore import restored
 from evaluator.scenario import Scenario
 from store.records import Convention, Phase, ScenarioRecord
+from store.schema import SCENARIO_TABLES
+
+SPECS = (
+    "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, sj.phase,"  # noqa: S608  our text
+    " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing"
+    f" FROM {SCENARIO_TABLES} WHERE sc.id = ?"
+)
 
 
 class ScenarioSpecs(NamedTuple):

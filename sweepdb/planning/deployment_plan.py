@@ -84,6 +84,7 @@ class DeploymentPlan(Framed):
         if self.best is None:
             yield NextCommand(words=("query", "coverage"), options={"sweep": self.sweep})
             return
+        yield NextCommand(words=("launch", *self._rows()), options={"output": "started"})
         yield NextCommand(words=("explain", *self.probes))
         if self.best["mode"] == "pd":
             budget = {"num_devices": self.best["devices_used"]}
@@ -91,6 +92,13 @@ class DeploymentPlan(Framed):
         else:
             yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", "sweep": self.sweep, **limits})
         yield NextCommand(words=("query", "pareto"), options={"sweep": self.sweep})
+
+    def _rows(self) -> tuple[str, ...]:
+        """The rows of the best deployment as `launch` takes them."""
+        best = self.best or {}
+        if best.get("mode") != "pd":
+            return self.probes
+        return (*self.probes, f"{best['prefill_instances']}P{best['decode_instances']}D")
 
     def __repr__(self) -> str:
         """The first sentence."""

@@ -100,11 +100,12 @@ def test_nothing_that_fits_names_the_nearest_misses(url):
     assert "Nothing satisfies the limits. The nearest misses:" in done.out
 
 
-def test_every_command_that_is_named_runs(url):
+def test_every_command_that_is_named_runs(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     done = command(f"{COMMAND} --ttft-limits 400", url)
     assert (done.code, done.err) == (0, "")
     lines = [line.removeprefix("next:").strip() for line in done.out.splitlines() if "sweepdb " in line[:16]]
-    assert len(lines) >= 3
+    assert len(lines) >= 4
     for line in lines:
         name, *arguments = shlex.split(line)
         assert name == "sweepdb"

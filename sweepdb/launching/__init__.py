@@ -1,0 +1,15 @@
+"""`launch`: stored rows as the files that start them, and files that people start as scenarios."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.launching.folder import Written, write_launch
+    from sweepdb.launching.server_command import ENGINES, TARGETS
+
+__all__ = ["ENGINES", "TARGETS", "Written", "write_launch"]
+
+__getattr__, __dir__ = lazy_face(__name__)

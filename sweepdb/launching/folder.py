@@ -1,0 +1,253 @@
+"""The folder that starts a stored row: scripts, settings, manifests, a benchmark, and what was predicted.
+
+The same row and versions give the same bytes. Not here: flags (vllm_flags, sglang_flags, trtllm_config)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from queries.asking import Answer, question_of
+from queries.session import open_session
+from store.errors import InputError
+from store.location import StoreLocation, parse_url
+from sweepdb.launching.benchmark_script import benchmark_script, requests_in_flight
+from sweepdb.launching.manifests import manifests
+from sweepdb.launching.server_command import (
+    ENGINE_NAMES,
+    ENGINES,
+    TARGETS,
+    Engine,
+    Role,
+    ServerCommand,
+)
+from sweepdb.launching.sglang_flags import sglang_command
+from sweepdb.launching.shell_target import router_lines, scripts
+from sweepdb.launching.stored_instance import StoredInstance, read_instance
+from sweepdb.launching.trtllm_config import CONFIG_FILE, trtllm_command
+from sweepdb.launching.vllm_flags import vllm_command
+
+_COUNTS = re.compile(r"(\d+)p(\d+)d", re.IGNORECASE)
+_COMMANDS: Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], ServerCommand]] = {
+    "vllm": vllm_command,
+    "sglang": sglang_command,
+    "trtllm": trtllm_command,
+}
+EXPECTED = "expected.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """Files that were written, and what a reader should know before starting them."""
+
+    folder: Path
+    files: tuple[str, ...]
+    not_set: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRows:
+    """Rows to start: one, or a prefill and a decode row with their instances."""
+
+    probes: tuple[str, ...]
+    counts: tuple[int, ...]
+
+
+def write_launch(
+    rows: str | Sequence[str],
+    output: Path,
+    *,
+    engine: str | None = None,
+    engine_version: str | None = None,
+    target: str = "shell",
+    force: bool = False,
+    store: str | None = None,
+) -> Written:
+    """Write what starts a stored row, or a prefill and a decode row with their instances (4P1D). Evaluates nothing."""
+    asked = read_rows(rows)
+    if target not in TARGETS:
+        raise InputError(f"`target={target}` is not one of {', '.join(TARGETS)}")
+    location = parse_url(store)
+    commands = _commands(asked, location, engine, engine_version)
+    files = {**scripts(commands), **_settings(commands), **manifests(target, commands)}
+    if (router := router_lines(commands)) is not None and sum(asked.counts) > 1:
+        files["router.sh"] = router
+    not_set = _not_set(commands, routed="router.sh" in files or target in {"llm-d", "kserve"})
+    files["bench.sh"] = benchmark_script(commands)
+    files["not_set.txt"] = "".join(f"{line}\n" for line in not_set)
+    files["README.md"] = _readme(commands, target, files)
+    files[EXPECTED] = _expected(commands, location, files)
+    _write(output, files, force=force)
+    return Written(folder=output, files=tuple(sorted(files)), not_set=not_set)
+
+
+def read_rows(rows: str | Sequence[str]) -> AskedRows:
+    """References as they are typed: PROBE, or PREFILL DECODE with their instances; colons join them as well."""
+    words = [rows] if isinstance(rows, str) else list(rows)
+    parts = [part for word in words for part in word.split(":")]
+    counts = _COUNTS.fullmatch(parts[-1]) if len(parts) in {3, 5} else None
+    if counts is not None:
+        parts = parts[:-1]
+    probes = tuple(f"{key}:{batch}" for key, batch in zip(parts[::2], parts[1::2], strict=False))
+    if len(parts) not in {2, 4} or (counts is not None and len(probes) == 1):
+        raise InputError(
+            f"{' '.join(words)!r} is no row and no pair of rows",
+            hint="launch a1b2c3d4:19, or a prefill and a decode row with their instances: a1b2c3d4:1 e5f6a7b8:18 4P1D",
+        )
+    numbers = (1,) * len(probes) if counts is None else (int(counts[1]), int(counts[2]))
+    if 0 in numbers:
+        raise InputError("a side needs an instance at least")
+    return AskedRows(probes=probes, counts=numbers)
+
+
+def _commands(
+    asked: AskedRows, location: StoreLocation, engine: str | None, engine_version: str | None
+) -> list[ServerCommand]:
+    instances = [read_instance(location, probe) for probe in asked.probes]
+    roles = _roles(instances)
+    chosen = engine or next((one.engine for one in instances if one.engine is not None), None)
+    if chosen is None:
+        raise InputError(
+            f"{asked.probes[0]} was evaluated with formulas, not as an engine serves",
+            hint=f"`engine={' or '.join(ENGINES)}` names one",
+        )
+    if chosen not in ENGINES:
+        raise InputError(f"`engine={chosen}` is not one of {', '.join(ENGINES)}")
+    write = _COMMANDS[next(known for known in ENGINES if known == chosen)]
+    return [
+        write(one, role, count, engine_version) for one, role, count in zip(instances, roles, asked.counts, strict=True)
+    ]
+
+
+def _roles(instances: Sequence[StoredInstance]) -> tuple[Role, ...]:
+    phases = tuple(one.scenario.phase for one in instances)
+    if phases == ("aggregated",):
+        return ("server",)
+    if phases != ("prefill", "decode"):
+        said = " and ".join(f"{one.probe} is a {one.scenario.phase} row" for one in instances)
+        raise InputError(
+            f"{said}", hint="launch takes an aggregated row, or a prefill row and a decode row in this order"
+        )
+    models = {one.model_name for one in instances}
+    if len(models) > 1:
+        raise InputError(f"the two rows are of different models: {' and '.join(sorted(models))}")
+    return "prefill", "decode"
+
+
+def _settings(commands: list[ServerCommand]) -> dict[str, str]:
+    return {
+        f"{one.role}-{CONFIG_FILE}": yaml.safe_dump(dict(one.config), sort_keys=False)
+        for one in commands
+        if one.config is not None
+    }
+
+
+def _not_set(commands: list[ServerCommand], *, routed: bool) -> tuple[str, ...]:
+    said = [line for one in commands for line in one.not_set]
+    if not routed and sum(one.instances for one in commands) > 1:
+        said.append("a router in front of the instances: bring your own, no file of it is written")
+    for one in commands:
+        if one.engine != one.instance.engine:
+            evaluated = one.instance.scenario.serving_model
+            said.append(f"{one.instance.probe} was evaluated under {evaluated}, not {ENGINE_NAMES[one.engine]}")
+    return tuple(dict.fromkeys(said))
+
+
+def _expected(commands: list[ServerCommand], location: StoreLocation, files: Mapping[str, str]) -> str:
+    roles = {}
+    for one in commands:
+        instance = one.instance
+        roles[one.role] = {
+            "probe": instance.probe,
+            "scenario": instance.values["scenario"],
+            "instances": one.instances,
+            "model": instance.model_name,
+            "device": instance.scenario.device.name,
+            "plan": instance.values["plan"],
+            "batch_size": instance.batch_size,
+            "workload": instance.values["workload"],
+            "formula_version": instance.formula_version,
+            "predicted": instance.predicted,
+        }
+    document = {
+        "engine": commands[0].engine,
+        "engine_version": commands[0].version,
+        "requests_in_flight": requests_in_flight(commands),
+        "roles": roles,
+        "expected_error": _expected_error(commands, location),
+        "sha256": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())},
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> list[dict[str, object]]:
+    """The errors that an answer about each row would show."""
+    found: list[dict[str, object]] = []
+    with open_session(location.url) as session:
+        for one in commands:
+            phase = one.instance.scenario.phase
+            scope = {
+                "instance_devices": one.instance.devices,
+                "model": one.instance.model_name,
+                "device": one.instance.scenario.device.name,
+                "workload": one.instance.values["workload"],
+            }
+            answer: Answer = session.ask(question_of("curve", {**scope, "mode": phase, "all": True}))
+            found += [
+                {"metric": error.metric, "median_percent": error.median_ape_percent, "subject": error.subject}
+                for error in answer.expected_error
+            ]
+    return [dict(items) for items in dict.fromkeys(tuple(sorted(one.items(), key=str)) for one in found)]
+
+
+def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
+    first = commands[0]
+    device = first.instance.scenario.device.name
+    lines = [
+        f"# {first.instance.model_name} on {device}, {ENGINE_NAMES[first.engine]} {first.version}",
+        "",
+        "| role | instances | devices each | row |",
+        "|---|---|---|---|",
+        *(f"| {one.role} | {one.instances} | {one.devices} | {one.instance.probe} |" for one in commands),
+        "",
+        "1. Read not_set.txt: what the prediction assumes and no flag says.",
+        f"2. Start the instances: {_started(target, files)}.",
+        "3. bench.sh measures the row's own requests at BASE_URL and prints the commands that bring the result back.",
+        f"4. Compare with {EXPECTED}: predicted times, memory by part, and how far such predictions have been off.",
+        "",
+        "Batches, token budgets, lengths and shares of memory are those of the stored row. A server that runs out of",
+        "memory while it starts has CUDA graphs larger than what was left free: lower its share by a hundredth.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _started(target: str, files: Mapping[str, str]) -> str:
+    if target == "shell":
+        return ", ".join(name for name in sorted(files) if name.endswith(".sh") and name != "bench.sh")
+    how = {
+        "compose": "docker compose up",
+        "k8s": "kubectl apply -f kubernetes.yaml",
+        "llm-d": "helm install NAME llm-d-modelservice/llm-d-modelservice -f values.yaml",
+        "kserve": "kubectl apply -f llminferenceservice.yaml",
+    }
+    return how[target]
+
+
+def _write(output: Path, files: Mapping[str, str], *, force: bool) -> None:
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output} is a file", hint="`output` names a folder")
+    if output.exists() and any(output.iterdir()) and not force:
+        raise InputError(f"{output} is not empty", hint="`force` writes into it all the same, or name another")
+    output.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        path = output / name
+        path.write_text(text, encoding="utf-8")
+        if name.endswith(".sh"):
+            path.chmod(0o755)

@@ -1,0 +1,132 @@
+"""How a server is started, whatever its engine: a program, flags with values, a file of settings, and what none says.
+
+Not here: which flags an engine takes for a plan, and manifests (targets)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evaluator.inputs import launchable_by
+from store.errors import InputError
+from sweepdb.launching.flag_tables import FlagTable
+from sweepdb.launching.stored_instance import GIB, RESERVE_GIB, StoredInstance
+
+Engine = Literal["vllm", "sglang", "trtllm"]
+Role = Literal["server", "prefill", "decode"]
+ENGINES: tuple[Engine, ...] = ("vllm", "sglang", "trtllm")
+TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve")
+ENGINE_NAMES: Mapping[str, str] = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
+Settings = dict[str, str | None]  # flag to value, None for a flag that takes none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerCommand:
+    """One server of a deployment as its engine starts it; `of_nodes` are the flags that differ from host to host."""
+
+    role: Role
+    instances: int
+    instance: StoredInstance
+    engine: Engine
+    version: str
+    image: str
+    program: tuple[str, ...]
+    settings: Mapping[str, str | None]
+    of_nodes: Sequence[Mapping[str, str | None]] = ()
+    config: Mapping[str, object] | None = None  # what a file of settings says
+    devices: str  # how the devices come about, as arithmetic
+    not_set: tuple[str, ...] = ()
+
+    def words(self, node: int = 0) -> list[tuple[str, str | None]]:
+        """Flags with values, in the order in which they are written."""
+        of_node = self.of_nodes[node] if self.of_nodes else {}
+        return [*self.settings.items(), *of_node.items()]
+
+
+@dataclass(slots=True, kw_only=True)
+class Flags:
+    """Flags being collected, each checked against the table of the engine's version."""
+
+    table: FlagTable
+    settings: Settings = field(default_factory=dict)
+
+    def add(self, name: str, value: object = None) -> None:
+        """Set a flag; the table refuses what the version does not take."""
+        text = None if value is None else str(value)
+        self.table.check(name, text)
+        self.settings[name] = text
+
+
+def check_launchable(engine: Engine, instance: StoredInstance) -> None:
+    """Refuse a plan that the engine cannot start as one server."""
+    if engine not in launchable_by(instance.model, instance.plan):
+        plan = instance.values["plan"]
+        raise InputError(
+            f"{ENGINE_NAMES[engine]} cannot start {plan} of {instance.probe} as one server: {RULES[engine]}",
+            hint="`sweepdb query best` shows who launches each row (launchable)",
+        )
+
+
+RULES: Mapping[Engine, str] = {
+    "vllm": "experts are whole on each of tp x dp devices, or slices over all of them",
+    "sglang": "ep x moe_tp must be tp x dp, and a pipeline has one replica",
+    "trtllm": "experts split over tp or over attention replicas, not both, and a dense model has one replica",
+}
+
+
+def share_of(numerator: int, denominator: int) -> float:
+    """A share of memory in hundredths, rounded up so that the batch fits, and below 1."""
+    return min(math.ceil(100.0 * numerator / denominator - 1e-9) / 100.0, 0.99)
+
+
+def vllm_share(instance: StoredInstance) -> float:
+    """vLLM's share is of the whole device, weights, cache and activations together; never into the reserve."""
+    device = instance.bytes_of("device_memory")
+    most = math.floor(100.0 * (1.0 - RESERVE_GIB * GIB / device)) / 100.0
+    return min(share_of(instance.bytes_of("weight", "kv_cache", "activation"), device), most)
+
+
+def sglang_share(instance: StoredInstance) -> float:
+    """SGLang's static share is of the whole device, weights and cache; activations come out of the rest."""
+    return share_of(instance.bytes_of("weight", "kv_cache"), instance.bytes_of("device_memory"))
+
+
+def trtllm_share(instance: StoredInstance) -> float:
+    """TensorRT-LLM's share is of what weights and activations leave free."""
+    free = instance.bytes_of("device_memory") - instance.bytes_of("weight", "activation")
+    return share_of(instance.bytes_of("kv_cache"), free)
+
+
+def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
+    """Assumptions of the row that no flag of any engine says."""
+    scenario = instance.scenario
+    said = [
+        f"memory of CUDA graphs: not counted, it comes out of the {RESERVE_GIB:g} GiB that stay free",
+        "kernels of attention, products and collectives: those that the engine chooses by itself",
+    ]
+    if instance.model.routed:
+        said.append(f"how tokens fall on experts: {scenario.routing.replace('_', ' ')}")
+    if instance.workload.mtp_tokens:
+        rates = ", ".join(f"{rate:g}" for rate in instance.workload.mtp_acceptance)
+        said.append(f"how many drafted tokens are accepted: rates {rates}")
+    if instance.workload.prefix_cache_hit_rate:
+        said.append(f"prompts of which {instance.workload.prefix_cache_hit_rate:.0%} are in the prefix cache")
+    if instance.model.left_out:
+        said.append(f"a part of the model that was not evaluated: {instance.model.left_out}")
+    native = instance.model.native_linear
+    if instance.precision.linear.upper() != native.upper():
+        said.append(f"weights in {instance.precision.linear}: the model is published in {native}")
+    return tuple(said)
+
+
+def kv_format(instance: StoredInstance, names: Mapping[str, str]) -> str | None:
+    """The engine's name of the format of keys and values; None for the model's own. Others are refused."""
+    wanted = instance.precision.attention.upper()
+    if wanted == "DISABLED":
+        return None
+    if wanted not in names:
+        raise InputError(f"no engine keeps keys and values in {wanted}", hint=f"known: {', '.join(names)}")
+    return names[wanted]

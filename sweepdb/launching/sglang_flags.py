@@ -1,0 +1,97 @@
+"""A stored row as flags of SGLang.
+
+Source: the engine's parser (flags), and its documents on server arguments and disaggregation, docs.sglang.io."""
+
+from __future__ import annotations
+
+from sweepdb.launching.flag_tables import flag_table
+from sweepdb.launching.server_command import (
+    PORTS,
+    Flags,
+    Role,
+    ServerCommand,
+    Settings,
+    assumed_of,
+    check_launchable,
+    kv_format,
+    sglang_share,
+)
+from sweepdb.launching.stored_instance import StoredInstance
+
+_INIT_PORT = 20000
+
+
+def sglang_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
+    """The command of one server. Its tensor group counts the devices of attention replicas, too; so do its batch and
+    its token budget, which it divides among them."""
+    check_launchable("sglang", instance)
+    table = flag_table("sglang", version)
+    plan, workload, routed = instance.plan, instance.workload, instance.model.routed
+    flags = Flags(table=table)
+    flags.add("--model-path", instance.model_name)
+    flags.add("--port", PORTS[role])
+    shared = plan.dp if routed else 1  # replicas inside the tensor group
+    flags.add("--tp-size", plan.tp * shared)
+    flags.add("--pp-size", plan.pp)
+    if routed:
+        flags.add("--ep-size", plan.ep)
+    if plan.dp > 1:
+        _add_replicas(flags, plan.dp, routed=routed)
+    flags.add("--max-running-requests", instance.requests_a_replica * shared)
+    flags.add("--chunked-prefill-size", workload.max_batched_tokens * shared)
+    flags.add("--context-length", instance.longest_tokens)
+    flags.add("--mem-fraction-static", f"{sglang_share(instance):.2f}")
+    if (kept := kv_format(instance, {"FP8": "fp8_e4m3"})) is not None:
+        flags.add("--kv-cache-dtype", kept)
+    if not workload.prefix_cache_hit_rate:
+        flags.add("--disable-radix-cache")
+    if instance.scenario.launch.compile:
+        flags.add(table.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs"), instance.requests_a_replica)
+    elif table.has("--cuda-graph-backend-decode"):
+        flags.add("--cuda-graph-backend-decode", "disabled")
+    else:
+        flags.add("--disable-cuda-graph")
+    if workload.mtp_tokens:
+        flags.add("--speculative-algorithm", "NEXTN")
+        flags.add("--speculative-num-steps", workload.mtp_tokens)
+        flags.add("--speculative-eagle-topk", 1)
+        flags.add("--speculative-num-draft-tokens", workload.mtp_tokens + 1)
+    if role != "server":
+        flags.add("--disaggregation-mode", role)
+        flags.add("--disaggregation-transfer-backend", "nixl")
+    product = f"tensor {plan.tp} x attention replicas {plan.dp}" if routed else f"tensor {plan.tp} x data {plan.dp}"
+    return ServerCommand(
+        role=role,
+        instances=instances,
+        instance=instance,
+        engine="sglang",
+        version=table.version,
+        image=f"lmsysorg/sglang:v{table.version}",
+        program=("python3", "-m", "sglang.launch_server"),
+        settings=flags.settings,
+        of_nodes=_of_nodes(instance, flags),
+        devices=f"{product} x pipeline {plan.pp} = {instance.devices}",
+        not_set=assumed_of(instance),
+    )
+
+
+def _add_replicas(flags: Flags, replicas: int, *, routed: bool) -> None:
+    """Replicas of attention inside the tensor group, or of a whole dense model."""
+    if not routed:
+        flags.add("--dp-size", replicas)
+    elif flags.table.has("--attn-dp-size"):
+        flags.add("--attn-dp-size", replicas)
+    else:
+        flags.add("--dp-size", replicas)
+        flags.add("--enable-dp-attention")
+
+
+def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:
+    found: list[Settings] = []
+    for host in range(instance.nodes if instance.nodes > 1 else 0):
+        own = Flags(table=flags.table)
+        own.add("--nnodes", instance.nodes)
+        own.add("--node-rank", host)
+        own.add("--dist-init-addr", f"${{MASTER_ADDR}}:{_INIT_PORT}")
+        found.append(own.settings)
+    return found

@@ -1,0 +1,135 @@
+"""A stored row as what a server of it needs: model, split, limits of a batch, memory, and what was predicted.
+
+Not here: flags of engines (vllm_flags, sglang_flags, trtllm_config)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from evaluator.inputs import ModelSpec, Plan, Precision, Workload
+from evaluator.scenario import Scenario
+from queries.probes import find_probe, find_scenario, parse_reference
+from store.errors import InputError
+from store.location import StoreLocation
+from store.reading import read_transaction
+from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
+
+GIB = 2**30
+RESERVE_GIB = 10.0  # as questions leave free by default
+_PREDICTED = (
+    "ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "e2e_ms", "requests_per_s", "output_tokens_per_s",
+    "prefill_step_ms", "decode_step_ms", "weight_bytes", "kv_cache_bytes", "activation_bytes", "device_memory_bytes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredInstance:
+    """One stored row, restored."""
+
+    probe: str
+    scenario: Scenario
+    model_name: str
+    batch_size: int  # of one replica and pipeline stage
+    concurrency: int
+    seats: int | None
+    formula_version: int
+    values: Mapping[str, object]  # the row's columns
+
+    @property
+    def model(self) -> ModelSpec:
+        """Its hyper-parameters."""
+        return self.scenario.model
+
+    @property
+    def plan(self) -> Plan:
+        """Its parallel split."""
+        return self.scenario.plan
+
+    @property
+    def precision(self) -> Precision:
+        """Its formats."""
+        return self.scenario.precision
+
+    @property
+    def workload(self) -> Workload:
+        """Its lengths, cached prompts and token budget."""
+        return self.scenario.workload
+
+    @property
+    def devices(self) -> int:
+        """Devices of the instance."""
+        return self.plan.tp * self.plan.pp * self.plan.dp
+
+    @property
+    def devices_a_node(self) -> int:
+        """Devices that one host holds: the innermost extent of the interconnect."""
+        return int(self.scenario.device.grid[-1])
+
+    @property
+    def nodes(self) -> int:
+        """Hosts that the instance spans."""
+        return -(-self.devices // self.devices_a_node)
+
+    @property
+    def requests_a_replica(self) -> int:
+        """Most requests in flight in one replica, over its pipeline stages."""
+        return self.batch_size * self.plan.pp
+
+    @property
+    def longest_tokens(self) -> int:
+        """Tokens of the longest request: prompt, answer and what is drafted beyond it."""
+        bins = self.workload.bins
+        prompts = max((one.max_input_length for one in bins), default=0) or int(self.workload.input_length or 0)
+        answers = max((one.output_length for one in bins), default=self.workload.output_length)
+        return prompts + math.ceil(answers) + self.workload.mtp_tokens
+
+    @property
+    def engine(self) -> str | None:
+        """The engine whose scheduler the row was evaluated with, None for formulas."""
+        name = self.scenario.serving_model
+        return next((known for known in ("vllm", "sglang", "trtllm") if name.startswith(known)), None)
+
+    @property
+    def predicted(self) -> dict[str, float]:
+        """Numbers that a measurement is held against."""
+        found = {name: self.values[name] for name in _PREDICTED}
+        return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+
+    def bytes_of(self, *parts: str) -> int:
+        """Bytes of parts of the fullest device's memory: weight, kv_cache, activation, device_memory."""
+        return sum(int(self.predicted[f"{part}_bytes"]) for part in parts)
+
+
+def read_instance(location: StoreLocation, reference: str) -> StoredInstance:
+    """The row of a reference such as a1b2c3d4:175. One that does not fit its device cannot be launched."""
+    columns, row = find_probe(location, reference)
+    values = dict(zip(columns, row, strict=True))
+    parsed = parse_reference(reference)
+    with read_transaction(location) as transaction:
+        specs = next(transaction.rows(ScenarioSpecs, SPECS, (find_scenario(location, parsed.scenario),)))
+    planned = planned_of(specs)
+    found = StoredInstance(
+        probe=reference,
+        scenario=planned.scenario,
+        model_name=planned.model_name,
+        batch_size=parsed.batch_size,
+        concurrency=_whole(values["concurrency"]),
+        seats=None if values["seats"] is None else _whole(values["seats"]),
+        formula_version=_whole(values["formula_version"]),
+        values=values,
+    )
+    free = found.bytes_of("device_memory") - found.bytes_of("weight", "kv_cache", "activation")
+    if free < RESERVE_GIB * GIB:
+        raise InputError(
+            f"{reference} leaves {free / GIB:.1f} GiB of a device free, and {RESERVE_GIB:g} GiB are wanted",
+            hint="take a row that an answer gives: all of them fit",
+        )
+    return found
+
+
+def _whole(value: object) -> int:
+    if not isinstance(value, int):
+        raise TypeError(f"a whole number, not {value!r}")
+    return value

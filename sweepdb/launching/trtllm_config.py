@@ -1,0 +1,79 @@
+"""A stored row as the YAML of settings that `trtllm-serve` reads.
+
+Source: keys of the LLM API, nvidia.github.io/TensorRT-LLM/llm-api/reference.html, of the versions named below; its
+parser runs with a GPU alone."""
+
+from __future__ import annotations
+
+import math
+
+from store.errors import InputError
+from sweepdb.launching.server_command import (
+    PORTS,
+    Role,
+    ServerCommand,
+    assumed_of,
+    check_launchable,
+    kv_format,
+    trtllm_share,
+)
+from sweepdb.launching.stored_instance import StoredInstance
+
+VERSIONS = ("1.3.0rc23",)
+TOKENS_A_BLOCK = 32
+CONFIG_FILE = "engine.yaml"
+
+
+def trtllm_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
+    """The command of one server, and its file of settings."""
+    check_launchable("trtllm", instance)
+    if version not in {None, *VERSIONS}:
+        raise InputError(f"keys of TensorRT-LLM {version} are not known", hint=f"known: {', '.join(VERSIONS)}")
+    if instance.nodes > 1:
+        raise InputError(
+            f"{instance.probe} spans {instance.nodes} hosts: TensorRT-LLM's launcher for these is not written",
+            hint="take an instance of one host, or `engine=vllm` or sglang",
+        )
+    plan, workload = instance.plan, instance.workload
+    budget = math.ceil(workload.max_batched_tokens / TOKENS_A_BLOCK) * TOKENS_A_BLOCK
+    config: dict[str, object] = {
+        "backend": "pytorch",
+        "tensor_parallel_size": plan.tp * plan.dp,
+        "pipeline_parallel_size": plan.pp,
+        "max_batch_size": instance.requests_a_replica,
+        "max_num_tokens": budget,
+        "max_seq_len": instance.longest_tokens,
+        "enable_chunked_prefill": True,
+        "disable_overlap_scheduler": role == "prefill",
+        "kv_cache_config": {
+            "dtype": kv_format(instance, {"FP8": "fp8"}) or "auto",
+            "free_gpu_memory_fraction": trtllm_share(instance),
+            "tokens_per_block": TOKENS_A_BLOCK,
+            "enable_block_reuse": bool(workload.prefix_cache_hit_rate),
+        },
+    }
+    if instance.model.routed:
+        config |= {
+            "enable_attention_dp": plan.dp > 1,
+            "moe_expert_parallel_size": plan.ep,
+            "moe_tensor_parallel_size": plan.moe_tp,
+        }
+    if instance.scenario.launch.compile:
+        config["cuda_graph_config"] = {"max_batch_size": instance.requests_a_replica, "enable_padding": True}
+    if workload.mtp_tokens:
+        config["speculative_config"] = {"decoding_type": "MTP", "num_nextn_predict_layers": workload.mtp_tokens}
+    if role != "server":
+        config["cache_transceiver_config"] = {"backend": "DEFAULT", "max_tokens_in_buffer": instance.longest_tokens}
+    return ServerCommand(
+        role=role,
+        instances=instances,
+        instance=instance,
+        engine="trtllm",
+        version=VERSIONS[0],
+        image=f"nvcr.io/nvidia/tensorrt-llm/release:{VERSIONS[0]}",
+        program=("trtllm-serve", instance.model_name),
+        settings={"--port": str(PORTS[role]), "--extra_llm_api_options": f"{role}-{CONFIG_FILE}"},
+        config=config,
+        devices=f"tensor {plan.tp} x attention replicas {plan.dp} x pipeline {plan.pp} = {instance.devices}",
+        not_set=assumed_of(instance),
+    )

@@ -1,0 +1,101 @@
+"""A stored row as flags of vLLM.
+
+Source: the engine's parser, and its documents on parallelism and disaggregation, docs.vllm.ai/en/latest/serving."""
+
+from __future__ import annotations
+
+import json
+
+from store.errors import InputError
+from sweepdb.launching.flag_tables import flag_table
+from sweepdb.launching.server_command import (
+    PORTS,
+    Flags,
+    Role,
+    ServerCommand,
+    Settings,
+    assumed_of,
+    check_launchable,
+    kv_format,
+    vllm_share,
+)
+from sweepdb.launching.stored_instance import StoredInstance
+
+_GRAPHS_TO = 512  # requests of the largest batch that is captured by default
+_RPC_PORT = "13345"
+
+
+def vllm_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
+    """The command of one server."""
+    check_launchable("vllm", instance)
+    table = flag_table("vllm", version)
+    plan, workload = instance.plan, instance.workload
+    flags = Flags(table=table)
+    flags.add("--port", PORTS[role])
+    flags.add("--tensor-parallel-size", plan.tp)
+    flags.add("--pipeline-parallel-size", plan.pp)
+    flags.add("--data-parallel-size", plan.dp)
+    if instance.model.routed and plan.ep > 1:
+        flags.add("--enable-expert-parallel")
+    flags.add("--max-num-seqs", instance.requests_a_replica)
+    flags.add("--max-num-batched-tokens", workload.max_batched_tokens)
+    flags.add("--max-model-len", instance.longest_tokens)
+    flags.add("--gpu-memory-utilization", f"{vllm_share(instance):.2f}")
+    if (kept := kv_format(instance, {"FP8": "fp8"})) is not None:
+        flags.add("--kv-cache-dtype", kept)
+    if instance.precision.linear.upper() == "FP8" and instance.model.native_linear.upper() in {"BF16", "FP16"}:
+        flags.add("--quantization", "fp8")
+    if not workload.prefix_cache_hit_rate:
+        flags.add(table.first("--no-enable-prefix-caching", "--disable-prefix-caching"))
+    if not instance.scenario.launch.compile:
+        flags.add("--enforce-eager")
+    elif instance.requests_a_replica > _GRAPHS_TO and table.has("--max-cudagraph-capture-size"):
+        flags.add("--max-cudagraph-capture-size", instance.requests_a_replica)
+    if workload.mtp_tokens:
+        drafts = {"method": "mtp", "num_speculative_tokens": workload.mtp_tokens}
+        flags.add("--speculative-config", json.dumps(drafts))
+    if role != "server":
+        flags.add("--kv-transfer-config", json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both"}))
+    return ServerCommand(
+        role=role,
+        instances=instances,
+        instance=instance,
+        engine="vllm",
+        version=table.version,
+        image=f"vllm/vllm-openai:v{table.version}",
+        program=("vllm", "serve", instance.model_name),
+        settings=flags.settings,
+        of_nodes=_of_nodes(instance, flags),
+        devices=f"tensor {plan.tp} x pipeline {plan.pp} x data {plan.dp} = {instance.devices}",
+        not_set=assumed_of(instance),
+    )
+
+
+def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:
+    """Flags that differ between hosts: replicas in one place each, or one split over all hosts."""
+    if instance.nodes == 1:
+        return []
+    plan, hosts = instance.plan, range(instance.nodes)
+    local = instance.devices_a_node // (plan.tp * plan.pp)
+    found: list[Settings] = []
+    for host in hosts:
+        own = Flags(table=flags.table)
+        if local >= 1:
+            own.add("--data-parallel-size-local", local)
+            own.add("--data-parallel-start-rank", host * local)
+            own.add("--data-parallel-address", "${MASTER_ADDR}")
+            own.add("--data-parallel-rpc-port", _RPC_PORT)
+        elif plan.dp == 1:
+            own.add("--nnodes", instance.nodes)
+            own.add("--node-rank", host)
+            own.add("--master-addr", "${MASTER_ADDR}")
+        else:
+            raise InputError(
+                f"{instance.probe}: replicas of {plan.tp * plan.pp} devices over hosts of {instance.devices_a_node}"
+                " are not written for vLLM",
+                hint="take a plan whose replicas fit one host",
+            )
+        if host:
+            own.add("--headless")
+        found.append(own.settings)
+    return found

@@ -1,0 +1,299 @@
+"""`launch`: rows as files that start them. Files laid down in `launched` are what is written today:
+
+`PYTHONPATH=.:tests python tests/sweepdb/test_launch.py` lays them down again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import yaml
+from conftest_cli import sweepdb as command
+from shared_data import shared_data
+
+import sweepdb
+from store.errors import InputError
+from store.location import parse_url
+from sweepdb.launching import TARGETS, write_launch
+from sweepdb.launching.flag_tables import flag_table, versions
+from sweepdb.launching.folder import read_rows
+from sweepdb.launching.stored_instance import GIB, read_instance
+
+LAUNCHED = Path(__file__).parent / "launched"
+MODEL = "Qwen/Qwen3-30B-A3B"
+REQUEST = {"device": "h200_sxm", "input_length": 2000, "output_length": 500, "batch_range": (6, 6)}
+CASES = {  # folder: role of rows, then options
+    "vllm-shell": (("aggregated", "tp2pp1dp4ep8moetp1moedp1"), {}),
+    "vllm-hosts": (("aggregated", "tp4pp1dp4ep16moetp1moedp1"), {"engine_version": "0.32.0"}),
+    "vllm-pair-llm-d": (("pair",), {"target": "llm-d"}),
+    "vllm-pair-kserve": (("pair",), {"target": "kserve"}),
+    "sglang-pair-shell": (("pair",), {"engine": "sglang"}),
+    "sglang-k8s": (("aggregated", "tp2pp1dp4ep8moetp1moedp1"), {"engine": "sglang", "target": "k8s"}),
+    "trtllm-compose": (("aggregated", "tp4pp1dp1ep4moetp1moedp1"), {"engine": "trtllm", "target": "compose"}),
+}  # fmt: skip
+
+
+def fill(url):
+    """A store of one batch size of a mixture's plans, in every phase."""
+    for size in (4, 8, 16):
+        sweepdb.evaluate(MODEL, **REQUEST, num_devices=size, store=url)
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """Such a store."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('launched')}/store.sqlite"
+    fill(url)
+    return url
+
+
+def probes(url):
+    """References by phase and plan."""
+    with sweepdb.open(url) as store:
+        rows = store.sql("SELECT phase, plan, probe FROM probe WHERE batch_size = 6").dicts()
+    return {(row["phase"], row["plan"]): row["probe"] for row in rows}
+
+
+def rows_of(url, which):
+    """What a case is about, as it is typed."""
+    found = probes(url)
+    if which == ("pair",):
+        sides = found["prefill", "tp4pp1dp1ep4moetp1moedp1"], found["decode", "tp1pp1dp8ep8moetp1moedp1"]
+        return [*sides, "3P2D"]
+    return [found[which]]
+
+
+def written(url, case, folder, **more):
+    which, options = CASES[case]
+    write_launch(rows_of(url, which), folder, store=url, **options, **more)
+    return {path.name: path.read_text() for path in sorted(folder.iterdir())}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_files_are_those_laid_down(case, url, tmp_path):
+    files = written(url, case, tmp_path / "out")
+    kept = {path.name: path.read_text() for path in sorted((LAUNCHED / case).iterdir())}
+    assert files.keys() == kept.keys()
+    for name, text in kept.items():
+        assert without_numbers(files[name]) == without_numbers(text), name
+
+
+def without_numbers(text):
+    """Predicted numbers and digests have tests of their own; keys of rows move with formulas."""
+    text = re.sub(r"-?\d+\.\d+(e-?\d+)?", "N", text)
+    return re.sub(r"[0-9a-f]{8,64}", "K", text)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_scripts_are_shell_and_digests_are_of_the_files(case, url, tmp_path):
+    files = written(url, case, tmp_path / "out")
+    assert files == written(url, case, tmp_path / "again")
+    for name, text in files.items():
+        if name.endswith(".sh"):
+            subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+    expected = json.loads(files["expected.json"])
+    assert expected["sha256"].keys() == files.keys() - {"expected.json"}
+    for name, digest in expected["sha256"].items():
+        assert hashlib.sha256(files[name].encode()).hexdigest() == digest
+
+
+@pytest.mark.parametrize(("engine", "version"), [(name, one) for name in ("vllm", "sglang") for one in versions(name)])
+def test_every_flag_is_one_of_its_version_by_its_full_name(engine, version, url, tmp_path):
+    table = flag_table(engine, version)
+    assert table.version == version
+    for number, which in enumerate([("aggregated", "tp2pp1dp4ep8moetp1moedp1"), ("pair",)]):
+        folder = tmp_path / str(number)
+        write_launch(rows_of(url, which), folder, engine=engine, engine_version=version, store=url)
+        for script in folder.glob("*.sh"):
+            if script.name not in {"bench.sh", "router.sh"}:
+                for name, value in flags_of(script.read_text()):
+                    assert name in table.flags  # abbreviations are not
+                    assert table.flags[name].refusal(value) is None
+                    assert not table.flags[name].deprecated
+
+
+def flags_of(script):
+    """Flags with values of a script that starts a server."""
+    lines = [line.strip().removesuffix("\\").strip() for line in script.partition("exec ")[2].splitlines()]
+    for line in lines:
+        if line.startswith("--"):
+            name, _, value = line.partition(" ")
+            yield name, value.strip("'\"") or None
+
+
+def test_versions_are_the_newest_and_older_ones_and_the_nearest_older_answers():
+    assert [len(versions(name)) for name in ("vllm", "sglang")] == [3, 3]
+    assert flag_table("vllm").version == versions("vllm")[0]
+    assert flag_table("vllm", "0.32.7").version == "0.32.0"
+    with pytest.raises(InputError, match="older than the flags that are known"):
+        flag_table("vllm", "0.8.0")
+    with pytest.raises(InputError, match="is no version"):
+        flag_table("vllm", "latest")
+
+
+def test_what_no_version_takes_is_refused():
+    table = flag_table("sglang", "0.5.23")
+    with pytest.raises(InputError, match="has no flag --cuda-graph-bs"):  # an abbreviation that its parser rejects
+        table.check("--cuda-graph-bs", "8")
+    with pytest.raises(InputError, match="takes a value"):
+        table.check("--tp-size", None)
+    with pytest.raises(InputError, match="eight is no int"):
+        table.check("--tp-size", "eight")
+    with pytest.raises(InputError, match="fp7 is not one of"):
+        table.check("--kv-cache-dtype", "fp7")
+
+
+def test_devices_and_batches_are_those_of_the_row(url, tmp_path):
+    for engine, tensor in (("vllm", "--tensor-parallel-size 2"), ("sglang", "--tp-size 8")):
+        folder = tmp_path / engine
+        write_launch(rows_of(url, CASES["vllm-shell"][0]), folder, engine=engine, store=url)
+        script = (folder / "server.sh").read_text()
+        assert f"{tensor} " in script
+        assert "= 8." in script
+    assert "--max-running-requests 24 " in script  # four replicas of six
+    assert "--chunked-prefill-size" in script
+
+
+def test_a_share_of_memory_holds_the_batch_and_leaves_the_reserve(url, tmp_path):
+    location = parse_url(url)
+    aggregated = [probe for (phase, _), probe in sorted(probes(url).items()) if phase == "aggregated"]
+    for probe in aggregated[::4]:
+        instance = read_instance(location, probe)
+        device = instance.bytes_of("device_memory")
+        folder = tmp_path / probe.partition(":")[0]
+        write_launch(probe, folder, store=url)
+        shares = dict(flags_of((folder / sorted(p.name for p in folder.glob("server*.sh"))[0]).read_text()))
+        share = float(shares["--gpu-memory-utilization"])
+        assert share * device >= instance.bytes_of("weight", "kv_cache", "activation")
+        assert (1 - share) * device >= 10 * GIB
+
+
+@pytest.mark.parametrize("case", ["vllm-pair-llm-d", "vllm-shell"])
+def test_values_of_llm_d_keep_to_the_schema_of_its_chart(case, url, tmp_path):
+    from jsonschema import Draft7Validator
+
+    schema = json.loads(shared_data("deployments", "llm-d", "values.schema.json").read_text())
+    which, _ = CASES[case]
+    write_launch(rows_of(url, which), tmp_path / "out", target="llm-d", store=url)
+    values = yaml.safe_load((tmp_path / "out/values.yaml").read_text())
+    assert not list(Draft7Validator(schema).iter_errors(values))
+    assert values.keys() <= schema["properties"].keys()
+    assert values["decode"].keys() <= schema["properties"]["decode"]["properties"].keys()
+    values["decode"]["parallelism"]["tensr"] = 2
+    assert list(Draft7Validator(schema).iter_errors(values))
+
+
+def test_a_service_of_kserve_keeps_to_its_definition(url, tmp_path):
+    from jsonschema import Draft7Validator
+
+    definition = yaml.safe_load(shared_data("deployments", "kserve", "llminferenceservices.crd.yaml").read_text())
+    schema = next(
+        one["schema"]["openAPIV3Schema"] for one in definition["spec"]["versions"] if one["name"] == "v1alpha2"
+    )
+    validator = Draft7Validator(strict(schema))
+    for target in ("pair", "alone"):
+        which = ("pair",) if target == "pair" else CASES["vllm-hosts"][0]
+        write_launch(rows_of(url, which), tmp_path / target, target="kserve", store=url)
+        document = yaml.safe_load((tmp_path / target / "llminferenceservice.yaml").read_text())
+        assert not [error.message for error in validator.iter_errors(document)]
+    document["spec"]["parallelism"]["tensr"] = 2
+    assert list(validator.iter_errors(document))
+
+
+def strict(schema):
+    """A definition's schema that refuses unknown keys, which a cluster drops in silence."""
+    if isinstance(schema, list):
+        return [strict(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: strict(value) for key, value in schema.items() if key != "format"}
+    if schema.get("x-kubernetes-int-or-string"):
+        made = {"type": ["integer", "string"]}
+    if isinstance(schema.get("properties"), dict) and schema.get("type") == "object":
+        free = schema.get("x-kubernetes-preserve-unknown-fields") or "additionalProperties" in schema
+        if not free:
+            made["additionalProperties"] = False
+    return made
+
+
+def test_objects_of_kubernetes_are_valid(url, tmp_path):
+    validate = pytest.importorskip("kubernetes_validate")
+    for engine in ("vllm", "sglang", "trtllm"):
+        write_launch(
+            rows_of(url, CASES["trtllm-compose"][0]), tmp_path / engine, engine=engine, target="k8s", store=url
+        )
+        documents = list(yaml.safe_load_all((tmp_path / engine / "kubernetes.yaml").read_text()))
+        assert {one["kind"] for one in documents} >= {"Deployment", "Service"}
+        for one in documents:
+            validate.validate(one, "1.30", strict=True)
+    wrong = next(one for one in documents if one["kind"] == "Deployment")
+    wrong["spec"]["replica"] = 2
+    with pytest.raises(validate.ValidationError):
+        validate.validate(wrong, "1.30", strict=True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "message"),
+    [
+        (("aggregated", "tp4pp1dp2ep1moetp8moedp1"), {"engine": "trtllm"}, "cannot start tp4pp1dp2ep1moetp8moedp1"),
+        (("decode", "tp8pp1dp1ep8moetp1moedp1"), {}, "is a decode row"),
+        (("aggregated", "tp4pp1dp4ep16moetp1moedp1"), {"target": "k8s"}, "spans 2 hosts"),
+        (("aggregated", "tp4pp1dp1ep4moetp1moedp1"), {"engine": "sglang", "target": "llm-d"}, "llm-d serves with vLLM"),
+        (("aggregated", "tp4pp1dp1ep4moetp1moedp1"), {"target": "helm"}, "`target=helm` is not one of"),
+        (("aggregated", "tp4pp1dp1ep4moetp1moedp1"), {"engine": "tgi"}, "`engine=tgi` is not one of"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_started_is_refused_with_its_rule(rows, options, message, url, tmp_path):
+    with pytest.raises(InputError, match=message):
+        write_launch(rows_of(url, rows), tmp_path / "out", store=url, **options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_rows_as_they_are_typed():
+    assert read_rows("a1b2c3d4:19").probes == ("a1b2c3d4:19",)
+    for typed in (["a1b2c3d4:1", "e5f6a7b8:18", "4P1D"], "a1b2c3d4:1:e5f6a7b8:18:4p1d"):
+        assert (read_rows(typed).probes, read_rows(typed).counts) == (("a1b2c3d4:1", "e5f6a7b8:18"), (4, 1))
+    assert read_rows(["a1b2c3d4:1", "e5f6a7b8:18"]).counts == (1, 1)
+    for typed in ("a1b2c3d4", ["a1b2c3d4:1", "4P1D"], ["a1b2c3d4:1", "e5f6a7b8:18", "0P1D"], "a:1:b:2:c:3"):
+        with pytest.raises(InputError):
+            read_rows(typed)
+
+
+def test_a_folder_with_files_is_left_alone(url, tmp_path):
+    (tmp_path / "mine.txt").write_text("mine")
+    probe = rows_of(url, CASES["trtllm-compose"][0])[0]
+    done = command(["launch", probe, "--output", str(tmp_path)], url)
+    assert (done.code, done.err.splitlines()) == (2, [
+        f"error: {tmp_path} is not empty", "hint: --force writes into it all the same, or name another"
+    ])  # fmt: skip
+    done = command(["launch", probe, "--output", str(tmp_path), "--force", "--target", "compose"], url)
+    assert done.code == 0
+    assert str(tmp_path / "compose.yaml") in done.out
+    assert "not set: " in done.err
+    assert set(TARGETS) == {"shell", "compose", "k8s", "llm-d", "kserve"}
+
+
+def test_the_benchmark_asks_what_the_row_predicts_and_brings_it_back(url, tmp_path):
+    files = written(url, "vllm-shell", tmp_path / "out")
+    assert "--max-concurrency 24 " in files["bench.sh"]
+    assert "--set tp=2" in files["bench.sh"]
+    expected = json.loads(files["expected.json"])["roles"]["server"]
+    with sweepdb.open(url) as store:
+        (row,) = store.sql(f"SELECT ttft_ms, tpot_exclusive_ms FROM probe WHERE probe = '{expected['probe']}'").dicts()
+    assert expected["predicted"]["ttft_ms"] == row["ttft_ms"]
+    assert expected["predicted"]["tpot_exclusive_ms"] == row["tpot_exclusive_ms"]
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        address = f"sqlite:///{folder}/store.sqlite"
+        fill(address)
+        for name in CASES:
+            written(address, name, LAUNCHED / name, force=True)
+    sys.stdout.write(f"{LAUNCHED}\n")
