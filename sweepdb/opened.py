@@ -55,6 +55,7 @@ class OpenStore(Notebook):
         model: str | Sequence[str] | None = None,
         *,
         sweep: str | os.PathLike[str] | None = None,
+        from_deployment: str | None = None,
         label: str | None = None,
         jobs: int = 8,
         progress: bool | Callable[[Progress], None] = False,
@@ -65,7 +66,16 @@ class OpenStore(Notebook):
 
         url = self._session.location.url
         try:
-            return evaluate(model, sweep=sweep, store=url, label=label, jobs=jobs, progress=progress, **options)
+            return evaluate(
+                model,
+                sweep=sweep,
+                from_deployment=from_deployment,
+                store=url,
+                label=label,
+                jobs=jobs,
+                progress=progress,
+                **options,
+            )
         finally:
             self.refresh()
 

@@ -35,6 +35,10 @@ def evaluate(
     sweep: Annotated[
         Path | None, typer.Option("--sweep", help="YAML file: products of models, devices, workloads")
     ] = None,
+    from_deployment: Annotated[
+        str | None,
+        typer.Option(help="servers as a file starts them: a script, manifest, folder of launch, InferenceX::NAME"),
+    ] = None,
     label: Annotated[str | None, typer.Option(help="a name for this sweep")] = None,
     jobs: Annotated[int, typer.Option(help="threads that evaluate while rows are written")] = 8,
     dry_run: Annotated[bool, typer.Option(help="say how much would be evaluated, and stop")] = False,
@@ -55,7 +59,7 @@ def evaluate(
 
     check_jobs(jobs)
     asked = options_of({"model": model, **joined_numbers(options, options_by_keyword())})
-    built = build_request(asked, sweep, store)
+    built = build_request(asked, sweep, store, deployment=from_deployment)
     for note in built.notes:
         say(as_typed(note))
     if dry_run:

@@ -44,13 +44,25 @@ class BuiltRequest:
     arrivals: ArrivalRequest | None = None
 
 
-def build_request(options: SweepOptions, sweep_file: Path | None, store_url: str | None) -> BuiltRequest:
-    """The products of a command: several where formats follow models, serving models devices, or a file has lists."""
-    sets = _from_file(options, sweep_file) if sweep_file is not None else [options]
+def build_request(
+    options: SweepOptions, sweep_file: Path | None, store_url: str | None, *, deployment: str | None = None
+) -> BuiltRequest:
+    """The products of a command: several where formats follow models, serving models devices, or a file has lists.
+
+    `deployment` names a file that starts servers, FILE or FILE::NAME: each server is a product of its own."""
+    said: tuple[str, ...] = ()
+    if deployment is not None:
+        if sweep_file is not None:
+            raise InputError("give `sweep` or `from_deployment`, not both")
+        from sweepdb.evaluating.deployments import deployed_options
+
+        sets, said = deployed_options(options, deployment)
+    else:
+        sets = _from_file(options, sweep_file) if sweep_file is not None else [options]
     built = [_built(item, store_url) for item in sets]
     parts = tuple(dict.fromkeys(part for one in built for part in one.parts))
     arrivals = _same_arrivals(sets)
-    notes = dict.fromkeys((*(note for one in built for note in one.notes), *notes_of(arrivals, parts)))
+    notes = dict.fromkeys((*said, *(note for one in built for note in one.notes), *notes_of(arrivals, parts)))
     return BuiltRequest(parts=parts, notes=tuple(notes), arrivals=arrivals)
 
 

@@ -44,6 +44,7 @@ def evaluate(
     model: str | Sequence[str] | None = None,
     *,
     sweep: str | os.PathLike[str] | None = None,
+    from_deployment: str | None = None,
     store: str | None = None,
     label: str | None = None,
     jobs: int = JOBS,
@@ -52,12 +53,13 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate every plan and batch size of a model, and store every point that the store lacks.
 
-    `sweep` is a YAML file of products, `label` a name for what is stored, `jobs` the threads. `progress` is called as
-    rows are stored; True writes lines to stderr. Limits belong to questions."""
+    `sweep` is a YAML file of products, `from_deployment` a file or folder that starts servers; `label` names what is
+    stored, `jobs` counts threads. `progress` is called as rows are stored; True writes lines to stderr. Limits belong
+    to questions."""
     check_jobs(jobs)
     _check_own(sweep, label, progress)
     asked = options_of({"model": model, **options})
-    built = build_request(asked, None if sweep is None else Path(sweep), store)
+    built = build_request(asked, None if sweep is None else Path(sweep), store, deployment=from_deployment)
     if progress is True:
         sys.stderr.writelines(f"{note}\n" for note in built.notes)
     on_progress = progress_of(progress)

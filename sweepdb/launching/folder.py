@@ -172,6 +172,9 @@ def _expected(commands: list[ServerCommand], location: StoreLocation, files: Map
             "plan": instance.values["plan"],
             "batch_size": instance.batch_size,
             "workload": instance.values["workload"],
+            "input_length": instance.workload.input_length,
+            "output_length": instance.workload.output_length,
+            "prefix_cache_hit_rate": instance.workload.prefix_cache_hit_rate,
             "formula_version": instance.formula_version,
             "predicted": instance.predicted,
         }

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 from conftest_cli import sweepdb as command
+from launched_rows import CASES, fill, probes, rows_of
 from shared_data import shared_data
 
 import sweepdb
@@ -26,23 +27,6 @@ from sweepdb.launching.folder import read_rows
 from sweepdb.launching.stored_instance import GIB, read_instance
 
 LAUNCHED = Path(__file__).parent / "launched"
-MODEL = "Qwen/Qwen3-30B-A3B"
-REQUEST = {"device": "h200_sxm", "input_length": 2000, "output_length": 500, "batch_range": (6, 6)}
-CASES = {  # folder: role of rows, then options
-    "vllm-shell": (("aggregated", "tp2pp1dp4ep8moetp1moedp1"), {}),
-    "vllm-hosts": (("aggregated", "tp4pp1dp4ep16moetp1moedp1"), {"engine_version": "0.32.0"}),
-    "vllm-pair-llm-d": (("pair",), {"target": "llm-d"}),
-    "vllm-pair-kserve": (("pair",), {"target": "kserve"}),
-    "sglang-pair-shell": (("pair",), {"engine": "sglang"}),
-    "sglang-k8s": (("aggregated", "tp2pp1dp4ep8moetp1moedp1"), {"engine": "sglang", "target": "k8s"}),
-    "trtllm-compose": (("aggregated", "tp4pp1dp1ep4moetp1moedp1"), {"engine": "trtllm", "target": "compose"}),
-}  # fmt: skip
-
-
-def fill(url):
-    """A store of one batch size of a mixture's plans, in every phase."""
-    for size in (4, 8, 16):
-        sweepdb.evaluate(MODEL, **REQUEST, num_devices=size, store=url)
 
 
 @pytest.fixture(scope="module")
@@ -51,22 +35,6 @@ def url(tmp_path_factory):
     url = f"sqlite:///{tmp_path_factory.mktemp('launched')}/store.sqlite"
     fill(url)
     return url
-
-
-def probes(url):
-    """References by phase and plan."""
-    with sweepdb.open(url) as store:
-        rows = store.sql("SELECT phase, plan, probe FROM probe WHERE batch_size = 6").dicts()
-    return {(row["phase"], row["plan"]): row["probe"] for row in rows}
-
-
-def rows_of(url, which):
-    """What a case is about, as it is typed."""
-    found = probes(url)
-    if which == ("pair",):
-        sides = found["prefill", "tp4pp1dp1ep4moetp1moedp1"], found["decode", "tp1pp1dp8ep8moetp1moedp1"]
-        return [*sides, "3P2D"]
-    return [found[which]]
 
 
 def written(url, case, folder, **more):
@@ -192,7 +160,8 @@ def test_values_of_llm_d_keep_to_the_schema_of_its_chart(case, url, tmp_path):
 def test_a_service_of_kserve_keeps_to_its_definition(url, tmp_path):
     from jsonschema import Draft7Validator
 
-    definition = yaml.safe_load(shared_data("deployments", "kserve", "llminferenceservices.crd.yaml").read_text())
+    text = shared_data("deployments", "kserve", "llminferenceservices.crd.yaml").read_text()
+    definition = yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     schema = next(
         one["schema"]["openAPIV3Schema"] for one in definition["spec"]["versions"] if one["name"] == "v1alpha2"
     )

@@ -1,0 +1,15 @@
+"""Deployment files that people have, as servers that can be evaluated."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.launching.reading.deployment_files import read_deployment
+    from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
+
+__all__ = ["FoundServer", "ReadDeployment", "read_deployment"]
+
+__getattr__, __dir__ = lazy_face(__name__)

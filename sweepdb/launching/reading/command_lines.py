@@ -1,0 +1,174 @@
+"""Command lines of vLLM and SGLang as servers, by the same tables of flags that launch files are written with.
+
+Not here: where a file keeps its command lines (deployment_files)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+
+from store.errors import InputError
+from sweepdb.launching.flag_tables import Flag, FlagTable, flag_table
+from sweepdb.launching.reading.found_server import FoundServer
+from sweepdb.launching.server_command import Engine
+
+Values = Mapping[str, str | None]
+# Flags that change no predicted time, or that another flag decides.
+_SILENT = {
+    "vllm": (
+        "--port", "--host", "--model", "--served-model-name", "--max-model-len", "--gpu-memory-utilization",
+        "--kv-transfer-config", "--data-parallel-size-local", "--data-parallel-start-rank", "--data-parallel-address",
+        "--data-parallel-rpc-port", "--nnodes", "--node-rank", "--master-addr", "--headless", "--trust-remote-code",
+        "--max-cudagraph-capture-size", "--enable-prefix-caching", "--disable-prefix-caching",
+        "--no-enable-prefix-caching", "--tool-call-parser", "--reasoning-parser", "--enable-auto-tool-choice",
+    ),
+    "sglang": (
+        "--model-path", "--port", "--host", "--served-model-name", "--context-length", "--mem-fraction-static",
+        "--disable-radix-cache", "--cuda-graph-max-bs-decode", "--cuda-graph-max-bs", "--disaggregation-mode",
+        "--disaggregation-transfer-backend", "--disaggregation-bootstrap-port", "--nnodes", "--node-rank",
+        "--dist-init-addr", "--speculative-eagle-topk", "--speculative-num-draft-tokens", "--trust-remote-code",
+        "--tool-call-parser", "--reasoning-parser",
+    ),
+}  # fmt: skip
+
+
+def engine_of_words(words: Sequence[str]) -> tuple[Engine, int] | None:
+    """The engine that a command line starts, and where its flags begin; None where it starts none."""
+    for place, word in enumerate(words):
+        name = word.rpartition("/")[2]
+        if name == "vllm" and words[place + 1 : place + 2] == ["serve"]:
+            return "vllm", place + 2
+        if name == "vllm.entrypoints.openai.api_server":
+            return "vllm", place + 1
+        if name in {"sglang.launch_server", "launch_server"}:
+            return "sglang", place + 1
+        if name == "sglang" and words[place + 1 : place + 2] == ["serve"]:
+            return "sglang", place + 2
+    return None
+
+
+def read_words(words: Sequence[str], engine: Engine, where: str) -> FoundServer:
+    """The flags of one command line as a server; flags that nobody maps are named."""
+    table = flag_table(engine)
+    values, model, unknown = _values(words, table, where)
+    server = FoundServer(where=where, engine=engine, model=model)
+    taken = _READERS[engine](server, values)
+    said = set(values) - taken - set(_SILENT[engine])
+    server.not_mapped = [*unknown, *sorted(said)]
+    return server
+
+
+def _values(words: Sequence[str], table: FlagTable, where: str) -> tuple[dict[str, str | None], str | None, list[str]]:
+    """Values by a flag's full name, the model where it stands alone, and flags that the engine does not know."""
+    values: dict[str, str | None] = {}
+    unknown: list[str] = []
+    model: str | None = None
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        name = f"--{name[2:].replace('_', '-')}" if name.startswith("--") else name
+        if not name.startswith("-"):
+            model = model or word
+            continue
+        flag = _flag(table, name)
+        if flag is None:
+            unknown.append(name)
+            if not equals and rest and not rest[0].startswith("-"):
+                rest.pop(0)
+            continue
+        if flag.takes != "nothing" and not equals:
+            if not rest:
+                raise InputError(f"{where}: {name} lacks its value")
+            value = rest.pop(0)
+        full = name if name in flag.names and name.startswith(("--no-", "--disable-")) else flag.names[0]
+        values[full] = None if flag.takes == "nothing" else value
+    return values, model, unknown
+
+
+def _flag(table: FlagTable, name: str) -> Flag | None:
+    """The flag of a name, or of the start of one: parsers take what only one flag begins with."""
+    if name in table.flags:
+        return table.flags[name]
+    meant = {flag.names[0]: flag for known, flag in table.flags.items() if known.startswith(name)}
+    return next(iter(meant.values())) if name.startswith("--") and len(meant) == 1 else None
+
+
+def _whole(values: Values, name: str, where: str) -> int | None:
+    text = values.get(name)
+    if text is None:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        raise InputError(f"{where}: {name} {text} is no whole number") from None
+
+
+def _read_vllm(server: FoundServer, values: Values) -> set[str]:
+    where = server.where
+    server.model = values.get("--model") or server.model
+    server.tp = _whole(values, "--tensor-parallel-size", where) or 1
+    server.pp = _whole(values, "--pipeline-parallel-size", where) or 1
+    server.dp = _whole(values, "--data-parallel-size", where) or 1
+    server.ep = server.tp * server.dp if "--enable-expert-parallel" in values else 1
+    most = _whole(values, "--max-num-seqs", where)
+    server.batch_sizes = () if most is None else (max(most // server.pp, 1),)
+    server.token_budget = _whole(values, "--max-num-batched-tokens", where)
+    server.attention = "FP8" if str(values.get("--kv-cache-dtype")).startswith("fp8") else None
+    server.linear = "FP8" if values.get("--quantization") == "fp8" else None
+    server.compile = "--enforce-eager" not in values
+    drafts = _settings_of(values.get("--speculative-config"))
+    server.mtp_tokens = int(str(drafts.get("num_speculative_tokens", 0)))
+    transfer = _settings_of(values.get("--kv-transfer-config"))
+    role = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(transfer.get("kv_role")))
+    if role is not None:
+        server.role = "prefill" if role == "prefill" else "decode"
+    return {
+        "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel",
+        "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "--enforce-eager",
+        *(("--quantization",) if server.linear else ()),
+        *(("--speculative-config",) if drafts.get("method") in {"mtp", "deepseek_mtp"} else ()),
+    }  # fmt: skip
+
+
+def _settings_of(text: str | None) -> dict[str, object]:
+    if text is None:
+        return {}
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _read_sglang(server: FoundServer, values: Values) -> set[str]:
+    where = server.where
+    server.model = values.get("--model-path") or server.model
+    group = _whole(values, "--tp-size", where) or 1
+    replicas = _whole(values, "--attn-dp-size", where) or 1
+    copies = _whole(values, "--dp-size", where) or 1
+    if "--enable-dp-attention" in values:
+        replicas, copies = max(replicas, copies), 1
+    server.tp, server.dp = group // replicas, replicas * copies
+    server.pp = _whole(values, "--pp-size", where) or 1
+    server.ep = _whole(values, "--ep-size", where) or 1
+    server.moe_tp = max(group // server.ep, 1)
+    most = _whole(values, "--max-running-requests", where)
+    server.batch_sizes = () if most is None else (max(most // (replicas * server.pp), 1),)
+    budget = _whole(values, "--chunked-prefill-size", where)
+    server.token_budget = None if budget is None else budget // replicas
+    server.attention = "FP8" if str(values.get("--kv-cache-dtype")).startswith("fp8") else None
+    server.compile = "--disable-cuda-graph" not in values and values.get("--cuda-graph-backend-decode") != "disabled"
+    server.mtp_tokens = _whole(values, "--speculative-num-steps", where) or 0
+    role = values.get("--disaggregation-mode")
+    if role in {"prefill", "decode"}:
+        server.role = "prefill" if role == "prefill" else "decode"
+    native = values.get("--speculative-algorithm") in {None, "NEXTN", "EAGLE"}
+    return {
+        "--tp-size", "--attn-dp-size", "--dp-size", "--enable-dp-attention", "--pp-size", "--ep-size",
+        "--max-running-requests", "--chunked-prefill-size", "--kv-cache-dtype", "--disable-cuda-graph",
+        "--cuda-graph-backend-decode", "--speculative-num-steps", *(("--speculative-algorithm",) if native else ()),
+    }  # fmt: skip
+
+
+_READERS: Mapping[Engine, Callable[[FoundServer, Values], set[str]]] = {"vllm": _read_vllm, "sglang": _read_sglang}

@@ -1,0 +1,79 @@
+"""A server as a deployment file describes it: model, engine, split, limits of a batch; and what was not understood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from evaluator.inputs import load_model
+from store.errors import InputError
+from store.records import Phase
+from sweepdb.launching.server_command import Engine, Role
+
+PHASES: dict[Role, Phase] = {"server": "aggregated", "prefill": "prefill", "decode": "decode"}
+
+
+@dataclass(slots=True, kw_only=True)
+class FoundServer:
+    """One server. Sizes of experts are None where the file leaves them to the engine; None elsewhere: not said."""
+
+    where: str  # the file, and the part of it
+    engine: Engine
+    role: Role = "server"
+    instances: int = 1
+    model: str | None = None
+    device: str | None = None
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    ep: int | None = None
+    moe_tp: int | None = None
+    batch_sizes: tuple[int, ...] = ()  # requests of one replica and stage
+    token_budget: int | None = None
+    linear: str | None = None
+    attention: str | None = None
+    compile: bool = True
+    mtp_tokens: int = 0
+    input_length: int | None = None
+    output_length: int | None = None
+    prefix_cache_hit_rate: float | None = None
+    not_mapped: list[str] = field(default_factory=list)
+
+    def options(self) -> dict[str, object]:
+        """Keywords of `evaluate` that stand for it. A model that nobody reads is refused by its reader."""
+        if self.model is None:
+            raise InputError(f"{self.where} names no model", hint="name it before the file: evaluate MODEL ...")
+        routed = load_model(self.model)[1].routed
+        group = self.tp * self.dp
+        ep = (1 if self.ep is None else self.ep) if routed else 1
+        moe_tp = (max(group // ep, 1) if self.moe_tp is None else self.moe_tp) if routed else 1
+        said: dict[str, object] = {
+            "model": self.model,
+            "device": self.device,
+            "num_devices": self.tp * self.pp * self.dp,
+            "tp_sizes": self.tp,
+            "pp_sizes": self.pp,
+            "dp_sizes": self.dp,
+            "ep_sizes": ep,
+            "moe_tp_sizes": moe_tp,
+            "moe_dp_sizes": 1 if routed else None,
+            "batch_range": (min(self.batch_sizes), max(self.batch_sizes)) if self.batch_sizes else None,
+            "max_batched_tokens": self.token_budget,
+            "quantize_linear_action": self.linear,
+            "quantize_attention_action": self.attention,
+            "compile": self.compile,
+            "num_mtp_tokens": self.mtp_tokens,
+            "input_length": self.input_length,
+            "output_length": self.output_length,
+            "prefix_cache_hit_rate": self.prefix_cache_hit_rate,
+            "serving_model": self.engine,
+            "mode": PHASES[self.role],
+        }
+        return {keyword: value for keyword, value in said.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadDeployment:
+    """The servers of a file, and the parts of it that stand for none, each with the reason."""
+
+    servers: tuple[FoundServer, ...]
+    refused: tuple[str, ...] = ()

@@ -1,0 +1,136 @@
+"""Configurations that InferenceX benchmarks, as servers: the public record of what people serve today.
+
+Its keys are counted and explained in its repository, github.com/SemiAnalysisAI/InferenceX (configs of 2026-08-22)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+
+from evaluator.inputs import load_device, load_model
+from store.errors import InputError, SweepdbError
+from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
+from sweepdb.launching.server_command import Engine, Role
+
+_ENGINES: tuple[tuple[str, Engine], ...] = (("sglang", "sglang"), ("vllm", "vllm"), ("trt", "trtllm"))
+_DEVICES = (
+    ("gb300", "gb300"), ("gb200", "gb200"), ("b300", "b300_sxm"), ("b200", "b200_sxm"), ("h200", "h200_sxm"),
+    ("h100", "h100_sxm"), ("mi355x", "mi355x"), ("mi325x", "mi325x"), ("mi300x", "mi300x"),
+    ("rtx6000pro", "rtx_pro_6000"),
+)  # fmt: skip
+_MODELS = {"deepseek-r1-fp4": "nvidia/DeepSeek-R1-0528-NVFP4-v2"}
+_DRAFTS = 3  # where an entry says that it drafts and not how many: the recipes' usual number
+_ROW = ("tp", "ep", "pp", "dp-attn", "conc-list", "conc-start", "conc-end", "spec-decoding", "prefill", "decode",
+        "router", "kv-p2p-transfer")  # fmt: skip
+_SIDE = ("num-worker", "tp", "ep", "pp", "dp-attn", "additional-settings")
+Entry = Mapping[str, object]
+
+
+def is_inferencex(document: Entry) -> bool:
+    """Whether a document is a list of its configurations."""
+    first = next(iter(document.values()), None)
+    return isinstance(first, dict) and {"runner", "framework", "scenarios", "model"} <= first.keys()
+
+
+def read_inferencex(document: Entry, where: str, only: str | None) -> ReadDeployment:
+    """The servers of every configuration, or of one by its name; each that cannot be read is named with its reason."""
+    if only is not None and only not in document:
+        raise InputError(f"{where} has no configuration {only}", hint=f"it has {', '.join(list(document)[:5])} ...")
+    servers: list[FoundServer] = []
+    refused: list[str] = []
+    for name, entry in document.items():
+        if only in {None, name} and isinstance(entry, dict):
+            try:
+                servers += _servers(entry, f"{where}, {name}")
+            except SweepdbError as error:
+                refused.append(f"{name}: {error.message}")
+    return ReadDeployment(servers=tuple(servers), refused=tuple(refused))
+
+
+def _servers(entry: Entry, where: str) -> list[FoundServer]:
+    engine, device = _engine(entry), _device(entry)
+    model = _MODELS.get(str(entry["model"]), str(entry["model"]))
+    if (unknown := _unknown(model, device)) is not None:
+        raise InputError(unknown)
+    base = FoundServer(where=where, engine=engine, model=model, device=device)
+    scenarios = entry["scenarios"]
+    assert isinstance(scenarios, dict)
+    return [server for kind, blocks in scenarios.items() for block in blocks for server in _of_block(base, kind, block)]
+
+
+@cache
+def _unknown(model: str, device: str) -> str | None:
+    """Why a model or a device cannot be read: looked up once, as many entries name the same."""
+    try:
+        load_model(model)
+        load_device(device, family="auto")
+    except SweepdbError as error:
+        return error.message
+    return None
+
+
+def _engine(entry: Entry) -> Engine:
+    framework = str(entry["framework"])
+    found = next((engine for part, engine in _ENGINES if part in framework), None)
+    if found is None:
+        raise InputError(f"served by {framework}, an engine that is not modelled")
+    return found
+
+
+def _device(entry: Entry) -> str:
+    runner = str(entry["runner"]).removeprefix("cluster:")
+    found = next((name for part, name in _DEVICES if runner.startswith(part)), None)
+    if found is None:
+        raise InputError(f"runs on {runner}, a device without a profile")
+    return found
+
+
+def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServer]:
+    """Rows of one pair of lengths; agentic ones state no lengths, so that the question must."""
+    rows = block["search-space"]
+    assert isinstance(rows, list)
+    for row in rows:
+        users = _users(row)
+        said = replace(
+            base,
+            where=f"{base.where} ({kind})",
+            input_length=_int(block.get("isl")),
+            output_length=_int(block.get("osl")),
+            mtp_tokens=_DRAFTS if row.get("spec-decoding") == "mtp" else 0,
+            not_mapped=sorted(set(row) - set(_ROW)),
+        )
+        if "prefill" in row:
+            for role in ("prefill", "decode"):
+                yield _side(said, "prefill" if role == "prefill" else "decode", row[role], users)
+        else:
+            yield _side(said, "server", {**row, "num-worker": 1}, users)
+
+
+def _side(base: FoundServer, role: Role, side: Entry, users: tuple[int, ...]) -> FoundServer:
+    group, apart = _int(side.get("tp")) or 1, side.get("dp-attn") is True
+    tp, dp = (1, group) if apart else (group, 1)
+    ep, pp, workers = _int(side.get("ep")) or 1, _int(side.get("pp")) or 1, _int(side.get("num-worker")) or 1
+    batches = tuple(dict.fromkeys(max(one // (dp * pp * workers), 1) for one in users))
+    known = {*_SIDE, *_ROW}
+    return replace(
+        base, role=role, instances=workers, tp=tp, dp=dp, pp=pp, ep=ep, moe_tp=max(group // ep, 1),
+        batch_sizes=(1,) if role == "prefill" else batches,
+        not_mapped=sorted({*base.not_mapped, *(key for key in side if key not in known)}),
+    )  # fmt: skip
+
+
+def _users(row: Entry) -> tuple[int, ...]:
+    listed = row.get("conc-list")
+    if isinstance(listed, list):
+        return tuple(int(one) for one in listed)
+    first, last = _int(row.get("conc-start")) or 1, _int(row.get("conc-end")) or 1
+    found = []
+    while first <= last:
+        found.append(first)
+        first *= 2
+    return tuple(found)
+
+
+def _int(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

@@ -1,0 +1,139 @@
+"""Deployment files as scenarios: those that `launch` writes come back as the rows they are of; others as they say."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from conftest_cli import sweepdb as command
+from launched_rows import CASES, MODEL, fill, rows_of
+from shared_data import shared_data
+
+import sweepdb
+from store.errors import InputError
+from sweepdb.launching import write_launch
+from sweepdb.launching.reading import read_deployment
+
+NEEDED = {"device": "h200_sxm", "input_length": 2000, "output_length": 500}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A store of one batch size of a mixture's plans, in every phase."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('launched')}/store.sqlite"
+    fill(url)
+    return url
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if not name.startswith(("sglang", "trtllm"))])
+def test_what_was_launched_comes_back_as_the_same_rows(case, url, tmp_path):
+    which, options = CASES[case]
+    write_launch(rows_of(url, which), tmp_path / "out", store=url, **options)
+    back = sweepdb.evaluate(from_deployment=str(tmp_path / "out"), store=url)
+    assert back.probes_stored == 0
+    assert back.probes_known == (2 if which == ("pair",) else 1)
+    file = next((tmp_path / "out" / name for name in FILES.get(options.get("target"), ())), None)
+    if file is not None:
+        again = sweepdb.evaluate(from_deployment=str(file), store=url, **NEEDED)
+        assert (again.probes_stored, again.probes_known) == (0, back.probes_known)
+
+
+FILES = {"llm-d": ("values.yaml",), "kserve": ("llminferenceservice.yaml",), "k8s": ("kubernetes.yaml",),
+         "compose": ("compose.yaml",)}  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["sglang", "trtllm"])
+def test_other_engines_come_back_as_rows_of_theirs(engine, tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    sweepdb.evaluate(MODEL, **NEEDED, num_devices=8, batch_range=(6, 6), serving_model=engine, store=url)
+    with sweepdb.open(url) as store:
+        rows = store.sql(f"SELECT probe, phase, plan FROM probe WHERE contains(launchable, '{engine}')").dicts()
+    assert len({row["plan"] for row in rows}) > 1
+    aggregated = sorted((row["plan"], row["probe"]) for row in rows if row["phase"] == "aggregated")
+    for plan, probe in aggregated[:: max(len(aggregated) // 3, 1)]:
+        write_launch(probe, tmp_path / plan, target="k8s", store=url)
+        for file in ("", "kubernetes.yaml") if engine == "sglang" else ("",):
+            back = sweepdb.evaluate(from_deployment=str(tmp_path / plan / file), store=url, **NEEDED)
+            assert (back.probes_stored, back.probes_known) == (0, 1), plan
+
+
+def test_a_script_of_ones_own_is_read_and_what_nobody_maps_is_named(tmp_path):
+    script = tmp_path / "serve.sh"
+    script.write_text(
+        "#!/bin/bash\nexport A=1\nvllm serve Qwen/Qwen3-32B -tp 4 --max_num_seqs 32 --max-num-batched-tokens=8192 \\\n"
+        "  --kv-cache-dtype fp8 --enforce-eager --enable-lora --made-up 3 &\n"
+    )
+    (server,) = read_deployment(script).servers
+    assert (server.engine, server.model, server.tp, server.batch_sizes) == ("vllm", "Qwen/Qwen3-32B", 4, (32,))
+    assert (server.token_budget, server.attention, server.compile) == (8192, "FP8", False)
+    assert server.not_mapped == ["--made-up", "--enable-lora"]
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    done = command(f"evaluate --from-deployment {script} --device h200_sxm --input-length 200 --output-length 20", url)
+    assert done.code == 0
+    assert f"note: {script}: not mapped: --made-up, --enable-lora" in done.err
+    with sweepdb.open(url) as store:
+        rows = store.sql("SELECT DISTINCT plan, batch_size, max_batched_tokens, attention_quantization FROM probe")
+    assert rows.rows == (("tp4pp1dp1", 32, 8192, "FP8"),)
+
+
+def test_sglang_divides_its_group_and_its_batch_among_attention_replicas(tmp_path):
+    script = tmp_path / "serve.sh"
+    script.write_text(
+        "python -m sglang.launch_server --model-path deepseek-ai/DeepSeek-V3 --tp 16 --dp 8 --enable-dp-attention"
+        " --ep-size 16 --max-running-requests 512 --chunked-prefill-size 65536\n"
+    )
+    (server,) = read_deployment(script).servers
+    assert (server.tp, server.dp, server.ep, server.moe_tp) == (2, 8, 16, 1)
+    assert (server.batch_sizes, server.token_budget) == ((64,), 8192)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.sh", "echo nothing\n", "starts no engine that is known"),
+        ("a.sh", "vllm serve X --max-num-seqs many\n", "--max-num-seqs many is no whole number"),
+        ("a.sh", "vllm serve X --max-num-seqs\n", "--max-num-seqs lacks its value"),
+        ("a.yaml", "a: [1\n", "a.yaml: "),
+        ("a.yaml", "a: 1\n", "describes no server that is known"),
+        ("a.sh", None, "no such file"),
+    ],
+)
+def test_files_that_start_nothing_are_one_sentence(name, text, message, tmp_path):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    with pytest.raises(InputError, match=message) as raised:
+        sweepdb.evaluate(from_deployment=str(tmp_path / name), store=f"sqlite:///{tmp_path}/s.sqlite", **NEEDED)
+    assert "\n" not in raised.value.message
+
+
+def test_samples_of_kserve_and_llm_d_are_read():
+    kserve = shared_data("deployments", "kserve")
+    (one,) = read_deployment(kserve / "inference_default.yaml").servers
+    assert (one.model, one.instances, one.role) == ("RedHatAI/gpt-oss-20b", 2, "server")
+    pair = read_deployment(kserve / "inference_pd_disaggregation.yaml").servers
+    assert [(server.role, server.instances) for server in pair] == [("prefill", 2), ("decode", 1)]
+    wide = read_deployment(next(kserve.glob("*deepseek-r1*"))).servers
+    assert [(server.role, server.tp, server.dp, server.ep) for server in wide] == [
+        ("prefill", 1, 16, 16), ("decode", 1, 16, 16),
+    ]  # fmt: skip
+    values = read_deployment(shared_data("deployments", "llm-d", "values-pd.yaml")).servers
+    assert [(server.role, server.model) for server in values] == [
+        ("prefill", "facebook/opt-125m"), ("decode", "facebook/opt-125m"),
+    ]  # fmt: skip
+
+
+def test_every_public_configuration_is_servers_or_a_reason():
+    folder = shared_data("deployments", "inferencex")
+    found = {path.name: read_deployment(path) for path in sorted(folder.glob("*-master.yaml"))}
+    configurations = {server.where.partition(" (")[0] for one in found.values() for server in one.servers}
+    refused = [reason for one in found.values() for reason in one.refused]
+    assert len(configurations) + len(refused) == 208
+    kept = json.loads((Path(__file__).parent / "launched" / "inferencex.json").read_text())
+    assert {"read": len(configurations), "refused": counted(refused)} == kept
+
+
+def counted(refused):
+    """How many configurations are refused for each reason."""
+    return dict(sorted(Counter(reason.partition(": ")[2] for reason in refused).items()))
