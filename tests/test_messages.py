@@ -13,8 +13,11 @@ SPELLINGS = {"flag", "also"}  # how the command line spells a declared option, w
 PAGES = {"queries/dictionary.py"}  # writes a reference page, whose readers type commands
 OTHERS = {  # flags of other programs
     f"sweepdb/launching/{name}.py"
-    for name in ("benchmark_script", "manifests", "sglang_flags", "shell_target", "trtllm_config", "vllm_flags")
-}
+    for name in (
+        "benchmark_script", "manifests", "reading/command_lines", "reading/deployment_files", "sglang_flags",
+        "shell_target", "trtllm_config", "vllm_flags",
+    )
+}  # fmt: skip
 
 
 def texts(tree):

@@ -118,7 +118,8 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     server.linear = "FP8" if values.get("--quantization") == "fp8" else None
     server.compile = "--enforce-eager" not in values
     drafts = _settings_of(values.get("--speculative-config"))
-    server.mtp_tokens = int(str(drafts.get("num_speculative_tokens", 0)))
+    drafted = drafts.get("num_speculative_tokens")
+    server.mtp_tokens = drafted if isinstance(drafted, int) else 0
     transfer = _settings_of(values.get("--kv-transfer-config"))
     role = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(transfer.get("kv_role")))
     if role is not None:

@@ -34,7 +34,7 @@ def is_inferencex(document: Entry) -> bool:
 
 
 def read_inferencex(document: Entry, where: str, only: str | None) -> ReadDeployment:
-    """The servers of every configuration, or of one by its name; each that cannot be read is named with its reason."""
+    """The servers of every configuration, or of one by its name. Each that cannot be read has its reason."""
     if only is not None and only not in document:
         raise InputError(f"{where} has no configuration {only}", hint=f"it has {', '.join(list(document)[:5])} ...")
     servers: list[FoundServer] = []
