@@ -3,7 +3,8 @@ fitting.
 
 Names: gemm.<format>; prefill_attention.<dtype>.kv_<dtype>.d<head size>[.window];
 decode_attention.<mha|gqa|gqa32|wide>.kv_<dtype>.d<head size>[.window];
-mla_prefill.kv_<dtype>; mla_decode.kv_<dtype>; mla_bmm.<format>; moe.<format>.<gated|plain>.<routing>[.low_latency];
+mla_prefill.kv_<dtype>; mla_decode.kv_<dtype>; mla_bmm.<format>;
+moe.<format>.<gated|plain>.<routing>[.low_latency|.marlin];
 collective.<operation>; expert_exchange.<ht|ll>.<phase>.<format>; elementwise."""
 
 from __future__ import annotations
@@ -269,6 +270,7 @@ def _experts(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
     touched = np.where(balanced, np.minimum(np.ceil(rows), local), drawn)
     style = np.where(np.char.find(words["kernel"], "nongated") >= 0, "plain", "gated")
     pace = np.where(np.char.find(words["kernel"], "min_latency") >= 0, ".low_latency", "")
+    pace = np.where(np.char.find(words["kernel"], "marlin") >= 0, ".marlin", pace)
     for (dtype, gate, routing, fast), keep in _groups(words["dtype"], style, words["distribution"], pace):
         key = format_name(dtype)
         product = _product_inputs(key, figures)
