@@ -53,7 +53,7 @@ class ServedTimes:
     @property
     def table(self) -> StepTable:
         """Step times no shorter than the engine's host takes to launch their kernels."""
-        return launched(self.kernels, self.engine.launch_s(self.layers))
+        return launched(self.kernels, self.engine, self.layers)
 
     def of_users(self, users: int) -> ClosedLoop:
         """The loop of as many users, with the prompts that its client sends."""
