@@ -32,7 +32,7 @@ def test_kernels_of_an_engine_take_the_place_of_the_devices_own(device):
     for name, values in vllm.kernels.items():
         assert (name in vllm.own) == (values != shipped.kernels.get(name)), name
     assert vllm.hash != shipped.hash
-    for engine in ("trtllm", "sglang", "sglang_locked", "vllm_v0", "eager", "waves", "ours"):
+    for engine in ("trtllm", "sglang", "sglang_locked", "vllm_v0", "vllm_sync", "eager", "waves", "ours"):
         assert with_kernels_of(load_device(device), engine) == load_device(device)
 
 

@@ -40,7 +40,6 @@ class StepTable:
     decode_linear: FloatArray
     decode_own: FloatArray
     kinds: tuple[RequestKind, ...] = ()  # of several lengths; `input_length` is then the longest prompt's
-    launches: float = 0.0  # of kernels in a step with prompts
 
     @property
     def prompts(self) -> tuple[int, ...]:
@@ -129,15 +128,14 @@ def step_table(
         decode_linear=_seconds(shared, _tokens(each * batch), cost),
         decode_own=own * (sequences > 0) + _seconds(head, _tokens(np.maximum(each * sequences, 1.0)), cost),
         kinds=extents.kinds if len(extents.kinds) > 1 else (),
-        launches=float(sum(one.count * one.launches for one in prefill)),
     )
 
 
-def launched(table: StepTable, engine: EngineProfile, layers: int) -> StepTable:
+def launched(table: StepTable, engine: EngineProfile, layers: int, latent_layers: int = 0) -> StepTable:
     """The table of an engine whose host launches the kernels of any step, or of those with prompts: kernels run while
     others are launched, so a step takes the longer of both. Left out: attention of prompts, which adds to either."""
     seconds = engine.launch_s(layers)
-    with_prompts = max(seconds, engine.prompt_launch_s(table.launches))
+    with_prompts = max(seconds, engine.latent_launch_s(latent_layers))
     # Launches of 5 ms; a decode of 3 ms linear and 1 ms own: linear becomes 4, the step 5 ms.
     if seconds > 0.0:
         table = replace(table, decode_linear=np.maximum(table.decode_linear, seconds - table.decode_own))
