@@ -48,7 +48,7 @@ class Scenario:
 
     @property
     def latent_layers(self) -> int:
-        """Those of them with latent attention."""
+        """Layers with latent attention."""
         return sum(group.count for group in self.model.layers if isinstance(group.attention, LatentAttention))
 
 

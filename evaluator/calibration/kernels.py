@@ -1,5 +1,4 @@
-"""From tables of measured kernels to inputs of kernel forms, under the names their coefficients are stored by. No
-fitting.
+"""From tables of measured kernels to inputs of kernel forms, by the names of their coefficients. No fitting.
 
 Names: gemm.<format>; prefill_attention.<dtype>.kv_<dtype>.d<head size>[.window];
 decode_attention.<mha|gqa|gqa32|wide>.kv_<dtype>.d<head size>[.window];

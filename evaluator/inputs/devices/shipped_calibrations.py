@@ -62,8 +62,9 @@ MEASURED_UNDER, ITS_NAME = "trtllm", "TensorRT-LLM"
 
 
 def with_kernels_of(profile: DeviceProfile, serving_model: str) -> DeviceProfile:
-    """The profile with the kernels that an engine runs on it, where it has the shipped calibration and they were
-    measured.
+    """The profile with the kernels that an engine runs on it, where those were measured.
+
+    Other calibrations than the shipped one stay as they are.
 
     A serving model of somebody's own is the engine that its name begins with."""
     engine = next((known for known in KERNELS_OF if serving_model.startswith(known)), None)

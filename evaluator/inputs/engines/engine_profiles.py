@@ -68,13 +68,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "token_budget": (1, 2**40),
     "prefill_factor": (0.01, 100.0),
     "decode_factor": (0.01, 100.0),
-    **dict.fromkeys(
-        (
-            "step_ms", "step_per_decode_ms", "step_per_prompt_ms", "prompt_step_ms", "request_ms", "layer_ms",
-            "latent_layer_ms",
-        ),
-        (0.0, 1e6),
-    ),
+    **{name: (0.0, 1e6) for name in NUMBERS if name.endswith("_ms")},
     "replica_wait_steps": (0.0, 1e6),
     "shortest": (0.01, 1.0),
     "prompts_per_user": (1, 1000),
