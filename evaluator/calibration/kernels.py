@@ -1,10 +1,9 @@
-"""From tables of measured kernels to inputs of kernel forms, by the names of their coefficients. No fitting.
+"""From tables of measured kernels to inputs of kernel forms, named as their coefficients are. No fitting.
 
 Names: gemm.<format>; prefill_attention.<dtype>.kv_<dtype>.d<head size>[.window];
 decode_attention.<mha|gqa|gqa32|wide>.kv_<dtype>.d<head size>[.window];
-mla_prefill.kv_<dtype>; mla_decode.kv_<dtype>; mla_bmm.<format>;
-moe.<format>.<gated|plain>.<routing>[.low_latency|.marlin];
-collective.<operation>; expert_exchange.<ht|ll>.<phase>.<format>; elementwise."""
+mla_prefill.kv_<dtype>; mla_decode.kv_<dtype>; mla_bmm.<format>; collective.<operation>; elementwise;
+moe.<format>.<gated|plain>.<routing>[.low_latency|.marlin]; expert_exchange.<ht|ll>.<phase>.<format>."""
 
 from __future__ import annotations
 
