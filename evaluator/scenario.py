@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines
 from evaluator.inputs.launch import Client, Launch, Routing
-from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.model import LatentAttention, ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
@@ -45,6 +45,11 @@ class Scenario:
     def layers(self) -> int:
         """Layers of the model."""
         return sum(group.count for group in self.model.layers)
+
+    @property
+    def latent_layers(self) -> int:
+        """Layers with latent attention."""
+        return sum(group.count for group in self.model.layers if isinstance(group.attention, LatentAttention))
 
 
 def default_routing(scenario: Scenario) -> Routing:

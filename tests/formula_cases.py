@@ -199,6 +199,9 @@ def services() -> Iterator[tuple[str, Columns]]:
     for (label, change), serving in itertools.product(changes.items(), ("vllm", "sglang")):
         scenario = replace(span("calibrated", serving, "fixed", "aggregated"), **change)
         yield f"calibrated, {serving}, fixed, aggregated, {label}", evaluated(scenario)
+    latent = replace(span("theoretical", "trtllm", "fixed", "aggregated"), model=DEEPSEEK_V3, plan=Plan(tp=8, ep=8))
+    engine = with_numbers(stated_engine("trtllm"), {"latent_layer_ms": 2.0})
+    yield "theoretical, trtllm, fixed, aggregated, latent layers", evaluated(replace(latent, engine=engine))
 
 
 def span(family: str, serving: str, lengths: str, phase: str) -> Scenario:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from evaluator.identity import device_record
-from evaluator.inputs import WantedFamily, list_shipped, load_device
+from evaluator.inputs import WantedFamily, list_engines, list_shipped, load_device, with_kernels_of
 from evaluator.ledger import (
     PHASES,
     Asked,
@@ -195,12 +195,13 @@ def shipped_devices() -> list[ShippedDevice]:
     for name in list_shipped():
         profiles = {family: load_device(name, family=family) for family in ("auto", "theoretical")}
         keys = {profile.family: device_record(profile).key[:KEY_LENGTH] for profile in profiles.values()}
+        by_engine = {device_record(with_kernels_of(profiles["auto"], one)).key[:KEY_LENGTH] for one in list_engines()}
         calibration = profiles["auto"].calibration
         found.append(
             ShippedDevice(
                 device=name,
                 calibrated_from=(json.loads(calibration).get("carried_from") if calibration else None) or name,
-                calibrated_key=keys.get("calibrated", ""),
+                calibrated_key="+".join(sorted(by_engine)) if "calibrated" in keys else "",
                 theoretical_key=keys["theoretical"],
             )
         )

@@ -46,7 +46,7 @@ def prices_of(
     few = max(1, round(_FEW * (mean_keys(kinds) if keys is None else keys)))
     table, lower, upper = (_table(run, one) for one in (extents, _holding(extents, few), _holding(extents, 3 * few)))
     own, own_key = _line(lower.decode_own, upper.decode_own, few + 0.5, 3 * few + 0.5)
-    table = launched(table, engine.launch_s(scenario.layers))
+    table = launched(table, engine, scenario.layers, scenario.latent_layers)
     return with_engine(table, engine, own, own_key), table
 
 

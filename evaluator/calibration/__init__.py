@@ -11,7 +11,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.calibration.carrying import completed
-    from evaluator.calibration.device_fit import accuracy_of, fit_device, left_out, training_half
+    from evaluator.calibration.device_fit import SEED, accuracy_of, fit_device, fit_sets, left_out, training_half
     from evaluator.calibration.figures import figures_of
     from evaluator.calibration.forms import FORMS
     from evaluator.calibration.forms.base import Array
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMS",
+    "SEED",
     "Array",
     "KernelSet",
     "KernelTable",
@@ -28,6 +29,7 @@ __all__ = [
     "completed",
     "figures_of",
     "fit_device",
+    "fit_sets",
     "kernel_sets",
     "left_out",
     "measure_kernels",

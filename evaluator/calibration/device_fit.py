@@ -50,14 +50,8 @@ def fit_device(
 
     `includes` names the operator kinds that the measured kernels of other kinds do on the side."""
     figures = figures_of(device)
-    kernels: dict[str, dict[str, float]] = {}
-    accuracy: dict[str, Accuracy] = {}
-    for rows in kernel_sets(tables, figures, quantising="quantise" in includes):
-        if rows.latency_s.size < LEAST_ROWS:
-            continue
-        kernels[rows.name], accuracy[rows.name] = fit_kernel(rows, figures, seed=seed)
-        if progress is not None:
-            progress(rows.name)
+    sets = kernel_sets(tables, figures, quantising="quantise" in includes)
+    kernels, accuracy = fit_sets(sets, figures, seed=seed, progress=progress)
     assumed = tuple(sorted(set(ASSUMED) - set(kernels)))
     kernels.update({name: ASSUMED[name] for name in assumed})
     return Calibration(
@@ -69,6 +63,25 @@ def fit_device(
         assumed=assumed,
         source=source,
     )
+
+
+def fit_sets(
+    sets: Iterable[KernelSet],
+    figures: DeviceFigures,
+    *,
+    seed: int = SEED,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[dict[str, dict[str, float]], dict[str, Accuracy]]:
+    """Coefficients and held-out errors of each kernel with at least eight rows."""
+    kernels: dict[str, dict[str, float]] = {}
+    accuracy: dict[str, Accuracy] = {}
+    for rows in sets:
+        if rows.latency_s.size < LEAST_ROWS:
+            continue
+        kernels[rows.name], accuracy[rows.name] = fit_kernel(rows, figures, seed=seed)
+        if progress is not None:
+            progress(rows.name)
+    return kernels, accuracy
 
 
 def left_out(tables: Iterable[KernelTable], figures: DeviceFigures) -> dict[str, int]:

@@ -1,10 +1,9 @@
-"""From tables of measured kernels to inputs of kernel forms, under the names their coefficients are stored by. No
-fitting.
+"""From tables of measured kernels to inputs of kernel forms, named as their coefficients are. No fitting.
 
 Names: gemm.<format>; prefill_attention.<dtype>.kv_<dtype>.d<head size>[.window];
 decode_attention.<mha|gqa|gqa32|wide>.kv_<dtype>.d<head size>[.window];
-mla_prefill.kv_<dtype>; mla_decode.kv_<dtype>; mla_bmm.<format>; moe.<format>.<gated|plain>.<routing>[.low_latency];
-collective.<operation>; expert_exchange.<ht|ll>.<phase>.<format>; elementwise."""
+mla_prefill.kv_<dtype>; mla_decode.kv_<dtype>; mla_bmm.<format>; collective.<operation>; elementwise;
+moe.<format>.<gated|plain>.<routing>[.low_latency|.marlin]; expert_exchange.<ht|ll>.<phase>.<format>."""
 
 from __future__ import annotations
 
@@ -269,6 +268,7 @@ def _experts(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
     touched = np.where(balanced, np.minimum(np.ceil(rows), local), drawn)
     style = np.where(np.char.find(words["kernel"], "nongated") >= 0, "plain", "gated")
     pace = np.where(np.char.find(words["kernel"], "min_latency") >= 0, ".low_latency", "")
+    pace = np.where(np.char.find(words["kernel"], "marlin") >= 0, ".marlin", pace)
     for (dtype, gate, routing, fast), keep in _groups(words["dtype"], style, words["distribution"], pace):
         key = format_name(dtype)
         product = _product_inputs(key, figures)

@@ -71,12 +71,17 @@ def expert_kernels(calibration: Calibration, wanted: KernelFormat, routings: Seq
 
     Engines on devices with such kernels have them for every narrow format (TensorRT-LLM's FP8 block, NVFP4 and MXFP4
     experts), of which tables may hold one; another format's coefficients then price its own bytes and peak. The same
-    holds for narrow weights that are widened for a product in 16 bits (vLLM's Marlin kernels): the 16-bit kernel."""
+    holds for narrow weights that are widened for a product in 16 bits (vLLM's Marlin kernels): the 16-bit kernel.
+    Where the format's kernel was measured inside the engine, no other engine's low-latency one stands beside it."""
     own = tuple(f".gated.{routing}" for routing in routings)
     names = [product_kernel(calibration, "moe", wanted.name, own)]
+    if f"{names[0]}.marlin" in calibration.kernels:
+        names.append(f"{names[0]}.marlin")
     if wanted.weight_bytes < FORMATS["bf16"].weight_bytes and not wanted.quantises:
         names.append(product_kernel(calibration, "moe", "bf16", own))
     fast = tuple(f".gated.{routing}.low_latency" for routing in routings)
+    if names[0] in calibration.own:  # measured inside the engine, which has chosen by itself
+        return tuple(names)
     if wanted.quantises and any(name.endswith(fast) for name in calibration.kernels):
         names.append(product_kernel(calibration, "moe", wanted.name, fast))
     return tuple(names)

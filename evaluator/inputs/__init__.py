@@ -25,7 +25,12 @@ if TYPE_CHECKING:
         load_device,
         resolve,
     )
-    from evaluator.inputs.devices.shipped_calibrations import CALIBRATIONS_FOLDER, FITTED, shipped_calibration
+    from evaluator.inputs.devices.shipped_calibrations import (
+        CALIBRATIONS_FOLDER,
+        FITTED,
+        shipped_calibration,
+        with_kernels_of,
+    )
     from evaluator.inputs.engines.engine_profiles import (
         ENGINES_FOLDER,
         NUMBERS,
@@ -120,6 +125,7 @@ __all__ = [
     "slow_formats",
     "unfitted_engine",
     "with_client",
+    "with_kernels_of",
     "workload_of",
 ]
 

@@ -37,6 +37,8 @@ LAST_YEAR_WITHOUT_GRAPHS = 2023
 LAST_YEAR_OF_OLD_ENGINES = 2024
 FIRST_DRIFTING_SGLANG = (0, 5, 6)  # the release from which its users do not stay in step
 FIRST_VLLM_V1 = (0, 8)  # the release from which vLLM schedules in a process of its own
+FIRST_ASYNC_VLLM = (0, 14)  # and from which it schedules a step while the one before runs: vllm-project/vllm#27614
+LAST_YEAR_OF_SYNC_VLLM = 2025
 FIRST_TRTLLM_V1 = (1, 0)  # and TensorRT-LLM serves with PyTorch, its host working ahead
 
 
@@ -205,19 +207,21 @@ def engine_of(name: str | None, version: str | None = None, year: int | None = N
         return "eager" if year is not None and year <= LAST_YEAR_WITHOUT_GRAPHS else None
     if known == "vllm" and _before(FIRST_VLLM_V1, f"{name} {version or ''}", year):
         return "vllm_v0"
+    if known == "vllm" and _before(FIRST_ASYNC_VLLM, f"{name} {version or ''}", year, LAST_YEAR_OF_SYNC_VLLM):
+        return "vllm_sync"
     if known == "sglang" and _before(FIRST_DRIFTING_SGLANG, f"{name} {version or ''}", year):
         return "sglang_locked"
     return known
 
 
-def _before(first: tuple[int, ...], text: str, year: int | None) -> bool:
+def _before(first: tuple[int, ...], text: str, year: int | None, last_year: int = LAST_YEAR_OF_OLD_ENGINES) -> bool:
     """Whether an engine is older than its rewrite, by its stated version, else by when it was measured."""
     stated = re.search(r"\bv?(\d+(?:\.\d+)+)", text)
     if stated:
         return tuple(int(part) for part in stated[1].split(".")) < first
     dated = re.search(r"\b(20\d\d)-\d\d", text)
     measured = int(dated[1]) if dated else year
-    return measured is not None and measured <= LAST_YEAR_OF_OLD_ENGINES
+    return measured is not None and measured <= last_year
 
 
 @lru_cache(maxsize=64)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from evaluator.inputs.devices.shipped_calibrations import with_kernels_of
 from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_profile, label_of_engine
 from evaluator.inputs.launch import Client, Launch
 from evaluator.inputs.plan import Plan
@@ -68,14 +69,15 @@ def _scenario(  # noqa: PLR0917  one of each
     prompt, output = lengths_of(deployment, knowledge)
     budget = deployment.token_budget or (profile.token_budget if profile is not None else None)
     workload = Workload(input_length=prompt, output_length=output)
+    label = serving_model or (name if shipped or profile is None else label_of_engine(profile))
     scenario = Scenario(
         model=deployment.model,
-        device=deployment.device,
+        device=with_kernels_of(deployment.device, name if serving_model is None else serving_model),
         precision=deployment.precision,
         plan=plan,
         workload=workload if budget is None else replace(workload, max_batched_tokens=budget),
         phase=phase,
-        serving_model=serving_model or (name if shipped or profile is None else label_of_engine(profile)),
+        serving_model=label,
         engine=None if shipped else profile,
     )
     scenario = replace(scenario, routing=default_routing(scenario))

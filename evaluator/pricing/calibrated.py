@@ -61,6 +61,12 @@ class CalibratedCost:
             said.append(
                 f"dimensionless kernel parameters carried over from {donor}: no kernel of this device was measured"
             )
+        if calibration.engine:
+            families = sorted({name.partition(".")[0] for name in calibration.own})
+            said.append(
+                f"kernels as {calibration.engine} runs them: {', '.join(families)} where measured;"
+                " others as TensorRT-LLM does"
+            )
         if calibration.includes:
             inside = ", ".join(kind for kind in calibration.includes if kind != "quantise")
             said.append(
@@ -96,11 +102,13 @@ class CalibratedCost:
         """Whether a measured kernel of another operator already does this one's work.
 
         The experts' kernel holds the quantisation and activation between its products. Products hold the quantisation
-        of their input, too, but theirs is taken out: the step fuses most of it into norms."""
+        of their input, too, but theirs is taken out: the step fuses most of it into norms. An engine that does not
+        has them `apart`."""
         inside = self.calibration.includes
         if operator.kind in {"quantise", "activation"}:
             of_experts = "experts" in operator.label and "shared" not in operator.label and not operator.per_expert
-            return "moe_routing" in inside and of_experts
+            by_itself = operator.kind == "quantise" and "quantise" in self.calibration.apart
+            return by_itself or ("moe_routing" in inside and of_experts)
         return operator.kind in inside
 
     def _price(self, name: str, form: str, inputs: Inputs) -> Parts:
@@ -139,7 +147,8 @@ class CalibratedCost:
         """Share of a product's fixed time that is its own: narrow products were measured with the launches of their
         quantisation, which the step has as operators or fused into norms; 16-bit products were not."""
         plain = f"{name.partition('.')[0]}.bf16"
-        if "quantise" not in self.calibration.includes or plain not in self.calibration.kernels:
+        whole = "quantise" not in self.calibration.includes or "quantise" in self.calibration.apart
+        if whole or plain not in self.calibration.kernels:
             return 1.0
         return min(1.0, self.calibration.values(plain)["fixed_us"] / self.calibration.values(name)["fixed_us"])
 
@@ -148,7 +157,8 @@ class CalibratedCost:
             "weight_bytes": wanted.weight_bytes,
             "activation_bytes": wanted.activation_bytes,
             "peak_flops_per_s": self.figures.peak(wanted.compute),
-            "quantises": 0.0,  # priced where the step quantises
+            # Priced where the step quantises, unless every product of the engine does so by itself.
+            "quantises": float(wanted.quantises and "quantise" in self.calibration.apart),
         }
 
     def _experts(self, operator: Operator, sums: BatchSums) -> KindSeconds:

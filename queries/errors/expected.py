@@ -296,7 +296,7 @@ def _other_profile(subject: Subject) -> Iterator[str]:
     shipped = _devices().get(subject.device)
     if shipped is not None:
         key = shipped.theoretical_key if subject.family == "theoretical" else shipped.calibrated_key
-        if key and subject.device_key and not subject.device_key.startswith(key):
+        if key and subject.device_key and not subject.device_key.startswith(tuple(key.split("+"))):
             yield f"with the profile of {subject.device} that is shipped, not the one these numbers are of"
 
 

@@ -23,6 +23,7 @@ from evaluator.inputs import (
     load_distribution,
     load_model,
     mean_output_length,
+    with_kernels_of,
     workload_of,
 )
 from evaluator.request import PHASES, NamedModel, SweepRequest
@@ -106,7 +107,7 @@ def _product(
     """The part of a request that is about one serving model on its devices. The caller adds models and formats."""
     return SweepRequest(
         models=(),
-        devices=tuple(devices),
+        devices=tuple(with_kernels_of(device, serving.label) for device in devices),
         workloads=_workloads(options, serving, store_url),
         precisions=(),
         num_devices=_devices(options),

@@ -90,13 +90,13 @@ def measured_store(tmp_path_factory):
     """A model on a device that the shipped summary knows."""
     url = f"sqlite:///{tmp_path_factory.mktemp('measured')}/sweepdb.sqlite"
     asked = "evaluate Qwen/Qwen3-32B --device h100_sxm --num-devices 4 --input-length 1024 --output-length 256"
-    for serving_model in ("waves", "vllm"):
+    for serving_model in ("waves", "vllm_sync"):
         outcome = sweepdb(f"{asked} --search tp --batch-range 8 --serving-model {serving_model}", url)
         assert outcome.code == 0, outcome.err
     return url
 
 
-@pytest.mark.parametrize(("serving_model", "region"), [("waves", "waves"), ("vllm", "vllm")])
+@pytest.mark.parametrize(("serving_model", "region"), [("waves", "waves"), ("vllm_sync", "vllm_sync")])
 def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_store, serving_model, region):
     from queries.errors.expected import SUMMARY
 
@@ -119,7 +119,9 @@ def test_a_measured_device_shows_the_figures_of_the_shipped_summary(measured_sto
 
 
 def test_limits_of_pairs_are_read_with_a_confidence_too(measured_store):
-    asked = "query pd-ratio --serving-model vllm --num-devices 8 --reserved-memory-gb 0 --tpot-limits 60 --format json"
+    asked = (
+        "query pd-ratio --serving-model vllm_sync --num-devices 8 --reserved-memory-gb 0 --tpot-limits 60 --format json"
+    )
     plain = json.loads(sweepdb(f"{asked} --ttft-limits 4000", measured_store).out)
     sure = json.loads(sweepdb(f"{asked} --ttft-limits 4000 --confidence 0.9", measured_store).out)
     assert plain
@@ -134,7 +136,7 @@ def test_limits_of_pairs_are_read_with_a_confidence_too(measured_store):
 
 @pytest.mark.parametrize("confidence", ["0.8", "1.2", "often"])
 def test_a_confidence_on_the_command_line(measured_store, confidence):
-    asked = f"query best --serving-model vllm --tpot-limits 40 --confidence {confidence}"
+    asked = f"query best --serving-model vllm_sync --tpot-limits 40 --confidence {confidence}"
     outcome = sweepdb(asked, measured_store)
     if confidence != "0.8":
         assert outcome.code == 2
@@ -158,7 +160,7 @@ def test_a_notebook_has_it_too(measured_store):
 def test_points_that_a_user_validated_answer_first(tmp_path):
     url = f"sqlite:///{tmp_path}/own.sqlite"
     head = "model,device,engine,engine_version,precision,num_devices,input_length,output_length,concurrency,tp,"
-    lines = [f"Qwen/Qwen3-32B,h100_sxm,vllm,0.10.0,fp8,4,1024,257,{users},4,{90 + users},10" for users in range(1, 7)]
+    lines = [f"Qwen/Qwen3-32B,h100_sxm,vllm,0.16.0,fp8,4,1024,257,{users},4,{90 + users},10" for users in range(1, 7)]
     (tmp_path / "own.csv").write_text("\n".join([head + "ttft_ms_mean,tpot_exclusive_ms_mean", *lines]) + "\n")
     validated = sweepdb(f"validate --measurements {tmp_path}/own.csv --format json", url)
     assert validated.code == 0, validated.err

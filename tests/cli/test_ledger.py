@@ -361,7 +361,7 @@ def test_sides_that_are_apart_have_a_scenario_each(tmp_path, sqlite_url):
     outcome = sweepdb(f"validate --measurements {path}", sqlite_url)
     assert outcome.code == 0, outcome.err
     assert asked(sqlite_url, "SELECT metric, mode, phase, tp, batch_size FROM validation ORDER BY metric") == [
-        {"metric": "tpot_exclusive_ms", "mode": "disaggregated", "phase": "decode", "tp": 2, "batch_size": 12},
+        {"metric": "tpot_exclusive_ms", "mode": "disaggregated", "phase": "decode", "tp": 2, "batch_size": 11},
         {"metric": "ttft_ms", "mode": "disaggregated", "phase": "prefill", "tp": 1, "batch_size": 1},
     ]
 

@@ -33,6 +33,7 @@ from evaluator.graph.capture.recorder import Recorder, meta_tensor
 from evaluator.graph.operators import Affine, operators_from_json, operators_to_json
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import DenseMlp
+from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
 
@@ -64,6 +65,19 @@ def test_every_model_is_captured_whole(name, plan, compiled):
     layers = sum(group.count for group in MODELS[name].layers)
     attention = [one for one in operators.operators if one.attention is not None]
     assert sum(one.count for one in attention) == layers
+
+
+def test_a_norm_over_all_heads_sums_over_their_devices():
+    model = load_model("MiniMaxAI/MiniMax-M2")[1]
+    squares = operator("layers.query_key_norm_all_reduce", captured(model, Plan(tp=4, ep=4)))
+    # Two 32-bit sums a token, one of its queries and one of its keys, in each of 62 layers.
+    assert squares.collective.payload_bytes == Affine(tokens=8)
+    assert (squares.kind, squares.collective.group_size, squares.counts) == ("all_reduce", 4, (62,))
+    # Queries and keys of a device are read once more, in two bytes each: 48 / 4 and 8 / 4 heads of 128.
+    reduced = [one for one in captured(model, Plan(tp=4, ep=4)).operators if "norm_squares" in one.label]
+    assert [one.bytes_read.tokens for one in reduced] == [2 * 1536, 2 * 256]
+    alone = captured(model, Plan())
+    assert not [one for one in alone.operators if one.collective is not None]
 
 
 def test_a_gated_linear_is_sharded_exactly():

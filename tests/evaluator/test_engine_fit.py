@@ -21,7 +21,7 @@ TRUTH = with_numbers(
         "step_per_prompt_ms": 3.0, "prompt_step_ms": 4.0, "request_ms": 90.0,
     },
 )  # fmt: skip
-NAMES = tuple(name for name in FITTED if name not in {"replica_wait_steps", "layer_ms"})
+NAMES = tuple(name for name in FITTED if name not in {"replica_wait_steps", "layer_ms", "latent_layer_ms"})
 
 
 @dataclass(frozen=True, kw_only=True)

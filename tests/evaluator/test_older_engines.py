@@ -39,12 +39,16 @@ TABLE = StepTable(
     [
         ("vLLM 0.6.3", None, None, "vllm_v0"),
         ("vLLM", "0.7.3", None, "vllm_v0"),
-        ("vLLM", "0.8.0", None, "vllm"),
-        ("vLLM 0.11.2.dev358 + MooncakeConnector", None, None, "vllm"),
+        ("vLLM", "0.8.0", None, "vllm_sync"),
+        ("vLLM 0.11.2.dev358 + MooncakeConnector", None, None, "vllm_sync"),
+        ("vLLM", "0.13.0", None, "vllm_sync"),
+        ("vLLM", None, 2025, "vllm_sync"),
+        ("vLLM", "0.14.0", 2025, "vllm"),
+        ("vLLM 0.19.0", None, None, "vllm"),
         ("vLLM (2024-10 main)", None, None, "vllm_v0"),
         ("vLLM", None, 2024, "vllm_v0"),
         ("vLLM", None, None, "vllm"),
-        ("vLLM 0.12.0", None, 2024, "vllm"),  # what a row says of itself counts more than its source
+        ("vLLM 0.12.0", None, 2024, "vllm_sync"),  # what a row says of itself counts more than its source
         ("vllm-ascend", "1.0.1", None, "vllm"),
         ("TensorRT-LLM v0.5", None, 2023, "trtllm_v0"),
         ("TensorRT-LLM", None, 2024, "trtllm_v0"),
@@ -65,10 +69,18 @@ def test_engines_by_name_version_and_year(name, version, year, known):
 
 
 def test_a_step_takes_the_longer_of_kernels_and_launches():
-    table = launched(TABLE, 0.008)
+    table = launched(TABLE, with_numbers(unfitted_engine("eager"), {"layer_ms": 0.5}), 16)  # 16 x 0.5 ms
     assert table.decode_linear + table.decode_own == pytest.approx([0.008, 0.008, 0.012])
     assert table.linear == pytest.approx([0.008, 0.010, 0.020])
-    assert launched(TABLE, 0.0) is TABLE
+    assert launched(TABLE, with_numbers(unfitted_engine("eager"), {"layer_ms": 0.0}), 16) is TABLE
+
+
+def test_layers_with_latent_attention_hold_up_steps_with_prompts_alone():
+    engine = with_numbers(unfitted_engine("vllm"), {"latent_layer_ms": 2.0})
+    table = launched(TABLE, engine, 61, latent_layers=6)
+    assert table.linear == pytest.approx([0.012, 0.012, 0.020])
+    assert table.decode_linear is TABLE.decode_linear
+    assert launched(TABLE, engine, 61) is TABLE
 
 
 def deployment(tp: int, users: int = 1, mode: str = "decode") -> Deployment:
@@ -108,7 +120,7 @@ def measured_points(model: str, truth, *, wrong_by: float = 1.0) -> list[EngineP
         linear = 0.004 + 1e-6 * np.arange(200)
         kernels = replace(TABLE, decode_linear=linear, decode_own=2e-5 * np.arange(200))
         loop = ClosedLoop(users=1, output_length=128)
-        replica = ServedTimes(kernels=kernels, layers=80, engine=truth, loop=loop)
+        replica = ServedTimes(kernels=kernels, layers=80, latent_layers=0, engine=truth, loop=loop)
         exact = PlayedProbe(replica=replica, phase="decode").value("tpot_exclusive_ms", users)
         measured = {"decode_step_ms": wrong_by * exact}
         point = FitPoint(deployment=one, replica=replica, phase="decode", batch_size=users, measured=measured)

@@ -203,6 +203,8 @@ def grouped_query_attention(
     if attention.qk_norm == "per_head":
         query, key = normed(step, "query_norm", query), normed(step, "key_norm", key)
     elif attention.qk_norm == "per_layer":
+        if step.plan.tp > 1 and step.request.convention == "physical":
+            _squares_reduced(step, query.view(tokens, heads * dim), key.view(tokens, kv_heads * dim))
         query = normed(step, "query_norm", query.view(tokens, heads * dim)).view(tokens, heads, dim)
         key = normed(step, "key_norm", key.view(tokens, kv_heads * dim)).view(tokens, kv_heads, dim)
         if step.request.convention == "upstream" and not step.fused:
@@ -230,6 +232,19 @@ def grouped_query_attention(
     return linear(
         step, "output_proj", out.view(tokens, heads * dim), step.model.hidden_size, form, bias=attention.output_bias
     )
+
+
+def _squares_reduced(step: Step, query: Tensor, key: Tensor) -> None:
+    """The mean square of a token's queries, and of its keys, over the heads of all devices: two 32-bit numbers a token.
+
+    Source: a norm over all heads, which tensor parallelism divides, needs both before it scales; vLLM's layers of
+    MiniMax-M2 reduce queries and keys, sum over devices, and scale."""
+    squares = meta_tensor(query.shape[0], 2, dtype=torch.float32)
+    with step.recorder.within("query_key_norm_squares"):
+        for part in (query, key):
+            operators.reduce(part, 1, True, "mean")
+    with step.recorder.within("query_key_norm_all_reduce"):
+        all_reduced(step, squares)
 
 
 def _query_key_value(

@@ -45,15 +45,19 @@ class Calibration:
         default_factory=dict
     )  # kernels of a donor, and what their time is multiplied by
     donor: str | None = None  # the device whose shipped kernels those are
+    engine: str | None = None  # the engine, with its version, whose kernels take the place of the device's others
+    own: tuple[str, ...] = ()  # kernels that were measured inside that engine
+    apart: tuple[str, ...] = ()  # kinds inside measured kernels that the engine launches for every kernel by itself
     source: str = ""
 
     @property
     def hash(self) -> str:
         """Content hash of what decides a time: version, coefficients and what they include."""
-        content = json.dumps(
-            [self.version, sorted(self.includes), {name: dict(values) for name, values in self.kernels.items()}],
-            sort_keys=True,
-        )
+        decides: list[object] = [self.version, sorted(self.includes)]
+        decides += [{name: dict(values) for name, values in self.kernels.items()}]
+        if self.apart:
+            decides.append(sorted(self.apart))
+        content = json.dumps(decides, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     def values(self, kernel: str) -> Mapping[str, float]:
@@ -79,6 +83,8 @@ def calibration_to_mapping(calibration: Calibration) -> dict[str, Any]:
         "includes": list(calibration.includes),
         "assumed": list(calibration.assumed),
         **({"donor": calibration.donor, "carried": dict(calibration.carried)} if calibration.carried else {}),
+        **({"engine": calibration.engine, "own": list(calibration.own)} if calibration.engine else {}),
+        **({"apart": list(calibration.apart)} if calibration.apart else {}),
         "kernels": {name: dict(values) for name, values in sorted(calibration.kernels.items())},
         "accuracy": {
             name: {
@@ -131,6 +137,9 @@ def _from_mapping(data: Mapping[str, Any]) -> Calibration:
         assumed=tuple(str(one) for one in data.get("assumed", ())),
         carried={str(name): float(_finite(name, value)) for name, value in data.get("carried", {}).items()},
         donor=None if data.get("donor") is None else str(data["donor"]),
+        engine=None if data.get("engine") is None else str(data["engine"]),
+        own=tuple(str(one) for one in data.get("own", ())),
+        apart=tuple(str(one) for one in data.get("apart", ())),
         source=str(data.get("source", "")),
     )
     if "hash" in data and data["hash"] != calibration.hash:

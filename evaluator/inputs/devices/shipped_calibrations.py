@@ -4,13 +4,21 @@ Not here: what wrote them (tools.calibrations). Other people's calibrations live
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
 from typing import Any
 
 import yaml
 
-from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_mapping, carried_to
+from evaluator.inputs.devices.calibration_record import (
+    Calibration,
+    calibration_from_mapping,
+    calibration_to_json,
+    carried_to,
+)
+from evaluator.inputs.devices.device import DeviceProfile
 
 CALIBRATIONS_FOLDER = "inputs/devices/calibration"
 FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
@@ -46,6 +54,59 @@ def shipped_calibration(device: str) -> Calibration | None:
         return None
     calibration = calibration_from_mapping(_parsed(file.read_text(encoding="utf-8")))
     return calibration if donor == device else carried_to(calibration, device)
+
+
+# Engines whose kernels were measured apart. Others are priced by the device's own tables, measured under TensorRT-LLM.
+KERNELS_OF, TOO_OLD = ("vllm",), ("vllm_v0", "vllm_sync")
+MEASURED_UNDER, ITS_NAME = "trtllm", "TensorRT-LLM"
+
+
+def with_kernels_of(profile: DeviceProfile, serving_model: str) -> DeviceProfile:
+    """The profile with the kernels that an engine runs on it, where those were measured.
+
+    Other calibrations than the shipped one stay as they are.
+
+    A serving model of somebody's own is the engine that its name begins with."""
+    engine = next((known for known in KERNELS_OF if serving_model.startswith(known)), None)
+    if engine is None or serving_model.startswith(TOO_OLD) or not _as_shipped(profile):
+        return profile
+    found = _under_engine(profile.name, engine)
+    return profile if found is None else replace(profile, calibration=found)
+
+
+def stands_in(profile: DeviceProfile, engine: str) -> str | None:
+    """The engine whose kernels take the place of another's, which were not measured on the device; None where none."""
+    return ITS_NAME if _as_shipped(profile) and not engine.startswith(MEASURED_UNDER) else None
+
+
+def _as_shipped(profile: DeviceProfile) -> bool:
+    return profile.calibration is not None and profile.calibration == _shipped_json(profile.name)
+
+
+@functools.cache
+def _shipped_json(device: str) -> str | None:
+    shipped = shipped_calibration(device)
+    return None if shipped is None else calibration_to_json(shipped)
+
+
+@functools.cache
+def _under_engine(device: str, engine: str) -> str | None:
+    """The calibration of a device with the kernels of an engine; None where none was measured."""
+    shipped, donor = shipped_calibration(device), device if device in FITTED else CARRIED.get(device)
+    file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{engine}/{donor}.yaml")
+    if shipped is None or not file.is_file():
+        return None
+    theirs = calibration_from_mapping(_parsed(file.read_text(encoding="utf-8")))
+    under = replace(
+        shipped,
+        kernels={**shipped.kernels, **theirs.kernels},
+        accuracy={**shipped.accuracy, **(theirs.accuracy if donor == device else {})},
+        engine=theirs.engine,
+        own=tuple(sorted(theirs.kernels)),
+        includes=theirs.includes,
+        apart=theirs.apart,
+    )
+    return calibration_to_json(under)
 
 
 def _parsed(text: str) -> dict[str, Any]:

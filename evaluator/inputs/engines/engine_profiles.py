@@ -42,6 +42,7 @@ class EngineProfile:
     request_ms: float = 40.0  # HTTP and tokeniser, once a request
     replica_wait_steps: float = 0.0  # decode steps that a prompt waits for those of the other replicas
     layer_ms: float = 0.0  # to launch a layer's kernels one by one; hidden behind kernels that take longer
+    latent_layer_ms: float = 0.0  # the same in steps with prompts alone, of a layer with latent attention
     client: Client = field(default_factory=Client)
 
     def step_s(self) -> float:
@@ -51,6 +52,10 @@ class EngineProfile:
     def launch_s(self, layers: int) -> float:
         """Host seconds to launch the kernels of a step, which no step is shorter than."""
         return 1e-3 * self.layer_ms * layers
+
+    def latent_launch_s(self, layers: int) -> float:
+        """Host seconds to launch a step with prompts of so many layers with latent attention, likewise."""
+        return 1e-3 * self.latent_layer_ms * layers
 
     def prompt_step_s(self) -> float:
         """Host seconds that prompts add to a step, however many."""
@@ -63,9 +68,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "token_budget": (1, 2**40),
     "prefill_factor": (0.01, 100.0),
     "decode_factor": (0.01, 100.0),
-    **dict.fromkeys(
-        ("step_ms", "step_per_decode_ms", "step_per_prompt_ms", "prompt_step_ms", "request_ms", "layer_ms"), (0.0, 1e6)
-    ),
+    **{name: (0.0, 1e6) for name in NUMBERS if name.endswith("_ms")},
     "replica_wait_steps": (0.0, 1e6),
     "shortest": (0.01, 1.0),
     "prompts_per_user": (1, 1000),
@@ -108,8 +111,13 @@ def with_client(profile: EngineProfile, values: Mapping[str, float]) -> Client:
 
 
 def key_of_engine(profile: EngineProfile) -> str:
-    """The content key of everything that changes a number: all but the name."""
-    return content_key(replace(profile, name=""))
+    """The content key of everything that changes a number: all but the name.
+
+    Layers with latent attention count where they take time: keys of profiles from before they did must not move."""
+    said = {item.name: getattr(profile, item.name) for item in fields(profile)}
+    if not profile.latent_layer_ms:
+        del said["latent_layer_ms"]
+    return content_key({**said, "": type(profile).__name__, "name": ""})
 
 
 def label_of_engine(profile: EngineProfile) -> str:

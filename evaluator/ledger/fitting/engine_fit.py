@@ -23,6 +23,7 @@ FITTED: Mapping[str, tuple[float, float, float, float]] = {
     "prompt_step_ms": (0.0, 100.0, 0.5, 10.0),
     "replica_wait_steps": (0.0, 100.0, 1.0, 10.0),
     "layer_ms": (0.0, 5.0, 0.02, 0.2),
+    "latent_layer_ms": (0.0, 5.0, 0.02, 0.5),
 }
 ROUNDS = 6
 CORNER = 0.15  # log error from which a point pulls with constant force: outliers do not decide

@@ -149,6 +149,8 @@ def _fitted_numbers(points: ServedPoints, start: EngineProfile) -> tuple[str, ..
         silent.add("replica_wait_steps")
     if start.layer_ms == 0.0:
         silent.add("layer_ms")  # a stack without graphs is another starting profile
+    if start.latent_layer_ms == 0.0:
+        silent.add("latent_layer_ms")
     return tuple(number for number in FITTED if number not in silent)
 
 

@@ -47,13 +47,14 @@ class ServedTimes:
 
     kernels: StepTable
     layers: int
+    latent_layers: int
     engine: EngineProfile
     loop: ClosedLoop  # of one user
 
     @property
     def table(self) -> StepTable:
         """Step times no shorter than the engine's host takes to launch their kernels."""
-        return launched(self.kernels, self.engine.launch_s(self.layers))
+        return launched(self.kernels, self.engine, self.layers, self.latent_layers)
 
     def of_users(self, users: int) -> ClosedLoop:
         """The loop of as many users, with the prompts that its client sends."""
@@ -109,7 +110,13 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
     kernels = step_table(traces, run.cost, extents, windows=windows, replicas=scenario.plan.dp)
-    return ServedTimes(kernels=kernels, layers=scenario.layers, engine=engine, loop=_loop(scenario, engine))
+    return ServedTimes(
+        kernels=kernels,
+        layers=scenario.layers,
+        latent_layers=scenario.latent_layers,
+        engine=engine,
+        loop=_loop(scenario, engine),
+    )
 
 
 def replica_of(run: Run, engine: EngineProfile) -> ServedTimes:

@@ -14,6 +14,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import CollectiveExtents, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
+from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.step import operator_seconds
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
@@ -130,17 +131,15 @@ def step_table(
     )
 
 
-def launched(table: StepTable, seconds: float) -> StepTable:
-    """The table of an engine whose host takes `seconds` to launch the kernels of any step: kernels run while others
-    are launched, so a step takes the longer of both. Left out: attention of prompts, which adds to either."""
-    if seconds <= 0.0:
-        return table
+def launched(table: StepTable, engine: EngineProfile, layers: int, latent_layers: int = 0) -> StepTable:
+    """The table of an engine whose host launches the kernels of any step, or of those with prompts: kernels run while
+    others are launched, so a step takes the longer of both. Left out: attention of prompts, which adds to either."""
+    seconds = engine.launch_s(layers)
+    with_prompts = max(seconds, engine.latent_launch_s(latent_layers))
     # Launches of 5 ms; a decode of 3 ms linear and 1 ms own: linear becomes 4, the step 5 ms.
-    return replace(
-        table,
-        linear=np.maximum(table.linear, seconds),
-        decode_linear=np.maximum(table.decode_linear, seconds - table.decode_own),
-    )
+    if seconds > 0.0:
+        table = replace(table, decode_linear=np.maximum(table.decode_linear, seconds - table.decode_own))
+    return replace(table, linear=np.maximum(table.linear, with_prompts)) if with_prompts > 0.0 else table
 
 
 _EXCHANGES = ("mlp.dispatch", "mlp.gather", "mlp.all_gather")

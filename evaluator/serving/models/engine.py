@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evaluator.inputs.devices.shipped_calibrations import stands_in
 from evaluator.inputs.engines.engine_profiles import (
     EngineProfile,
     described,
@@ -68,6 +69,8 @@ class Engine:
         engine, launch = self.engine(scenario), scenario.launch
         named = scenario.engine or engine
         said = [f"engine {label_of_engine(named)}: {described(engine)}"]
+        if (other := stands_in(scenario.device, named.name)) is not None:
+            said.append(f"no kernels are fitted to {named.name} on {scenario.device.name}: those of {other} stand in")
         if launch.wait_steps and scenario.phase == "aggregated":
             said.append(f"prompts wait {launch.wait_steps} decode steps for others to join them")
         if launch.seats is not None and scenario.phase == "aggregated":

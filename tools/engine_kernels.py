@@ -1,0 +1,139 @@
+"""The command that writes the kernels which an engine runs on a device, where they were measured inside that engine.
+
+    python -m tools.engine_kernels FOLDER ENGINE [DEVICE ...]
+
+reads FOLDER/<device>/<table>--<engine>--<version>.parquet and writes
+evaluator/inputs/devices/calibration/<engine>/<device>.yaml. The same tables give the same files: the seed is fixed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import yaml
+
+from evaluator.calibration import SEED, KernelSet, KernelTable, figures_of, fit_sets, kernel_sets
+from evaluator.inputs import CALIBRATIONS_FOLDER, Calibration, calibration_to_mapping, load_device
+
+# Our table and its columns, by the name of theirs. Latencies are milliseconds there.
+TABLES: Mapping[str, tuple[str, str]] = {
+    "gemm_perf": ("gemm", "m, n, k, gemm_dtype AS dtype"),
+    "moe_perf": (
+        "moe",
+        (
+            "num_tokens AS tokens, hidden_size AS hidden, inter_size AS inter, topk, num_experts AS experts,"
+            " moe_tp_size AS tp, moe_ep_size AS ep, moe_dtype AS dtype, kernel_source AS kernel, distribution"
+        ),
+    ),
+    "context_attention_perf": (
+        "attn_prefill",
+        (
+            "batch_size AS batch, isl, step AS prefix, num_heads AS heads, num_key_value_heads AS kv_heads, head_dim,"
+            " window_size, attn_dtype AS dtype, kv_cache_dtype AS kv_dtype"
+        ),
+    ),
+    "generation_attention_perf": (
+        "attn_decode",
+        (
+            "batch_size AS batch, isl + step AS kv_len, num_heads AS heads, num_key_value_heads AS kv_heads, head_dim,"
+            " window_size, kv_cache_dtype AS kv_dtype"
+        ),
+    ),
+}
+DEVICES = ("b200_sxm", "h100_sxm", "h200_sxm")
+# Kernels that are fitted: those of the head sizes that most models have, and of the routing that scenarios have where
+# nobody names one. Beyond 32 query heads a KV head the form of decodes takes no sharing of keys, which vLLM does.
+FITTED_KERNELS = re.compile(
+    r"gemm\..*|moe\..*\.gated\.power_law_1\.2(\.marlin)?|prefill_attention\..*\.d(64|128)(\.window)?"
+    r"|decode_attention\.(mha|gqa|gqa32)\..*\.d(64|128)(\.window)?"
+)
+# Times the 16-bit kernel of the same shape, in the median: a kernel of narrower weights that waited for its launches.
+HOST_BOUND = 2.0
+# Neither rotates nor writes keys and values inside attention; both quantise activations for each product by themselves.
+INCLUDES, APART = ("moe_routing", "quantise"), ("quantise",)
+
+
+def engine_tables(folder: Path, engine: str) -> tuple[str, tuple[KernelTable, ...]]:
+    """The newest version of an engine in a folder, and its tables; older ones are left out."""
+    found = [tuple(file.stem.split("--")) for file in sorted(folder.glob(f"*--{engine}--*.parquet"))]
+    version = max((one[2] for one in found if one[0] in TABLES), key=_parts)
+    names = [name for name in TABLES if (name, engine, version) in found]
+    return version, tuple(_read(folder / f"{name}--{engine}--{version}.parquet", *TABLES[name]) for name in names)
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _read(file: Path, kind: str, columns: str) -> KernelTable:
+    with duckdb.connect() as connection:
+        query = f"SELECT {columns}, latency * 1e-3 AS seconds FROM '{file}' WHERE latency > 0"  # noqa: S608
+        rows = connection.execute(query).fetchnumpy()
+    seconds = np.asarray(rows.pop("seconds"), dtype=np.float64)
+    words = {name: np.asarray(column).astype(str) for name, column in rows.items() if column.dtype.kind not in "iuf"}
+    numbers = {name: np.asarray(column, dtype=np.float64) for name, column in rows.items() if name not in words}
+    return KernelTable(kind=kind, numbers=numbers, words=words, latency_s=seconds, source=file.stem)
+
+
+def fitted_sets(sets: Iterable[KernelSet]) -> Iterator[KernelSet]:
+    """Kernels that are fitted, without those that the host decided."""
+    by_name = {rows.name: rows for rows in sets}
+    for name, rows in by_name.items():
+        kind, _, rest = name.partition(".")
+        plain = by_name.get(".".join([kind, "bf16", *rest.split(".")[1:]]))
+        if FITTED_KERNELS.fullmatch(name) and not (kind in {"gemm", "moe"} and plain and _host_bound(rows, plain)):
+            yield rows
+
+
+def _host_bound(narrow: KernelSet, plain: KernelSet) -> bool:
+    shapes = sorted({"m", "n", "k", "tokens", "hidden", "inner", "local_experts", "expert_ranks"} & set(plain.inputs))
+    seconds = dict(zip(zip(*(plain.inputs[one].tolist() for one in shapes), strict=True), plain.latency_s, strict=True))
+    keys = zip(*(narrow.inputs[one].tolist() for one in shapes), strict=True)
+    ratios = [own / seconds[key] for key, own in zip(keys, narrow.latency_s, strict=True) if key in seconds]
+    return bool(ratios) and float(np.median(ratios)) > HOST_BOUND
+
+
+def fit_engine_kernels(folder: Path, device: str, engine: str) -> Calibration:
+    """The kernels of an engine on a device, as they are shipped."""
+    profile = load_device(device, family="theoretical")
+    version, tables = engine_tables(folder / device, engine)
+    figures = figures_of(profile)
+    kernels, accuracy = fit_sets(fitted_sets(kernel_sets(tables, figures)), figures)
+    return Calibration(
+        device=device,
+        kernels=kernels,
+        accuracy=accuracy,
+        seed=SEED,
+        includes=INCLUDES,
+        apart=APART,
+        engine=f"{engine} {version}",
+        own=tuple(sorted(kernels)),
+        source=f"kernel tables of {device} under {engine} {version}",
+    )
+
+
+def kernels_as_yaml(calibration: Calibration) -> str:
+    """The kernels as the shipped files hold them."""
+    head = "# Written by python -m tools.engine_kernels; do not edit: the hash is checked.\n"
+    return head + yaml.safe_dump(
+        calibration_to_mapping(calibration), sort_keys=True, default_flow_style=None, width=150
+    )
+
+
+def main(folder: Path, engine: str, *devices: str) -> None:
+    """Fit and write every device of an engine that `folder` holds tables of."""
+    target = Path(str(resources.files("evaluator").joinpath(CALIBRATIONS_FOLDER))) / engine
+    target.mkdir(parents=True, exist_ok=True)
+    for device in devices or DEVICES:
+        calibration = fit_engine_kernels(folder, device, engine)
+        (target / f"{device}.yaml").write_text(kernels_as_yaml(calibration), encoding="utf-8")
+        sys.stderr.write(f"{device}: {len(calibration.kernels)} kernels of {calibration.engine}\n")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:])
