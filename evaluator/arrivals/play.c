@@ -1,4 +1,4 @@
-/* The play in C: what twin.py does, statement by statement, equal to the last digit. Compile without contraction of
+/* The play in C: what twin/ does, statement by statement, equal to the last digit. Compile without contraction of
    products and sums into one rounding, and without any reordering of floating-point arithmetic. */
 
 #include <math.h>

@@ -82,7 +82,7 @@ def _differences(document: Mapping[str, Any], answer: Answer) -> Iterator[str]:
     """Sentences on what a proof says and a store does not, the first that a reader would look for first."""
     counts = [answer.probes_considered, answer.scenarios_considered]
     if document["counts"] != counts:
-        yield f"{document['counts']} probes and scenarios were looked at then, {counts} now"
+        yield f"{document['counts']} {answer.counts} and scenarios were looked at then, {counts} now"
     mine = plain(dict(answer.parameters))
     for name in sorted(set(mine) | set(document["parameters"])):
         if mine.get(name) != document["parameters"].get(name):

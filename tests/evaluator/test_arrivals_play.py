@@ -18,7 +18,7 @@ from evaluator.arrivals.native import compiled_play, play_compiled
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
 from evaluator.arrivals.playing import play
 from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas, drawn_kinds, rescaled_times, unit_times
-from evaluator.arrivals.twin import play_in_python
+from evaluator.arrivals.twin.python_play import play_in_python
 from evaluator.serving.engine.request_kinds import RequestKind
 
 
