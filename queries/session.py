@@ -24,7 +24,7 @@ from queries.asking.parameters import (
 from queries.asking.question import Answer, Question
 from queries.asking.variables import settings
 from queries.connect import StoreConnection
-from queries.judging.ladders import Ladders
+from queries.judging.ladders import LOADED, Ladders
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.names import device_name
@@ -282,8 +282,9 @@ class Session:
         with read_transaction(self.location) as transaction:
             scope = _resolved(transaction, question, pinned)
         duckdb = self._connection.duckdb
-        if of_probes:
-            self._connection.provide({"probe", "device"})
+        # Everything at once: what is brought in later is read again together with all that is there.
+        needed = {"probe", "device"} if of_probes else set[str]()
+        self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
         duckdb.execute(
             "CREATE OR REPLACE TEMP TABLE scope (scenario_id BIGINT, first_batch_size INTEGER,"
             " last_batch_size INTEGER, question_group INTEGER)"

@@ -82,9 +82,9 @@ SELECT
         WHEN at_least THEN format('>= {:.4g}, the highest rate played', goodput)
         WHEN recrosses THEN 'not monotone'
     END AS said,
-    num_devices, arrivals, seats, ladder.kv_admission, ladder.dispatch, left(raw.load.key, 8) AS load, scenario
+    num_devices, arrivals, seats, ladder.kv_admission, ladder.dispatch, load, scenario
 FROM placed
 JOIN ladder USING (ladder)
-JOIN raw.load ON raw.load.id = placed.load_id
+JOIN (SELECT DISTINCT load_id, load FROM played) AS named USING (load_id)
 LEFT JOIN load_percentiles((SELECT list(load_id) FROM placed)) AS percentiles ON percentiles.load_id = placed.load_id
 ORDER BY question_group, rank;

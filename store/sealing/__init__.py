@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows, quoted
     from store.sealing.laying_down import check_snapshots, seal, seal_location
-    from store.sealing.load_parts import create_load_relation
+    from store.sealing.load_parts import LoadCounts, create_load_relation
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
@@ -22,6 +22,7 @@ __all__ = [
     "LARGEST_KEY",
     "LOAD_RELATIONS",
     "KeptDigest",
+    "LoadCounts",
     "Part",
     "Range",
     "Ranges",

@@ -46,7 +46,7 @@ def scenario_of(opened) -> tuple[int, int]:
 def distribution(opened, kind: str) -> list[tuple[int, ...]]:
     with read_transaction(opened.location) as transaction, duckdb.connect() as connection:
         connection.execute("CREATE SCHEMA raw")
-        create_load_relation(connection, transaction, opened.location, kind)
+        create_load_relation(connection, transaction, opened.location, kind, {})
         return connection.execute(f"SELECT * FROM raw.{kind} ORDER BY ALL").fetchall()
 
 
