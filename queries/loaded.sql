@@ -178,3 +178,16 @@ SELECT
 FROM found
 JOIN raw.load AS load ON load.id = found.load_id
 GROUP BY found.load_id;
+
+-- The highest rate before the first at which the share is below the wanted one, on the line between neighbours: over the rates
+-- of one ladder. 0 where the lowest has too small a share already.
+CREATE OR REPLACE TEMP MACRO crossed_rate(rate, share, before_rate, before_share, wanted_share) AS
+    coalesce(
+        min_by(coalesce(before_rate + (before_share - wanted_share) / (before_share - share) * (rate - before_rate), 0), rate)
+            FILTER (WHERE share < wanted_share),
+        max(rate)
+    );
+
+-- Factors of limits: from a quarter to four times as long, four an octave.
+CREATE OR REPLACE TEMP MACRO limit_scales() AS TABLE
+SELECT power(2, range / 4) AS scale FROM range(-8, 9);

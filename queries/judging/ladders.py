@@ -4,7 +4,7 @@ Not here: their SQL (ladders.sql), limits and shares (queries/loaded.sql)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -68,8 +68,8 @@ class Ladders:
         self._considered: dict[tuple[str, ...], int] = {}  # by phases
         self._fewest: dict[tuple[str, ...], int | None] = {}
 
-    def provide(self, report: str, scope: object, scenario_ids: Iterable[int], phases: Collection[str]) -> None:
-        """Create both tables, unless they are of this scope. Refuses phases of which nothing was played."""
+    def provide(self, scope: object, scenario_ids: Iterable[int]) -> None:
+        """Create both tables, unless they are of this scope."""
         duckdb = self._connection.duckdb
         if self._scope is not scope:
             self._scope, self._is_moved = None, False
@@ -80,13 +80,17 @@ class Ladders:
             self._provide_cells()
             self._considered, self._fewest = {}, {}
             self._scope = scope
-        for phase in phases:
-            if not self.considered([phase]):
-                raise InputError(
-                    f"report {report} is about requests that arrive,"
-                    f" and no {phase} rows of this scope have been played",
-                    hint="sweepdb evaluate ... `arrivals=poisson` plays them",
-                )
+
+    def played(self, report: str, needs: Sequence[Collection[str]]) -> tuple[str, ...]:
+        """The phases of every set that was played whole. Refuses a question of which none was."""
+        met = [phases for phases in needs if all(self.considered([phase]) for phase in phases)]
+        if met:
+            return tuple(dict.fromkeys(phase for phases in met for phase in phases))
+        missing = next(phase for phase in needs[0] if not self.considered([phase]))
+        raise InputError(
+            f"report {report} is about requests that arrive, and no {missing} rows of this scope have been played",
+            hint="sweepdb evaluate ... `arrivals=poisson` plays them",
+        )
 
     def _provide_cells(self) -> None:
         """Cells of few ladders are kept; those of many stay where they are."""

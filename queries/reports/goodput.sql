@@ -4,6 +4,7 @@
 -- answered by: goodput-pairs | split
 -- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- nearest: none
+-- verdict: separation
 -- shows: rank, device, plan, instances if num_devices, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, system_goodput if num_devices, binding_limit, ttft_p90_ms, tpot_p90_ms, said, num_devices, load
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention
 -- column: rank | none | 1 has the highest goodput a device, or of the budget; ties go to the content key
