@@ -195,7 +195,7 @@ class Session:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
         if report(answer.report).of_loads:
             raise InputError(
-                f"report {answer.report} reads loads, which no export holds",
+                f"report {answer.report} reads loads, which an export packs for importing",
                 hint="sweepdb sql reads them: `SELECT * FROM load JOIN attainment(500, 30) USING (load_id)`",
             )
         scope = () if self._scope is None else self._scope.rows

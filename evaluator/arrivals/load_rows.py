@@ -4,10 +4,12 @@ Not here: playing (evaluator.arrivals.loads), and writing (store.writing)."""
 
 from __future__ import annotations
 
+from typing import cast, get_args
+
 import numpy as np
 
 from evaluator.arrivals.loads import Load, PlaySettings
-from evaluator.arrivals.streams import ArrivalProcess
+from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
 from evaluator.canonical import content_key
 from evaluator.version import PLAY_VERSION
 from store.loads import ArrivalRecord, LoadRecord
@@ -23,6 +25,21 @@ def arrival_record(process: ArrivalProcess) -> ArrivalRecord:
         cv={"constant": 0.0, "poisson": 1.0}.get(process.kind, process.cv),
         trace_sha256=process.trace_sha256,
     )
+
+
+def is_stream(record: ArrivalRecord) -> bool:
+    """Whether a record of a stream is one that an evaluation stores: its key follows from the rest.
+
+    Of streams that have no spread of their own the process may still hold one, that of gamma's default."""
+    if record.process not in get_args(ArrivalKind):
+        return False
+    cvs = {record.cv, ArrivalProcess(kind="poisson").cv}
+    kind = cast("ArrivalKind", record.process)
+    made = (
+        ArrivalProcess(kind=kind, requests=record.requests, seed=record.seed, cv=cv, trace_sha256=record.trace_sha256)
+        for cv in cvs
+    )
+    return any(arrival_record(one) == record for one in made)
 
 
 def settings_key(scenario_key: str, settings: PlaySettings) -> str:

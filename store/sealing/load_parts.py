@@ -82,6 +82,11 @@ def create_load_relation(
     return tuple(path for path, _ in parts)
 
 
+def parts_of_loads(transaction: ReadTransaction, location: StoreLocation, relation: str) -> list[tuple[Path, Ranges]]:
+    """The files of a relation that questions read, with the ids of loads that each holds."""
+    return [(path, part.loads) for path, part in _valid_parts(transaction, location, relation, {})]
+
+
 def seal_loads(
     connection: duckdb.DuckDBPyConnection,
     transaction: ReadTransaction,
