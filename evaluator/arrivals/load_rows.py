@@ -44,8 +44,8 @@ def is_stream(record: ArrivalRecord) -> bool:
 
 def settings_key(scenario_key: str, settings: PlaySettings) -> str:
     """The key of everything that a ladder of rates has in common."""
-    pool = {} if settings.pool is None else {"pool": settings.pool}
-    return content_key({"scenario": scenario_key, "settings": settings, "play_version": PLAY_VERSION, **pool})
+    given = {name: getattr(settings, name) for name in ("pool", "reject_tbt_ms") if getattr(settings, name) is not None}
+    return content_key({"scenario": scenario_key, "settings": settings, "play_version": PLAY_VERSION, **given})
 
 
 def load_key(settings: str, rate_per_s: float) -> str:
@@ -67,6 +67,7 @@ def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
         kv_admission=settings.kv_admission,
         dispatch=settings.dispatch,
         reject_ms=settings.reject_ms,
+        reject_tbt_ms=settings.reject_tbt_ms,
         counted_requests=load.requests,
         rejected=load.rejected,
         preempted=load.preempted,

@@ -22,6 +22,7 @@ class Replica:
         self.step = self.looked = self.active = self.in_flight = self.entered = self.left = 0
         self.left_at = -1.0
         self.keys_base = self.keys_steps = self.entering_keys = 0
+        self.queued = self.queued_keys = 0  # those that wait
         self.expected = self.expected_last = self.waiting = self.waiting_last = self.newest = self.partial = -1
         self.partial_done = 0
         self.prompting = False
@@ -71,15 +72,26 @@ class Replica:
             self.expected = play.following[request]
             play.following[request] = -1
             predicted = (self.clock - play.arrive[request]) + self.waiting_s + play.service[request]
-            if predicted > self.rules.reject_s:
+            if predicted > self.rules.reject_s or self._too_dense(request):
                 self.in_flight -= 1
                 continue
             self.waiting_s += play.service[request]
+            self.queued += 1
+            self.queued_keys += play.cached[request] + play.prompt[request]
             if self.waiting < 0:
                 self.waiting = request
             else:
                 play.following[self.waiting_last] = request
             self.waiting_last = request
+
+    def _too_dense(self, request: int) -> bool:
+        """Whether a decode step with it would take longer than it is let in with."""
+        play, rules = self.play, self.rules
+        if rules.reject_tbt_s == inf or play.steps[request] == 1:
+            return False
+        sequences = min(self.active + self.entered + self.queued + 1, rules.seats)
+        keys = self._keys() + (self.entering_keys + self.queued_keys + play.cached[request] + play.prompt[request])
+        return play.decode[sequences] + play.decode_key[sequences] * keys > rules.reject_tbt_s
 
     def _keys(self) -> float:
         return self.keys_base + self.play.gain * self.keys_steps
@@ -104,6 +116,8 @@ class Replica:
         play.following[request] = -1
         self.waiting_s = self.waiting_s - play.service[request] if self.waiting >= 0 else 0.0
         size = play.cached[request] + play.prompt[request]
+        self.queued -= 1
+        self.queued_keys -= size
         self.entered += 1
         self.entering_keys += size
         self.reserved += size + play.gain * play.steps[request]
@@ -210,6 +224,8 @@ class Replica:
             self.waiting_last = request
         self.waiting = request
         self.waiting_s += play.service[request]
+        self.queued += 1
+        self.queued_keys += play.cached[request] + play.prompt[request]
 
     def _forget_stalled(self) -> None:
         if self.stalled:
@@ -297,7 +313,8 @@ class Replica:
         if self.waiting >= 0 and rules.admission == "prefill_first" and self._fits(self.waiting):
             most = min(most, max(1, rules.poll_steps - (self.step - self.looked)))
         stop = until
-        if self.expected >= 0 and (rules.reject_s < inf or not (full or self.waiting >= 0)):
+        rejects = rules.reject_s < inf or rules.reject_tbt_s < inf
+        if self.expected >= 0 and (rejects or not (full or self.waiting >= 0)):
             stop = min(stop, play.arrive[self.expected])
         steps = most if stop == inf else _steps_until(stop - self.clock, first, growth, most)
         self._count_decodes(first, growth, steps)
