@@ -37,7 +37,7 @@ from store.sealing import (
 )
 
 if TYPE_CHECKING:
-    from store.sealing import Part
+    from store.sealing import LoadCounts, Part
 
 _T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]
@@ -64,11 +64,13 @@ class StoreConnection:
         self.unsealed_probes = 0
         self._made: set[str] = set()  # raw relations that may be there
         self._load_files: dict[str, tuple[Path, ...]] = {}
+        self._load_counts: LoadCounts = {}
         self._raw: frozenset[str] = frozenset()
         self._public: frozenset[str] = frozenset()
         self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
         for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
             self.duckdb.execute(f"SET {setting} = false")  # nothing is ever downloaded
+        self.duckdb.execute("SET parquet_metadata_cache = true")  # parts never change under their names
         self.duckdb.execute("CREATE SCHEMA raw")
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
@@ -162,6 +164,7 @@ class StoreConnection:
 
     def _read(self, names: frozenset[str], *, most_unsealed_probes: int | None = None) -> bool:
         """Read relations at one moment; give up where more probes than allowed are not laid down."""
+        self._load_counts = {}
         with read_transaction(self.location) as transaction:
             reads_parts = STORED_PROBE in names and self._straight is None
             listed = list_parts(self.location, transaction.store_id) if reads_parts else ()
@@ -178,9 +181,8 @@ class StoreConnection:
             load_scenarios(self.duckdb, transaction)
             return
         if name in LOAD_RELATIONS:
-            straight = self._straight is not None
-            files = create_load_relation(self.duckdb, transaction, self.location, name, straight=straight)
-            self._load_files[name] = files
+            counts = None if self._straight is not None else self._load_counts
+            self._load_files[name] = create_load_relation(self.duckdb, transaction, self.location, name, counts)
             return
         create_table(self.duckdb, f"raw.{name}", table.typed_names)
         rows = transaction.cells(table.statement)

@@ -113,6 +113,33 @@ FROM near_goodputs('aggregated', marginal, wanted_share)
 JOIN ladder USING (ladder)
 QUALIFY most_goodput * (1 + 1e-9) >= max(least_goodput) OVER (PARTITION BY question_group, stream, num_devices);
 
+-- The ladders that can be the best of their device, by what a device of an instance carries.
+CREATE OR REPLACE TEMP MACRO best_of_devices(marginal, wanted_share) AS TABLE
+SELECT ladder
+FROM near_goodputs('aggregated', marginal, wanted_share)
+JOIN ladder USING (ladder)
+QUALIFY most_goodput / num_devices * (1 + 1e-9) >= max(least_goodput / num_devices) OVER (PARTITION BY question_group, device);
+
+-- How many instances of a goodput carry a rate; sums round apart.
+CREATE OR REPLACE TEMP MACRO instances_for(wanted_rate, goodput) AS ceil(wanted_rate / goodput - 1e-9)::BIGINT;
+
+-- The ladders that can carry a rate on as few devices as the best of their group.
+CREATE OR REPLACE TEMP MACRO fewest_devices(marginal, wanted_share, wanted_rate) AS TABLE
+WITH needed AS (
+    SELECT
+        ladder, question_group, num_devices * instances_for(wanted_rate, nullif(most_goodput, 0)) AS fewest,
+        num_devices * instances_for(wanted_rate, nullif(least_goodput, 0)) AS most
+    FROM near_goodputs('aggregated', marginal, wanted_share)
+    JOIN ladder USING (ladder)
+),
+numbered AS (
+    SELECT *, row_number() OVER (PARTITION BY question_group ORDER BY most NULLS LAST) AS place FROM needed
+)
+SELECT ladder
+FROM numbered
+QUALIFY fewest IS NOT NULL
+    AND coalesce(fewest <= min(most) FILTER (WHERE place = getvariable('top')) OVER (PARTITION BY question_group), TRUE);
+
 -- Rates of one instance of a side at which its share is wanted_share^(level / 16), and 1 - (1 - wanted_share) level / 16 under
 -- `bracket`: of levels that add up to 16 a prefill and a decode side have together at least the wanted share, as the product
 -- of independent sides, and however they depend on each other. 0 where even the lowest rate has too small a share.

@@ -4,7 +4,7 @@ Not here: SQL (queries/reports), what a report needs (queries.asking.parameters)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
@@ -17,6 +17,7 @@ from queries.asking.parameters import (
     check_options,
     check_used,
     instance_budget,
+    of_loads,
     parameters_of,
     phases_of,
     phases_wanted,
@@ -24,7 +25,8 @@ from queries.asking.parameters import (
 from queries.asking.question import Answer, Question
 from queries.asking.variables import settings
 from queries.connect import StoreConnection
-from queries.judging.ladders import Ladders
+from queries.judging.ladders import LOADED, Ladders
+from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.names import device_name
@@ -95,6 +97,7 @@ class Session:
 
     def ask(self, question: Question, *, pinned: Pinned | None = None) -> Answer:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
+        question = of_loads(question)
         answer = self._answered(question, pinned)
         if not report(question.report).predicts:
             return answer
@@ -102,9 +105,19 @@ class Session:
         with read_transaction(self.location) as transaction:
             ids = [row.scenario_id for row in scope]
             answer = with_expected_errors(answer, transaction, self._connection.duckdb, ids)
-        if not report(question.report).verdict:
-            return answer
-        return replace(answer, verdict=tuple(verdicts(answer, self._surely(question, pinned))))
+        return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
+
+    def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:
+        """Sentences on which deployment wins."""
+        kind = report(question.report).verdict
+        if kind == "deployments":
+            return verdicts(answer, self._surely(question, pinned))
+        if kind == "goodputs":
+            return goodput_verdicts(answer)
+        if kind == "separation" and question.options.mode == "pd":
+            self._create_macros(SEPARATION)
+            return separation_lines(answer, self._connection.duckdb)
+        return ()
 
     def _surely(self, question: Question, pinned: Pinned | None) -> Answer | None:
         """The same question with its limits read at a confidence; None where none are, or nobody measured a side."""
@@ -130,7 +143,7 @@ class Session:
             raise InputError(
                 f"report {asked.name} takes pairs that an engine serves", hint="`mode=aggregated` or decode"
             )
-        if asked.verdict:
+        if asked.verdict == "deployments":
             _check_serving_models(scope)
         values = parameters_of(question, phases, served=served)
         best: Answer | None = None
@@ -145,20 +158,23 @@ class Session:
         built_on = {name for macro in macros_of(answering.sql) for name in names_in(macro.sql)}
         self._connection.provide(answering.public_names | built_on)
         if asked.of_loads:
-            self._provide_ladders(question, scope, phases)
+            phases = self._provide_ladders(question, scope, phases)
         answer = replace(self._run(question, answering, values, scope, phases), report=named)
         if best is not None:
             of_run = {name: getattr(answer, name) for name in _OF_A_RUN}
             return replace(best, question=question, report=question.report, **of_run)
         return answer if answer.rows or not _has_nearest(question) else self._with_nearest(answer, phases)
 
-    def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> None:
-        self._ladders.provide(question.report, scope, [row.scenario_id for row in scope.rows], phases)
-        if question.options.mode == "pd":
+    def _provide_ladders(self, question: Question, scope: ResolvedScope, phases: tuple[str, ...]) -> tuple[str, ...]:
+        """Make the tables of loads ready, and say which phases of them the report looks at."""
+        self._ladders.provide(scope, [row.scenario_id for row in scope.rows])
+        phases = self._ladders.played(question.report, report(question.report).needs or [phases])
+        if {"prefill", "decode"} <= set(phases):
             self._ladders.check_pairs()
             self._ladders.move_prompts(question.pairs.kv_transfer_gb_per_s)
         else:
             self._ladders.keep_prompts()
+        return phases
 
     def pinned(self) -> list[tuple[str, int, int, int]]:
         """The scenarios of the last question by content key, so that it can be asked again of a copy."""
@@ -173,14 +189,14 @@ class Session:
 
     def scope_of(self, question: Question) -> list[tuple[str, int, int, int]]:
         """The scenarios that a question is about, as `pinned`; it is not asked."""
-        self._prepare(self._with_blend_keys(self._with_device_names(question)), None)
+        self._prepare(self._with_blend_keys(self._with_device_names(of_loads(question))), None)
         return self.pinned()
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
         if report(answer.report).of_loads:
             raise InputError(
-                f"report {answer.report} reads loads, which no export holds",
+                f"report {answer.report} reads loads, which an export packs for importing",
                 hint="sweepdb sql reads them: `SELECT * FROM load JOIN attainment(500, 30) USING (load_id)`",
             )
         scope = () if self._scope is None else self._scope.rows
@@ -263,7 +279,8 @@ class Session:
         # Limits are part of what a scope is about only where they are read with a confidence.
         confident = None if question.limits.confidence is None else (question.limits, question.definitions.tpot)
         budget = instance_budget(question)
-        of_probes = not report(question.report).of_loads or options.mode == "pd"
+        asked = report(question.report)
+        of_probes = not asked.of_loads or options.mode == "pd" or bool(asked.needs)
         about = (
             of_probes,
             kind,
@@ -284,8 +301,9 @@ class Session:
         with read_transaction(self.location) as transaction:
             scope = _resolved(transaction, question, pinned)
         duckdb = self._connection.duckdb
-        if of_probes:
-            self._connection.provide({"probe", "device"})
+        # Everything at once: what is brought in later is read again together with all that is there.
+        needed = {"probe", "device"} if of_probes else set[str]()
+        self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
         duckdb.execute(
             "CREATE OR REPLACE TEMP TABLE scope (scenario_id BIGINT, first_batch_size INTEGER,"
             " last_batch_size INTEGER, question_group INTEGER)"

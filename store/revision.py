@@ -7,7 +7,8 @@ from __future__ import annotations
 from store.errors import RevisionError
 from store.location import StoreLocation
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")  # oldest first; the last is the one this program reads and writes
+# Oldest first; the last is the one that this program reads and writes.
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 HEAD_REVISION = REVISIONS[-1]
 VERSION_TABLE = "alembic_version"
 

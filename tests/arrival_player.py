@@ -77,10 +77,16 @@ class Server:
         while self.unseen and self.unseen[0].arrive <= self.clock:
             one = self.unseen.pop(0)
             waited = sum(other.service for other in self.queue)
-            if self.clock - one.arrive + waited + one.service > self.rules.reject_s:
+            if self.clock - one.arrive + waited + one.service > self.rules.reject_s or self.too_dense(one):
                 self.rejected += 1
             else:
                 self.queue.append(one)
+
+    def too_dense(self, one: Arrived) -> bool:
+        sequences = min(len(self.decoding) + len(self.entered) + len(self.queue) + 1, self.rules.seats)
+        keys = self.held() + sum(other.keys for other in [*self.queue, one])
+        step = self.prices.decode_s[sequences] + self.prices.decode_key_s[sequences] * keys
+        return one.steps > 1 and step > self.rules.reject_tbt_s
 
     def join(self) -> None:
         while self.rules.prefilled and self.queue and self.queue[0].ready and self.fits(self.queue[0]):

@@ -230,6 +230,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "models.csv": models,
     "lengths.csv": lengths,
     "arrival_replay.csv": lambda root: as_csv(restate_arrivals.REPLAY_COLUMNS, restate_arrivals.replay(root)),
+    "arrival_trace.csv": lambda root: as_csv(restate_arrivals.TRACE_COLUMNS, restate_arrivals.trace(root)),
     "arrival_stages.csv": lambda root: as_csv(restate_arrivals.STAGE_COLUMNS, restate_arrivals.stages(root)),
     "upstream_answers.csv": upstream_answers,
     "upstream_devices.csv": upstream_devices,

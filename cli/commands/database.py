@@ -90,6 +90,8 @@ def _repair(store: str | None) -> None:
     say(f"{report.parts_rebuilt} parts laid down again, {len(report.restored)} blocks restored from a part")
     for block in report.lost:
         say(f"lost: block {block.block_id} of scenario {block.scenario_key[:12]}: no part has its numbers")
+    for loads in report.lost_loads:
+        say(f"lost: loads of block {loads.block_id} of scenario {loads.scenario[:12]}: restore a backup")
 
 
 def _counted(faults: int) -> str:

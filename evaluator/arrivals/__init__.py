@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.arrivals.load_rows import is_stream, load_key
     from evaluator.arrivals.loads import PlaySettings, unplayable
     from evaluator.arrivals.play_rules import Dispatch, KvAdmission
     from evaluator.arrivals.prefix_pools import PoolSettings, PrefillPolicy
@@ -23,6 +24,8 @@ __all__ = [
     "PlaySettings",
     "PoolSettings",
     "PrefillPolicy",
+    "is_stream",
+    "load_key",
     "replayed_times",
     "unplayable",
 ]

@@ -4,10 +4,12 @@ Not here: playing (evaluator.arrivals.loads), and writing (store.writing)."""
 
 from __future__ import annotations
 
+from typing import cast, get_args
+
 import numpy as np
 
 from evaluator.arrivals.loads import Load, PlaySettings
-from evaluator.arrivals.streams import ArrivalProcess
+from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
 from evaluator.canonical import content_key
 from evaluator.version import PLAY_VERSION
 from store.loads import ArrivalRecord, LoadRecord
@@ -25,10 +27,25 @@ def arrival_record(process: ArrivalProcess) -> ArrivalRecord:
     )
 
 
+def is_stream(record: ArrivalRecord) -> bool:
+    """Whether a record of a stream is one that an evaluation stores: its key follows from the rest.
+
+    Of streams that have no spread of their own the process may still hold one, that of gamma's default."""
+    if record.process not in get_args(ArrivalKind):
+        return False
+    cvs = {record.cv, ArrivalProcess(kind="poisson").cv}
+    kind = cast("ArrivalKind", record.process)
+    made = (
+        ArrivalProcess(kind=kind, requests=record.requests, seed=record.seed, cv=cv, trace_sha256=record.trace_sha256)
+        for cv in cvs
+    )
+    return any(arrival_record(one) == record for one in made)
+
+
 def settings_key(scenario_key: str, settings: PlaySettings) -> str:
     """The key of everything that a ladder of rates has in common."""
-    pool = {} if settings.pool is None else {"pool": settings.pool}
-    return content_key({"scenario": scenario_key, "settings": settings, "play_version": PLAY_VERSION, **pool})
+    given = {name: getattr(settings, name) for name in ("pool", "reject_tbt_ms") if getattr(settings, name) is not None}
+    return content_key({"scenario": scenario_key, "settings": settings, "play_version": PLAY_VERSION, **given})
 
 
 def load_key(settings: str, rate_per_s: float) -> str:
@@ -50,6 +67,7 @@ def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
         kv_admission=settings.kv_admission,
         dispatch=settings.dispatch,
         reject_ms=settings.reject_ms,
+        reject_tbt_ms=settings.reject_tbt_ms,
         counted_requests=load.requests,
         rejected=load.rejected,
         preempted=load.preempted,

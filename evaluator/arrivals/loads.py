@@ -49,6 +49,8 @@ class PlaySettings:
     kv_admission: KvAdmission = "current"
     dispatch: Dispatch = "random"
     reject_ms: float | None = None
+    # In the key where it is given: other keys stay as they are.
+    reject_tbt_ms: float | None = field(default=None, metadata={IN_NO_KEY: True})
     # In the key where there is one: keys of instances alone stay as they are.
     pool: PoolSettings | None = field(default=None, metadata={IN_NO_KEY: True})
 
@@ -160,6 +162,7 @@ class LoadPlayer:
             replicas=scenario.plan.dp,
             dispatch=settings.dispatch,
             reject_s=inf if settings.reject_ms is None else 1e-3 * settings.reject_ms,
+            reject_tbt_s=inf if settings.reject_tbt_ms is None else 1e-3 * settings.reject_tbt_ms,
         )
         self.held_steps = engine.replica_wait_steps if scenario.plan.dp > 1 else 0.0
         self.saturation_per_s = self._saturation()
@@ -171,7 +174,9 @@ class LoadPlayer:
     def _saturation(self) -> float:
         """Requests a second when all are there at the start."""
         makespan = float(
-            play(replace(self.rules, reject_s=inf), self.prices, at_once(self.asked), _edges_s()).end_s.max()
+            play(
+                replace(self.rules, reject_s=inf, reject_tbt_s=inf), self.prices, at_once(self.asked), _edges_s()
+            ).end_s.max()
         )
         if makespan <= 0.0:
             raise InputError("every answer is one token, which a decode instance does not generate")

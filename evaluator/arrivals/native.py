@@ -34,7 +34,8 @@ class _Shared(ctypes.Structure):
     _fields_ = [
         *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll", "each")),
         ("replicas", _INT),
-        *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "step_s", "prompt_step_s", "per_prompt_s")),
+        *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "reject_tbt_s", "step_s")),
+        *((name, _DOUBLE) for name in ("prompt_step_s", "per_prompt_s")),
         *((name, _DOUBLE) for name in ("per_decode_s", "prefill_factor", "decode_factor")),
         *((name, _INT) for name in ("spacing", "linear_last", "stretches", "bins")),
         *((name, _POINTER) for name in ("linear", "attention", "own", "own_key", "decode", "decode_key", "edges")),
@@ -126,6 +127,7 @@ def play_compiled(
         gain=rules.tokens_per_step,
         kv_tokens=rules.kv_tokens,
         reject_s=rules.reject_s,
+        reject_tbt_s=rules.reject_tbt_s,
         step_s=prices.step_s,
         prompt_step_s=prices.prompt_step_s,
         per_prompt_s=prices.per_prompt_s,

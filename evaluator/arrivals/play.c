@@ -1,4 +1,4 @@
-/* The play in C: what twin.py does, statement by statement, equal to the last digit. Compile without contraction of
+/* The play in C: what twin/ does, statement by statement, equal to the last digit. Compile without contraction of
    products and sums into one rounding, and without any reordering of floating-point arithmetic. */
 
 #include <math.h>
@@ -11,7 +11,7 @@
 struct shared {
     /* rules */
     int64_t mixed, prefilled, least, reserved_rule, budget, seats, poll, each, replicas;
-    double gain, kv_tokens, reject_s;
+    double gain, kv_tokens, reject_s, reject_tbt_s;
     /* prices */
     double step_s, prompt_step_s, per_prompt_s, per_decode_s, prefill_factor, decode_factor;
     int64_t spacing, linear_last, stretches, bins;
@@ -38,7 +38,7 @@ struct stall {
 struct replica {
     double clock, busy, reserved, waiting_s, left_at;
     int64_t step, looked, active, in_flight, entered, left;
-    int64_t keys_base, keys_steps, entering_keys;
+    int64_t keys_base, keys_steps, entering_keys, queued, queued_keys;
     int64_t expected, expected_last, waiting, waiting_last, newest, partial, partial_done;
     int64_t prompting;
     int64_t *ends, ends_size, ends_room;
@@ -145,25 +145,35 @@ static void expect(struct shared *play, struct replica *here, int64_t request) {
     here->expected_last = request;
 }
 
+static double keys_of(const struct shared *play, const struct replica *here) {
+    return (double)here->keys_base + play->gain * (double)here->keys_steps;
+}
+
+static int too_dense(const struct shared *play, const struct replica *here, int64_t request) {
+    if (play->reject_tbt_s == INFINITY || play->steps[request] == 1) return 0;
+    const int64_t sequences = least_of(here->active + here->entered + here->queued + 1, play->seats);
+    const int64_t size = play->cached[request] + play->prompt[request];
+    const double keys = keys_of(play, here) + (double)(here->entering_keys + here->queued_keys + size);
+    return play->decode[sequences] + play->decode_key[sequences] * keys > play->reject_tbt_s;
+}
+
 static void receive(struct shared *play, struct replica *here) {
     while (here->expected >= 0 && play->arrive[here->expected] <= here->clock) {
         const int64_t request = here->expected;
         here->expected = play->following[request];
         play->following[request] = -1;
         const double predicted = (here->clock - play->arrive[request]) + here->waiting_s + play->service[request];
-        if (predicted > play->reject_s) {
+        if (predicted > play->reject_s || too_dense(play, here, request)) {
             here->in_flight--;
             continue;
         }
         here->waiting_s += play->service[request];
+        here->queued++;
+        here->queued_keys += play->cached[request] + play->prompt[request];
         if (here->waiting < 0) here->waiting = request;
         else play->following[here->waiting_last] = request;
         here->waiting_last = request;
     }
-}
-
-static double keys_of(const struct shared *play, const struct replica *here) {
-    return (double)here->keys_base + play->gain * (double)here->keys_steps;
 }
 
 static int fits(const struct shared *play, const struct replica *here, int64_t request) {
@@ -181,6 +191,8 @@ static int64_t enter(struct shared *play, struct replica *here) {
     play->following[request] = -1;
     here->waiting_s = here->waiting >= 0 ? here->waiting_s - play->service[request] : 0.0;
     const int64_t size = play->cached[request] + play->prompt[request];
+    here->queued--;
+    here->queued_keys -= size;
     here->entered++;
     here->entering_keys += size;
     here->reserved += (double)size + play->gain * (double)play->steps[request];
@@ -285,6 +297,8 @@ static void make_room(struct shared *play, struct replica *here) {
         if (here->waiting < 0) here->waiting_last = request;
         here->waiting = request;
         here->waiting_s += play->service[request];
+        here->queued++;
+        here->queued_keys += play->cached[request] + play->prompt[request];
     }
 }
 
@@ -392,7 +406,8 @@ static void decode(struct shared *play, struct replica *here, double until) {
     if (here->waiting >= 0 && !play->mixed && fits(play, here, here->waiting))
         most = least_of(most, most_of(1, play->poll - (here->step - here->looked)));
     double stop = until;
-    if (here->expected >= 0 && (play->reject_s < INFINITY || !(full || here->waiting >= 0)))
+    const int rejects = play->reject_s < INFINITY || play->reject_tbt_s < INFINITY;
+    if (here->expected >= 0 && (rejects || !(full || here->waiting >= 0)))
         stop = smaller(stop, play->arrive[here->expected]);
     const int64_t steps = stop == INFINITY ? most : steps_until(stop - here->clock, first, growth, most);
     int64_t after = 0;

@@ -24,7 +24,8 @@ class PlayRules:
     `kv_tokens` is the room for keys of one replica. Under `current` a request enters when the tokens after the step
     fit, and the last that entered leaves for recomputation when they no longer do; under `reserved` it enters when its
     whole answer fits. One that is too large enters only an empty replica. `reject_s` is the longest predicted time to
-    the first token that a request is let in with: the prompts that wait and its own, without decodes."""
+    the first token that a request is let in with: the prompts that wait and its own, without decodes. `reject_tbt_s` is
+    that of a decode step with it beside all that have a seat or wait; answers of one token have none."""
 
     admission: Admission
     token_budget: int
@@ -38,6 +39,7 @@ class PlayRules:
     replicas: int = 1
     dispatch: Dispatch = "random"
     reject_s: float = inf
+    reject_tbt_s: float = inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

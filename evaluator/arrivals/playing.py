@@ -8,7 +8,7 @@ from __future__ import annotations
 from evaluator.arithmetic import FloatArray
 from evaluator.arrivals.native import compiled_play, play_compiled
 from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
-from evaluator.arrivals.twin import play_in_python
+from evaluator.arrivals.twin.python_play import play_in_python
 
 
 def play(rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray) -> PlayedRequests:

@@ -20,9 +20,10 @@
     variant              report | what must be so for it to answer: an SQL variable that is set, or served
     best of              the report whose best row sets variables
     answered by          report that answers under the name of this one | what must be so
+    of loads             report about requests that arrive that answers in its place | the option that asks for it
     part of              the report that it is a variant of
     predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
-    verdict              deployments: a sentence says which wins
+    verdict              a sentence says which wins: deployments of probes, goodputs, or separation of a pair
     layout               long or turned
     shows                columns of a table, each `NAME` or `NAME if OPTION or OPTION`; `shows with OPTION` goes before
 
@@ -34,8 +35,9 @@ import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
+Verdict = Literal["deployments", "goodputs", "separation"]
 ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
 _LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -100,10 +102,11 @@ class Report:
     variants: tuple[Other, ...] = ()
     best_of: str | None = None
     answered_by: Other | None = None
+    loaded: Other | None = None  # `when` is an option
     part_of: str | None = None
     predicts: bool = True
     nearest: bool = True
-    verdict: bool = False
+    verdict: Verdict | None = None
     layout: Literal["long", "turned"] | None = None
     shows: Mapping[str, tuple[Shown, ...]] = field(default_factory=dict)  # by the option that chooses, "" for none
 
@@ -204,10 +207,11 @@ _ONCE: Mapping[str, _Key] = {
     "columns like": _Key("columns_like", 1, lambda parts: parts[0]),
     "best of": _Key("best_of", 1, lambda parts: parts[0]),
     "answered by": _Key("answered_by", 2, _other),
+    "of loads": _Key("loaded", 2, _other),
     "part of": _Key("part_of", 1, lambda parts: parts[0]),
     "predicts": _Key("predicts", 1, lambda parts: _word("nothing")(parts) != "nothing"),
     "nearest": _Key("nearest", 1, lambda parts: _word("none")(parts) != "none"),
-    "verdict": _Key("verdict", 1, lambda parts: _word("deployments")(parts) == "deployments"),
+    "verdict": _Key("verdict", 1, _word(*get_args(Verdict))),
     "layout": _Key("layout", 1, _word("long", "turned")),
 }
 

@@ -66,6 +66,17 @@ def report(name: str) -> Report:
     return known[name]
 
 
+def asked_of_loads(name: str, given: Collection[str]) -> str:
+    """The report that answers: one about requests that arrive, where an option that was given asks for it."""
+    loaded = report(name).loaded
+    if loaded is not None and loaded.when in given:
+        return loaded.report
+    if "by" in given and not report(name).of_loads:
+        takers = [one.name for one in reports().values() if one.loaded is not None and one.loaded.when == "by"]
+        raise InputError(f"report {name} makes no use of `by`", hint=f"these do: {', '.join(takers)}")
+    return name
+
+
 def question_report(name: str) -> Report:
     """A report that can be asked for: parts of others cannot."""
     found = report(name)

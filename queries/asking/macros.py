@@ -14,7 +14,8 @@ from queries.asking.variables import read_in
 
 _FOLDER = Path(__file__).parents[1]
 FILES = tuple(
-    _FOLDER / name for name in ("scoped.sql", "paired.sql", "ranked.sql", "deployed.sql", "loaded.sql", "looked_up.sql")
+    _FOLDER / f"{name}.sql"
+    for name in ("scoped", "paired", "ranked", "deployed", "loaded", "looked_up", "paired_loads")
 )
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)

@@ -284,8 +284,16 @@ class ReportOptions:
         without="never NULL: share of requests that meet the limits", check=within(0.001, 0.999),
     )  # fmt: skip
     rate: float | None = option(
-        None, "arrivals a second of one instance", variable="rate", unit="requests/s", without="no rate",
+        None, "arrivals a second of one instance; capacity: of all together", variable="rate", unit="requests/s",
+        without="no rate",
         check=above_zero,
+    )  # fmt: skip
+    by: str | None = option(
+        None, "goodput: deployments by requests that arrive, not by probes", check=one_of("goodput")
+    )
+    scale: bool = option(
+        False, "attainment: over a common factor of the limits", flag="--scale", variable="scale",
+        without="never NULL: whether limits get tighter and looser by one factor",
     )  # fmt: skip
     marginal: bool = option(
         False, "each limit by itself, not both at once", flag="--marginal", variable="marginal",

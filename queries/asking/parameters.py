@@ -5,9 +5,10 @@ Not here: running it (queries.session)."""
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from queries.asking.declaring import declared
-from queries.asking.library import question_report, report
+from queries.asking.library import asked_of_loads, question_report, report
 from queries.asking.options import option_table
 from queries.asking.question import Question
 from store.errors import InputError
@@ -42,6 +43,14 @@ _ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing
 _TIME_VARIABLES = frozenset(
     str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES if keyword != "tbt_limits"
 )
+
+
+def of_loads(question: Question) -> Question:
+    """The question as the report about requests that arrive takes it, where one of its options asks for that."""
+    name = asked_of_loads(question.report, question.given)
+    if question.options.by is None and name == question.report:
+        return question
+    return replace(question, report=name, options=replace(question.options, by=None))
 
 
 def phases_of(question: Question, stored: Collection[str], *, served: bool = False) -> tuple[str, ...]:

@@ -73,6 +73,8 @@ def _takes(asked: Report, item: Declared) -> bool:
         return bool(_variables(asked.name) & set(_TIMES))
     if item.keyword == "mode":
         return bool(asked.modes)
+    if asked.loaded is not None and item.keyword == asked.loaded.when:
+        return True
     return item.option.variable in _variables(asked.name) or item.keyword in _EVERYWHERE
 
 
@@ -82,6 +84,8 @@ def _variables(name: str) -> frozenset[str]:
     asked = report(name)
     others = [one.report for one in asked.variants]
     others += [other for other in (asked.best_of, asked.answered_by and asked.answered_by.report) if other]
+    if asked.loaded is not None:
+        others.append(asked.loaded.report)
     return frozenset().union(*(variables_taken(one) for one in (name, *others)))
 
 

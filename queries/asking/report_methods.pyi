@@ -43,6 +43,9 @@ class AttainmentKeywords(ScopeKeywords, total=False):
     confidence: float | None
     num_devices: int | None
     mode: Literal["aggregated", "prefill", "decode"] | None
+    attainment: float | None
+    rate: float | None
+    scale: bool | None
     marginal: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
@@ -50,6 +53,7 @@ class AttainmentKeywords(ScopeKeywords, total=False):
 class BestKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
+    tbt_limits: float | None
     e2e_limits: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
@@ -61,6 +65,9 @@ class BestKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     rank_by: str | None
+    attainment: float | None
+    by: str | None
+    marginal: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -90,6 +97,7 @@ class ByLengthKeywords(ScopeKeywords, total=False):
 class CapacityKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
+    tbt_limits: float | None
     e2e_limits: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
@@ -108,12 +116,16 @@ class CapacityKeywords(ScopeKeywords, total=False):
     kv_transfer_gb_per_s: float | None
     prefill_degradation: float | None
     decode_degradation: float | None
+    attainment: float | None
+    rate: float | None
+    marginal: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class CompareKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
+    tbt_limits: float | None
     e2e_limits: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
@@ -131,12 +143,16 @@ class CompareKeywords(ScopeKeywords, total=False):
     kv_transfer_gb_per_s: float | None
     prefill_degradation: float | None
     decode_degradation: float | None
+    attainment: float | None
+    by: str | None
+    marginal: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
 class CostKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
+    tbt_limits: float | None
     e2e_limits: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
@@ -152,6 +168,9 @@ class CostKeywords(ScopeKeywords, total=False):
     decode_degradation: float | None
     mode: Literal["aggregated", "decode", "pd"] | None
     price_date: str | None
+    attainment: float | None
+    by: str | None
+    marginal: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -270,6 +289,71 @@ class GoodputKeywords(ScopeKeywords, total=False):
     num_devices: int | None
     kv_transfer_gb_per_s: float | None
     mode: Literal["aggregated", "prefill", "decode", "pd"] | None
+    attainment: float | None
+    marginal: bool | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
+class GoodputCapacityKeywords(ScopeKeywords, total=False):
+    ttft_limits: float | None
+    tpot_limits: float | None
+    tbt_limits: float | None
+    e2e_limits: float | None
+    min_tokens_per_s_per_user: float | None
+    reserved_memory_gb: float | None
+    confidence: float | None
+    tpot_definition: Literal["inclusive", "exclusive"] | None
+    prefill_qps: Literal["capacity", "ttft"] | None
+    decode_qps: Literal["minus-one", "full"] | None
+    throughput: Literal["once", "twice"] | None
+    kv_charge: Literal["full", "mean"] | None
+    num_devices: int | None
+    prefill_device: str | None
+    decode_device: str | None
+    prefill_devices_per_instance: int | None
+    decode_devices_per_instance: int | None
+    kv_transfer_gb_per_s: float | None
+    prefill_degradation: float | None
+    decode_degradation: float | None
+    attainment: float | None
+    rate: Required[float]
+    marginal: bool | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
+class GoodputCompareKeywords(ScopeKeywords, total=False):
+    ttft_limits: float | None
+    tpot_limits: float | None
+    tbt_limits: float | None
+    confidence: float | None
+    num_devices: Required[int]
+    kv_transfer_gb_per_s: float | None
+    attainment: float | None
+    marginal: bool | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
+class GoodputCostKeywords(ScopeKeywords, total=False):
+    ttft_limits: float | None
+    tpot_limits: float | None
+    tbt_limits: float | None
+    confidence: float | None
+    num_devices: int | None
+    mode: Literal["aggregated"] | None
+    price_date: str | None
+    attainment: float | None
+    marginal: bool | None
+    top: int | None
+    preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
+
+class GoodputSensitivityKeywords(ScopeKeywords, total=False):
+    ttft_limits: float | None
+    tpot_limits: float | None
+    tbt_limits: float | None
+    confidence: float | None
+    num_devices: int | None
+    mode: Literal["aggregated", "prefill", "decode"] | None
+    vary: Required[str | Sequence[str]]
     attainment: float | None
     marginal: bool | None
     top: int | None
@@ -406,6 +490,7 @@ class PrefillKeywords(ScopeKeywords, total=False):
 class SensitivityKeywords(ScopeKeywords, total=False):
     ttft_limits: float | None
     tpot_limits: float | None
+    tbt_limits: float | None
     e2e_limits: float | None
     min_tokens_per_s_per_user: float | None
     reserved_memory_gb: float | None
@@ -419,6 +504,9 @@ class SensitivityKeywords(ScopeKeywords, total=False):
     mode: Literal["aggregated", "prefill", "decode"] | None
     vary: Required[str | Sequence[str]]
     steps: int | None
+    attainment: float | None
+    by: str | None
+    marginal: bool | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 
@@ -495,6 +583,21 @@ class ReportMethods(ABC):
     def goodput(self, **options: Unpack[GoodputKeywords]) -> Answer:
         """The highest rate of requests that arrive at which the wanted share meets the limits, for each plan that was
         played."""
+
+    def goodput_capacity(self, **options: Unpack[GoodputCapacityKeywords]) -> Answer:
+        """The fewest devices that carry a rate of requests that arrive at the limits: copies of a plan that does both,
+        or prefill and decode instances."""
+
+    def goodput_compare(self, **options: Unpack[GoodputCompareKeywords]) -> Answer:
+        """The best deployment of plans that do both against the best split one, by goodput, on the same devices and
+        limits."""
+
+    def goodput_cost(self, **options: Unpack[GoodputCostKeywords]) -> Answer:
+        """The cheapest plan of each device by the prices entered: requests within the limits per $ and per kWh, and
+        break-even price."""
+
+    def goodput_sensitivity(self, **options: Unpack[GoodputSensitivityKeywords]) -> Answer:
+        """The best goodput over one limit, the other held: where the winner changes and what one more ms buys."""
 
     def mix(self, **options: Unpack[MixKeywords]) -> Answer:
         """A weighted blend of workloads on a device budget: one configuration for all, or the devices split between

@@ -24,10 +24,11 @@ from store.records import (
 from store.schema import FLAG, TABLES
 
 BundleFormat = Literal["parquet", "csv"]
-FORMAT = 3
+FORMAT = 4
+LOADS = "load_blocks.jsonl"
 # Format 1 holds no kinds of sweeps, no client, launch and routing, no prompt service time. Formats 1 and 2 hold neither
-# hashes nor what stands beside rows, and the ten splits of steps in single precision.
-READABLE = (1, 2, 3)
+# hashes nor what stands beside rows, and the ten splits of steps in single precision. Formats before 4 hold no loads.
+READABLE = (1, 2, 3, 4)
 OF_SUBJECT: dict[str, type[Any]] = {
     "model": ModelRecord,
     "precision": PrecisionRecord,
@@ -51,6 +52,7 @@ class BundleSummary:
     sweeps: int
     scenarios: int
     probes: int
+    loads: int = 0
     untraced_operators: int = 0  # taken in as they are, since torch is not installed
 
 
@@ -62,7 +64,7 @@ def stored_fields(record: type[Any], table: str) -> tuple[str, ...]:
 def file_names(format_: str) -> tuple[str, ...]:
     """The files of a bundle of today's format, but `bundle.json`."""
     lines = ("sweeps", "scenarios", "blocks", *WHOLE_TABLES, "measurement", "validation", "name")
-    return (f"probes.{format_}", f"compositions.{format_}", *(f"{name}.jsonl" for name in lines))
+    return (f"probes.{format_}", f"compositions.{format_}", LOADS, *(f"{name}.jsonl" for name in lines))
 
 
 def sha256_of(path: Path) -> str:

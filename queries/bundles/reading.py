@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 
-from queries.bundles.format import FORMAT, READABLE, file_names, sha256_of
+from queries.bundles.format import LOADS, READABLE, file_names, sha256_of
+from queries.bundles.load_lines import BundledLoads, loads_of_line
 from queries.bundles.typed import record_of
 from store.errors import InputError
 from store.records import (
@@ -43,7 +44,7 @@ from store.sealing import fetched_arrays
 _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
 _COPY_AGAIN = "copy the whole bundle again, or export it again"
 _TYPES = {column.name: column.type for column in PROBE_COLUMNS}
-_WITH_HASHES = 3
+_WITH_HASHES, _WITH_LOADS = 3, 4  # formats
 _LONGEST = 300  # of what is told of a damaged file
 _Record = TypeVar("_Record")
 
@@ -102,10 +103,11 @@ class Bundle:
         with _readable(folder / "bundle.json"):
             self._columns = {str(column["name"]) for column in description["columns"]}
             hashes = dict(description["contents"]) if format_ >= _WITH_HASHES else {}
-        self.single_precision = format_ < FORMAT
+        self.single_precision = format_ < _WITH_HASHES
         self._folder, self._files, self._format = folder, str(files), int(format_)
         old = (f"probes.{files}", f"compositions.{files}", "sweeps.jsonl", "scenarios.jsonl")
-        names = file_names(self._files) if hashes else old
+        names = tuple(name for name in file_names(self._files) if format_ >= _WITH_LOADS or name != LOADS)
+        names = names if hashes else old
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:
             raise InputError(f"{folder} is not a whole bundle: it lacks {', '.join(missing)}", hint=_COPY_AGAIN)
@@ -181,6 +183,10 @@ class Bundle:
                     else None,
                     digest=digest,
                 )
+
+    def loads(self) -> Iterator[BundledLoads]:
+        """Loads, block by block; older formats hold none."""
+        return self._records("load_blocks", loads_of_line) if self._format >= _WITH_LOADS else iter(())
 
     def _load(self, connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         """Bring rows and compositions in as the types that columns have; what is no number stops here."""

@@ -15,7 +15,7 @@ from dataclasses import fields
 from itertools import groupby, starmap
 from operator import attrgetter
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import duckdb
 import numpy as np
@@ -24,6 +24,7 @@ from queries.bundles.format import (
     DIMENSIONS,
     FLAGS,
     FORMAT,
+    LOADS,
     OF_SUBJECT,
     WHOLE_TABLES,
     BundleFormat,
@@ -33,6 +34,7 @@ from queries.bundles.format import (
     sha256_of,
     stored_fields,
 )
+from queries.bundles.load_lines import load_lines
 from queries.connect import StoreConnection
 from queries.scoping.names import find_sweep
 from store.digests import DigestedRows, rows_digest
@@ -70,11 +72,19 @@ def export_bundle(
         }
     with _new_folder(folder) as temporary:
         probes, lines["blocks"] = _write_probes(location, temporary, sweep_id, format_, keys)
+        with read_transaction(location) as transaction, (temporary / LOADS).open("w", encoding="utf-8") as file:
+            loads = sum(_write_line(file, item) for item in load_lines(transaction, keys))
         for name, items in lines.items():
             text = "".join(json.dumps(item, default=str) + "\n" for item in items)
             (temporary / f"{name}.jsonl").write_text(text, encoding="utf-8")
         _describe(temporary, format_, probes)
-    return BundleSummary(sweeps=len(sweeps), scenarios=len(list(lines["scenarios"])), probes=probes)
+    return BundleSummary(sweeps=len(sweeps), scenarios=len(list(lines["scenarios"])), probes=probes, loads=loads)
+
+
+def _write_line(file: IO[str], item: Row) -> int:
+    """Write a block of loads, and say how many it holds: those of a whole store are too many for memory."""
+    file.write(json.dumps(item) + "\n")
+    return len(item["loads"])
 
 
 @contextmanager

@@ -4,9 +4,9 @@ Not here: their SQL (ladders.sql), limits and shares (queries/loaded.sql)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from queries.judging.step_errors import provide_step_errors
 from store.errors import InputError
@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from queries.asking.headers import Report
     from queries.connect import StoreConnection
 
+_T = TypeVar("_T")
 _SQL = Path(__file__).with_name("ladders.sql")
 _ALL_ARE_READ = 50  # ladders whose cells are read sooner than bounds are made
-_BUILT_ON = ("load", "load_cell", "load_margin", "load_span", "load_token")
+LOADED = frozenset(("load", "load_cell", "load_margin", "load_span", "load_token"))  # what the tables are made of
 _COUNTED = "SELECT count(*) FROM played WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
 _FEW_REQUESTS = 1_000
+_CELLS = "SELECT * FROM load_cell WHERE load_id IN (SELECT load_id FROM played)"
 _FEWEST = "SELECT min(arrival_requests) FROM ladder WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
 _STREAMS = """
     SELECT
@@ -62,25 +64,40 @@ class Ladders:
         self._scope: object = None
         self._is_moved = False
         self._count = 0
+        self._cells: Literal["TABLE", "VIEW"] | None = None  # which of them `cell` is
+        self._considered: dict[tuple[str, ...], int] = {}  # by phases
+        self._fewest: dict[tuple[str, ...], int | None] = {}
 
-    def provide(self, report: str, scope: object, scenario_ids: Iterable[int], phases: Collection[str]) -> None:
-        """Create both tables, unless they are of this scope. Refuses phases of which nothing was played."""
+    def provide(self, scope: object, scenario_ids: Iterable[int]) -> None:
+        """Create both tables, unless they are of this scope."""
         duckdb = self._connection.duckdb
         if self._scope is not scope:
             self._scope, self._is_moved = None, False
-            self._connection.provide(_BUILT_ON)
             with read_transaction(self._connection.location) as transaction:
                 provide_step_errors(transaction, duckdb, scenario_ids)
             duckdb.execute(_SQL.read_text(encoding="utf-8"))
             ((self._count,),) = duckdb.execute("SELECT count(*) FROM ladder").fetchall()
+            self._provide_cells()
+            self._considered, self._fewest = {}, {}
             self._scope = scope
-        for phase in phases:
-            if not self.considered([phase]):
-                raise InputError(
-                    f"report {report} is about requests that arrive,"
-                    f" and no {phase} rows of this scope have been played",
-                    hint="sweepdb evaluate ... `arrivals=poisson` plays them",
-                )
+
+    def played(self, report: str, needs: Sequence[Collection[str]]) -> tuple[str, ...]:
+        """The phases of every set that was played whole. Refuses a question of which none was."""
+        met = [phases for phases in needs if all(self.considered([phase]) for phase in phases)]
+        if met:
+            return tuple(dict.fromkeys(phase for phases in met for phase in phases))
+        missing = next(phase for phase in needs[0] if not self.considered([phase]))
+        raise InputError(
+            f"report {report} is about requests that arrive, and no {missing} rows of this scope have been played",
+            hint="sweepdb evaluate ... `arrivals=poisson` plays them",
+        )
+
+    def _provide_cells(self) -> None:
+        """Cells of few ladders are kept; those of many stay where they are."""
+        if self._cells is not None:
+            self._connection.duckdb.execute(f"DROP {self._cells} temp.cell")
+        self._cells = "TABLE" if self._count <= _ALL_ARE_READ else "VIEW"
+        self._connection.duckdb.execute(f"CREATE TEMP {self._cells} cell AS {_CELLS}")
 
     def check_pairs(self) -> None:
         """Refuse sides that were played with other requests: a pair serves one stream."""
@@ -95,10 +112,10 @@ class Ladders:
 
     def notes(self, phases: Collection[str]) -> tuple[str, ...]:
         """Notes on intervals that are wide."""
-        row = self._connection.duckdb.execute(_FEWEST, {"phases": list(phases)}).fetchone()
-        if row is None or row[0] is None or row[0] >= _FEW_REQUESTS:
+        fewest = self._of_phases(_FEWEST, phases, self._fewest)
+        if fewest is None or fewest >= _FEW_REQUESTS:
             return ()
-        return (f"{row[0]} requests give wide intervals: read both ends; 20,000 are usual (`requests=20000`)",)
+        return (f"{fewest} requests give wide intervals: read both ends; 20,000 are usual (`requests=20000`)",)
 
     def choosing(self, asked: Report) -> str:
         """The statement that chooses the ladders whose cells a report reads; empty for reports about probes."""
@@ -121,5 +138,11 @@ class Ladders:
 
     def considered(self, phases: Collection[str]) -> int:
         """How many loads a question looks at."""
-        row = self._connection.duckdb.execute(_COUNTED, {"phases": list(phases)}).fetchone()
-        return int(row[0]) if row else 0
+        return self._of_phases(_COUNTED, phases, self._considered) or 0
+
+    def _of_phases(self, statement: str, phases: Collection[str], known: dict[tuple[str, ...], _T]) -> _T:
+        """A number of these tables, looked up once: a statement takes milliseconds."""
+        asked = tuple(sorted(phases))
+        if asked not in known:
+            ((known[asked],),) = self._connection.duckdb.execute(statement, {"phases": list(asked)}).fetchall()
+        return known[asked]

@@ -24,7 +24,7 @@ LEFT JOIN step_error ON step_error.scenario_id = load.scenario_id;
 CREATE OR REPLACE TEMP TABLE played AS
 SELECT
     ladder.ladder, row_number() OVER (ORDER BY ladder.ladder, raw.load.arrivals_per_s) AS place, ladder.phase,
-    raw.load.id AS load_id, raw.load.arrivals_per_s, raw.load.counted_requests,
+    raw.load.id AS load_id, left(raw.load.key, 8) AS load, raw.load.arrivals_per_s, raw.load.counted_requests,
     raw.load.outside_ms, 0.0::DOUBLE AS beside_ms, ladder.step_error, ttft_first, ttft_end, tpot_first, tpot_end
 FROM ladder
 JOIN raw.load ON raw.load.scenario_id = ladder.scenario_id AND raw.load.settings_key = ladder.settings_key

@@ -4,6 +4,7 @@ Not here: digests of blocks (store.sealing)."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from queries.connect import StoreConnection
 from queries.session import Pinned
 from store.digests import DigestedRows, rows_digest
 from store.location import StoreLocation
+from store.reading import read_transaction, stored_loads
 from store.schema import MEASURES
 from store.sealing import fetched_arrays
 
@@ -29,15 +31,41 @@ class LookedAt(NamedTuple):
     digest: str
 
 
-def digests_of_scope(location: StoreLocation, pinned: Pinned) -> list[LookedAt]:
-    """The rows of a scope as the database has them now; what voiding hides is not there."""
+def digests_of_scope(location: StoreLocation, pinned: Pinned, *, of_loads: bool) -> list[LookedAt]:
+    """The rows of a scope as the database has them now; what voiding hides is not there.
+
+    Of questions about requests that arrive, digests are of probes and loads."""
     keys = sorted({key for key, *_ in pinned})
     found: dict[tuple[str, int, int], str] = {}
     for start in range(0, len(keys), _SCENARIOS_AT_ONCE):
         some = set(keys[start : start + _SCENARIOS_AT_ONCE])
         wanted = sorted({(key, first, last) for key, first, last, _ in pinned if key in some})
         found |= dict(zip(wanted, _digests(location, wanted), strict=True))
-    return [LookedAt(key, first, last, group, found[key, first, last]) for key, first, last, group in pinned]
+    loads = _loads(location, keys) if of_loads else {}
+    return [
+        LookedAt(
+            key,
+            first,
+            last,
+            group,
+            _joined(found[key, first, last], loads.get(key, ())) if of_loads else found[key, first, last],
+        )
+        for key, first, last, group in pinned
+    ]
+
+
+def _loads(location: StoreLocation, keys: Sequence[str]) -> dict[str, list[str]]:
+    """Digests of the loads of scenarios, each by itself: a copy may have committed them in other blocks."""
+    made: dict[str, list[str]] = {}
+    with read_transaction(location) as transaction:
+        numbers = {key: number for number, key in transaction.keys("scenario").items()}
+        for block in stored_loads(transaction, [numbers[key] for key in keys if key in numbers]):
+            made.setdefault(block.scenario, []).extend(block.digests)
+    return made
+
+
+def _joined(of_probes: str, of_loads: Sequence[str]) -> str:
+    return hashlib.sha256("".join([of_probes, *sorted(of_loads)]).encode()).hexdigest()
 
 
 def _digests(location: StoreLocation, wanted: Sequence[tuple[str, int, int]]) -> Iterator[str]:

@@ -10,6 +10,8 @@ from typing import Any
 
 import duckdb
 
+from queries.asking.library import report
+from queries.asking.parameters import of_loads
 from queries.asking.question import Answer, Question
 from queries.proofs.answer_files import compare_answer
 from queries.proofs.document import digests_of, plain, question_from, read_proof, stable_columns
@@ -31,7 +33,9 @@ def verify_proof(
         check_signature(document["sha256"], document.get("signature"), public_file)
     scenarios, question = proven(path, document)
     pinned = [(item.scenario, item.first, item.last, item.group) for item in scenarios]
-    for said, now in zip(scenarios, digests_of_scope(location, pinned), strict=True):
+    about_loads = of_loads(question).report
+    now_held = digests_of_scope(location, pinned, of_loads=report(about_loads).of_loads)
+    for said, now in zip(scenarios, now_held, strict=True):
         if said.digest != now.digest:
             raise StoreError(
                 f"{path}: the rows of scenario {said.scenario[:12]} at batch sizes {said.first} to {said.last} are not"
@@ -82,7 +86,7 @@ def _differences(document: Mapping[str, Any], answer: Answer) -> Iterator[str]:
     """Sentences on what a proof says and a store does not, the first that a reader would look for first."""
     counts = [answer.probes_considered, answer.scenarios_considered]
     if document["counts"] != counts:
-        yield f"{document['counts']} probes and scenarios were looked at then, {counts} now"
+        yield f"{document['counts']} {answer.counts} and scenarios were looked at then, {counts} now"
     mine = plain(dict(answer.parameters))
     for name in sorted(set(mine) | set(document["parameters"])):
         if mine.get(name) != document["parameters"].get(name):

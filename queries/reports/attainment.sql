@@ -2,6 +2,7 @@
 -- summary: the share of requests that meets the limits at every rate that was played
 -- modes: aggregated, prefill, decode
 -- reads: loads | ladder
+-- variant: attainment-scale | scale
 -- nearest: none
 -- layout: long
 -- shows: device, plan, arrivals_per_s, load_share, attained, half_width, ttft_attained, tpot_attained, tbt_attained if tbt_limits, load_status, load

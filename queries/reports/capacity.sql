@@ -1,5 +1,6 @@
 -- name: capacity
 -- summary: the most requests/s each number of devices carries, aggregated or split, and the fewest that carry a target
+-- of loads: goodput-capacity | rate
 -- needs: prefill, decode
 -- needs: aggregated
 -- allocates: instances

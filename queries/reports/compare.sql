@@ -1,5 +1,6 @@
 -- name: compare
 -- summary: the best aggregated deployment against the best split one on the same devices and limits, with the gain
+-- of loads: goodput-compare | by
 -- needs: aggregated, prefill, decode
 -- allocates: instances
 -- timed: pairs

@@ -4,6 +4,7 @@
 -- answered by: goodput-pairs | split
 -- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- nearest: none
+-- verdict: separation
 -- shows: rank, device, plan, instances if num_devices, goodput, goodput_low, goodput_high, goodput_slower, goodput_faster, goodput_per_device, system_goodput if num_devices, binding_limit, ttft_p90_ms, tpot_p90_ms, said, num_devices, load
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention
 -- column: rank | none | 1 has the highest goodput a device, or of the budget; ties go to the content key
@@ -82,9 +83,9 @@ SELECT
         WHEN at_least THEN format('>= {:.4g}, the highest rate played', goodput)
         WHEN recrosses THEN 'not monotone'
     END AS said,
-    num_devices, arrivals, seats, ladder.kv_admission, ladder.dispatch, left(raw.load.key, 8) AS load, scenario
+    num_devices, arrivals, seats, ladder.kv_admission, ladder.dispatch, load, scenario
 FROM placed
 JOIN ladder USING (ladder)
-JOIN raw.load ON raw.load.id = placed.load_id
+JOIN (SELECT DISTINCT load_id, load FROM played) AS named USING (load_id)
 LEFT JOIN load_percentiles((SELECT list(load_id) FROM placed)) AS percentiles ON percentiles.load_id = placed.load_id
 ORDER BY question_group, rank;

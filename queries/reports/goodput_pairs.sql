@@ -29,112 +29,12 @@
 -- column: arrivals | none | process, requests and seed
 -- column: prefill_scenario | none | content key of the prefill side
 -- column: decode_scenario | none | content key of the decode side
-WITH prefill_rates AS MATERIALIZED (
-    SELECT * FROM side_rates('prefill', getvariable('attainment'))
-),
-decode_rates AS MATERIALIZED (
-    SELECT * FROM side_rates('decode', getvariable('attainment'))
-),
--- Of the sides multiplied, rates at all levels in a row.
-prefill_sides AS MATERIALIZED (
-    SELECT ladder, any_value(question_group) AS question_group, any_value(stream) AS stream,
-        any_value(num_devices) AS size, list(side_rate ORDER BY level) AS rates
-    FROM prefill_rates JOIN ladder USING (ladder)
-    WHERE reading = 'predicted' AND rule = 'product'
-    GROUP BY ladder
-),
-decode_sides AS MATERIALIZED (
-    SELECT ladder, any_value(question_group) AS question_group, any_value(stream) AS stream,
-        any_value(num_devices) AS size, list(side_rate ORDER BY level DESC) AS rates
-    FROM decode_rates JOIN ladder USING (ladder)
-    WHERE reading = 'predicted' AND rule = 'product'
-    GROUP BY ladder
-),
--- Counts of both sides for every two sizes of an instance: a pair and a smaller one of the same ratio need the same devices each.
-sizes AS (
-    SELECT prefill_size, decode_size, unnest(range(1, coalesce(least(64, floor(
-            (getvariable('num_devices') - decode_size) / prefill_size)), 8)::BIGINT + 1)) AS prefill_instances
-    FROM (SELECT DISTINCT size AS prefill_size FROM prefill_sides), (SELECT DISTINCT size AS decode_size FROM decode_sides)
-),
-counts AS MATERIALIZED (
-    SELECT *, prefill_instances * prefill_size + decode_instances * decode_size AS devices_used
-    FROM (
-        SELECT *, unnest(range(1, coalesce(least(64, floor(
-            (getvariable('num_devices') - prefill_instances * prefill_size) / decode_size)), 8)::BIGINT + 1)) AS decode_instances
-        FROM sizes
-    )
-),
--- A pair has at least the rate of any one level, and at most that of the limits by themselves.
-bounded AS (
-    SELECT
-        p.question_group, p.ladder AS prefill_ladder, d.ladder AS decode_ladder, prefill_instances, decode_instances,
-        devices_used, CASE WHEN getvariable('num_devices') IS NULL THEN devices_used ELSE 1 END AS shared_by,
-        least(prefill_instances * p.rates[17], decode_instances * d.rates[1]) AS most,
-        CASE WHEN getvariable('marginal') THEN most ELSE greatest(
-            least(prefill_instances * p.rates[4], decode_instances * d.rates[4]),
-            least(prefill_instances * p.rates[9], decode_instances * d.rates[9]),
-            least(prefill_instances * p.rates[14], decode_instances * d.rates[14])
-        ) END AS at_least
-    FROM prefill_sides AS p
-    JOIN decode_sides AS d ON d.question_group = p.question_group AND d.stream = p.stream
-    JOIN counts ON counts.prefill_size = p.size AND counts.decode_size = d.size
-),
-enough AS MATERIALIZED (
-    SELECT question_group, min(worth) AS worth
-    FROM (
-        SELECT question_group, max(at_least / shared_by) AS worth
-        FROM bounded
-        GROUP BY question_group, prefill_ladder, decode_ladder
-        QUALIFY row_number() OVER (PARTITION BY question_group ORDER BY worth DESC) <= getvariable('top')
-    )
-    GROUP BY question_group
-),
-tried AS (
-    SELECT
-        bounded.*EXCLUDE (at_least),
-        CASE WHEN getvariable('marginal') THEN most ELSE list_max([
-            least(prefill_instances * rate, decode_instances * d.rates[place]) FOR rate, place IN p.rates
-        ]) END AS goodput
-    FROM bounded
-    JOIN enough ON enough.question_group = bounded.question_group
-    JOIN prefill_sides AS p ON p.ladder = prefill_ladder
-    JOIN decode_sides AS d ON d.ladder = decode_ladder
-    WHERE most / shared_by >= enough.worth * (1 - 1e-9)
-),
-best AS (
-    SELECT *
-    FROM tried
-    QUALIFY row_number() OVER (
-        PARTITION BY question_group, prefill_ladder, decode_ladder
-        ORDER BY goodput / shared_by DESC, devices_used, prefill_instances
-    ) = 1
-),
-ranked AS MATERIALIZED (
-    SELECT
-        *,
-        row_number() OVER (
-            PARTITION BY question_group ORDER BY goodput / shared_by DESC, devices_used, prefill_ladder, decode_ladder
-        ) AS rank
-    FROM best
-    QUALIFY rank <= getvariable('top')
-),
-read AS (
-    SELECT
-        ranked.question_group, rank, p.reading, p.rule,
-        max(least(prefill_instances * p.side_rate, decode_instances * d.side_rate)) AS goodput
-    FROM ranked
-    JOIN prefill_rates AS p ON p.ladder = prefill_ladder
-    JOIN decode_rates AS d ON d.ladder = decode_ladder AND d.reading = p.reading AND d.rule = p.rule
-        AND d.level = 16 - p.level
-    GROUP BY ALL
-),
-others AS (
-    SELECT
-        question_group, rank, max(goodput) FILTER (WHERE reading = 'slower') AS goodput_slower,
-        max(goodput) FILTER (WHERE reading = 'faster') AS goodput_faster,
-        max(goodput) FILTER (WHERE rule = 'bracket') AS goodput_least
-    FROM read
-    GROUP BY question_group, rank
+-- column: prefill_settings | sha256 | content key of what its loads have in common
+-- column: decode_settings | sha256 | that of the decode side
+-- column: colocated_settings | sha256 | that of the plan that does both
+-- column: colocated_instances | instances | its copies on as many devices
+WITH ranked AS MATERIALIZED (
+    SELECT * FROM goodput_pairs(getvariable('marginal'), getvariable('attainment'), getvariable('top'))
 ),
 -- Of plans that do both, the goodput of one instance.
 together AS (
@@ -147,7 +47,9 @@ asked AS (
     FROM ranked JOIN ladder ON ladder.ladder = prefill_ladder
 ),
 beside AS (
-    SELECT question_group, stream, devices_used, ladder, plan, floor(devices_used / num_devices) * goodput AS colocated_goodput
+    SELECT
+        question_group, stream, devices_used, ladder, plan, settings_key,
+        floor(devices_used / num_devices)::INTEGER AS colocated_instances, colocated_instances * goodput AS colocated_goodput
     FROM asked JOIN ladder USING (question_group, stream) JOIN together USING (ladder)
     QUALIFY row_number() OVER (
         PARTITION BY question_group, stream, devices_used ORDER BY colocated_goodput DESC NULLS LAST, ladder
@@ -165,9 +67,9 @@ SELECT
         WHEN colocated_goodput IS NOT NULL THEN 'separation does not pay'
     END AS said,
     getvariable('attainment') AS attainment, getvariable('kv_transfer_bytes_per_s') / 1e9 AS kv_transfer_gb_per_s,
-    p.arrivals, p.scenario AS prefill_scenario, d.scenario AS decode_scenario
+    p.arrivals, p.scenario AS prefill_scenario, d.scenario AS decode_scenario, p.settings_key AS prefill_settings,
+    d.settings_key AS decode_settings, beside.settings_key AS colocated_settings, colocated_instances
 FROM ranked
-JOIN others ON others.question_group = ranked.question_group AND others.rank = ranked.rank
 JOIN ladder AS p ON p.ladder = prefill_ladder
 JOIN ladder AS d ON d.ladder = decode_ladder
 JOIN (SELECT ladder, any_value(beside_ms) AS beside_ms FROM played GROUP BY ladder) AS moved ON moved.ladder = prefill_ladder

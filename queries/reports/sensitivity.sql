@@ -1,5 +1,6 @@
 -- name: sensitivity
 -- summary: the best throughput as a step function of one limit, ranked as best ranks: where the winner changes and what one more unit buys
+-- of loads: goodput-sensitivity | by
 -- modes: aggregated, prefill, decode
 -- requires: vary | sensitivity varies a limit | add `vary=ttft`, tpot, e2e or memory, or two of them
 -- variant: sensitivity-grid | vary_second

@@ -21,7 +21,7 @@ SELECT
     left(raw.arrival.key, 8) AS stream, raw.arrival.process, raw.arrival.cv, raw.arrival.seed, raw.arrival.requests AS arrival_requests,
     raw.load.arrivals_per_s, raw.load.saturation_per_s,
     raw.load.arrivals_per_s / raw.load.saturation_per_s AS load_share,
-    raw.load.play_seats, raw.load.kv_tokens, raw.load.kv_admission, raw.load.dispatch, raw.load.reject_ms,
+    raw.load.play_seats, raw.load.kv_tokens, raw.load.kv_admission, raw.load.dispatch, raw.load.reject_ms, raw.load.reject_tbt_ms,
     raw.load.counted_requests, raw.load.rejected, raw.load.preempted, raw.load.load_status, raw.load.in_flight,
     raw.load.busy_share, raw.load.generated_per_s, raw.load.ttft_mean_ms + raw.load.outside_ms AS ttft_mean_ms,
     raw.load.load_tpot_mean_ms, raw.load.outside_ms, raw.load.hit_rate, raw.load.prefill_policy, raw.load.pool_instances,

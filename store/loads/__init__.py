@@ -8,6 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.loads.distributions import DISTRIBUTIONS, PAYLOADS, insert_distributions, typed_columns
+    from store.loads.load_digests import PackedLoad, loads_digest
     from store.loads.load_records import ArrivalRecord, LoadRecord, LoadStatus
     from store.loads.measured_requests import NEVER, MeasuredRequests, pack_requests, unpack_requests
     from store.loads.packed_rows import pack_rows, split_counts, unpack_rows, whole_counts
@@ -20,7 +21,9 @@ __all__ = [
     "LoadRecord",
     "LoadStatus",
     "MeasuredRequests",
+    "PackedLoad",
     "insert_distributions",
+    "loads_digest",
     "pack_requests",
     "pack_rows",
     "split_counts",

@@ -58,3 +58,4 @@ class LoadRecord:
     cache_blocks: int | None = None
     balance_threshold: float | None = None
     rejected_prompt_share: float | None = None
+    reject_tbt_ms: float | None = None

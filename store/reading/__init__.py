@@ -10,14 +10,18 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.reading.connecting import read_store_id
+    from store.reading.load_blocks import LOAD_VALUES, StoredLoads, stored_loads
     from store.reading.transactions import ReadTransaction, read_transaction
     from store.reading.typed_rows import Cells
 
 __all__ = [
+    "LOAD_VALUES",
     "Cells",
     "ReadTransaction",
+    "StoredLoads",
     "read_store_id",
     "read_transaction",
+    "stored_loads",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

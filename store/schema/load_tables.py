@@ -12,6 +12,7 @@ from store.schema.declaring import (
     DIGEST,
     DOUBLE,
     INTEGER,
+    KEY,
     LONG,
     Column,
     Table,
@@ -73,7 +74,27 @@ LOAD_TABLES = (
             optional("cache_blocks", LONG, "blocks", "that the prefix cache of each instance holds"),
             optional("balance_threshold", DOUBLE, "ratio", "best prefix over own, above which it is fetched"),
             optional("rejected_prompt_share", DOUBLE, "ratio", "of prompt tokens, those of rejected requests"),
+            optional(
+                "reject_tbt_ms", DOUBLE, "ms", "longest predicted time between tokens that a request is let in with"
+            ),
         ),
+    ),
+    Table(
+        "load_block",  # the unit that is committed together and never changes
+        "loads of one scenario that were committed together",
+        (
+            identifier("integer key, ascending in time of commit"),
+            reference("scenario_id", "scenario", "whose loads"),
+            reference("sweep_id", "sweep", "the sweep that added it"),
+            Column("settings_key", DIGEST, "sha256", "content key of all that its loads have in common"),
+            Column("first_load", KEY, "none", "smallest id of its loads"),
+            Column("last_load", KEY, "none", "largest id of its loads"),
+            Column("load_count", INTEGER, "loads", "loads of the block"),
+            Column("digest", DIGEST, "sha256", "over every number of its loads, as committed"),
+            moment("created_at", "when it was committed"),
+        ),
+        unique=("settings_key", "first_load"),
+        checks=(("loads", "last_load >= first_load"),),
     ),
     Table(
         "load_cell",

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
     from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows, quoted
     from store.sealing.laying_down import check_snapshots, seal, seal_location
-    from store.sealing.load_parts import create_load_relation
-    from store.sealing.load_relations import LOAD_RELATIONS, columns_of
+    from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
+    from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
     from store.sealing.unsealed import UnsealedBlock, blocks_of, blocks_within, load_unsealed, unsealed_select
@@ -22,6 +22,7 @@ __all__ = [
     "LARGEST_KEY",
     "LOAD_RELATIONS",
     "KeptDigest",
+    "LoadCounts",
     "Part",
     "Range",
     "Ranges",
@@ -37,12 +38,14 @@ __all__ = [
     "create_table",
     "fetched_arrays",
     "groups_of",
+    "insert_from_store",
     "insert_rows",
     "kept_digests",
     "list_parts",
     "load_snapshot",
     "load_unsealed",
     "merged",
+    "parts_of_loads",
     "quoted",
     "ranges_of",
     "seal",

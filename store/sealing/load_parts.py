@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +26,7 @@ from store.sealing.unsealed import as_parameter
 if TYPE_CHECKING:
     import duckdb
 
+LoadCounts = dict[Ranges, int]  # how many loads there are in ranges of ids
 MANIFEST = "loads.json"
 _ALWAYS_MERGED_ROWS = 200_000
 _RETIRED_KEPT_S = 300.0
@@ -62,13 +63,13 @@ def create_load_relation(
     transaction: ReadTransaction,
     location: StoreLocation,
     relation: str,
+    counts: LoadCounts | None,
     *,
     schema: str = "raw",
-    straight: bool = False,
 ) -> tuple[Path, ...]:
     """Create a relation of loads in a schema: parts, and what no part holds from the store itself. Returns the files
-    that it reads: none where it is read `straight` from the database."""
-    parts = [] if straight else _valid_parts(transaction, location, relation)
+    that it reads. `counts` is what this transaction has counted; None: read straight from the database."""
+    parts = [] if counts is None else _valid_parts(transaction, location, relation, counts)
     table = f"{schema}.unsealed_{relation}"
     connection.execute(f"DROP TABLE IF EXISTS {table}")
     create_table(connection, table, columns_of(relation))
@@ -81,6 +82,11 @@ def create_load_relation(
     return tuple(path for path, _ in parts)
 
 
+def parts_of_loads(transaction: ReadTransaction, location: StoreLocation, relation: str) -> list[tuple[Path, Ranges]]:
+    """The files of a relation that questions read, with the ids of loads that each holds."""
+    return [(path, part.loads) for path, part in _valid_parts(transaction, location, relation, {})]
+
+
 def seal_loads(
     connection: duckdb.DuckDBPyConnection,
     transaction: ReadTransaction,
@@ -90,8 +96,11 @@ def seal_loads(
 ) -> int:
     """Lay down the loads that no valid part holds, together with parts that are not much larger; how many loads."""
     sealed = 0
+    counts: LoadCounts = {}
     for kind in LOAD_RELATIONS:
-        valid = [(path, part) for path, part in _valid_parts(transaction, location, kind) if path.parent == directory]
+        valid = [
+            (path, part) for path, part in _valid_parts(transaction, location, kind, counts) if path.parent == directory
+        ]
         covered = merged(one for _, part in valid for one in part.loads)
         hot = _ids(transaction, complement(covered))
         if not hot:
@@ -150,7 +159,9 @@ def _write(
     )
 
 
-def _valid_parts(transaction: ReadTransaction, location: StoreLocation, kind: str) -> list[tuple[Path, LoadPart]]:
+def _valid_parts(
+    transaction: ReadTransaction, location: StoreLocation, kind: str, counts: LoadCounts
+) -> list[tuple[Path, LoadPart]]:
     """Parts whose files are as they were written and whose loads the store has. No load is in two."""
     store_id = transaction.store_id
     found = [
@@ -162,18 +173,27 @@ def _valid_parts(transaction: ReadTransaction, location: StoreLocation, kind: st
         and part.revision == HEAD_REVISION
         and file_fault(path, part) is None
     ]
-    ranges = [[number, low, high] for number, (_, part) in enumerate(found) for low, high in part.loads]
+    _count(transaction, {part.loads for _, part in found} - counts.keys(), counts)
+    valid: list[tuple[Path, LoadPart]] = []
+    for path, part in found:
+        apart = not any(overlap(part.loads, other.loads) for _, other in valid)
+        if counts[part.loads] == part.count and apart:
+            valid.append((path, part))
+    return valid
+
+
+def _count(transaction: ReadTransaction, wanted: Collection[Ranges], counts: LoadCounts) -> None:
+    """Count the loads of ranges: parts of all relations mostly hold the same, and counting reads the whole table."""
+    if not wanted:
+        return
+    listed = list(wanted)
+    ranges = [[number, low, high] for number, loads in enumerate(listed) for low, high in loads]
     statement = (
         f"SELECT r.part, COUNT(*) FROM {transaction.ranges} CROSS JOIN load l"  # noqa: S608 - our text
         " WHERE l.id BETWEEN r.lo AND r.hi GROUP BY r.part"
     )
-    counts = dict(transaction.rows(_Counted, statement, (json.dumps(ranges),))) if found else {}
-    valid: list[tuple[Path, LoadPart]] = []
-    for number, (path, part) in enumerate(found):
-        apart = not any(overlap(part.loads, other.loads) for _, other in valid)
-        if counts.get(number) == part.count and apart:
-            valid.append((path, part))
-    return valid
+    found = dict(transaction.rows(_Counted, statement, (json.dumps(ranges),)))
+    counts |= {loads: found.get(number, 0) for number, loads in enumerate(listed)}
 
 
 def _ids(transaction: ReadTransaction, within: Ranges) -> list[int]:

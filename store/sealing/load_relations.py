@@ -86,11 +86,13 @@ def insert_from_store(
     cells = f"{table}_cells"
     create_table(connection, cells, typed_columns("load_cell"))
     count = 0
-    if _insert_packed(connection, transaction, cells, "load_cell", within):
-        derived = _MARGINS if relation == "load_margin" else _SPANS
-        select = derived.format(cells=cells, ttft=TTFT, tpot=TPOT)
-        ((count,),) = connection.execute(f"INSERT INTO {table} {select}").fetchall()
-    connection.execute(f"DROP TABLE {cells}")
+    try:
+        if _insert_packed(connection, transaction, cells, "load_cell", within):
+            derived = _MARGINS if relation == "load_margin" else _SPANS
+            select = derived.format(cells=cells, ttft=TTFT, tpot=TPOT)
+            ((count,),) = connection.execute(f"INSERT INTO {table} {select}").fetchall()
+    finally:
+        connection.execute(f"DROP TABLE {cells}")
     return int(count)
 
 

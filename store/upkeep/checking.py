@@ -65,13 +65,24 @@ _RULES: tuple[tuple[str, str], ...] = (
                 AND i.first_batch_size <= b.first_batch_size AND i.last_batch_size >= b.last_batch_size)""",
     ),
     (
+        "loads that belong to no block, or to several",
+        """SELECT COUNT(*) FROM load l WHERE (
+             SELECT COUNT(*) FROM load_block b WHERE b.settings_key = l.settings_key
+                AND b.scenario_id = l.scenario_id AND b.sweep_id = l.sweep_id
+                AND l.id BETWEEN b.first_load AND b.last_load) <> 1""",
+    ),
+    (
+        "distributions without a load",
+        """SELECT (SELECT COUNT(*) FROM load_cell c WHERE NOT EXISTS (SELECT 1 FROM load l WHERE l.id = c.load_id))
+             + (SELECT COUNT(*) FROM load_token t WHERE NOT EXISTS (SELECT 1 FROM load l WHERE l.id = t.load_id))""",
+    ),
+    (
         "sweeps whose identity row is missing or doubled",
         "SELECT CASE WHEN COUNT(*) = 1 THEN 0 ELSE 1 END FROM store_identity",
     ),
 )
-_TRIGGERS = frozenset(
-    f"{table}_refuses_{change}" for table in ("block", "probe", "composition") for change in ("update", "delete")
-)
+_KEPT = ("block", "probe", "composition", "load_block", "load", "load_cell", "load_token")
+_TRIGGERS = frozenset(f"{table}_refuses_{change}" for table in _KEPT for change in ("update", "delete"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +169,7 @@ def _trigger_faults(location: StoreLocation) -> Iterator[str]:
     with read_transaction(location) as transaction:
         present = set(transaction.values(str, statement))
     for name in sorted(_TRIGGERS - present):
-        yield f"The trigger {name}, which keeps committed blocks as they are, is gone."
+        yield f"The trigger {name}, which keeps what is committed as it is, is gone."
 
 
 def _count(transaction: ReadTransaction, statement: str) -> int:
@@ -201,3 +212,12 @@ def _row_faults(location: StoreLocation, counts: dict[str, int]) -> Iterator[str
         )
     if more := len(found.changed[_MOST_FAULTS:]):
         yield f"The numbers of {more:,} more blocks are not those that were committed."
+    for name, apart in found.loads.differing:
+        yield f"The snapshot {name.name} says something else than the database in {apart:,} rows of both."
+    for changed in found.loads.changed[:_MOST_FAULTS]:
+        yield (
+            f"The loads of block {changed.block_id}, of scenario {changed.scenario[:12]}, are not those that were"
+            " committed."
+        )
+    if more := len(found.loads.changed[_MOST_FAULTS:]):
+        yield f"The loads of {more:,} more blocks are not those that were committed."

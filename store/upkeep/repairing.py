@@ -17,6 +17,7 @@ from store.records import BlockRecord
 from store.schema import MEASURES
 from store.schema.sql_tables import BLOCK, PROBE
 from store.sealing import KeptDigest, Snapshot, changed_blocks, fetched_arrays, quoted, seal_location
+from store.upkeep.load_rows import LoadBlockDigest
 from store.upkeep.rows import RowFindings, compare_rows
 from store.writing.arrays import insert_block_arrays
 
@@ -28,6 +29,7 @@ class RepairReport:
     parts_rebuilt: int
     restored: tuple[KeptDigest, ...]
     lost: tuple[KeptDigest, ...]
+    lost_loads: tuple[LoadBlockDigest, ...] = ()
 
 
 def repair_store(location: StoreLocation) -> RepairReport:
@@ -40,10 +42,12 @@ def repair_store(location: StoreLocation) -> RepairReport:
         found = _findings(location)
     for part, _ in found.differing:
         part.path.unlink(missing_ok=True)
-    broken = len(found.differing) + len(found.snapshot.rejected)
-    if not found.changed:
+    for path, _ in found.loads.differing:
+        path.unlink(missing_ok=True)
+    broken = len(found.differing) + len(found.snapshot.rejected) + len(found.loads.differing)
+    if not found.changed and not found.loads.changed:
         seal_location(location)
-    return RepairReport(parts_rebuilt=broken, restored=restored, lost=found.changed)
+    return RepairReport(parts_rebuilt=broken, restored=restored, lost=found.changed, lost_loads=found.loads.changed)
 
 
 def _findings(location: StoreLocation) -> RowFindings:

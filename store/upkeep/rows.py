@@ -28,6 +28,7 @@ from store.sealing import (
     ranges_of,
     unsealed_select,
 )
+from store.upkeep.load_rows import LoadFindings, compare_loads
 
 if TYPE_CHECKING:
     import duckdb
@@ -43,6 +44,7 @@ class RowFindings:
     snapshot: Snapshot
     changed: tuple[KeptDigest, ...] = ()
     differing: tuple[tuple[Part, int], ...] = ()  # part, and how many rows only one of the two has
+    loads: LoadFindings
 
 
 def compare_rows(
@@ -62,7 +64,8 @@ def compare_rows(
                 rows += apart
         if part and rows:
             differing.append((part, rows))
-    return RowFindings(snapshot=snapshot, changed=tuple(changed), differing=tuple(differing))
+    loads = compare_loads(connection, transaction, location)
+    return RowFindings(snapshot=snapshot, changed=tuple(changed), differing=tuple(differing), loads=loads)
 
 
 def _compared(

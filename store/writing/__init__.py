@@ -11,7 +11,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval, require_same
     from store.writing.calibrations import list_calibrations, put_calibration
-    from store.writing.loads import known_loads, put_loads
+    from store.writing.loads import known_loads, put_loads, require_same_loads
     from store.writing.measurements import (
         PROVENANCE,
         MeasurementsPut,
@@ -61,6 +61,7 @@ __all__ = [
     "record_interval",
     "replace_measurement",
     "require_same",
+    "require_same_loads",
     "unvoid",
     "void",
 ]

@@ -8,11 +8,14 @@ from collections.abc import Iterable, Sequence
 
 from sqlalchemy import insert, select
 
+from store.errors import InputError
+from store.loads import PackedLoad, loads_digest, pack_rows, split_counts
 from store.loads.load_records import ArrivalRecord, LoadRecord
-from store.loads.packed_rows import pack_rows, split_counts
 from store.opening import Store
-from store.schema.sql_tables import ARRIVAL, LOAD, LOAD_CELL, LOAD_TOKEN, SCENARIO
+from store.reading.load_blocks import LOAD_VALUES, as_digested
+from store.schema.sql_tables import ARRIVAL, LOAD, LOAD_BLOCK, LOAD_CELL, LOAD_TOKEN, SCENARIO
 from store.schema.tables import TABLES
+from store.writing.plausible import refuse_impossible_load
 from store.writing.statements import chunks, insert_missing, utc_now
 
 
@@ -30,7 +33,7 @@ def put_loads(
     """Store the loads of a scenario that are not there yet, and return how many were added."""
     with store.writing() as connection:
         # Held until the end of the transaction, so that two writers cannot add the same load.
-        connection.execute(select(SCENARIO.c.id).where(SCENARIO.c.id == scenario_id).with_for_update())
+        scenario_key = connection.scalar(select(SCENARIO.c.key).where(SCENARIO.c.id == scenario_id).with_for_update())
         insert_missing(connection, ARRIVAL, [TABLES["arrival"].row_of(arrival)])
         arrival_id = connection.scalar(select(ARRIVAL.c.id).where(ARRIVAL.c.key == arrival.key))
         held = {
@@ -39,10 +42,59 @@ def put_loads(
             for key in connection.scalars(select(LOAD.c.key).where(LOAD.c.key.in_(some)))
         }
         missing = list({record.key: record for record in records if record.key not in held}.values())
-        of = {"scenario_id": scenario_id, "arrival_id": arrival_id, "sweep_id": sweep_id, "created_at": utc_now()}
+        of = {"scenario_id": scenario_id, "sweep_id": sweep_id, "created_at": utc_now()}
+        added: dict[str, list[tuple[int, PackedLoad]]] = {}  # by settings
         for record in missing:
-            row = TABLES["load"].row_of(record, **of)
+            refuse_impossible_load(record)
+            row = TABLES["load"].row_of(record, **of, arrival_id=arrival_id)
             load_id = connection.execute(insert(LOAD).values(row).returning(LOAD.c.id)).scalar_one()
-            connection.execute(insert(LOAD_CELL).values(load_id=load_id, cells=pack_rows(record.cells)))
-            connection.execute(insert(LOAD_TOKEN).values(load_id=load_id, gaps=pack_rows(split_counts(record.gaps))))
+            packed = packed_load(record)
+            connection.execute(insert(LOAD_CELL).values(load_id=load_id, cells=packed.cells))
+            connection.execute(insert(LOAD_TOKEN).values(load_id=load_id, gaps=packed.gaps))
+            added.setdefault(record.settings_key, []).append((load_id, packed))
+        for settings, some in added.items():
+            block = {
+                **of,
+                "settings_key": settings,
+                "first_load": min(load_id for load_id, _ in some),
+                "last_load": max(load_id for load_id, _ in some),
+                "load_count": len(some),
+                "digest": loads_digest(str(scenario_key), arrival.key, [packed for _, packed in some]),
+            }
+            connection.execute(insert(LOAD_BLOCK).values(block))
     return len(missing)
+
+
+def packed_load(record: LoadRecord) -> PackedLoad:
+    """A record as the store keeps it."""
+    return PackedLoad(
+        values=as_digested({name: getattr(record, name) for name in LOAD_VALUES}),
+        cells=pack_rows(record.cells),
+        gaps=pack_rows(split_counts(record.gaps)),
+    )
+
+
+def require_same_loads(store: Store, scenario_key: str, arrival_key: str, records: Sequence[LoadRecord]) -> None:
+    """Raise where loads that are stored already have other numbers under the same keys."""
+    mine = {record.key: packed_load(record) for record in records}
+    columns = [LOAD.c[name] for name in LOAD_VALUES]
+    with store.writing() as connection:
+        for some in chunks(list(mine)):
+            found = select(LOAD_CELL.c.cells, LOAD_TOKEN.c.gaps, *columns).where(
+                LOAD.c.key.in_(some), LOAD_CELL.c.load_id == LOAD.c.id, LOAD_TOKEN.c.load_id == LOAD.c.id
+            )
+            for cells, gaps, *values in connection.execute(found):
+                stored = PackedLoad(
+                    values=as_digested(dict(zip(LOAD_VALUES, values, strict=True))),
+                    cells=bytes(cells),
+                    gaps=bytes(gaps),
+                )
+                theirs = mine[str(stored.values["key"])]
+                if loads_digest(scenario_key, arrival_key, [stored]) != loads_digest(
+                    scenario_key, arrival_key, [theirs]
+                ):
+                    raise InputError(
+                        f"Load {stored.values['key']!s:.12} of scenario {scenario_key[:12]} is stored here with other"
+                        " numbers.",
+                        hint="One of the two is not what was evaluated: check both stores with `sweepdb db check`.",
+                    )

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from store.errors import InputError
+from store.loads import LoadRecord
 from store.records import BlockRecord
 from store.schema.measures import MEASURES, STEP_KINDS
 
 _ROUNDING = 1e-6  # relative: parts are summed in another order than their whole
+_CELL_COLUMNS = 7  # two bins, five batches
 _ORDERED = (
     ("ttft_ms", "e2e_ms"),
     ("decode_step_p50_ms", "decode_step_p90_ms"),
@@ -30,6 +32,32 @@ def refuse_impossible(scenario_key: str, record: BlockRecord, replicas: int) -> 
                 f"No evaluation gives scenario {scenario_key[:12]} at batch size {int(sizes[places[0]])}: {what}.",
                 hint="Rows come from sweepdb alone; export them again from the store that evaluated them.",
             )
+
+
+def refuse_impossible_load(record: LoadRecord) -> None:
+    """Raise where a load cannot be, whoever writes it."""
+    if (what := next(_impossible_load(record), None)) is not None:
+        raise InputError(
+            f"No play gives load {record.key[:12]}: {what}.",
+            hint="Loads come from sweepdb alone; export them again from the store that evaluated them.",
+        )
+
+
+def _impossible_load(record: LoadRecord) -> Iterator[str]:
+    cells, gaps = np.asarray(record.cells), np.asarray(record.gaps)
+    for name in ("arrivals_per_s", "saturation_per_s", "play_seats", "counted_requests"):
+        if not getattr(record, name) > 0:
+            yield f"{name} is not above zero"
+    for name in ("kv_tokens", "rejected", "preempted", "in_flight", "busy_share", "generated_per_s", "ttft_mean_ms",
+                 "load_tpot_mean_ms", "outside_ms"):  # fmt: skip
+        if not getattr(record, name) >= 0:
+            yield f"{name} is below zero"
+    if cells.ndim != 2 or cells.shape[1] != _CELL_COLUMNS or gaps.ndim != 2 or gaps.shape[1] != 2:
+        yield "its distributions are none"
+    elif (cells < 0).any() or (gaps < 0).any():
+        yield "a count or a bin is below zero"
+    elif int(cells[:, 2:].sum()) + record.rejected != record.counted_requests:
+        yield "its cells and rejected requests are not as many as counted_requests"
 
 
 def _impossible(record: BlockRecord, sizes: np.ndarray, replicas: int) -> Iterator[tuple[np.ndarray, str]]:

@@ -17,7 +17,7 @@ FEWEST, MOST = 100, 1_000_000
 FEW = 1_000  # below, intervals are wide
 LARGEST_CV = 20.0
 _KNOWN = "poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
-_ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft", "prefill_policy")
+_ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft", "reject_tbt", "prefill_policy")
 
 
 def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
@@ -39,15 +39,19 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
     else:
         kind, cv = _process(options.arrivals)
         process = ArrivalProcess(kind=kind, requests=options.requests, seed=_seed(options.seed), cv=cv)
-    reject = options.reject_ttft
-    if reject is not None and not (math.isfinite(reject) and reject > 0):
-        raise InputError(f"`reject_ttft` must be a number of ms above 0, not {reject:g}")
+    for name in ("reject_ttft", "reject_tbt"):
+        reject = getattr(options, name)
+        if reject is not None and not (math.isfinite(reject) and reject > 0):
+            raise InputError(f"`{name}` must be a number of ms above 0, not {reject:g}")
+    if options.reject_tbt is not None and options.prefill_policy is not None:
+        raise InputError("instances of a pool generate one token, so none is late", hint="leave `reject_tbt` out")
     return ArrivalRequest(
         settings=PlaySettings(
             process=process,
             kv_admission=options.kv_admission,
             dispatch=options.dispatch,
-            reject_ms=reject,
+            reject_ms=options.reject_ttft,
+            reject_tbt_ms=options.reject_tbt,
             pool=_pool(options, trace),
         ),
         rates=_rates(options.rates),

@@ -49,6 +49,7 @@ class EvaluateKeywords(TypedDict, total=False):
     kv_admission: Literal["current", "reserved"] | None
     dispatch: Literal["random", "least"] | None
     reject_ttft: float | None
+    reject_tbt: float | None
     prefill_policy: Literal["random", "load", "cache", "mooncake"] | None
     prefill_instances: int | None
     cache_blocks: int | None

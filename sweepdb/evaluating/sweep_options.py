@@ -127,6 +127,9 @@ class SweepOptions:
         check=one_of(*get_args(Dispatch)),
     )
     reject_ttft: float | None = option(None, "turn arrivals away whose predicted TTFT is longer, ms", unit="ms")
+    reject_tbt: float | None = option(
+        None, "turn arrivals away whose predicted time between tokens is longer, ms", unit="ms"
+    )
     prefill_policy: PrefillPolicy | None = option(
         None, "play pools of prefill instances that cache prompts: random, load, cache or mooncake",
         check=one_of(*get_args(PrefillPolicy)),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from evaluator.arrivals import is_stream, load_key
 from evaluator.ledger import rekeyed
 from queries.bundles import Bundle, BundledBlock, BundledSweep, BundleSummary
 from store.digests import DigestedRows, rows_digest
@@ -60,8 +61,9 @@ def _add(store: Store, bundle: Bundle) -> BundleSummary:
             ended: SweepOutcome = "finished" if sweep.status == "finished" else "interrupted"
             finish_sweep(store, ids[sweep.record.key], ended, finished_at=sweep.finished_at)
     untraced = _put_beside(store, bundle, records.values(), refs)
+    loads = _put_loads(store, bundle, ids, refs)
     new = len(set(ids) - set(known))
-    return BundleSummary(sweeps=new, scenarios=len(refs), probes=added, untraced_operators=untraced)
+    return BundleSummary(sweeps=new, scenarios=len(refs), probes=added, loads=loads, untraced_operators=untraced)
 
 
 def _known_sweeps(store: Store) -> tuple[dict[str, int], set[str]]:
@@ -141,6 +143,25 @@ def _put_probes(
                     record_interval(store, ids[sweep.record.key], refs[key].id, first, last)
                 except InputError:
                     continue  # voided rows are not in a bundle, so what was asked for may not be there whole
+    return added
+
+
+def _put_loads(store: Store, bundle: Bundle, ids: Mapping[str, int], refs: Mapping[str, ScenarioRef]) -> int:
+    """Take in loads; what follows from others of their values is computed again, and those that are here compared."""
+    from store.writing import put_loads, require_same_loads
+
+    added, any_sweep = 0, next(iter(ids.values()), None)
+    for block in bundle.loads():
+        if block.scenario not in refs or any_sweep is None:
+            raise InputError(f"scenario {block.scenario[:12]} has loads, but no sweep of the bundle asked for it")
+        if not is_stream(block.arrival):
+            raise InputError(f"stream {block.arrival.key[:12]} is not what an evaluation stores: its key is another")
+        for load in block.loads:
+            if load.key != load_key(load.settings_key, load.arrivals_per_s):
+                raise InputError(f"load {load.key[:12]} is not what an evaluation stores: its key is another")
+        ref = refs[block.scenario]
+        require_same_loads(store, ref.key, block.arrival.key, block.loads)
+        added += put_loads(store, ids.get(block.sweep, any_sweep), ref.id, block.arrival, block.loads)
     return added
 
 

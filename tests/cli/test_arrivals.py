@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from conftest_loads import DEVICE
 
 from cli.main import run
@@ -22,3 +24,15 @@ def test_loads_are_counted_and_rates_may_be_auto(sqlite_url, capsys):
     assert "24 loads already there" in capsys.readouterr().err
     assert run([*asked, "--rates=fast"]) == 2
     assert "--rates takes numbers, not 'fast'" in capsys.readouterr().err
+
+
+def test_answers_about_loads_count_loads(sqlite_url, capsys, tmp_path):
+    assert (
+        run([*EVALUATE, "--arrivals", "poisson", "--requests", "1000", "--rates", "1,2,4", "--store", sqlite_url]) == 0
+    )
+    asked = ["query", "goodput", "--ttft-limits", "500", "--store", sqlite_url]
+    capsys.readouterr()
+    assert run(asked) == 0
+    assert "goodput: 3 loads of 1 scenarios looked at" in capsys.readouterr().out
+    assert run([*asked, "--format", "json-full"]) == 0
+    assert json.loads(capsys.readouterr().out)["loads_considered"] == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,8 @@ def give_files(page: Path, folder: Path) -> None:
         for name, longest in (("conv", 2000), ("code", 4000)):
             path = folder / f"AzureLLMInferenceTrace_2023_{name}.csv"
             path.write_text(made_log(longest=longest), encoding="utf-8")
+    if page.name == "how-many-requests.md":
+        shutil.copy(ROOT / "tests" / "data" / "arrival_trace.csv", folder)
     if page.name == "validate-against-measurements.md":
         (csv,) = re.findall(r"```csv\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
         (folder / "table.csv").write_text(csv, encoding="utf-8")

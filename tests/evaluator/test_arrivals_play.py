@@ -18,7 +18,7 @@ from evaluator.arrivals.native import compiled_play, play_compiled
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
 from evaluator.arrivals.playing import play
 from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas, drawn_kinds, rescaled_times, unit_times
-from evaluator.arrivals.twin import play_in_python
+from evaluator.arrivals.twin.python_play import play_in_python
 from evaluator.serving.engine.request_kinds import RequestKind
 
 
@@ -99,6 +99,7 @@ rules_drawn = st.builds(
     kv_admission=st.sampled_from(["current", "reserved"]),
     prefilled=st.booleans(),
     reject_s=st.sampled_from([inf, inf, 0.05]),
+    reject_tbt_s=st.sampled_from([inf, inf, 0.0057, 0.006]),
 )
 
 
@@ -126,6 +127,17 @@ def test_a_play_step_by_step_ends_at_the_same_times(rules: PlayRules, asked: Ask
         assert played.gaps.sum() == len(server.gaps)
         by_bin = np.bincount(np.searchsorted(EDGES, server.gaps, side="right") - 1, minlength=played.gaps.size)
         assert np.abs(played.gaps - by_bin).sum() <= 2  # of gaps that end within rounding of an edge
+
+
+def test_a_step_that_would_be_too_dense_turns_a_request_away() -> None:
+    asked = asking(np.arange(20) * 1e-4, 10, 30)
+    for limit in (inf, 0.02, 0.0058):
+        rules = PlayRules(admission="mixed", token_budget=1024, seats=64, reject_tbt_s=limit)
+        played = play(rules, prices(), asked, EDGES)
+        server, _, end = play_with_a_clock(rules, prices(), asked)
+        assert played.rejected == server.rejected
+        assert np.abs(played.end_s - end).max() < 1e-9
+        assert (played.rejected > 0) == (limit < 0.02)
 
 
 @settings(max_examples=examples(100))

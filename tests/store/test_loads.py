@@ -7,6 +7,7 @@ import os
 import shutil
 import threading
 from dataclasses import replace
+from importlib import import_module
 
 import duckdb
 import numpy as np
@@ -15,13 +16,16 @@ from generator import scenarios, sweep_record
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
+from sqlalchemy.exc import DatabaseError
 
-from store.errors import StoreError
+from store.errors import InputError, StoreError
 from store.loads import ArrivalRecord, LoadRecord, pack_rows, split_counts, unpack_rows, whole_counts
+from store.location import parse_url
 from store.opening import open_store
-from store.reading import read_transaction
+from store.reading import LOAD_VALUES, read_transaction, stored_loads
 from store.sealing import create_load_relation, seal
-from store.writing import begin_sweep, known_loads, put_loads, put_scenarios
+from store.upkeep import check_store, repair_store
+from store.writing import begin_sweep, finish_sweep, known_loads, put_loads, put_scenarios
 
 ARRIVAL = ArrivalRecord(key="e" * 64, process="poisson", requests=1_100, seed=1, cv=1.0)
 
@@ -43,10 +47,16 @@ def scenario_of(opened) -> tuple[int, int]:
     return sweep, ref.id
 
 
+def emptied(connection, table: str) -> None:
+    """Empty a table whose rows nothing may delete."""
+    connection.execute(text(f"DROP TRIGGER {table}_refuses_delete"))
+    connection.execute(text(f"DELETE FROM {table}"))
+
+
 def distribution(opened, kind: str) -> list[tuple[int, ...]]:
     with read_transaction(opened.location) as transaction, duckdb.connect() as connection:
         connection.execute("CREATE SCHEMA raw")
-        create_load_relation(connection, transaction, opened.location, kind)
+        create_load_relation(connection, transaction, opened.location, kind, {})
         return connection.execute(f"SELECT * FROM raw.{kind} ORDER BY ALL").fetchall()
 
 
@@ -88,7 +98,7 @@ def test_writers_of_the_same_loads_do_not_disturb_each_other(store_url):
 
 def test_a_scenario_that_breaks_half_way_leaves_nothing(store):
     sweep, scenario = scenario_of(store)
-    broken = replace(record(2), cells=np.asarray([[0, 0, 1 << 20, 0, 0, 0, 0]]))
+    broken = replace(record(2), counted_requests=1 << 20, cells=np.asarray([[0, 0, 1 << 20, 0, 0, 0, 0]]))
     with pytest.raises(ValueError, match="too large"):
         put_loads(store, sweep, scenario, ARRIVAL, [record(1), broken])
     assert distribution(store, "load_cell") == []
@@ -103,8 +113,8 @@ def test_parts_and_the_store_say_the_same(sqlite_url):
         folder = opened.location.path.with_name(f"{opened.location.path.name}.snapshots")
         assert len(list(folder.glob("load_cell-*.parquet"))) == 1
         with opened.writing() as connection:  # what is laid down is not read from the store
-            connection.execute(text("DELETE FROM load_cell"))
-            connection.execute(text("DELETE FROM load_token"))
+            emptied(connection, "load_cell")
+            emptied(connection, "load_token")
         assert {kind: distribution(opened, kind) for kind in unsealed} == unsealed
         put_loads(opened, sweep, scenario, ARRIVAL, [record(6)])
         assert len(distribution(opened, "load_cell")) == 12
@@ -136,7 +146,7 @@ def test_a_part_that_does_not_match_is_left_aside_and_laid_down_again(sqlite_url
         seal(opened)
         assert distribution(opened, "load_cell") == expected
         with opened.writing() as connection:
-            connection.execute(text("DELETE FROM load_cell"))
+            emptied(connection, "load_cell")
         assert distribution(opened, "load_cell") == expected
 
 
@@ -173,3 +183,110 @@ def test_large_counts_are_packed_in_parts(rows):
 def test_bytes_that_are_none_of_ours_are_an_error_of_the_store():
     with pytest.raises(StoreError, match="cannot be read"):
         unpack_rows(b"abc", 7)
+
+
+def rested(connection, statement: str) -> None:
+    """Change what nothing may change; the triggers are there again after."""
+    triggers = connection.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
+    for name, _ in triggers:
+        connection.execute(text(f"DROP TRIGGER {name}"))
+    for one in statement.split(";"):
+        connection.execute(text(one))
+    for _, sql in triggers:
+        connection.execute(text(sql))
+
+
+@pytest.fixture
+def kept(sqlite_url):
+    """A store of two blocks of loads, laid down."""
+    with open_store(sqlite_url, create=True) as opened:
+        sweep, scenario = scenario_of(opened)
+        put_loads(opened, sweep, scenario, ARRIVAL, [record(number) for number in range(1, 4)])
+        put_loads(opened, sweep, scenario, ARRIVAL, [record(number) for number in range(3, 6)])
+        finish_sweep(opened, sweep, "finished")
+        seal(opened)
+    return sqlite_url
+
+
+CHANGES = {
+    "a rate": "UPDATE load SET arrivals_per_s = 0.75 WHERE id = 1",
+    "a count": "UPDATE load SET rejected = rejected + 1 WHERE id = 4",
+    "a key": f"UPDATE load SET key = '{'f' * 64}' WHERE id = 2",
+    "cells": "UPDATE load_cell SET cells = (SELECT cells FROM load_cell WHERE load_id = 1) WHERE load_id = 2",
+    "no cells": "DELETE FROM load_cell WHERE load_id = 2",
+    "gaps": "UPDATE load_token SET gaps = (SELECT gaps FROM load_token WHERE load_id = 1) WHERE load_id = 5",
+    "unreadable": "UPDATE load_cell SET cells = x'00ff' WHERE load_id = 2",
+    "a load less": "DELETE FROM load_cell WHERE load_id = 5; DELETE FROM load_token WHERE load_id = 5; DELETE FROM load WHERE id = 5",
+    "its stream": f"UPDATE arrival SET key = '{'a' * 64}'",
+    "a digest": f"UPDATE load_block SET digest = '{'0' * 64}' WHERE id = 1",
+    "no block": "DELETE FROM load_block WHERE id = 2",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_loads_that_changed_behind_the_back_are_named(kept, change):
+    assert check_store(parse_url(kept)).faults == ()
+    with open_store(kept) as opened, opened.writing() as connection:
+        rested(connection, CHANGES[change])
+    faults = check_store(parse_url(kept)).faults
+    said = "loads that belong to no block" if change == "no block" else "are not those that were committed"
+    assert any(said in fault for fault in faults), faults
+
+
+def test_a_committed_load_never_changes(store):
+    sweep, scenario = scenario_of(store)
+    put_loads(store, sweep, scenario, ARRIVAL, [record(1)])
+    for table in ("load_block", "load", "load_cell", "load_token"):
+        with pytest.raises(DatabaseError, match="never changes"), store.writing() as connection:
+            connection.execute(text(f"DELETE FROM {table}"))
+
+
+def test_a_part_that_says_something_else_is_named_and_laid_down_again(kept):
+    location = parse_url(kept)
+    with open_store(kept) as opened:
+        expected = distribution(opened, "load_cell")
+        folder = location.path.with_name(f"{location.path.name}.snapshots")
+        (part,) = folder.glob("load_cell-*.parquet")
+        with duckdb.connect() as connection:
+            connection.execute(f"CREATE TABLE laid AS FROM '{part}'")
+            connection.execute("UPDATE laid SET requests_1 = requests_1 + 1 WHERE load_id = 3")
+            connection.execute(f"COPY (FROM laid ORDER BY ALL) TO '{part}' (FORMAT parquet)")
+        manifest = folder / "loads.json"
+        told, status = json.loads(manifest.read_text()), part.stat()
+        for entry in told["parts"]:
+            if entry["name"] == part.name:
+                entry.update(size=status.st_size, mtime_ns=status.st_mtime_ns, ctime_ns=status.st_ctime_ns)
+        manifest.write_text(json.dumps(told))
+        assert distribution(opened, "load_cell") != expected
+        (fault,) = check_store(location).faults
+        assert part.name in fault
+        assert "2 rows of both" not in fault  # load 3 has two cells, each on both sides: four
+        assert "says something else than the database in 4 rows of both" in fault
+    assert repair_store(location).parts_rebuilt == 1
+    assert check_store(location).faults == ()
+    with open_store(kept) as opened:
+        assert distribution(opened, "load_cell") == expected
+
+
+def test_what_no_play_gives_is_refused(store):
+    sweep, scenario = scenario_of(store)
+    for odd, said in (
+        (replace(record(1), rejected=1), "not as many as counted_requests"),
+        (replace(record(1), arrivals_per_s=0.0), "arrivals_per_s is not above zero"),
+        (replace(record(1), in_flight=float("nan")), "in_flight is below zero"),
+        (replace(record(1), gaps=np.asarray([[90, -1]])), "below zero"),
+    ):
+        with pytest.raises(InputError, match=said):
+            put_loads(store, sweep, scenario, ARRIVAL, [odd])
+
+
+def test_the_digest_of_the_migration_is_todays(kept):
+    migration = import_module("migrations.versions.0006_digests_of_loads")
+    with read_transaction(parse_url(kept)) as transaction:
+        for block in stored_loads(transaction):
+            assert set(migration.VALUES) | {"reject_tbt_ms"} == set(LOAD_VALUES)
+            loads = [
+                ({name: value for name, value in one.values.items() if value is not None}, one.cells, one.gaps)
+                for one in block.loads
+            ]
+            assert migration.digest(block.scenario, block.arrival, loads) == block.digest == block.made

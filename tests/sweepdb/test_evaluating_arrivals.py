@@ -76,6 +76,8 @@ def test_formulas_play_no_requests(sqlite_url):
         ({"arrivals": "poisson", "requests": 99}, "`requests` must lie between 100 and 1,000,000, not 99"),
         ({"arrivals": "poisson", "seed": -1}, "`seed` must lie between 0"),
         ({"arrivals": "poisson", "reject_ttft": 0.0}, "`reject_ttft` must be a number of ms above 0"),
+        ({"arrivals": "poisson", "reject_tbt": -1.0}, "`reject_tbt` must be a number of ms above 0"),
+        ({"reject_tbt": 20.0}, "`reject_tbt` is about requests that arrive"),
         ({"rates": [1.0]}, "`rates` is about requests that arrive"),
         ({"dispatch": "least"}, "`dispatch` is about requests that arrive"),
     ],
@@ -207,3 +209,17 @@ def test_pools_that_cannot_be_played_are_refused(options, said, tmp_path):
         options = options | {"arrivals": f"trace:{pooled_log(tmp_path)}"}
     with pytest.raises(InputError, match=said):
         build_request(options_of({**ASKED, **options}), None, None)
+
+
+def test_arrivals_that_would_make_tokens_late_are_turned_away(sqlite_url):
+    asked = {"mode": "aggregated", "rates": (100.0,), "requests": 2_000}
+    evaluate_loads(sqlite_url, **asked)
+    evaluate_loads(sqlite_url, **asked, reject_tbt=3.2)
+    with connect(sqlite_url) as connection:
+        found = dict(
+            connection.execute("SELECT reject_tbt_ms, (rejected, load_tpot_mean_ms, settings_key) FROM load").fetchall()
+        )
+    free, held = found[None], found[3.2]
+    assert free[0] == 0 < held[0] < 1_900
+    assert held[1] < free[1]
+    assert held[2] != free[2]

@@ -1,120 +1,28 @@
-"""The play in Python: what `play.c` does, statement by statement, equal to the last digit. For machines without a
-compiler, and for tests.
+"""One replica: what it holds, who enters and leaves, and the steps that it takes.
 
-State changes only when a request arrives, prompts run, or an answer ends; equal decode steps between are one sum.
-Source: the scheduler of evaluator.serving.engine.schedule, which plays the same steps without a clock."""
+Not here: prices and requests (evaluator.arrivals.twin.play_state)."""
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
 
-import numpy as np
-
-from evaluator.arithmetic import FloatArray
-from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
+from evaluator.arrivals.twin.play_state import PlayState
 
 _NUMBER_BITS = 31  # of a request's number, behind the step that it ends in
 
 
-def play_in_python(rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray) -> PlayedRequests:
-    """Play all requests to their ends."""
-    play = _Play(rules, prices, asked, edges)
-    replicas = [_Replica(play) for _ in range(rules.replicas)]
-    if rules.dispatch == "least" and rules.replicas > 1:
-        for number, arrived in enumerate(play.arrive):
-            for replica in replicas:
-                replica.advance(arrived)
-            min(replicas, key=lambda one: one.present(arrived)).expect(number)
-    else:
-        for number, place in enumerate(asked.replica.tolist()):
-            replicas[place].expect(number)
-    for replica in replicas:
-        replica.advance(inf)
-    return PlayedRequests(
-        first_s=np.asarray(play.first),
-        end_s=np.asarray(play.end),
-        gaps=np.asarray(play.gaps, dtype=np.int64),
-        busy_s=sum((replica.busy for replica in replicas), 0.0),
-        preempted=play.preempted,
-    )
-
-
-class _Play:
-    """The common part of replicas: rules, prices, and an array over requests for everything that is known of one."""
-
-    def __init__(self, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray) -> None:
-        self.rules, self.prices = rules, prices
-        self.gain, self.each, self.budget = rules.tokens_per_step, rules.tokens_per_decode, rules.token_budget
-        self.arrive: list[float] = asked.arrive_s.tolist()
-        self.prompt: list[int] = asked.new_tokens.tolist()
-        self.cached: list[int] = asked.cached.tolist()
-        self.steps: list[int] = asked.steps.tolist()
-        self.node: list[int] = asked.node.tolist()
-        self.stretch: list[float] = asked.stretch.tolist()
-        self.service: list[float] = asked.service_s.tolist()
-        self.linear: list[float] = prices.linear.tolist()
-        self.attention: list[float] = prices.attention.tolist()
-        self.own: list[float] = prices.own_s.tolist()
-        self.own_key: list[float] = prices.own_key_s.tolist()
-        self.decode: list[float] = prices.decode_s.tolist()
-        self.decode_key: list[float] = prices.decode_key_s.tolist()
-        self.first = [-1.0] * asked.count
-        self.end = [-1.0] * asked.count
-        self.begun = [-1] * asked.count  # the step of the first token since it entered; -1: is not decoding
-        self.ready = [rules.prefilled] * asked.count
-        self.before, self.after = [-1] * asked.count, [-1] * asked.count  # neighbours in the order of entering
-        self.following = [-1] * asked.count  # in the list that a request waits in
-        self.edges: list[float] = edges.tolist()
-        self.gaps = [0] * (edges.size - 1)
-        self.preempted = 0
-
-    def linear_s(self, tokens: int) -> float:
-        """Everything but attention and the head, of a step of so many tokens."""
-        last, place = len(self.linear) - 1, tokens / self.prices.spacing
-        if place >= last:
-            return self.linear[last] * place / last
-        low = int(place)
-        return self.linear[low] + (self.linear[low + 1] - self.linear[low]) * (place - low)
-
-    def attention_s(self, request: int, tokens: int) -> float:
-        """Attention of the first tokens of a prompt; beyond the table as in its last stretch."""
-        place = tokens * self.stretch[request]
-        low = min(int(place), self.prices.stretches - 1)
-        node = self.node[request] + low
-        return self.attention[node] + (self.attention[node + 1] - self.attention[node]) * (place - low)
-
-    def count_gaps(self, shortest: float, growth: float, steps: int, sequences: int) -> None:
-        """Steps of `shortest`, `shortest + growth` ... seconds, each a gap of so many sequences."""
-        step, last, place = 0, len(self.gaps) - 1, 0
-        while step < steps:
-            gap = shortest + growth * step
-            low, high = place, last
-            while low < high:  # the last bin that begins at or below the gap
-                middle = (low + high + 1) // 2
-                if self.edges[middle] <= gap:
-                    low = middle
-                else:
-                    high = middle - 1
-            place, until = low, steps
-            if growth > 0.0 and place < last:
-                reached = (self.edges[place + 1] - shortest) / growth
-                if reached < steps:
-                    until = max(step + 1, ceil(reached))
-            self.gaps[place] += (until - step) * sequences
-            step = until
-
-
-class _Replica:
+class Replica:
     """One replica. `keys_base` and `keys_steps` are the prompts and the steps that decoding sequences hold; `entered`
     requests have a seat and no first token yet, and hold `entering_keys`."""
 
-    def __init__(self, play: _Play) -> None:
+    def __init__(self, play: PlayState) -> None:
         self.play, self.rules = play, play.rules
         self.clock = self.busy = self.reserved = self.waiting_s = 0.0
         self.step = self.looked = self.active = self.in_flight = self.entered = self.left = 0
         self.left_at = -1.0
         self.keys_base = self.keys_steps = self.entering_keys = 0
+        self.queued = self.queued_keys = 0  # those that wait
         self.expected = self.expected_last = self.waiting = self.waiting_last = self.newest = self.partial = -1
         self.partial_done = 0
         self.prompting = False
@@ -164,15 +72,26 @@ class _Replica:
             self.expected = play.following[request]
             play.following[request] = -1
             predicted = (self.clock - play.arrive[request]) + self.waiting_s + play.service[request]
-            if predicted > self.rules.reject_s:
+            if predicted > self.rules.reject_s or self._too_dense(request):
                 self.in_flight -= 1
                 continue
             self.waiting_s += play.service[request]
+            self.queued += 1
+            self.queued_keys += play.cached[request] + play.prompt[request]
             if self.waiting < 0:
                 self.waiting = request
             else:
                 play.following[self.waiting_last] = request
             self.waiting_last = request
+
+    def _too_dense(self, request: int) -> bool:
+        """Whether a decode step with it would take longer than it is let in with."""
+        play, rules = self.play, self.rules
+        if rules.reject_tbt_s == inf or play.steps[request] == 1:
+            return False
+        sequences = min(self.active + self.entered + self.queued + 1, rules.seats)
+        keys = self._keys() + (self.entering_keys + self.queued_keys + play.cached[request] + play.prompt[request])
+        return play.decode[sequences] + play.decode_key[sequences] * keys > rules.reject_tbt_s
 
     def _keys(self) -> float:
         return self.keys_base + self.play.gain * self.keys_steps
@@ -197,6 +116,8 @@ class _Replica:
         play.following[request] = -1
         self.waiting_s = self.waiting_s - play.service[request] if self.waiting >= 0 else 0.0
         size = play.cached[request] + play.prompt[request]
+        self.queued -= 1
+        self.queued_keys -= size
         self.entered += 1
         self.entering_keys += size
         self.reserved += size + play.gain * play.steps[request]
@@ -303,6 +224,8 @@ class _Replica:
             self.waiting_last = request
         self.waiting = request
         self.waiting_s += play.service[request]
+        self.queued += 1
+        self.queued_keys += play.cached[request] + play.prompt[request]
 
     def _forget_stalled(self) -> None:
         if self.stalled:
@@ -390,7 +313,8 @@ class _Replica:
         if self.waiting >= 0 and rules.admission == "prefill_first" and self._fits(self.waiting):
             most = min(most, max(1, rules.poll_steps - (self.step - self.looked)))
         stop = until
-        if self.expected >= 0 and (rules.reject_s < inf or not (full or self.waiting >= 0)):
+        rejects = rules.reject_s < inf or rules.reject_tbt_s < inf
+        if self.expected >= 0 and (rejects or not (full or self.waiting >= 0)):
             stop = min(stop, play.arrive[self.expected])
         steps = most if stop == inf else _steps_until(stop - self.clock, first, growth, most)
         self._count_decodes(first, growth, steps)

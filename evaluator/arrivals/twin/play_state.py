@@ -1,0 +1,75 @@
+"""Rules, prices and every request of a play, which its replicas have in common.
+
+Not here: steps (evaluator.arrivals.twin.replicas)."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from evaluator.arithmetic import FloatArray
+from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
+
+
+class PlayState:
+    """The common part of replicas: rules, prices, and an array over requests for everything that is known of one."""
+
+    def __init__(self, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray) -> None:
+        self.rules, self.prices = rules, prices
+        self.gain, self.each, self.budget = rules.tokens_per_step, rules.tokens_per_decode, rules.token_budget
+        self.arrive: list[float] = asked.arrive_s.tolist()
+        self.prompt: list[int] = asked.new_tokens.tolist()
+        self.cached: list[int] = asked.cached.tolist()
+        self.steps: list[int] = asked.steps.tolist()
+        self.node: list[int] = asked.node.tolist()
+        self.stretch: list[float] = asked.stretch.tolist()
+        self.service: list[float] = asked.service_s.tolist()
+        self.linear: list[float] = prices.linear.tolist()
+        self.attention: list[float] = prices.attention.tolist()
+        self.own: list[float] = prices.own_s.tolist()
+        self.own_key: list[float] = prices.own_key_s.tolist()
+        self.decode: list[float] = prices.decode_s.tolist()
+        self.decode_key: list[float] = prices.decode_key_s.tolist()
+        self.first = [-1.0] * asked.count
+        self.end = [-1.0] * asked.count
+        self.begun = [-1] * asked.count  # the step of the first token since it entered; -1: is not decoding
+        self.ready = [rules.prefilled] * asked.count
+        self.before, self.after = [-1] * asked.count, [-1] * asked.count  # neighbours in the order of entering
+        self.following = [-1] * asked.count  # in the list that a request waits in
+        self.edges: list[float] = edges.tolist()
+        self.gaps = [0] * (edges.size - 1)
+        self.preempted = 0
+
+    def linear_s(self, tokens: int) -> float:
+        """Everything but attention and the head, of a step of so many tokens."""
+        last, place = len(self.linear) - 1, tokens / self.prices.spacing
+        if place >= last:
+            return self.linear[last] * place / last
+        low = int(place)
+        return self.linear[low] + (self.linear[low + 1] - self.linear[low]) * (place - low)
+
+    def attention_s(self, request: int, tokens: int) -> float:
+        """Attention of the first tokens of a prompt; beyond the table as in its last stretch."""
+        place = tokens * self.stretch[request]
+        low = min(int(place), self.prices.stretches - 1)
+        node = self.node[request] + low
+        return self.attention[node] + (self.attention[node + 1] - self.attention[node]) * (place - low)
+
+    def count_gaps(self, shortest: float, growth: float, steps: int, sequences: int) -> None:
+        """Steps of `shortest`, `shortest + growth` ... seconds, each a gap of so many sequences."""
+        step, last, place = 0, len(self.gaps) - 1, 0
+        while step < steps:
+            gap = shortest + growth * step
+            low, high = place, last
+            while low < high:  # the last bin that begins at or below the gap
+                middle = (low + high + 1) // 2
+                if self.edges[middle] <= gap:
+                    low = middle
+                else:
+                    high = middle - 1
+            place, until = low, steps
+            if growth > 0.0 and place < last:
+                reached = (self.edges[place + 1] - shortest) / growth
+                if reached < steps:
+                    until = max(step + 1, ceil(reached))
+            self.gaps[place] += (until - step) * sequences
+            step = until

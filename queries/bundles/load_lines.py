@@ -1,0 +1,113 @@
+"""Loads as lines of a bundle, a line a block: its stream, its loads with packed distributions, and its digest.
+
+Not here: other files of a bundle (queries.bundles.writing, queries.bundles.reading)."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from queries.bundles.format import Row
+from queries.bundles.typed import record_of
+from store.errors import StoreError
+from store.loads import ArrivalRecord, LoadRecord, PackedLoad, loads_digest, unpack_rows, whole_counts
+from store.reading import LOAD_VALUES, ReadTransaction, stored_loads
+from store.schema import TABLES
+
+_CELL_COLUMNS, _GAP_COLUMNS = 7, 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundledLoads:
+    """Loads of a scenario that were committed together, by a sweep; their digest is compared when they are read."""
+
+    scenario: str
+    sweep: str
+    arrival: ArrivalRecord
+    loads: tuple[LoadRecord, ...]
+
+
+class _Arrival(NamedTuple):
+    key: str
+    process: str
+    requests: int
+    seed: int
+    cv: float
+    trace_sha256: str | None
+
+
+def load_lines(transaction: ReadTransaction, keys: Collection[str]) -> Iterator[Row]:
+    """The loads of scenarios; those that are not what was committed are refused by name."""
+    names = ", ".join(_Arrival._fields)
+    streams = {one.key: one for one in transaction.rows(_Arrival, f"SELECT {names} FROM arrival")}  # noqa: S608 - ours
+    for block in stored_loads(transaction):
+        if block.scenario not in keys:
+            continue
+        if not block.unchanged:
+            raise StoreError(
+                f"The loads of block {block.block_id}, of scenario {block.scenario[:12]}, are not those that were"
+                " committed.",
+                hint="Nothing was written. Run: sweepdb db check",
+            )
+        yield {
+            "scenario": block.scenario,
+            "sweep": block.sweep,
+            "arrival": streams[block.arrival]._asdict(),
+            "digest": block.digest,
+            "loads": [{**one.values, "cells": _text(one.cells), "gaps": _text(one.gaps)} for one in block.loads],
+        }
+
+
+def loads_of_line(item: Mapping[str, Any]) -> BundledLoads:
+    """A line as records; raises ValueError where it is none, or not what its digest is of."""
+    arrival = record_of(ArrivalRecord, item["arrival"])
+    packed = [_packed(one) for one in item["loads"]]
+    scenario = str(item["scenario"])
+    try:
+        made = loads_digest(scenario, arrival.key, packed)
+    except StoreError as error:
+        raise ValueError(error.message) from error
+    if made != item["digest"]:
+        raise ValueError(f"the loads of scenario {scenario[:12]} are not those that were exported")
+    return BundledLoads(scenario=scenario, sweep=str(item["sweep"]), arrival=arrival, loads=tuple(map(_record, packed)))
+
+
+def _text(packed: bytes) -> str:
+    return base64.b64encode(packed).decode()
+
+
+def _packed(item: Mapping[str, Any]) -> PackedLoad:
+    values = {name: value for name, value in item.items() if name not in {"cells", "gaps"}}
+    if odd := set(values) - set(LOAD_VALUES):
+        raise ValueError(f"a load has no {min(odd)!r}")
+    return PackedLoad(
+        values={name: _value(name, values.get(name)) for name in LOAD_VALUES},
+        cells=base64.b64decode(item["cells"], validate=True),
+        gaps=base64.b64decode(item["gaps"], validate=True),
+    )
+
+
+def _value(name: str, value: object) -> object:
+    """A value of the type that its column has."""
+    column = TABLES["load"].column(name)
+    if value is None and column.nullable:
+        return None
+    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    kind = column.type.kind
+    fits = isinstance(value, str) if kind == "text" else number and (kind == "double" or isinstance(value, int))
+    if not fits:
+        raise ValueError(f"{name} of a load is {value!r:.40}, which it cannot be")
+    return float(value) if kind == "double" and isinstance(value, int) else value
+
+
+def _record(packed: PackedLoad) -> LoadRecord:
+    values: dict[str, Any] = dict(packed.values)
+    try:
+        cells = unpack_rows(packed.cells, _CELL_COLUMNS)
+        gaps = whole_counts(unpack_rows(packed.gaps, _GAP_COLUMNS))
+    except StoreError as error:
+        raise ValueError(error.message) from error
+    return LoadRecord(**values, cells=cells, gaps=gaps)

@@ -1,0 +1,76 @@
+"""Shares and goodput in plain Python over the cells of loads, for tests to compare answers with. No SQL of reports."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import log10
+
+import numpy as np
+
+from queries.connect import connect
+
+LEVELS = 16
+
+
+def inside(limit: float | None, bin_: int) -> float:
+    if limit is None:
+        return 1.0
+    return float(min(max(32 * log10(max(limit, 1e-9) / 0.01) - bin_, 0.0), 1.0))
+
+
+def shares_of(rows, ttft, tpot, *, marginal=False):
+    """Share of requests at each rate, and its half width."""
+    found = []
+    for rate, counted, outside, cells in rows:
+        weights = [(inside(None if ttft is None else ttft - outside, c[0]), inside(tpot, c[1])) for c in cells]
+        batches = np.asarray([[x * y * count for count in c[2:]] for (x, y), c in zip(weights, cells, strict=True)])
+        alone = [sum(w[side] * sum(c[2:]) for w, c in zip(weights, cells, strict=True)) for side in (0, 1)]
+        share = min(alone) if marginal else float(batches.sum())
+        width = 2.776 * float(np.std(batches.sum(axis=0), ddof=1)) * 5**0.5
+        found.append((rate, share / counted, width / counted))
+    return found
+
+
+def crossing(curve, wanted):
+    """(goodput, said) of a curve of (rate, share)."""
+    if curve[0][1] < wanted:
+        return None, "below the lowest rate played"
+    for (before, enough), (rate, share) in pairwise(curve):
+        if share < wanted:
+            again = any(later > rate and other >= wanted for later, other in curve)
+            return before + (enough - wanted) / (enough - share) * (rate - before), "not monotone" if again else None
+    return curve[-1][0], "the highest rate played"
+
+
+def ladders_of(url):
+    """(rate, counted, outside, cells) of every load by rate, by (phase, device, plan) and the devices of an instance."""
+    with connect(url) as connection:
+        loads = connection.execute(
+            "SELECT phase, device, plan, num_devices, arrivals_per_s, counted_requests, outside_ms, load_id FROM load"
+            " ORDER BY arrivals_per_s"
+        ).fetchall()
+        connection.provide({"load_cell"})
+        cells: dict[int, list[tuple[int, ...]]] = {}
+        for load, *cell in connection.execute("SELECT * FROM load_cell").fetchall():
+            cells.setdefault(load, []).append(tuple(cell))
+    found: dict[tuple[str, str, str, int], list[tuple]] = {}
+    for phase, device, plan, size, rate, counted, outside, load in loads:
+        found.setdefault((phase, device, plan, size), []).append((rate, counted, outside, cells.get(load, [])))
+    return found
+
+
+def goodput_of(rows, ttft, tpot, wanted, *, marginal=False):
+    """Goodput of one ladder, 0 for none."""
+    curve = [(rate, share) for rate, share, _ in shares_of(rows, ttft, tpot, marginal=marginal)]
+    return crossing(curve, wanted)[0] or 0.0
+
+
+def side_levels(rows, ttft, tpot, wanted):
+    """Rates of a side at each level of a share: wanted to the power of sixteenths."""
+    curve = [(rate, share) for rate, share, _ in shares_of(rows, ttft, tpot)]
+    return [crossing(curve, wanted ** (level / LEVELS) - 1e-12)[0] or 0.0 for level in range(LEVELS + 1)]
+
+
+def pair_goodput(prefill, decode, counts):
+    """What so many instances of both sides carry, from their rates by level."""
+    return max(min(counts[0] * p, counts[1] * d) for p, d in zip(prefill, reversed(decode), strict=True))
