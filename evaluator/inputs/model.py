@@ -20,6 +20,11 @@ class GroupedQueryAttention:
     output_bias: bool = False
     sinks: bool = False  # one learned logit a query head (gpt-oss)
 
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"query": self.query_heads}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentAttention:
@@ -31,6 +36,14 @@ class LatentAttention:
     nope_head_dim: int
     rope_head_dim: int
     value_head_dim: int
+
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"query": self.query_heads}
+
+
+Mixer = GroupedQueryAttention | LatentAttention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +73,14 @@ class LayerGroup:
     """`count` identical decoder layers."""
 
     count: int
-    attention: GroupedQueryAttention | LatentAttention
-    mlp: DenseMlp | MoeMlp
+    attention: Mixer | None  # what mixes tokens; None in a layer that has none
+    mlp: DenseMlp | MoeMlp | None
     window: int | None = None  # sliding attention window in tokens; None attends to everything
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Every number of tokens that something in this layer attends to at most."""
+        return () if self.window is None else (self.window,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +104,11 @@ class ModelSpec:
     # The same, for the KV cache. It came after the first stores and decides no number: no key has it.
     native_kv_cache: str = field(default="DISABLED", metadata={IN_NO_KEY: True})
     left_out: str = field(default="", metadata={IN_NO_KEY: True})  # parts of the published model that this is not
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Distinct numbers of tokens that layers attend to at most: batches are summed under each."""
+        return tuple(sorted({window for group in self.layers for window in group.windows}))
 
     @property
     def routed(self) -> bool:

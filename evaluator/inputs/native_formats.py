@@ -66,9 +66,9 @@ def _by_method(quantisation: Mapping[str, Any], method: str) -> tuple[str, str]:
 
 def _int4_weights(group: object) -> str:
     """Weights of four bits beside 16-bit activations, by how many share a scale; 128 where nothing is said."""
-    return {None: "W4A16", 128: "W4A16", 32: "W4A16_G32"}.get(
-        group if isinstance(group, int) else None if group is None else -1, f"W4A16 in groups of {shortened(group)}"
-    )
+    if group is None or group == 128:
+        return "W4A16"
+    return "W4A16_G32" if group == 32 else f"W4A16 in groups of {shortened(group)}"[:_LONGEST_NAME]
 
 
 def _compressed(groups: Iterable[object], ignored: object) -> tuple[str, str]:

@@ -23,14 +23,18 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
     shared += spec.learned_positions * hidden + norm + (norm if spec.embedding_norm else 0)
     total = active = shared
     for group in spec.layers:
-        layer = attention_parameters(spec, group) + 2 * norm
+        layer = attention_parameters(spec, group) + norm * sum(
+            part is not None for part in (group.attention, group.mlp)
+        )
         total += group.count * (layer + _mlp(hidden, group.mlp, visited=False))
         active += group.count * (layer + _mlp(hidden, group.mlp, visited=True))
     return ParameterCount(total=total, active=active)
 
 
 def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:
-    """Weights of one attention block."""
+    """Weights of what mixes tokens in one layer, its norm before left out."""
+    if group.attention is None:
+        return 0
     if isinstance(group.attention, LatentAttention):
         return _latent(spec.hidden_size, group.attention)
     return _grouped(spec.hidden_size, group.attention)
@@ -55,7 +59,9 @@ def _latent(hidden: int, attention: LatentAttention) -> int:
     return query + compressed + expansion + attention.query_heads * attention.value_head_dim * hidden
 
 
-def _mlp(hidden: int, mlp: DenseMlp | MoeMlp, *, visited: bool) -> int:
+def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:
+    if mlp is None:
+        return 0
     if isinstance(mlp, DenseMlp):
         width = mlp.intermediate_size
         weights = hidden * width * (3 if mlp.gated else 2)

@@ -94,6 +94,8 @@ def _of_layers(spec: ModelSpec) -> tuple[float, float]:
     kept = attended = 0.0
     for group in spec.layers:
         attention = group.attention
+        if attention is None:
+            continue
         if isinstance(attention, LatentAttention):
             kept += group.count * (attention.kv_lora_rank + attention.rope_head_dim)
             met = (attention.nope_head_dim + attention.rope_head_dim + attention.value_head_dim) / 2
@@ -106,8 +108,8 @@ def _of_layers(spec: ModelSpec) -> tuple[float, float]:
 
 def _of_the_paper(spec: ModelSpec, prompt: int, operations_per_s: float) -> float | None:
     """The paper's own constants; None where keys are no heads."""
-    attention = spec.layers[0].attention
-    if isinstance(attention, LatentAttention):
+    attention = next((group.attention for group in spec.layers if group.attention is not None), None)
+    if attention is None or isinstance(attention, LatentAttention):
         return None
     heads_a_key = attention.query_heads / attention.kv_heads
     return least_bytes_per_s(

@@ -26,7 +26,8 @@ from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.graph.capture.upstream_experts import upstream_mixture
 from evaluator.graph.capture.upstream_latent import upstream_latent_attention
-from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
+from evaluator.inputs.precision import Format
 
 
 def trace_step(step: Step) -> None:
@@ -58,7 +59,9 @@ def _only(stages: int, stage: int) -> tuple[int, ...]:
 def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
     if step.model.position != "rope":
         return None
-    attention = step.model.layers[0].attention
+    attention = next((group.attention for group in step.model.layers if group.attention is not None), None)
+    if attention is None:
+        return None
     if isinstance(attention, LatentAttention):
         width = attention.rope_head_dim
     else:
@@ -81,28 +84,49 @@ def _embedded(step: Step) -> Tensor:
 
 
 def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Attention and MLP (or experts), each normalised before and added to the residual stream after."""
-    form, recorder = step.request.linear, step.recorder
-    routed, upstream = isinstance(group.mlp, MoeMlp), step.request.convention == "upstream"
+    """Attention and MLP (or experts), each normalised before and added to the residual stream after.
+
+    One of both may be missing."""
+    h, form, recorder = None, _form_of_mlp(step, group), step.recorder
+    if group.attention is not None:
+        h = _mixed(step, x, group, tables)
+        with recorder.within("attention_all_reduce"):
+            h = all_reduced(step, h)
+    if group.mlp is not None:
+        if h is None:
+            h = normed(step, "input_norm", x, form)
+        else:
+            h, x = add_normed(step, "post_attention_norm", h, x, form)
+        with recorder.within("mlp"):
+            h = _fed_forward(step, h, group.mlp)
+            if not isinstance(group.mlp, MoeMlp):
+                with recorder.within("all_reduce"):
+                    h = all_reduced(step, h)
+    with recorder.within("residual"):
+        return x if h is None else pointwise("add", x, h)
+
+
+def _form_of_mlp(step: Step, group: LayerGroup) -> Format | None:
+    """The format that the norm before the MLP quantises to; experts quantise the rows they are sent."""
+    return None if isinstance(group.mlp, MoeMlp) else step.request.linear
+
+
+def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
+    form = step.request.linear
     if isinstance(group.attention, GroupedQueryAttention):
         h = normed(step, "input_norm", x, form)
-        h = grouped_query_attention(step, h, group.attention, group.window, tables)
-    elif upstream:
-        h = upstream_latent_attention(step, normed(step, "input_norm", x), group.attention)
-    else:
-        h = latent_attention(step, normed(step, "input_norm", x, form), group.attention, tables)
-    with recorder.within("attention_all_reduce"):
-        h = all_reduced(step, h)
-    h, x = add_normed(step, "post_attention_norm", h, x, None if routed else form)
-    with recorder.within("mlp"):
-        if isinstance(group.mlp, MoeMlp):
-            h = upstream_mixture(step, h, group.mlp) if upstream else mixture(step, h, group.mlp)
-        else:
-            h = dense_mlp(step, h, group.mlp, form)
-            with recorder.within("all_reduce"):
-                h = all_reduced(step, h)
-    with recorder.within("residual"):
-        return pointwise("add", x, h)
+        return grouped_query_attention(step, h, group.attention, group.window, tables)
+    if not isinstance(group.attention, LatentAttention):
+        raise TypeError(f"no block for {type(group.attention).__name__}")
+    if step.request.convention == "upstream":
+        return upstream_latent_attention(step, normed(step, "input_norm", x), group.attention)
+    return latent_attention(step, normed(step, "input_norm", x, form), group.attention, tables)
+
+
+def _fed_forward(step: Step, h: Tensor, mlp: DenseMlp | MoeMlp) -> Tensor:
+    if isinstance(mlp, MoeMlp):
+        return upstream_mixture(step, h, mlp) if step.request.convention == "upstream" else mixture(step, h, mlp)
+    return dense_mlp(step, h, mlp, step.request.linear)
 
 
 def _logits(step: Step, x: Tensor, *, shared_head: bool) -> None:

@@ -17,6 +17,18 @@ from store.errors import InputError
 
 Read = Callable[[ConfigReader], ModelSpec]
 
+# What is missing for a model_type that nobody reads, where its keys alone would not tell.
+_MISSING = {
+    "bailing_hybrid": "linear attention of Lightning layers between full ones",
+    "gemma4_text": "heads of other sizes in full layers, keys that are values, experts beside a dense MLP",
+    "kimi_linear": "delta nets with a decay a channel (KDA), latent experts",
+    "llama4_text": "attention within chunks, and experts on some layers",
+    "longcat_flash": "two attentions a layer, and experts that compute nothing",
+    "mimo_v2_flash": "keys and values of different sizes, and other heads in layers with a window",
+    "minimax_m3": "attention over blocks that an indexer chooses",
+    "minimax_m3_vl": "attention over blocks that an indexer chooses",
+    "step3p7": "other heads in layers with a window, and a gate on each head",
+}
 # Settings that change what is computed, in models we do not cover. A value that is false-like leaves the model plain.
 _UNCOVERED = {
     "index_topk": "sparse attention with a token indexer",
@@ -40,15 +52,22 @@ def spec_from_config(config: Config, where: str) -> ModelSpec:
         raise InputError(f"{where}: model_type is missing", hint="is this the config.json of a language model?")
     reader = language_part(config, where) if "text_config" in config else ConfigReader(config, where)
     architecture = reader.word("model_type", architecture)
-    for key, part in _UNCOVERED.items():
-        if reader.config.get(key):
-            raise reader.refuse(f"{part} ({key} of model_type {shortened(architecture)})")
     read = architectures().get(architecture)
     if read is None:
-        raise reader.refuse(f"model_type {shortened(architecture)}")
+        _refuse_parts(reader, architecture)
+        named = f"model_type {shortened(architecture)}"
+        raise reader.refuse(f"{_MISSING[architecture]} ({named})" if architecture in _MISSING else named)
     spec = read(reader)
+    _refuse_parts(reader, architecture)
     refuse_unread(reader)
     return spec
+
+
+def _refuse_parts(reader: ConfigReader, architecture: str) -> None:
+    """Refuse parts that no reader covers, by the keys that say them."""
+    for key, part in () if architecture in _MISSING else _UNCOVERED.items():
+        if reader.config.get(key) and key not in reader.read:
+            raise reader.refuse(f"{part} ({key} of model_type {shortened(architecture)})")
 
 
 @functools.cache

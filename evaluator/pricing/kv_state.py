@@ -1,0 +1,59 @@
+"""Parts of a cache: entries a token, entries of several tokens, and states of one size whatever the length.
+
+Not here: blocks, plans and whole models (evaluator.pricing.memory)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.arithmetic import FloatArray
+from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup
+
+BLOCK_TOKENS = 128
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvState:
+    """One part of a layer's cache on one device: `entry_bytes` for every `ratio` tokens, of the last `window` tokens
+    only where there is one, and `request_bytes` however long the request."""
+
+    entry_bytes: float = 0.0
+    ratio: int = 1
+    window: int | None = None
+    request_bytes: float = 0.0
+
+    def at(self, tokens: float) -> float:
+        """Bytes of one request of `tokens` tokens, no block rounded up."""
+        return self.entry_bytes * min(tokens, self.window or tokens) / self.ratio + self.request_bytes
+
+    def in_blocks(self, tokens: FloatArray, requests: FloatArray, *, pooled: bool) -> FloatArray:
+        """Bytes of `requests` requests of `tokens` tokens, in whole blocks of each, or of all together."""
+        kept = tokens if self.window is None else np.minimum(tokens, self.window)
+        cached = _whole_blocks(requests * kept) if pooled else requests * _whole_blocks(kept)
+        paged = cached * (self.entry_bytes / self.ratio)
+        return np.asarray(paged + requests * self.request_bytes if self.request_bytes else paged)
+
+
+def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
+    """The parts of the cache of one layer on one of `tp` devices.
+
+    KV heads fewer than the devices are replicated; each device holds the whole latent of MLA."""
+    attention = group.attention
+    if isinstance(attention, LatentAttention):
+        latent = (attention.kv_lora_rank + attention.rope_head_dim) * kv_bits / 8
+        return (KvState(entry_bytes=latent, window=group.window),)
+    if isinstance(attention, GroupedQueryAttention):
+        both = 2 * -(-attention.kv_heads // tp) * attention.head_dim * kv_bits / 8
+        return (KvState(entry_bytes=both, window=group.window),)
+    return ()
+
+
+def _whole_blocks(tokens: FloatArray) -> FloatArray:
+    return np.asarray(np.ceil(tokens / BLOCK_TOKENS) * BLOCK_TOKENS)
+
+
+def layer_bytes(group: LayerGroup, kv_bits: int, tp: int, tokens: float) -> float:
+    """Bytes that one layer keeps of a request of `tokens` tokens on one of `tp` devices."""
+    return sum(state.at(tokens) for state in kv_states(group, kv_bits, tp))

@@ -1,0 +1,57 @@
+"""Every published configuration that is compared with: accepted with its parameters, or refused for a part that is
+true."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from shared_data import ROOT
+
+from evaluator.inputs.architectures import spec_from_config
+from evaluator.inputs.parameters import parameter_count
+from store.errors import InputError
+
+# Parameters of the Hugging Face classes on the meta device, vision encoders taken off; of models that have no class, the
+# publisher's count. The rest of what is accepted is in test_models.py or beside it in another format.
+EXACT = {
+    "nvidia--Llama-3_3-Nemotron-Super-49B-v1": 49_867_145_216,
+}
+# Why the others are refused.
+REFUSED = {
+    r"MiniMax-M3": "blocks that an indexer chooses",
+    r"MiMo-V2": "keys and values of different sizes",
+    r"gemma-4|Gemma-4": "heads of other sizes in full layers",
+    r"Llama-4": "attention within chunks",
+    r"Kimi-K3": r"\(KDA\)",
+    r"Step-3.7": "a gate on each head",
+    r"Nemotron-3|Nemotron-H": "Mamba layers",
+    r"Qwen3\.[56]": "gated delta net",
+    r"DeepSeek-V3.2|GLM-5|DeepSeek-V4": "token indexer",
+}
+FILES = sorted((ROOT / "model_configs").glob("*--*.json"))
+
+
+def read(path):
+    return spec_from_config(json.loads(path.read_text(encoding="utf-8")), path.name)
+
+
+@pytest.mark.skipif(not FILES, reason="comparison data not found")
+def test_every_configuration_is_accepted_or_refused_for_its_part():
+    accepted = 0
+    for path in FILES:
+        part = next((part for name, part in REFUSED.items() if re.search(name, path.name)), None)
+        if part is None:
+            assert read(path).layers, path.name
+            accepted += 1
+            continue
+        with pytest.raises(InputError, match=part):
+            read(path)
+    assert (len(FILES), accepted) == (96, 48)
+
+
+@pytest.mark.skipif(not FILES, reason="comparison data not found")
+@pytest.mark.parametrize("name", EXACT)
+def test_parameters_are_those_of_the_class(name):
+    assert parameter_count(read(ROOT / "model_configs" / f"{name}.json")).total == EXACT[name]
