@@ -9,7 +9,15 @@ from typing import Any
 from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import (
+    DenseMlp,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    ModelSpec,
+    MoeMlp,
+    TokenIndexer,
+)
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from store.errors import StoreError
@@ -25,6 +33,7 @@ _KNOWN = {
         LayerGroup,
         ModelSpec,
         MoeMlp,
+        TokenIndexer,
         Precision,
         LengthBin,
         Workload,

@@ -23,6 +23,11 @@ OperatorKind = Literal[
     "attention_decode",
     "mla_prefill",  # expanded: heads of their own keys and values
     "mla_decode",  # absorbed: every head reads the one compressed vector
+    "sparse_attention",  # absorbed: each query gathers the entries that it attends to
+    "index_scores",
+    "index_choice",
+    "state_scan",  # of linear attention: new tokens in chunks into a state of one size
+    "state_update",
     "norm",
     "rope",
     "activation",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evaluator.canonical import IN_NO_KEY
+from evaluator.canonical import IF_SET, IN_NO_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +27,19 @@ class GroupedQueryAttention:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenIndexer:
+    """Scores every token before by small heads of its own, so that attention reads the best ones (DeepSeek-V3.2)."""
+
+    heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LatentAttention:
-    """Multi-head latent attention (DeepSeek-V2/V3): one compressed KV vector a token."""
+    """Multi-head latent attention (DeepSeek-V2/V3): one compressed KV vector a token.
+
+    With `chosen_keys`, each token attends to no more than so many, which the layer's own indexer chose, or that of a
+    layer before."""
 
     query_heads: int
     query_lora_rank: int | None
@@ -36,6 +47,8 @@ class LatentAttention:
     nope_head_dim: int
     rope_head_dim: int
     value_head_dim: int
+    chosen_keys: int | None = field(default=None, metadata={IF_SET: True})
+    indexer: TokenIndexer | None = field(default=None, metadata={IF_SET: True})
 
     @property
     def split_heads(self) -> dict[str, int]:
@@ -80,7 +93,8 @@ class LayerGroup:
     @property
     def windows(self) -> tuple[int, ...]:
         """Every number of tokens that something in this layer attends to at most."""
-        return () if self.window is None else (self.window,)
+        chosen = self.attention.chosen_keys if isinstance(self.attention, LatentAttention) else None
+        return tuple(window for window in (self.window, chosen) if window is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

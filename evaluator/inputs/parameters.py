@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import (
+    DenseMlp,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    ModelSpec,
+    MoeMlp,
+    TokenIndexer,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +64,17 @@ def _latent(hidden: int, attention: LatentAttention) -> int:
     query = hidden * queries if rank is None else hidden * rank + rank + rank * queries
     compressed = hidden * (attention.kv_lora_rank + attention.rope_head_dim) + attention.kv_lora_rank
     expansion = attention.kv_lora_rank * attention.query_heads * (attention.nope_head_dim + attention.value_head_dim)
-    return query + compressed + expansion + attention.query_heads * attention.value_head_dim * hidden
+    weights = query + compressed + expansion + attention.query_heads * attention.value_head_dim * hidden
+    return weights + (0 if attention.indexer is None else _indexer(hidden, rank or hidden, attention.indexer))
+
+
+def _indexer(hidden: int, compressed: int, indexer: TokenIndexer) -> int:
+    """Queries from the compressed ones, one key with a layer norm, and a weight a head."""
+    return (
+        compressed * indexer.heads * indexer.head_dim
+        + hidden * (indexer.head_dim + indexer.heads)
+        + 2 * indexer.head_dim
+    )
 
 
 def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:

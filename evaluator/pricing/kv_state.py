@@ -12,6 +12,7 @@ from evaluator.arithmetic import FloatArray
 from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup
 
 BLOCK_TOKENS = 128
+INDEX_SCALE_BYTES = 4.0  # beside a key of an indexer in FP8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +40,17 @@ class KvState:
 def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
     """The parts of the cache of one layer on one of `tp` devices.
 
-    KV heads fewer than the devices are replicated; each device holds the whole latent of MLA."""
+    KV heads fewer than the devices are replicated; each device holds the whole latent of MLA and every indexer's
+    keys, which are in FP8 whatever the rest is in."""
     attention = group.attention
     if isinstance(attention, LatentAttention):
-        latent = (attention.kv_lora_rank + attention.rope_head_dim) * kv_bits / 8
-        return (KvState(entry_bytes=latent, window=group.window),)
+        # Kernels that gather keep the rotated part in 16 bits; scales of the rest are left out.
+        rope_bits = kv_bits if attention.chosen_keys is None else 16
+        latent = (attention.kv_lora_rank * kv_bits + attention.rope_head_dim * rope_bits) / 8
+        states = [KvState(entry_bytes=latent, window=group.window)]
+        if attention.indexer is not None:
+            states.append(KvState(entry_bytes=attention.indexer.head_dim + INDEX_SCALE_BYTES))
+        return tuple(states)
     if isinstance(attention, GroupedQueryAttention):
         both = 2 * -(-attention.kv_heads // tp) * attention.head_dim * kv_bits / 8
         return (KvState(entry_bytes=both, window=group.window),)

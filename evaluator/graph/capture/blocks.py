@@ -275,6 +275,7 @@ __all__ = [
     "attended",
     "dense_mlp",
     "divided",
+    "eager_norm",
     "eager_rope",
     "grouped_query_attention",
     "linear",
