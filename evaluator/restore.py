@@ -11,6 +11,7 @@ from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client
 from evaluator.inputs.model import (
     DenseMlp,
+    GatedDeltaNet,
     GroupedQueryAttention,
     LatentAttention,
     LayerGroup,
@@ -28,6 +29,7 @@ _KNOWN = {
         DeviceProfile,
         Link,
         DenseMlp,
+        GatedDeltaNet,
         GroupedQueryAttention,
         LatentAttention,
         LayerGroup,

@@ -19,6 +19,7 @@ class GroupedQueryAttention:
     qkv_bias: bool = False
     output_bias: bool = False
     sinks: bool = False  # one learned logit a query head (gpt-oss)
+    output_gate: bool = field(default=False, metadata={IF_SET: True})  # a second query's width gates what comes out
 
     @property
     def split_heads(self) -> dict[str, int]:
@@ -56,7 +57,23 @@ class LatentAttention:
         return {"query": self.query_heads}
 
 
-Mixer = GroupedQueryAttention | LatentAttention
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedDeltaNet:
+    """Linear attention with a state of one matrix a value head (Qwen3-Next, Qwen3.5)."""
+
+    key_heads: int
+    value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    convolution: int  # tokens that the convolution before it sees
+
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"key": self.key_heads, "value": self.value_heads}
+
+
+Mixer = GroupedQueryAttention | LatentAttention | GatedDeltaNet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from evaluator.inputs.model import (
     DenseMlp,
+    GatedDeltaNet,
     GroupedQueryAttention,
     LatentAttention,
     LayerGroup,
@@ -45,16 +46,27 @@ def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:
         return 0
     if isinstance(group.attention, LatentAttention):
         return _latent(spec.hidden_size, group.attention)
+    if isinstance(group.attention, GatedDeltaNet):
+        return _delta_net(spec.hidden_size, group.attention)
     return _grouped(spec.hidden_size, group.attention)
 
 
 def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     queries = attention.query_heads * attention.head_dim
     keys = attention.kv_heads * attention.head_dim
-    weights = hidden * (queries + 2 * keys) + queries * hidden
-    biases = (queries + 2 * keys if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
+    asked = queries * (2 if attention.output_gate else 1)
+    weights = hidden * (asked + 2 * keys) + queries * hidden
+    biases = (asked + 2 * keys if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
     norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": queries + keys}[attention.qk_norm]
     return weights + biases + norms + (attention.query_heads if attention.sinks else 0)
+
+
+def _delta_net(hidden: int, net: GatedDeltaNet) -> int:
+    keys, values = net.key_heads * net.key_head_dim, net.value_heads * net.value_head_dim
+    channels = 2 * keys + values
+    decay = 2 * net.value_heads  # a rate and a shift a head; what they are applied to comes from a projection as wide
+    projections = hidden * (channels + values + decay) + values * hidden
+    return projections + channels * net.convolution + decay + net.value_head_dim
 
 
 def _latent(hidden: int, attention: LatentAttention) -> int:

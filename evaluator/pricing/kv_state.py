@@ -9,9 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup
+from evaluator.inputs.model import GatedDeltaNet, GroupedQueryAttention, LatentAttention, LayerGroup
 
 BLOCK_TOKENS = 128
+STATE_NUMBER_BYTES = 4.0
+HALF_BYTES = 2.0
 INDEX_SCALE_BYTES = 4.0  # beside a key of an indexer in FP8
 
 
@@ -41,7 +43,8 @@ def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
     """The parts of the cache of one layer on one of `tp` devices.
 
     KV heads fewer than the devices are replicated; each device holds the whole latent of MLA and every indexer's
-    keys, which are in FP8 whatever the rest is in."""
+    keys, which are in FP8 whatever the rest is in. A linear state is in 32 bits, the tokens before it that the next
+    convolution needs in 16."""
     attention = group.attention
     if isinstance(attention, LatentAttention):
         # Kernels that gather keep the rotated part in 16 bits; scales of the rest are left out.
@@ -54,6 +57,11 @@ def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
     if isinstance(attention, GroupedQueryAttention):
         both = 2 * -(-attention.kv_heads // tp) * attention.head_dim * kv_bits / 8
         return (KvState(entry_bytes=both, window=group.window),)
+    if isinstance(attention, GatedDeltaNet):
+        keys, heads = -(-attention.key_heads // tp), -(-attention.value_heads // tp)
+        channels = 2 * keys * attention.key_head_dim + heads * attention.value_head_dim
+        state = STATE_NUMBER_BYTES * heads * attention.key_head_dim * attention.value_head_dim
+        return (KvState(request_bytes=state + HALF_BYTES * channels * (attention.convolution - 1)),)
     return ()
 
 

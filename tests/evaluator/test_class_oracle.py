@@ -6,11 +6,13 @@ import math
 
 import pytest
 import torch
-from evaluator_cases import captured
+from evaluator_cases import captured, one_group
 from torch.utils.flop_counter import FlopCounterMode
 
+from evaluator.graph.capture.mixers.mixer_formulas import SCAN_CHUNK
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import architectures, spec_from_config
+from evaluator.inputs.model import DenseMlp, GatedDeltaNet
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 
@@ -25,6 +27,10 @@ LATENT = {
     "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "num_key_value_heads": 4, "topk_method": "noaux_tc",
 }  # fmt: skip
 SPARSE = {**LATENT, "index_topk": 64, "index_n_heads": 4, "index_head_dim": 32}
+HYBRID = {
+    "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
+    "linear_value_head_dim": 32,
+}  # fmt: skip
 CASES = {
     "deepseek_v2": {**LATENT, "topk_method": "greedy"},
     "deepseek_v2 without compressed queries": {**LATENT, "topk_method": "greedy", "q_lora_rank": None},
@@ -60,6 +66,11 @@ CASES = {
     },
     "qwen3": {"head_dim": 32},
     "qwen3_moe": {"head_dim": 32, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64},
+    "qwen3_5_moe_text": {**HYBRID, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+                         "shared_expert_intermediate_size": 96},
+    "qwen3_5_text": HYBRID,
+    "qwen3_next": {**HYBRID, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+                   "shared_expert_intermediate_size": 96, "decoder_sparse_step": 2},
     "smollm3": {},
 }  # fmt: skip
 
@@ -94,7 +105,7 @@ def test_flops_of_a_prompt_are_those_of_the_class(case):
     mask = torch.ones_like(ids) if case in {"bloom", "opt"} else square  # which make positions of it
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(input_ids=ids, attention_mask=mask, use_cache=False)
-    ours = sum(work for one, work in prompt_flops(spec) if one.kind != "sparse_attention")
+    ours = sum(work for one, work in prompt_flops(spec) if one.kind not in {"sparse_attention", "state_scan"})
     assert math.isclose(ours, counter.get_total_flops() - other_flops(spec), rel_tol=1e-3)
 
 
@@ -107,8 +118,8 @@ def prompt_flops(spec):
 
 
 def other_flops(spec):
-    """Products of a class that we do in another form: attention of heads of their own, where ours is absorbed, and
-    the weights of an indexer's heads, which are no matrix product in a kernel."""
+    """Products of a class that we do in another form: attention of heads of their own, where ours is absorbed; weights
+    of an indexer's heads, and convolutions, which are no matrix product in a kernel; chunks of a scan that are padded."""
     total = 0
     for group in spec.layers:
         attention = group.attention
@@ -116,7 +127,37 @@ def other_flops(spec):
             heads = attention.nope_head_dim + attention.rope_head_dim + attention.value_head_dim
             indexed = attention.indexer.heads if attention.indexer else 0
             total += group.count * 2 * TOKENS * TOKENS * (attention.query_heads * heads + indexed)
+        if isinstance(attention, GatedDeltaNet):
+            total += group.count * (scan_of_the_class(attention) + convolution_of_the_class(attention))
     return total
+
+
+def scan_of_the_class(net, tokens=TOKENS):
+    """Products of a scan over whole chunks, without the triangular system, which the class solves and kernels invert."""
+    keys, values = net.key_head_dim, net.value_head_dim
+    each = 4 * SCAN_CHUNK * keys + 2 * SCAN_CHUNK * values + 6 * keys * values
+    return -(-tokens // SCAN_CHUNK) * SCAN_CHUNK * net.value_heads * each
+
+
+def convolution_of_the_class(net):
+    channels = 2 * net.key_heads * net.key_head_dim + net.value_heads * net.value_head_dim
+    return 2 * net.convolution * channels * (TOKENS + net.convolution - 1)
+
+
+@pytest.mark.parametrize(("keys", "values"), [(128, 128), (128, 64), (64, 128)])
+def test_a_scan_is_the_chunked_rule_of_the_class_with_the_inverse_applied(keys, values):
+    modeling = pytest.importorskip("transformers.models.qwen3_5.modeling_qwen3_5")
+    net = GatedDeltaNet(key_heads=2, value_heads=4, key_head_dim=keys, value_head_dim=values, convolution=4)
+    tokens = 4 * SCAN_CHUNK
+    shapes = [(1, tokens, 2, keys), (1, tokens, 2, keys), (1, tokens, 4, values), (1, tokens, 4), (1, tokens, 4)]
+    with FlopCounterMode(display=False) as counter:
+        modeling.torch_chunk_gated_delta_rule(*(torch.empty(shape, device="meta") for shape in shapes))
+    assert counter.get_total_flops() == scan_of_the_class(net, tokens)
+    ours = one_group("x", 64, 100, 1, net, DenseMlp(intermediate_size=64), position="learned")
+    operator = next(one for one in captured(ours, Plan(), "prefill").operators if one.kind == "state_scan")
+    inverse = 2 * SCAN_CHUNK * (keys + values) * tokens * net.value_heads
+    sums = repeated(request_sums(float(tokens), 0.0), 1.0)
+    assert float(operator.matrix_flops.at(sums)) == counter.get_total_flops() + inverse
 
 
 def test_every_reader_of_a_class_with_one_is_held_to_it():

@@ -199,6 +199,9 @@ def grouped_query_attention(
     form, tokens, dim = step.request.linear, x.shape[0], attention.head_dim
     heads, kv_heads = divided(attention.query_heads, step.plan.tp), divided(attention.kv_heads, step.plan.tp)
     query, key, value = _query_key_value(step, x, heads * dim, kv_heads * dim, attention)
+    gate = None
+    if attention.output_gate:
+        query, gate = query.split([heads * dim, heads * dim], dim=1)
     query, key = query.view(tokens, heads, dim), key.view(tokens, kv_heads, dim)
     if attention.qk_norm == "per_head":
         query, key = normed(step, "query_norm", query), normed(step, "key_norm", key)
@@ -227,6 +230,9 @@ def grouped_query_attention(
             sinks=attention.sinks,
         )
     del query, key, value
+    if gate is not None:
+        with step.recorder.within("output_gate"):
+            out = pointwise("multiply", out.view(tokens, heads * dim), pointwise("sigmoid", gate))
     return linear(
         step, "output_proj", out.view(tokens, heads * dim), step.model.hidden_size, form, bias=attention.output_bias
     )
@@ -236,6 +242,7 @@ def _query_key_value(
     step: Step, x: Tensor, query_width: int, kv_width: int, attention: GroupedQueryAttention
 ) -> tuple[Tensor, Tensor, Tensor]:
     form, bias = step.request.linear, attention.qkv_bias
+    query_width *= 2 if attention.output_gate else 1
     if step.fused:
         packed = linear(step, "qkv_proj", x, query_width + 2 * kv_width, form, bias=bias)
         query, key, value = packed.split([query_width, kv_width, kv_width], dim=1)

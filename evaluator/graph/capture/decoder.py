@@ -23,10 +23,11 @@ from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.capture.expert_blocks import mixture
 from evaluator.graph.capture.latent import latent_attention
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.delta_net import gated_delta_net
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.graph.capture.upstream_experts import upstream_mixture
 from evaluator.graph.capture.upstream_latent import upstream_latent_attention
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
+from evaluator.inputs.model import DenseMlp, GatedDeltaNet, GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
 from evaluator.inputs.precision import Format
 
 
@@ -59,7 +60,8 @@ def _only(stages: int, stage: int) -> tuple[int, ...]:
 def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
     if step.model.position != "rope":
         return None
-    attention = next((group.attention for group in step.model.layers if group.attention is not None), None)
+    rotating = (group.attention for group in step.model.layers)
+    attention = next((one for one in rotating if isinstance(one, GroupedQueryAttention | LatentAttention)), None)
     if attention is None:
         return None
     if isinstance(attention, LatentAttention):
@@ -116,6 +118,8 @@ def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tenso
     if isinstance(group.attention, GroupedQueryAttention):
         h = normed(step, "input_norm", x, form)
         return grouped_query_attention(step, h, group.attention, group.window, tables)
+    if isinstance(group.attention, GatedDeltaNet):
+        return gated_delta_net(step, normed(step, "input_norm", x, form), group.attention)
     if not isinstance(group.attention, LatentAttention):
         raise TypeError(f"no block for {type(group.attention).__name__}")
     if step.request.convention == "upstream":

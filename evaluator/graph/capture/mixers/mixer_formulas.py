@@ -68,3 +68,60 @@ def _gathered_attention(call: Call) -> Work:
             query_heads=heads, kv_heads=1, head_dim=width, value_head_dim=value_dim, window=window, kv_bits=16
         ),
     )
+
+
+SCAN_CHUNK = 64
+_STATE_BYTES = 4  # a number of a state, which is kept in 32 bits
+
+
+@formula("sweepdb::short_convolution")
+def _short_convolution(call: Call) -> Work:
+    """A convolution of each channel over the last few tokens, and the activation behind it.
+
+    Between steps a sequence keeps the tokens that the next one needs."""
+    x, weight, sequences = call.args
+    width = weight.shape[1]
+    kept = size_bytes(x[:1]) * (width - 1) * sequences
+    return Work(
+        kind="elementwise",
+        vector_flops=(2 * width + 4) * x.numel(),
+        bytes_read=size_bytes(x, weight) + kept,
+        bytes_written=size_bytes(call.result) + kept,
+        weight_bytes=size_bytes(weight),
+    )
+
+
+@formula("sweepdb::delta_state")
+def _delta_state(call: Call) -> Work:
+    """The gated delta rule, in chunks of 64 tokens (scan) or token by token.
+
+    Yang et al. 2024, Gated Delta Networks (arXiv 2412.06464), section 3.3. Of a token and head in a chunk of C: scores
+    of keys with keys and with queries, and the inverse of the former applied to both (4 C k + 2 C v + 2 C (k + v)),
+    and three products with the state of k x v (6 k v). Tiles are computed whole. Left out: what pads a sequence to
+    whole chunks. Token by token 7 k v on the vector unit: decay, read, difference, update, read."""
+    mixed, decay, sequences, key_dim, value_dim, scan = call.args
+    tokens, heads = mixed.shape[0], decay.shape[1]
+    chunk = 4 * SCAN_CHUNK * key_dim + 2 * SCAN_CHUNK * value_dim + 2 * SCAN_CHUNK * (key_dim + value_dim)
+    state = key_dim * value_dim
+    moved = _STATE_BYTES * heads * state * sequences
+    return Work(
+        kind="state_scan" if scan else "state_update",
+        matrix_flops=tokens * heads * (chunk + 6 * state) if scan else 0,
+        vector_flops=0 if scan else 7 * tokens * heads * state,
+        bytes_read=size_bytes(mixed, decay) + moved,
+        bytes_written=size_bytes(call.result) + moved,
+        weight_bytes=size_bytes(decay),
+        attention=AttentionExtents(query_heads=heads, kv_heads=heads, head_dim=key_dim, value_head_dim=value_dim),
+    )
+
+
+@formula("sweepdb::gated_norm")
+def _gated_norm(call: Call) -> Work:
+    x, gate, weight = call.args
+    return Work(
+        kind="norm",
+        vector_flops=9 * x.numel(),
+        bytes_read=size_bytes(x, gate, weight),
+        bytes_written=size_bytes(call.result),
+        weight_bytes=size_bytes(weight),
+    )

@@ -25,3 +25,20 @@ def gathered_attention(  # noqa: PLR0917  the schema is positional
     query: Tensor, pairs: int, value_head_dim: int, window: int, entry_bits: int, ratio: int
 ) -> Tensor:
     return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
+
+
+@defined("short_convolution(Tensor x, Tensor weight, int sequences) -> Tensor")
+def short_convolution(x: Tensor, weight: Tensor, sequences: int) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@defined("delta_state(Tensor mixed, Tensor decay, int sequences, int key_dim, int value_dim, bool scan) -> Tensor")
+def delta_state(  # noqa: PLR0917  the schema is positional
+    mixed: Tensor, decay: Tensor, sequences: int, key_dim: int, value_dim: int, scan: bool
+) -> Tensor:
+    return mixed.new_empty((mixed.shape[0], decay.shape[1] * value_dim))
+
+
+@defined("gated_norm(Tensor x, Tensor gate, Tensor weight) -> Tensor")
+def gated_norm(x: Tensor, gate: Tensor, weight: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
