@@ -10,6 +10,7 @@ from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client
 from evaluator.inputs.model import (
+    CompressedAttention,
     DenseMlp,
     GatedDeltaNet,
     GroupedQueryAttention,
@@ -28,6 +29,7 @@ _KNOWN = {
     for item in (
         DeviceProfile,
         Link,
+        CompressedAttention,
         DenseMlp,
         GatedDeltaNet,
         GroupedQueryAttention,

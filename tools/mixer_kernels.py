@@ -1,10 +1,10 @@
-"""The command that writes what kernels of sparse attention and linear states take.
+"""The command that writes what kernels of sparse attention, linear states and residual streams take.
 
     python -m tools.mixer_kernels FOLDER
 
 fits each device that FOLDER holds tables of (h100_sxm, h200_sxm, b200_sxm), half of the rows held out, and writes
 evaluator/calibration/mixer_kernels.yaml, coefficients with their errors. The seed is fixed. Kernels are those of one
-engine each: SGLang's of sparse attention, vLLM's of linear states."""
+engine each: SGLang's of sparse attention, vLLM's of the rest."""
 
 from __future__ import annotations
 
@@ -87,6 +87,17 @@ def _update(x: Columns, _: int) -> Work:
     return {"matrix_flops": 0 * states, "moved_bytes": 8 * x["batch_size"] * states}
 
 
+def _collapse(x: Columns, _: int) -> Work:
+    wide, outputs = x["hc_mult"] * x["hidden_size"], x["hc_mult"] * (x["hc_mult"] + 2)
+    moved = x["num_tokens"] * (4 * wide + 2 * x["hidden_size"] + 4 * outputs) + 2 * outputs * wide
+    return {"matrix_flops": 2 * x["num_tokens"] * wide * outputs, "moved_bytes": moved}
+
+
+def _expand(x: Columns, _: int) -> Work:
+    moved = 2 * x["num_tokens"] * x["hidden_size"] * (2 * x["hc_mult"] + 1)
+    return {"matrix_flops": 0 * moved, "moved_bytes": moved}
+
+
 TABLES = {
     "index_scores": Table(name="glm5_mqa_logits_module", engine="sglang", work=_scores, dtype="fp8"),
     "index_choice": Table(
@@ -102,6 +113,8 @@ TABLES = {
     "state_update": Table(
         name="gdn", engine="vllm", work=_update, where="latency > 0 and kernel_source like 'fused_recurrent%'"
     ),
+    "stream_collapse": Table(name="mhc_module", work=_collapse, engine="vllm", where="latency > 0 and op_name = 'pre'"),
+    "stream_expand": Table(name="mhc_module", work=_expand, engine="vllm", where="latency > 0 and op_name = 'post'"),
 }
 
 
@@ -116,9 +129,10 @@ def rows_of(folder: Path, device: str, kind: str) -> KernelSet:
     columns = {str(name): numbers[name].to_numpy(dtype=np.float64) for name in numbers}
     figures = figures_of(load_device(device, family="theoretical"))
     work = table.work(columns, figures.compute_units)
-    size = columns["latency"].size
+    latency = columns["latency"] / columns.get("num_sites", 1.0)  # a row of some tables is of both blocks of a layer
+    size = latency.size
     inputs = {"chain": np.zeros(size), **work, "peak_flops_per_s": np.full(size, figures.peak(table.dtype))}
-    return KernelSet(name=kind, form="roofline", inputs=inputs, latency_s=1e-3 * columns["latency"])
+    return KernelSet(name=kind, form="roofline", inputs=inputs, latency_s=1e-3 * latency)
 
 
 def main(folder: Path) -> None:

@@ -14,7 +14,12 @@ from evaluator.calibration.figures import DeviceFigures
 from evaluator.inputs.devices.calibration_record import Calibration
 
 MIXER_KERNELS = "calibration/mixer_kernels.yaml"
-MIXER_KINDS = frozenset({"index_scores", "index_choice", "sparse_attention", "state_scan", "state_update"})
+MIXER_KINDS = frozenset(
+    {
+        "index_scores", "index_choice", "sparse_attention", "state_scan", "state_update", "stream_collapse",
+        "stream_expand",
+    }
+)  # fmt: skip
 _OLDER, _NEWER = "h100_sxm", "b200_sxm"
 
 

@@ -28,6 +28,8 @@ OperatorKind = Literal[
     "index_choice",
     "state_scan",  # of linear attention: new tokens in chunks into a state of one size
     "state_update",
+    "stream_collapse",  # of several residual streams, before a block and after it
+    "stream_expand",
     "norm",
     "rope",
     "activation",

@@ -73,7 +73,29 @@ class GatedDeltaNet:
         return {"key": self.key_heads, "value": self.value_heads}
 
 
-Mixer = GroupedQueryAttention | LatentAttention | GatedDeltaNet
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedAttention:
+    """Attention to a window and to entries that `ratio` tokens became (DeepSeek-V4); ratio 1 means the window alone.
+
+    Keys are values. With `chosen_entries` each token attends to no more, chosen by an indexer, and entries overlap."""
+
+    query_heads: int
+    query_lora_rank: int
+    head_dim: int
+    rope_head_dim: int
+    output_groups: int
+    output_rank: int
+    ratio: int = 1
+    chosen_entries: int | None = None
+    indexer: TokenIndexer | None = None
+
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"query": self.query_heads, "output": self.output_groups}
+
+
+Mixer = GroupedQueryAttention | LatentAttention | GatedDeltaNet | CompressedAttention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +133,8 @@ class LayerGroup:
     def windows(self) -> tuple[int, ...]:
         """Every number of tokens that something in this layer attends to at most."""
         chosen = self.attention.chosen_keys if isinstance(self.attention, LatentAttention) else None
+        if isinstance(self.attention, CompressedAttention) and self.attention.chosen_entries is not None:
+            chosen = self.attention.ratio * self.attention.chosen_entries
         return tuple(window for window in (self.window, chosen) if window is not None)
 
 
@@ -129,6 +153,9 @@ class ModelSpec:
     rope_fraction: float = 1.0  # rotated share of the head dimension
     learned_positions: int = 0  # rows of the position table (position == "learned")
     mtp_layers: int = 0  # multi-token-prediction modules shipped with the weights
+    draft_layer: LayerGroup | None = field(default=None, metadata={IF_SET: True})  # None: like the last of `layers`
+    residual_streams: int = field(default=1, metadata={IF_SET: True})  # that hyper-connections mix
+    stream_rounds: int = field(default=0, metadata={IF_SET: True})  # of normalising what mixes them
     native_linear: str = "BF16"  # precision the published weights come in, for linears
     native_experts: str = "BF16"  # the same, for experts
     max_positions: int | None = None
@@ -139,7 +166,8 @@ class ModelSpec:
     @property
     def windows(self) -> tuple[int, ...]:
         """Distinct numbers of tokens that layers attend to at most: batches are summed under each."""
-        return tuple(sorted({window for group in self.layers for window in group.windows}))
+        groups = self.layers if self.draft_layer is None else (*self.layers, self.draft_layer)
+        return tuple(sorted({window for group in groups for window in group.windows}))
 
     @property
     def routed(self) -> bool:

@@ -125,11 +125,13 @@ def _modelopt(quantisation: Mapping[str, Any]) -> tuple[str, str]:
     if quantisation["quant_algo"] != "MIXED_PRECISION" or not isinstance(layers, Mapping):
         name = _algorithm(quantisation)
         return ("BF16" if _spares_attention(quantisation.get("exclude_modules")) else name), name
+    # Linears that no layer names are as the method beside says.
+    rest = _by_method(quantisation, str(quantisation.get("quant_method") or "").lower())[0]
     kinds: dict[bool, list[str]] = {False: [], True: []}
     for layer, how in layers.items():
         if not _OF_FEW_WEIGHTS.search(str(layer)):
             kinds[".experts" in str(layer)].append(_algorithm(how) if isinstance(how, Mapping) else "BF16")
-    return _usual(kinds)
+    return _usual({**kinds, False: kinds[False] or [rest]})
 
 
 def _usual(kinds: Mapping[bool, Sequence[str]]) -> tuple[str, str]:

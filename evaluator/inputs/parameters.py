@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from evaluator.inputs.model import (
+    CompressedAttention,
     DenseMlp,
     GatedDeltaNet,
     GroupedQueryAttention,
@@ -29,10 +30,12 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
     hidden = spec.hidden_size
     norm = hidden * (2 if spec.norm == "layer" else 1)
     shared = spec.vocab_size * hidden * (1 if spec.tie_word_embeddings else 2)
+    mixing, ending = stream_parameters(spec)
+    shared += ending
     shared += spec.learned_positions * hidden + norm + (norm if spec.embedding_norm else 0)
     total = active = shared
     for group in spec.layers:
-        layer = attention_parameters(spec, group) + norm * sum(
+        layer = attention_parameters(spec, group) + (norm + mixing) * sum(
             part is not None for part in (group.attention, group.mlp)
         )
         total += group.count * (layer + _mlp(hidden, group.mlp, visited=False))
@@ -46,6 +49,8 @@ def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:
         return 0
     if isinstance(group.attention, LatentAttention):
         return _latent(spec.hidden_size, group.attention)
+    if isinstance(group.attention, CompressedAttention):
+        return _compressed(spec.hidden_size, group.attention)
     if isinstance(group.attention, GatedDeltaNet):
         return _delta_net(spec.hidden_size, group.attention)
     return _grouped(spec.hidden_size, group.attention)
@@ -59,6 +64,35 @@ def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     biases = (asked + 2 * keys if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
     norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": queries + keys}[attention.qk_norm]
     return weights + biases + norms + (attention.query_heads if attention.sinks else 0)
+
+
+def _compressed(hidden: int, attention: CompressedAttention) -> int:
+    rank, width, heads = attention.query_lora_rank, attention.head_dim, attention.query_heads
+    queries = hidden * rank + rank + rank * heads * width
+    output = heads * width * attention.output_rank + attention.output_groups * attention.output_rank * hidden
+    copies = 2 if attention.chosen_entries is not None else 1
+    weights = queries + hidden * width + width + output + heads
+    if attention.ratio > 1:
+        weights += _compressor(hidden, attention.ratio, width, copies)
+    if attention.indexer is not None:
+        small = attention.indexer
+        weights += _compressor(hidden, attention.ratio, small.head_dim, copies)
+        weights += small.heads * (rank * small.head_dim + hidden)
+    return weights
+
+
+def _compressor(hidden: int, ratio: int, width: int, copies: int) -> int:
+    """A projection to entries and one to their shares, a bias a place, and a norm."""
+    return 2 * hidden * copies * width + ratio * copies * width + width
+
+
+def stream_parameters(spec: ModelSpec) -> tuple[int, int]:
+    """Weights that mix residual streams: of one block, and at the end."""
+    count, wide = spec.residual_streams, spec.residual_streams * spec.hidden_size
+    if count == 1:
+        return 0, 0
+    outputs = count * (count + 2)
+    return outputs * wide + outputs + 3, count * wide + count + 1
 
 
 def _delta_net(hidden: int, net: GatedDeltaNet) -> int:

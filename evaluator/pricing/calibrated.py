@@ -137,7 +137,7 @@ class CalibratedCost:
         }
         values = mixer_values(mixer_device(self.calibration, self.figures), operator.kind)
         parts = FORMS["roofline"].parts(values, inputs, self.figures)
-        return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead)
+        return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * operator.launches)
 
     def said_of_mixers(self, kinds: AbstractSet[str]) -> str:
         """The sentence about kinds of operators that the device's own calibration does not hold; empty without any."""

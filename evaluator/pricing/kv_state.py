@@ -9,7 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.inputs.model import GatedDeltaNet, GroupedQueryAttention, LatentAttention, LayerGroup
+from evaluator.inputs.model import (
+    CompressedAttention,
+    GatedDeltaNet,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+)
 
 BLOCK_TOKENS = 128
 STATE_NUMBER_BYTES = 4.0
@@ -57,12 +63,31 @@ def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
     if isinstance(attention, GroupedQueryAttention):
         both = 2 * -(-attention.kv_heads // tp) * attention.head_dim * kv_bits / 8
         return (KvState(entry_bytes=both, window=group.window),)
+    if isinstance(attention, CompressedAttention):
+        return _compressed_states(attention, group.window, kv_bits)
     if isinstance(attention, GatedDeltaNet):
         keys, heads = -(-attention.key_heads // tp), -(-attention.value_heads // tp)
         channels = 2 * keys * attention.key_head_dim + heads * attention.value_head_dim
         state = STATE_NUMBER_BYTES * heads * attention.key_head_dim * attention.value_head_dim
         return (KvState(request_bytes=state + HALF_BYTES * channels * (attention.convolution - 1)),)
     return ()
+
+
+def _compressed_states(attention: CompressedAttention, window: int | None, kv_bits: int) -> tuple[KvState, ...]:
+    """A window of tokens, entries of several, keys of the indexer in FP4, and tokens that are no entry yet.
+
+    Of the latter and of their shares, as many as an entry sees are kept in 32 bits."""
+    rope = attention.rope_head_dim
+    entry = ((attention.head_dim - rope) * kv_bits + rope * 16) / 8
+    states = [KvState(entry_bytes=entry, window=window)]
+    copies = 2 if attention.chosen_entries is not None else 1
+    waiting = 2 * STATE_NUMBER_BYTES * copies**2 * attention.ratio
+    if attention.ratio > 1:
+        states.append(KvState(entry_bytes=entry, ratio=attention.ratio, request_bytes=waiting * attention.head_dim))
+    if attention.indexer is not None:
+        width = attention.indexer.head_dim
+        states.append(KvState(entry_bytes=width / 2, ratio=attention.ratio, request_bytes=waiting * width))
+    return tuple(states)
 
 
 def _whole_blocks(tokens: FloatArray) -> FloatArray:

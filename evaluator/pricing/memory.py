@@ -55,6 +55,7 @@ def kv_bytes(
 
     Sliding-window layers keep their window only; states of one size are kept once a request. `per_request` paging
     rounds each request up to whole blocks; `pooled` rounds the sum, as upstream does."""
+    groups = model.layers if model.draft_layer is None else (*model.layers, model.draft_layer)
     per_layer = [
         sum(
             (
@@ -63,12 +64,12 @@ def kv_bytes(
             ),
             start=np.zeros(()),
         )
-        for group in model.layers
+        for group in groups
     ]
     stages = layers_of_stages(model, plan.pp)
     totals = []
     for stage in range(plan.pp):
-        counts = [row[stage] for row in stages]
+        counts = [row[stage] for row in stages] + [0] * (len(groups) - len(model.layers))
         if drafting and stage == plan.pp - 1:
             counts[-1] += model.mtp_layers
         totals.append(np.sum([count * layer for count, layer in zip(counts, per_layer, strict=True)], axis=0))

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from evaluator.graph.capture.mixers.mixer_formulas import SCAN_CHUNK
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import architectures, spec_from_config
-from evaluator.inputs.model import DenseMlp, GatedDeltaNet
+from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 
@@ -38,6 +38,13 @@ CASES = {
     "deepseek_v32": SPARSE,
     "glm_moe_dsa": SPARSE,
     "glm_moe_dsa with shared indexers": {**SPARSE, "indexer_types": ["full", "full", "shared", "full"]},
+    "deepseek_v4": {
+        "num_key_value_heads": 1, "head_dim": 32, "q_lora_rank": 48, "o_groups": 2, "o_lora_rank": 16,
+        "intermediate_size": 64, "moe_intermediate_size": 64, "n_routed_experts": 8, "num_experts_per_tok": 2,
+        "sliding_window": 32, "index_topk": 64, "index_n_heads": 4, "index_head_dim": 16, "num_hash_layers": 1,
+        "compress_ratios": [0, 4, 128, 4], "compress_rates": {"compressed_sparse_attention": 4,
+        "heavily_compressed_attention": 8}, "partial_rotary_factor": 0.25, "num_nextn_predict_layers": 0,
+    },
     "ernie4_5": {"head_dim": 32},
     "ernie4_5_moe": {
         "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 64, "moe_num_shared_experts": 2,
@@ -118,8 +125,9 @@ def prompt_flops(spec):
 
 
 def other_flops(spec):
-    """Products of a class that we do in another form: attention of heads of their own, where ours is absorbed; weights
-    of an indexer's heads, and convolutions, which are no matrix product in a kernel; chunks of a scan that are padded."""
+    """Products of a class that we do in another form: attention of heads of their own, where ours is absorbed or
+    gathers; weights of an indexer's heads, convolutions and mixtures of streams, which are no matrix product in a
+    kernel; chunks of a scan that are padded."""
     total = 0
     for group in spec.layers:
         attention = group.attention
@@ -127,6 +135,11 @@ def other_flops(spec):
             heads = attention.nope_head_dim + attention.rope_head_dim + attention.value_head_dim
             indexed = attention.indexer.heads if attention.indexer else 0
             total += group.count * 2 * TOKENS * TOKENS * (attention.query_heads * heads + indexed)
+        if isinstance(attention, CompressedAttention):
+            entries = TOKENS // attention.ratio if attention.ratio > 1 else 0
+            attended = TOKENS * (TOKENS + entries) * attention.query_heads * attention.head_dim
+            mixed = TOKENS * spec.residual_streams**2 * spec.hidden_size
+            total += group.count * (4 * attended + 2 * 2 * mixed)
         if isinstance(attention, GatedDeltaNet):
             total += group.count * (scan_of_the_class(attention) + convolution_of_the_class(attention))
     return total

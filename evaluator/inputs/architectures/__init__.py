@@ -1,6 +1,6 @@
 """A Hugging Face style config.json as a ModelSpec. What is not understood is an error that names the part.
 
-A module of this folder that has `READERS` (model_type -> reader) is found here; nothing else lists them."""
+A module of this folder, or inside it, that has `READERS` (model_type -> reader) is found; nothing else lists them."""
 
 from __future__ import annotations
 
@@ -74,6 +74,6 @@ def _refuse_parts(reader: ConfigReader, architecture: str) -> None:
 def architectures() -> Mapping[str, Read]:
     """The reader of every model_type that is covered."""
     found: dict[str, Read] = {}
-    for module in sorted(item.name for item in pkgutil.iter_modules(__path__)):
-        found |= getattr(importlib.import_module(f"{__name__}.{module}"), "READERS", {})
+    for module in sorted(item.name for item in pkgutil.walk_packages(__path__, f"{__name__}.")):
+        found |= getattr(importlib.import_module(module), "READERS", {})
     return found

@@ -14,7 +14,6 @@ from evaluator.graph.capture.formulas import (
 )
 from evaluator.graph.operators import AttentionExtents, Rational
 
-INDEX_ENTRY_BYTES = 132  # of 128 numbers in FP8 with one scale of 32 bits
 _SCORE_BYTES = 4
 
 
@@ -28,7 +27,7 @@ def _index_scores(call: Call) -> Work:
 
     DeepSeek-V3.2 (2025), section 2.1, equation 1. Every key of the cache is read once; left out: that a query's scores
     are written in tiles, whole ones where they are cut by the causal mask."""
-    query, pairs, keys, ratio = call.args
+    query, pairs, keys, ratio, entry_bytes = call.args
     heads, width = query.shape[1:]
     seen = _whole(Fraction(pairs, ratio))
     return Work(
@@ -36,7 +35,7 @@ def _index_scores(call: Call) -> Work:
         matrix_flops=2 * heads * width * seen,
         matrix_dtype="fp8",
         vector_flops=3 * heads * seen,
-        bytes_read=query.numel() + _whole(Fraction(keys * INDEX_ENTRY_BYTES, ratio)),
+        bytes_read=query.numel() + _whole(Fraction(keys * entry_bytes, ratio)),
         bytes_written=_SCORE_BYTES * seen,
     )
 
@@ -53,19 +52,28 @@ def _index_choice(call: Call) -> Work:
 def _gathered_attention(call: Call) -> Work:
     """Attention of all heads to entries that each query gathers for itself: an entry is read again for each of them.
 
-    One of every `ratio` tokens has an entry, whose first part is the value. Left out: what caches keep of an entry
-    between queries that chose it, too."""
-    query, pairs, value_dim, window, entry_bits, ratio = call.args
+    One of every `ratio` tokens has an entry, whose first part is the value; entries of several tokens are read by the
+    kernel that is launched for those of one. Left out: what caches keep of an entry between queries that chose it, too,
+    and that the last tokens of a request are no entry yet, which is less than one a query."""
+    query, pairs, value_dim, window, entry_bits, ratio, sinks = call.args
     heads, width = query.shape[1:]
     seen = _whole(Fraction(pairs, ratio))
     return Work(
         kind="sparse_attention",
+        launches=1 if ratio == 1 else 0,
         matrix_flops=2 * heads * (width + value_dim) * seen,
         vector_flops=SOFTMAX_FLOPS_PER_SCORE * heads * seen,
-        bytes_read=size_bytes(query) + seen * bits_bytes(1, entry_bits),
-        bytes_written=size_bytes(call.result),
+        bytes_read=(size_bytes(query) if ratio == 1 else 0) + seen * bits_bytes(1, entry_bits),
+        bytes_written=size_bytes(call.result) if ratio == 1 else 0,
+        weight_bytes=size_bytes(sinks),
         attention=AttentionExtents(
-            query_heads=heads, kv_heads=1, head_dim=width, value_head_dim=value_dim, window=window, kv_bits=16
+            query_heads=heads,
+            kv_heads=1,
+            head_dim=width,
+            value_head_dim=value_dim,
+            window=window or None,
+            kv_bits=16,
+            sinks=sinks is not None,
         ),
     )
 
@@ -124,4 +132,48 @@ def _gated_norm(call: Call) -> Work:
         bytes_read=size_bytes(x, gate, weight),
         bytes_written=size_bytes(call.result),
         weight_bytes=size_bytes(weight),
+    )
+
+
+@formula("sweepdb::pool_tokens")
+def _pool_tokens(call: Call) -> Work:
+    """A softmax over the tokens of each entry, and the norm of their weighted sum, written in 16 bits."""
+    both, bias, weight, ratio = call.args
+    tokens, width = both.shape[0], weight.shape[0]
+    return Work(
+        kind="elementwise",
+        vector_flops=6 * both.numel(),
+        bytes_read=size_bytes(both, bias, weight),
+        bytes_written=_whole(Fraction(2 * tokens * width, ratio)),
+        weight_bytes=size_bytes(bias, weight),
+    )
+
+
+@formula("sweepdb::collapse_streams")
+def _collapse_streams(call: Call) -> Work:
+    """A norm over all streams, a narrow product with them, rounds of Sinkhorn's, and their weighted sum.
+
+    Xie et al. 2026, manifold-constrained hyper-connections, as DeepSeek-V4's modules compute it. Streams are read
+    twice: their weights are known after the first time. Left out: that its product and weights are in 32 bits."""
+    streams, weight, bias, count, rounds = call.args
+    tokens, outputs = streams.shape[0], weight.shape[0]
+    return Work(
+        kind="stream_collapse",
+        matrix_flops=2 * streams.numel() * outputs,
+        vector_flops=6 * streams.numel() + tokens * (4 * outputs + 4 * rounds * count * count),
+        bytes_read=size_bytes(streams, streams, weight, bias),
+        bytes_written=size_bytes(call.result) + 4 * tokens * outputs,
+        weight_bytes=size_bytes(weight, bias),
+    )
+
+
+@formula("sweepdb::expand_streams")
+def _expand_streams(call: Call) -> Work:
+    streams, out = call.args
+    count = streams.shape[1] // out.shape[1]
+    return Work(
+        kind="stream_expand",
+        vector_flops=2 * (count + 1) * streams.numel(),
+        bytes_read=size_bytes(streams, out),
+        bytes_written=size_bytes(call.result),
     )

@@ -8,8 +8,8 @@ from torch import Tensor
 from evaluator.graph.capture.library import defined
 
 
-@defined("index_scores(Tensor query, int pairs, int keys, int ratio) -> ()")
-def index_scores(query: Tensor, pairs: int, keys: int, ratio: int) -> None:
+@defined("index_scores(Tensor query, int pairs, int keys, int ratio, int entry_bytes) -> ()")
+def index_scores(query: Tensor, pairs: int, keys: int, ratio: int, entry_bytes: int) -> None:
     return None
 
 
@@ -19,10 +19,11 @@ def index_choice(like: Tensor, pairs: int, ratio: int) -> None:
 
 
 @defined(
-    "gathered_attention(Tensor query, int pairs, int value_head_dim, int window, int entry_bits, int ratio) -> Tensor"
+    "gathered_attention(Tensor query, int pairs, int value_head_dim, int window, int entry_bits, int ratio,"
+    " Tensor? sinks) -> Tensor"
 )
 def gathered_attention(  # noqa: PLR0917  the schema is positional
-    query: Tensor, pairs: int, value_head_dim: int, window: int, entry_bits: int, ratio: int
+    query: Tensor, pairs: int, value_head_dim: int, window: int, entry_bits: int, ratio: int, sinks: Tensor | None
 ) -> Tensor:
     return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
 
@@ -42,3 +43,18 @@ def delta_state(  # noqa: PLR0917  the schema is positional
 @defined("gated_norm(Tensor x, Tensor gate, Tensor weight) -> Tensor")
 def gated_norm(x: Tensor, gate: Tensor, weight: Tensor) -> Tensor:
     return x.new_empty(x.shape)
+
+
+@defined("pool_tokens(Tensor both, Tensor bias, Tensor weight, int ratio) -> ()")
+def pool_tokens(both: Tensor, bias: Tensor, weight: Tensor, ratio: int) -> None:
+    return None
+
+
+@defined("collapse_streams(Tensor streams, Tensor weight, Tensor bias, int count, int rounds) -> Tensor")
+def collapse_streams(streams: Tensor, weight: Tensor, bias: Tensor, count: int, rounds: int) -> Tensor:
+    return streams.new_empty((streams.shape[0], streams.shape[1] // count))
+
+
+@defined("expand_streams(Tensor streams, Tensor out) -> Tensor")
+def expand_streams(streams: Tensor, out: Tensor) -> Tensor:
+    return streams.new_empty(streams.shape)

@@ -12,6 +12,7 @@ from evaluator.graph.capture.library import operators, parameter
 from evaluator.inputs.model import LatentAttention, TokenIndexer
 
 INDEX_BITS = 8
+INDEX_SCALE_BYTES = 4
 
 
 def choose_keys(  # noqa: PLR0917  its caller's own values
@@ -37,13 +38,13 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
             query, key = operators.quantise(query, INDEX_BITS), operators.quantise(key, INDEX_BITS)
         with step.recorder.within("kv_write"):
             operators.write_cache([key], 16)  # a byte each is what a number in eight bits already is
-        score_keys(step, query, 1)
+        score_keys(step, query, 1, width + INDEX_SCALE_BYTES)
 
 
-def score_keys(step: Step, query: Tensor, ratio: int) -> None:
+def score_keys(step: Step, query: Tensor, ratio: int, entry_bytes: int) -> None:
     """Score every entry of the cache, one of `ratio` tokens each, and find the best."""
     with step.recorder.within("scores", per_phase=True):
-        operators.index_scores(query, step.point.pairs, step.point.keys, ratio)
+        operators.index_scores(query, step.point.pairs, step.point.keys, ratio, entry_bytes)
     with step.recorder.within("choice", per_phase=True):
         operators.index_choice(query, step.point.pairs, ratio)
 
@@ -52,5 +53,5 @@ def attended_choice(step: Step, wide: Tensor, attention: LatentAttention) -> Ten
     """Attention in the latent space to the chosen keys, whose rotated part stays in 16 bits."""
     bits = attention.kv_lora_rank * step.request.kv_bits + attention.rope_head_dim * HALF.activation_bits
     return operators.gathered_attention(
-        wide, step.point.pairs, attention.kv_lora_rank, attention.chosen_keys or 0, bits, 1
+        wide, step.point.pairs, attention.kv_lora_rank, attention.chosen_keys or 0, bits, 1, None
     )
