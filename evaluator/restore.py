@@ -18,6 +18,7 @@ from evaluator.inputs.model import (
     LayerGroup,
     ModelSpec,
     MoeMlp,
+    StateSpace,
     TokenIndexer,
 )
 from evaluator.inputs.precision import Precision
@@ -37,6 +38,7 @@ _KNOWN = {
         LayerGroup,
         ModelSpec,
         MoeMlp,
+        StateSpace,
         TokenIndexer,
         Precision,
         LengthBin,

@@ -28,6 +28,8 @@ OperatorKind = Literal[
     "index_choice",
     "state_scan",  # of linear attention: new tokens in chunks into a state of one size
     "state_update",
+    "space_scan",  # the same of state space layers
+    "space_update",
     "stream_collapse",  # of several residual streams, before a block and after it
     "stream_expand",
     "norm",
@@ -136,6 +138,7 @@ class ExpertExtents:
     hidden_size: int
     intermediate_size: int
     role: ExpertRole = ""
+    gated: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

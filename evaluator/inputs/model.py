@@ -95,7 +95,25 @@ class CompressedAttention:
         return {"query": self.query_heads, "output": self.output_groups}
 
 
-Mixer = GroupedQueryAttention | LatentAttention | GatedDeltaNet | CompressedAttention
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSpace:
+    """A state space layer (Mamba2): a state of one matrix a head."""
+
+    heads: int
+    head_dim: int
+    groups: int
+    state_size: int
+    convolution: int  # tokens that the convolution before it sees
+    convolution_bias: bool
+    chunk: int  # tokens that a scan takes at once
+
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"state": self.heads}
+
+
+Mixer = GroupedQueryAttention | LatentAttention | GatedDeltaNet | CompressedAttention | StateSpace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +136,12 @@ class MoeMlp:
     shared_gate: bool = False
     expert_bias: bool = False
     router_bias: bool = False
+    gated: bool = field(default=True, metadata={IF_SET: True})  # as of a dense MLP, of routed and shared ones
+    latent_size: int | None = field(default=None, metadata={IF_SET: True})  # routed experts work in so many dimensions
+
+    def expert_weights(self, hidden_size: int) -> int:
+        """Weights of one routed expert, without biases."""
+        return (3 if self.gated else 2) * (self.latent_size or hidden_size) * self.intermediate_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +173,7 @@ class ModelSpec:
     tie_word_embeddings: bool = False
     norm: Literal["rms", "layer"] = "rms"
     embedding_norm: bool = False  # BLOOM normalises the embedding
-    position: Literal["rope", "learned", "alibi"] = "rope"
+    position: Literal["rope", "learned", "alibi", "none"] = "rope"
     rope_fraction: float = 1.0  # rotated share of the head dimension
     learned_positions: int = 0  # rows of the position table (position == "learned")
     mtp_layers: int = 0  # multi-token-prediction modules shipped with the weights

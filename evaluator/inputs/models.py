@@ -24,6 +24,7 @@ from evaluator.inputs.model import (
     Mixer,
     ModelSpec,
     MoeMlp,
+    StateSpace,
     TokenIndexer,
 )
 from evaluator.inputs.native_formats import BY_NAME, named_format
@@ -167,7 +168,9 @@ def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> LayerGroup
     mlp, own = group.get("mlp"), group.get("attention", {})
     return LayerGroup(
         count=group["count"],
-        attention=None if own is None else _mixer({**attention, **own}) if "key_heads" not in own else _mixer(own),
+        attention=None
+        if own is None
+        else _mixer(own if {"key_heads", "state_size"} & own.keys() else {**attention, **own}),
         mlp=None if mlp is None else MoeMlp(**mlp) if "experts" in mlp else DenseMlp(**mlp),
         window=group.get("window"),
     )
@@ -177,6 +180,7 @@ _MIXERS: Mapping[str, type[Mixer]] = {  # by a field that only one has
     "kv_lora_rank": LatentAttention,
     "output_groups": CompressedAttention,
     "key_heads": GatedDeltaNet,
+    "state_size": StateSpace,
 }
 
 

@@ -13,6 +13,7 @@ from evaluator.inputs.model import (
     LayerGroup,
     ModelSpec,
     MoeMlp,
+    StateSpace,
     TokenIndexer,
 )
 
@@ -51,6 +52,8 @@ def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:
         return _latent(spec.hidden_size, group.attention)
     if isinstance(group.attention, CompressedAttention):
         return _compressed(spec.hidden_size, group.attention)
+    if isinstance(group.attention, StateSpace):
+        return _state_space(spec.hidden_size, group.attention)
     if isinstance(group.attention, GatedDeltaNet):
         return _delta_net(spec.hidden_size, group.attention)
     return _grouped(spec.hidden_size, group.attention)
@@ -95,6 +98,14 @@ def stream_parameters(spec: ModelSpec) -> tuple[int, int]:
     return outputs * wide + outputs + 3, count * wide + count + 1
 
 
+def _state_space(hidden: int, space: StateSpace) -> int:
+    inner = space.heads * space.head_dim
+    channels = inner + 2 * space.groups * space.state_size
+    convolution = channels * (space.convolution + (1 if space.convolution_bias else 0))
+    # A rate, a shift of it and a way around the state for each head; a norm behind.
+    return hidden * (inner + channels + space.heads) + convolution + 3 * space.heads + inner + inner * hidden
+
+
 def _delta_net(hidden: int, net: GatedDeltaNet) -> int:
     keys, values = net.key_heads * net.key_head_dim, net.value_heads * net.value_head_dim
     channels = 2 * keys + values
@@ -131,7 +142,13 @@ def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:
         weights = hidden * width * (3 if mlp.gated else 2)
         return weights + ((width * (2 if mlp.gated else 1) + hidden) if mlp.bias else 0)
     experts = mlp.experts_per_token if visited else mlp.experts
-    one = 3 * hidden * mlp.intermediate_size
+    one = mlp.expert_weights(hidden)
     one += (2 * mlp.intermediate_size + hidden) if mlp.expert_bias else 0
     router = hidden * mlp.experts + (mlp.experts if mlp.router_bias else 0)
-    return experts * one + router + 3 * hidden * mlp.shared_intermediate_size + (hidden if mlp.shared_gate else 0)
+    router += 2 * hidden * (mlp.latent_size or 0)  # into the experts' dimensions, and out of them
+    return (
+        experts * one
+        + router
+        + (3 if mlp.gated else 2) * hidden * mlp.shared_intermediate_size
+        + (hidden if mlp.shared_gate else 0)
+    )

@@ -60,7 +60,7 @@ def _layer_bytes(deployment: Deployment, group: LayerGroup) -> float:
         return attention
     if not isinstance(group.mlp, MoeMlp):
         return attention + linear * (3 if group.mlp.gated else 2) * hidden * group.mlp.intermediate_size / plan.tp
-    visited = group.mlp.experts_per_token * 3 * hidden * group.mlp.intermediate_size
+    visited = group.mlp.experts_per_token * group.mlp.expert_weights(hidden)
     experts = _weight_bytes(deployment.precision.experts or deployment.precision.linear)
     return attention + experts * visited / (plan.ep * plan.moe_tp)
 

@@ -30,7 +30,7 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
 def _weight_bytes(model: ModelSpec, precision: Precision, plan: Plan) -> float:
     """Of one device: experts by how they are split, embedding and head in 16 bits, everything else in the linears'."""
     expert = sum(
-        group.count * group.mlp.experts * 3 * model.hidden_size * group.mlp.intermediate_size
+        group.count * group.mlp.experts * group.mlp.expert_weights(model.hidden_size)
         for group in model.layers
         if isinstance(group.mlp, MoeMlp)
     )

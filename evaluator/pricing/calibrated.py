@@ -22,7 +22,7 @@ from evaluator.calibration.lookup import (
     kernel_format,
     product_kernel,
 )
-from evaluator.calibration.mixer_kernels import MIXER_KINDS, mixer_device, mixer_values
+from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_values
 from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
@@ -132,7 +132,7 @@ class CalibratedCost:
         inputs: dict[str, FloatArray | float] = {
             "matrix_flops": operator.matrix_flops.at(sums) * padding,
             "moved_bytes": operator.bytes_read.at(sums) + operator.bytes_written.at(sums),
-            "chain": chunks if operator.kind == "state_scan" else 0.0,
+            "chain": chunks if operator.kind in {"state_scan", "space_scan"} else 0.0,
             "peak_flops_per_s": self.figures.peak(operator.matrix_dtype),
         }
         values = mixer_values(mixer_device(self.calibration, self.figures), operator.kind)
@@ -141,9 +141,11 @@ class CalibratedCost:
 
     def said_of_mixers(self, kinds: AbstractSet[str]) -> str:
         """The sentence about kinds of operators that the device's own calibration does not hold; empty without any."""
-        found = ", ".join(sorted(kinds & MIXER_KINDS))
+        own, others = kinds & MIXER_KINDS, kinds & UNMEASURED.keys()
         measured = mixer_device(self.calibration, self.figures)
-        return f"{found}: rooflines fitted to kernels of {measured}, apart from the calibration" if found else ""
+        said = f"{', '.join(sorted(own))}: rooflines fitted to kernels of {measured}, apart from the calibration"
+        carried = ", ".join(f"{kind} as {UNMEASURED[kind]}" for kind in sorted(others))
+        return (f"{said} ({carried}: no kernel of it was measured)" if others else said) if own else ""
 
     def _product(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         gemm = operator.gemm
@@ -198,14 +200,18 @@ class CalibratedCost:
             "expert_ranks": total / local,
             "hidden": float(experts.hidden_size),
             "inner": float(experts.intermediate_size),
-            "up_matrices": 2.0,
+            "up_matrices": 2.0 if experts.gated else 1.0,
             "weight_bytes": wanted.weight_bytes,
             "peak_flops_per_s": self.figures.peak(wanted.compute),
             "skewed": float(self.routing != "balanced"),
         }
         parts = _faster([self._price(name, "experts", inputs) for name in names])
-        # One measured kernel does both products; apart, gate and up are two thirds of its matrices, down one third.
-        share = {"gate_up": 2 / 3, "down": 1 / 3, "routing": 0.0}.get(experts.role, 1.0)
+        # One measured kernel does both products; apart, gate and up are two thirds of its matrices, down one third. An
+        # expert without a gate has one matrix each.
+        down = 1 / 3 if experts.gated else 1 / 2
+        share = {"gate_up": 1 - down if not experts.gated else 2 / 3, "down": down, "routing": 0.0}.get(
+            experts.role, 1.0
+        )
         return KindSeconds(matrix=parts.compute * share, memory=parts.memory * share, overhead=parts.overhead * share)
 
     def _prefill(self, operator: Operator, sums: BatchSums) -> KindSeconds:

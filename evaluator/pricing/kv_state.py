@@ -15,6 +15,7 @@ from evaluator.inputs.model import (
     GroupedQueryAttention,
     LatentAttention,
     LayerGroup,
+    StateSpace,
 )
 
 BLOCK_TOKENS = 128
@@ -65,6 +66,11 @@ def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
         return (KvState(entry_bytes=both, window=group.window),)
     if isinstance(attention, CompressedAttention):
         return _compressed_states(attention, group.window, kv_bits)
+    if isinstance(attention, StateSpace):
+        inner = -(-attention.heads // tp) * attention.head_dim
+        channels = inner + 2 * -(-attention.groups // tp) * attention.state_size
+        waiting = HALF_BYTES * channels * (attention.convolution - 1)
+        return (KvState(request_bytes=STATE_NUMBER_BYTES * inner * attention.state_size + waiting),)
     if isinstance(attention, GatedDeltaNet):
         keys, heads = -(-attention.key_heads // tp), -(-attention.value_heads // tp)
         channels = 2 * keys * attention.key_head_dim + heads * attention.value_head_dim

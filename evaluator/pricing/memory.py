@@ -55,6 +55,7 @@ def kv_bytes(
 
     Sliding-window layers keep their window only; states of one size are kept once a request. `per_request` paging
     rounds each request up to whole blocks; `pooled` rounds the sum, as upstream does."""
+    nothing = np.zeros(np.broadcast_shapes(np.shape(tokens), np.shape(requests)))
     groups = model.layers if model.draft_layer is None else (*model.layers, model.draft_layer)
     per_layer = [
         sum(
@@ -62,7 +63,7 @@ def kv_bytes(
                 state.in_blocks(tokens, requests, pooled=paging == "pooled")
                 for state in kv_states(group, kv_bits, plan.tp)
             ),
-            start=np.zeros(()),
+            start=nothing,
         )
         for group in groups
     ]

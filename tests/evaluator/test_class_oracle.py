@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from evaluator.graph.capture.mixers.mixer_formulas import SCAN_CHUNK
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import architectures, spec_from_config
-from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet
+from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, StateSpace
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 
@@ -30,6 +30,11 @@ SPARSE = {**LATENT, "index_topk": 64, "index_n_heads": 4, "index_head_dim": 32}
 HYBRID = {
     "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
     "linear_value_head_dim": 32,
+}  # fmt: skip
+MAMBA = {
+    "head_dim": 32, "mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 32, "chunk_size": 16,
+    "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+    "moe_shared_expert_intermediate_size": 96,
 }  # fmt: skip
 CASES = {
     "deepseek_v2": {**LATENT, "topk_method": "greedy"},
@@ -65,6 +70,10 @@ CASES = {
     "minimax_m2": {"head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "rotary_dim": 16},
     "mistral": {"head_dim": 32, "sliding_window": None},
     "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2},
+    "nemotron_h": {**MAMBA, "layers_block_type": ["mamba", "moe", "attention", "mlp"]},
+    "nemotron_h with experts in fewer dimensions": {
+        **MAMBA, "layers_block_type": ["mamba", "moe", "attention", "moe"], "moe_latent_size": 48
+    },
     "opt": {"ffn_dim": 192, "word_embed_proj_dim": 128, "intermediate_size": None, "num_key_value_heads": None},
     "phi3": {},
     "qwen2": {},
@@ -112,7 +121,9 @@ def test_flops_of_a_prompt_are_those_of_the_class(case):
     mask = torch.ones_like(ids) if case in {"bloom", "opt"} else square  # which make positions of it
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(input_ids=ids, attention_mask=mask, use_cache=False)
-    ours = sum(work for one, work in prompt_flops(spec) if one.kind not in {"sparse_attention", "state_scan"})
+    ours = sum(
+        work for one, work in prompt_flops(spec) if one.kind not in {"sparse_attention", "state_scan", "space_scan"}
+    )
     assert math.isclose(ours, counter.get_total_flops() - other_flops(spec), rel_tol=1e-3)
 
 
@@ -140,6 +151,8 @@ def other_flops(spec):
             attended = TOKENS * (TOKENS + entries) * attention.query_heads * attention.head_dim
             mixed = TOKENS * spec.residual_streams**2 * spec.hidden_size
             total += group.count * (4 * attended + 2 * 2 * mixed)
+        if isinstance(attention, StateSpace):
+            total += group.count * (space_of_the_class(attention) + space_convolution_of_the_class(attention))
         if isinstance(attention, GatedDeltaNet):
             total += group.count * (scan_of_the_class(attention) + convolution_of_the_class(attention))
     return total
@@ -150,6 +163,44 @@ def scan_of_the_class(net, tokens=TOKENS):
     keys, values = net.key_head_dim, net.value_head_dim
     each = 4 * SCAN_CHUNK * keys + 2 * SCAN_CHUNK * values + 6 * keys * values
     return -(-tokens // SCAN_CHUNK) * SCAN_CHUNK * net.value_heads * each
+
+
+def space_of_the_class(space, tokens=TOKENS):
+    """Products of a scan whose every head has scores of its own, and of states that pass from chunk to chunk at once."""
+    state, chunks = space.head_dim * space.state_size, tokens // space.chunk
+    each = 2 * space.chunk * (space.state_size + space.head_dim) + 4 * state
+    return space.heads * (tokens * each + 2 * (chunks + 1) ** 2 * state)
+
+
+def space_convolution_of_the_class(space):
+    channels = space.heads * space.head_dim + 2 * space.groups * space.state_size
+    return 2 * space.convolution * channels * (TOKENS + space.convolution - 1)
+
+
+def test_a_state_space_scan_is_that_of_the_class_with_scores_once_a_group():
+    modeling = pytest.importorskip("transformers.models.nemotron_h.modeling_nemotron_h")
+    space = StateSpace(heads=8, head_dim=16, groups=2, state_size=32, convolution=4, convolution_bias=True, chunk=64)
+    tokens, heads, groups, size = 256, space.heads, space.groups, space.state_size
+    shapes = [
+        (1, tokens, heads, 16),
+        (1, tokens, heads),
+        (heads,),
+        (1, tokens, groups, size),
+        (1, tokens, groups, size),
+    ]
+    with FlopCounterMode(display=False) as counter:
+        modeling.mamba2_chunk_scan(
+            *(torch.empty(shape, device="meta") for shape in shapes),
+            chunk_size=space.chunk, D=torch.empty(heads, device="meta"), z=None, return_final_states=False,
+            dt_bias=torch.empty(heads, device="meta"), dt_softplus=True, initial_states=None,
+            dt_limit=(0.0, float("inf")),
+        )  # fmt: skip
+    assert counter.get_total_flops() == space_of_the_class(space, tokens)
+    ours = one_group("x", 64, 100, 1, space, DenseMlp(intermediate_size=64), position="none")
+    operator = next(one for one in captured(ours, Plan(), "prefill").operators if one.kind == "space_scan")
+    state = space.head_dim * size
+    each = groups * 2 * space.chunk * size + heads * (2 * space.chunk * space.head_dim + 4 * state)
+    assert float(operator.matrix_flops.at(repeated(request_sums(float(tokens), 0.0), 1.0))) == tokens * each
 
 
 def convolution_of_the_class(net):

@@ -15,7 +15,8 @@ from evaluator.evaluate import assumptions_of, batch_range, capture_requests, ev
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.model import GatedDeltaNet, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import GatedDeltaNet, LayerGroup, ModelSpec, MoeMlp, StateSpace
+from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
 from evaluator.inputs.precision import Precision
@@ -132,6 +133,66 @@ def test_an_engine_on_a_measured_device_serves_it(phase):
     times = block.ttft_ms if phase == "prefill" else block.tpot_exclusive_ms
     assert (np.diff(times) > 0).all()
     assert any("rooflines fitted to kernels of h200_sxm" in sentence for sentence in assumptions_of(scenario, sets))
+
+
+SPACE = StateSpace(heads=128, head_dim=64, groups=8, state_size=128, convolution=4, convolution_bias=True, chunk=128)
+LATENT_MOE = MoeMlp(
+    experts=512, experts_per_token=22, intermediate_size=2688, shared_intermediate_size=5376, router_bias=True,
+    gated=False, latent_size=1024,
+)  # fmt: skip
+# The published shapes of Nemotron-3-Super: layers of one block each.
+SUPER = ModelSpec(
+    architecture="nemotron_h",
+    hidden_size=4096,
+    vocab_size=131072,
+    layers=(
+        LayerGroup(count=8, attention=gqa(32, 2, 128), mlp=None),
+        LayerGroup(count=40, attention=SPACE, mlp=None),
+        LayerGroup(count=40, attention=None, mlp=LATENT_MOE),
+    ),
+    position="none",
+)
+
+
+@pytest.mark.parametrize("tokens", [1024.0, 131_072.0])
+def test_state_of_a_state_space(tokens):
+    # 40 x (128 x 64 x 128 x 4 + 10,240 x 3 x 2) bytes, and 8 x 2 x 2 x 128 x 2 a token
+    assert (
+        sum(group.count * layer_bytes(group, 16, 1, tokens) for group in SUPER.layers) == 170_229_760 + 8_192 * tokens
+    )
+
+
+def test_a_state_space_token_by_token_and_in_chunks():
+    sums = repeated(request_sums(1.0, 5000.0), 16.0)
+    update = next(one for one in captured(SUPER, Plan(), "decode").operators if one.kind == "space_update")
+    assert float(update.vector_flops.at(sums)) == 5 * 16 * 128 * 64 * 128
+    assert float(update.bytes_written.at(sums)) == 16 * (128 * 64 * 128 * 4 + 128 * 64 * 2)
+    scan = next(one for one in captured(SUPER, Plan(), "prefill").operators if one.kind == "space_scan")
+    each = 8 * 2 * 128 * 128 + 128 * (2 * 128 * 64 + 4 * 64 * 128)
+    assert float(scan.matrix_flops.at(repeated(request_sums(512.0, 0.0), 1.0))) == 512 * each
+
+
+@pytest.mark.parametrize("plan", [Plan(), Plan(tp=4, ep=4), Plan(tp=2, moe_tp=2)])
+def test_experts_in_fewer_dimensions_have_two_matrices_of_them(plan):
+    found = {
+        one.label.rsplit(".", 1)[-1]: one for one in captured(SUPER, plan, "prefill").operators if "mlp" in one.label
+    }
+    up, down = (one.gemm for one in captured(SUPER, plan, "prefill").operators if one.kind == "moe_grouped_gemm")
+    width = 2688 // plan.moe_tp
+    assert (up.n, up.k, down.n, down.k) == (width, 1024, 1024, width)
+    assert (found["latent_down_proj"].gemm.n, found["latent_up_proj"].gemm.n) == (1024, 4096)
+    held = sum(one.count * one.weight_bytes for one in captured(SUPER, Plan()).operators)
+    assert held == 2 * parameter_count(SUPER).total
+
+
+def test_kernels_of_state_spaces_are_carried_and_said_so():
+    scenario = served(model=SUPER)
+    sets = sets_of(scenario)
+    block = evaluate_scenario(scenario, np.asarray([1, 8, 32]), sets)
+    assert (np.diff(block.tpot_exclusive_ms) > 0).all()
+    said = "space_scan as state_scan, space_update as state_update: no kernel of it was measured"
+    assert any(said in sentence for sentence in assumptions_of(scenario, sets))
+    assert restored(canonical(SUPER)) == SUPER
 
 
 def test_a_stored_hybrid_is_the_same_model():

@@ -113,13 +113,19 @@ def test_short_and_differently_cased_names_resolve():
 
 
 @pytest.mark.parametrize(
-    "name, part",
+    ("said", "part"),
     [
-        ("nvidia/Nemotron-H-56B-Base-8K", "Mamba"),
+        ({"model_type": "minimax_m3"}, "blocks that an indexer chooses"),
+        ({"model_type": "granitemoehybrid", "mamba_n_heads": 8}, "model_type 'granitemoehybrid'"),
+        (
+            {"model_type": "falcon_h1", "ssm_state_size": 8},
+            "state space layers (ssm_state_size of model_type 'falcon_h1')",
+        ),
+        ({"model_type": "llama", "index_topk": 2048}, "sparse attention with a token indexer"),
     ],
 )
-def test_an_uncovered_part_is_named_never_approximated(name, part, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(config_of(name)), encoding="utf-8")
+def test_an_uncovered_part_is_named_never_approximated(said, part, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, **said}), encoding="utf-8")
     with pytest.raises(InputError, match="never approximated silently") as caught:
         load_model(str(tmp_path))
     assert part in str(caught.value)

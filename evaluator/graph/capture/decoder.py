@@ -26,6 +26,7 @@ from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.compressed import compressed_attention
 from evaluator.graph.capture.mixers.delta_net import gated_delta_net
 from evaluator.graph.capture.mixers.residual_streams import collapsed, expanded
+from evaluator.graph.capture.mixers.state_space import state_space
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.graph.capture.upstream_experts import upstream_mixture
 from evaluator.graph.capture.upstream_latent import upstream_latent_attention
@@ -37,6 +38,7 @@ from evaluator.inputs.model import (
     LatentAttention,
     LayerGroup,
     MoeMlp,
+    StateSpace,
 )
 from evaluator.inputs.precision import Format
 
@@ -71,7 +73,7 @@ def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
     if step.model.position != "rope":
         return None
     rotating = (group.attention for group in step.model.layers)
-    attention = next((one for one in rotating if one is not None and not isinstance(one, GatedDeltaNet)), None)
+    attention = next((one for one in rotating if one and not isinstance(one, GatedDeltaNet | StateSpace)), None)
     if attention is None:
         return None
     if isinstance(attention, LatentAttention | CompressedAttention):
@@ -155,6 +157,8 @@ def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tenso
     if isinstance(group.attention, CompressedAttention):
         h = normed(step, "input_norm", x, form)
         return compressed_attention(step, h, group.attention, group.window, tables)
+    if isinstance(group.attention, StateSpace):
+        return state_space(step, normed(step, "input_norm", x, form), group.attention)
     if isinstance(group.attention, GatedDeltaNet):
         return gated_delta_net(step, normed(step, "input_norm", x, form), group.attention)
     if not isinstance(group.attention, LatentAttention):

@@ -19,7 +19,7 @@ def gated_delta_net(step: Step, x: Tensor, net: GatedDeltaNet) -> Tensor:
     mixed, gate = _projected(step, x, channels, values)
     linear(step, "decay_proj", x, 2 * heads, HALF)
     with step.recorder.within("convolution", per_phase=True):
-        mixed = operators.short_convolution(mixed, parameter(channels, net.convolution), step.point.sequences)
+        mixed = operators.short_convolution(mixed, parameter(channels, net.convolution), None, step.point.sequences)
     with step.recorder.within("state", per_phase=True):
         out = operators.delta_state(
             mixed,

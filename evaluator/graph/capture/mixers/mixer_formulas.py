@@ -87,15 +87,15 @@ def _short_convolution(call: Call) -> Work:
     """A convolution of each channel over the last few tokens, and the activation behind it.
 
     Between steps a sequence keeps the tokens that the next one needs."""
-    x, weight, sequences = call.args
+    x, weight, bias, sequences = call.args
     width = weight.shape[1]
     kept = size_bytes(x[:1]) * (width - 1) * sequences
     return Work(
         kind="elementwise",
         vector_flops=(2 * width + 4) * x.numel(),
-        bytes_read=size_bytes(x, weight) + kept,
+        bytes_read=size_bytes(x, weight, bias) + kept,
         bytes_written=size_bytes(call.result) + kept,
-        weight_bytes=size_bytes(weight),
+        weight_bytes=size_bytes(weight, bias),
     )
 
 
@@ -176,4 +176,28 @@ def _expand_streams(call: Call) -> Work:
         vector_flops=2 * (count + 1) * streams.numel(),
         bytes_read=size_bytes(streams, out),
         bytes_written=size_bytes(call.result),
+    )
+
+
+@formula("sweepdb::space_state")
+def _space_state(call: Call) -> Work:
+    """The state space recurrence, in chunks (scan) or token by token.
+
+    Dao and Gu 2024, Transformers are SSMs (arXiv 2405.21060), section 6. Of a token in a chunk of C: scores in each
+    group (2 C N), and of each head their sum of values (2 C d), the state's part and its update (4 d N). Tiles are
+    computed whole; what pads a sequence is left out. Token by token 5 d N a head on the vector unit."""
+    mixed, rates, sequences, groups, head_dim, state_size, chunk, scan = call.args
+    tokens, heads = mixed.shape[0], rates.shape[1]
+    state = head_dim * state_size
+    moved = _STATE_BYTES * heads * state * sequences
+    return Work(
+        kind="space_scan" if scan else "space_update",
+        matrix_flops=tokens * (groups * 2 * chunk * state_size + heads * (2 * chunk * head_dim + 4 * state))
+        if scan
+        else 0,
+        vector_flops=0 if scan else 5 * tokens * heads * state,
+        bytes_read=size_bytes(mixed, rates) + moved,
+        bytes_written=size_bytes(call.result) + moved,
+        weight_bytes=size_bytes(rates),
+        attention=AttentionExtents(query_heads=heads, kv_heads=groups, head_dim=state_size, value_head_dim=head_dim),
     )

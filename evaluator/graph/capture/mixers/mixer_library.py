@@ -28,8 +28,8 @@ def gathered_attention(  # noqa: PLR0917  the schema is positional
     return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
 
 
-@defined("short_convolution(Tensor x, Tensor weight, int sequences) -> Tensor")
-def short_convolution(x: Tensor, weight: Tensor, sequences: int) -> Tensor:
+@defined("short_convolution(Tensor x, Tensor weight, Tensor? bias, int sequences) -> Tensor")
+def short_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, sequences: int) -> Tensor:
     return x.new_empty(x.shape)
 
 
@@ -58,3 +58,13 @@ def collapse_streams(streams: Tensor, weight: Tensor, bias: Tensor, count: int, 
 @defined("expand_streams(Tensor streams, Tensor out) -> Tensor")
 def expand_streams(streams: Tensor, out: Tensor) -> Tensor:
     return streams.new_empty(streams.shape)
+
+
+@defined(
+    "space_state(Tensor mixed, Tensor rates, int sequences, int groups, int head_dim, int state_size, int chunk,"
+    " bool scan) -> Tensor"
+)
+def space_state(  # noqa: PLR0917  the schema is positional
+    mixed: Tensor, rates: Tensor, sequences: int, groups: int, head_dim: int, state_size: int, chunk: int, scan: bool
+) -> Tensor:
+    return mixed.new_empty((mixed.shape[0], rates.shape[1] * head_dim))
