@@ -18,7 +18,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import Routing
-from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup
+from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
@@ -148,7 +148,9 @@ def unsupported(scenario: Scenario) -> InputError | None:
 def _known_upstream(group: LayerGroup) -> bool:
     """Whether a layer is of two parts that the program behind that convention has."""
     usual = isinstance(group.attention, GroupedQueryAttention | LatentAttention) and group.mlp is not None
-    return usual and getattr(group.attention, "chosen_keys", None) is None
+    gated = getattr(group.attention, "output_gate", False) or not getattr(group.mlp, "gated", True)
+    plain = getattr(group.attention, "chosen_keys", None) is None and not (gated and isinstance(group.mlp, MoeMlp))
+    return usual and plain
 
 
 def evaluate_scenario(

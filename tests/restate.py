@@ -37,7 +37,7 @@ MODELS = (
     "moonshotai/Kimi-K2-Instruct", "openai/gpt-oss-120b", "openai/gpt-oss-20b",
     "XiaomiMiMo/MiMo-7B-Base", "moonshotai/Kimi-K2.5", "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-32B-Instruct",
     "Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-397B-A17B", "zai-org/GLM-5",
-    "deepseek-ai/DeepSeek-V3.2", "deepseek-ai/DeepSeek-V4-Pro", "deepseek-ai/DeepSeek-V4-Flash", "nvidia/Nemotron-H-56B-Base-8K",
+    "deepseek-ai/DeepSeek-V3.2", "deepseek-ai/DeepSeek-V4-Pro", "deepseek-ai/DeepSeek-V4-Flash",
 )  # fmt: skip
 
 

@@ -35,7 +35,6 @@ MODEL_COLUMNS = {
     "value_head_size": "v_head_dim",
     "rotated": "rotary_dim",
     "indexed_tokens": "index_topk",
-    "mamba_heads": "mamba_num_heads",
     "index_heads": "index_n_heads",
     "index_head_size": "index_head_dim",
     "linear_key_heads": "linear_num_key_heads",

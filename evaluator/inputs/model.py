@@ -9,6 +9,14 @@ from evaluator.canonical import IF_SET, IN_NO_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TokenIndexer:
+    """Scores every token before by small heads of its own, so that attention reads the best ones (DeepSeek-V3.2)."""
+
+    heads: int
+    head_dim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GroupedQueryAttention:
     """Multi-head attention with grouped keys and values (MHA: as many KV heads as query heads)."""
 
@@ -20,19 +28,14 @@ class GroupedQueryAttention:
     output_bias: bool = False
     sinks: bool = False  # one learned logit a query head (gpt-oss)
     output_gate: bool = field(default=False, metadata={IF_SET: True})  # a second query's width gates what comes out
+    chosen_keys: int | None = field(default=None, metadata={IF_SET: True})  # whole blocks that an indexer chose
+    chosen_block: int = field(default=1, metadata={IF_SET: True})  # keys of a block
+    indexer: TokenIndexer | None = field(default=None, metadata={IF_SET: True})
 
     @property
     def split_heads(self) -> dict[str, int]:
         """Heads that tensor parallelism deals out, by what they are called."""
         return {"query": self.query_heads}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TokenIndexer:
-    """Scores every token before by small heads of its own, so that attention reads the best ones (DeepSeek-V3.2)."""
-
-    heads: int
-    head_dim: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +159,7 @@ class LayerGroup:
     @property
     def windows(self) -> tuple[int, ...]:
         """Every number of tokens that something in this layer attends to at most."""
-        chosen = self.attention.chosen_keys if isinstance(self.attention, LatentAttention) else None
+        chosen: int | None = getattr(self.attention, "chosen_keys", None)
         if isinstance(self.attention, CompressedAttention) and self.attention.chosen_entries is not None:
             chosen = self.attention.ratio * self.attention.chosen_entries
         return tuple(window for window in (self.window, chosen) if window is not None)

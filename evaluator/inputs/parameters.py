@@ -66,7 +66,11 @@ def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     weights = hidden * (asked + 2 * keys) + queries * hidden
     biases = (asked + 2 * keys if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
     norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": queries + keys}[attention.qk_norm]
-    return weights + biases + norms + (attention.query_heads if attention.sinks else 0)
+    indexer = 0
+    if attention.indexer is not None:  # queries and one key, each with a norm
+        small = attention.indexer
+        indexer = hidden * small.head_dim * (small.heads + 1) + 2 * small.head_dim
+    return weights + biases + norms + (attention.query_heads if attention.sinks else 0) + indexer
 
 
 def _compressed(hidden: int, attention: CompressedAttention) -> int:

@@ -63,7 +63,10 @@ def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
         return tuple(states)
     if isinstance(attention, GroupedQueryAttention):
         both = 2 * -(-attention.kv_heads // tp) * attention.head_dim * kv_bits / 8
-        return (KvState(entry_bytes=both, window=group.window),)
+        states = [KvState(entry_bytes=both, window=group.window)]
+        if attention.indexer is not None:
+            states.append(KvState(entry_bytes=HALF_BYTES * attention.indexer.head_dim))
+        return tuple(states)
     if isinstance(attention, CompressedAttention):
         return _compressed_states(attention, group.window, kv_bits)
     if isinstance(attention, StateSpace):

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from evaluator.graph.capture.mixers.mixer_formulas import SCAN_CHUNK
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import architectures, spec_from_config
-from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, StateSpace
+from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, LatentAttention, StateSpace
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 
@@ -68,6 +68,12 @@ CASES = {
         "layer_types": ["sliding_attention", "full_attention"] * 2,
     },
     "minimax_m2": {"head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "rotary_dim": 16},
+    "minimax_m3_vl_text": {
+        "head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "rotary_dim": 16, "dense_intermediate_size": 160,
+        "shared_intermediate_size": 96, "index_n_heads": 2, "index_head_dim": 16, "index_block_size": 8,
+        "index_topk_blocks": 4, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+        "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "minimax_m3_sparse"],
+    },
     "mistral": {"head_dim": 32, "sliding_window": None},
     "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2},
     "nemotron_h": {**MAMBA, "layers_block_type": ["mamba", "moe", "attention", "mlp"]},
@@ -143,6 +149,8 @@ def other_flops(spec):
     for group in spec.layers:
         attention = group.attention
         if getattr(attention, "chosen_keys", None):
+            if not isinstance(attention, LatentAttention):
+                continue
             heads = attention.nope_head_dim + attention.rope_head_dim + attention.value_head_dim
             indexed = attention.indexer.heads if attention.indexer else 0
             total += group.count * 2 * TOKENS * TOKENS * (attention.query_heads * heads + indexed)

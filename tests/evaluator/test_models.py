@@ -115,7 +115,7 @@ def test_short_and_differently_cased_names_resolve():
 @pytest.mark.parametrize(
     ("said", "part"),
     [
-        ({"model_type": "minimax_m3"}, "blocks that an indexer chooses"),
+        ({"model_type": "step3p7"}, "a gate on each head"),
         ({"model_type": "granitemoehybrid", "mamba_n_heads": 8}, "model_type 'granitemoehybrid'"),
         (
             {"model_type": "falcon_h1", "ssm_state_size": 8},

@@ -19,7 +19,7 @@ from evaluator.evaluate import assumptions_of, capture_requests, evaluate_scenar
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.model import DenseMlp, LayerGroup, TokenIndexer
+from evaluator.inputs.model import DenseMlp, LayerGroup, MoeMlp, TokenIndexer
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
@@ -179,3 +179,30 @@ def test_the_shipped_figures_are_those_of_the_measured_kernels(kind):
     values, accuracy = fit_kernel(rows, figures_of(load_device("h200_sxm", family="theoretical")))
     assert values == mixer_values("h200_sxm", kind)
     assert accuracy.median_ape < 13
+
+
+# The published shapes of MiniMax-M3's layers of chosen blocks: 16 of 128 keys for each of 4 groups of heads.
+BLOCKS = gqa(
+    64, 4, 128, qk_norm="per_head", chosen_keys=2048, chosen_block=128, indexer=TokenIndexer(heads=4, head_dim=128)
+)
+M3 = one_group(
+    "minimax_m3", 6144, 200064, 57, BLOCKS,
+    MoeMlp(experts=128, experts_per_token=4, intermediate_size=3072, shared_intermediate_size=3072, router_bias=True),
+)  # fmt: skip
+
+
+def test_attention_to_chosen_blocks_is_attention_in_a_window_beside_an_index():
+    # 2 x 64 heads x 256 a key of the 2,048; 2 x 4 x 128 for the index of each of 100,000
+    assert work(M3, "decode", 1, 99_999, "attention_decode")[0] == 2 * 64 * 256 * 2048
+    assert work(M3, "decode", 1, 99_999, "index_scores") == (2 * 4 * 128 * 100_000, 4 * 128 * 2 + 100_000 * 256)
+    bare = replace(M3, layers=(replace(M3.layers[0], attention=replace(BLOCKS, indexer=None, chosen_keys=None)),))
+    all_chosen = replace(M3, layers=(replace(M3.layers[0], attention=replace(BLOCKS, chosen_keys=128 * 10_000)),))
+    for new, cached in ((1, 5000), (700, 300)):
+        dense = work(bare, "decode", new, cached, "attention_decode")
+        assert work(all_chosen, "decode", new, cached, "attention_decode") == dense
+
+
+@pytest.mark.parametrize("tokens", [8192.0, 131_072.0])
+def test_state_of_a_token_with_an_index_of_blocks(tokens):
+    # 57 of its 60 layers: 57 x 4 x 2 x 128 x 2 bytes and 57 x 128 x 2 of the index
+    assert sum(group.count * layer_bytes(group, 16, 1, tokens) for group in M3.layers) == tokens * (116_736 + 14_592)

@@ -225,7 +225,7 @@ def grouped_query_attention(
             kv_heads=kv_heads,
             head_dim=dim,
             value_head_dim=dim,
-            window=window,
+            window=attention.chosen_keys or window,
             kind=f"attention_{step.request.trace}",
             sinks=attention.sinks,
         )

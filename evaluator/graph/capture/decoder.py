@@ -23,6 +23,7 @@ from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.capture.expert_blocks import mixture
 from evaluator.graph.capture.latent import latent_attention
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.block_indexer import choose_blocks
 from evaluator.graph.capture.mixers.compressed import compressed_attention
 from evaluator.graph.capture.mixers.delta_net import gated_delta_net
 from evaluator.graph.capture.mixers.residual_streams import collapsed, expanded
@@ -153,6 +154,8 @@ def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tenso
     form = step.request.linear
     if isinstance(group.attention, GroupedQueryAttention):
         h = normed(step, "input_norm", x, form)
+        if group.attention.indexer is not None:
+            choose_blocks(step, h, group.attention, group.attention.indexer, tables)
         return grouped_query_attention(step, h, group.attention, group.window, tables)
     if isinstance(group.attention, CompressedAttention):
         h = normed(step, "input_norm", x, form)

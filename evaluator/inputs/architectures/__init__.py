@@ -25,8 +25,6 @@ _MISSING = {
     "llama4_text": "attention within chunks, and experts on some layers",
     "longcat_flash": "two attentions a layer, and experts that compute nothing",
     "mimo_v2_flash": "keys and values of different sizes, and other heads in layers with a window",
-    "minimax_m3": "attention over blocks that an indexer chooses",
-    "minimax_m3_vl": "attention over blocks that an indexer chooses",
     "step3p7": "other heads in layers with a window, and a gate on each head",
 }
 # Settings that change what is computed, in models we do not cover. A value that is false-like leaves the model plain.

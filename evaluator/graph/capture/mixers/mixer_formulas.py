@@ -40,6 +40,20 @@ def _index_scores(call: Call) -> Work:
     )
 
 
+@formula("sweepdb::block_scores")
+def _block_scores(call: Call) -> Work:
+    """Scores of every key by each index head, and the largest of each block (MiniMax-M3). In 16 bits."""
+    query, pairs, keys, block = call.args
+    heads, width = query.shape[1:]
+    return Work(
+        kind="index_scores",
+        matrix_flops=2 * heads * width * pairs,
+        vector_flops=heads * pairs,
+        bytes_read=size_bytes(query) + 2 * keys * width,
+        bytes_written=_whole(Fraction(_SCORE_BYTES * heads * pairs, block)),
+    )
+
+
 @formula("sweepdb::index_choice")
 def _index_choice(call: Call) -> Work:
     """The largest scores of each query, found in one pass over all of them."""

@@ -13,6 +13,11 @@ def index_scores(query: Tensor, pairs: int, keys: int, ratio: int, entry_bytes: 
     return None
 
 
+@defined("block_scores(Tensor query, int pairs, int keys, int block) -> ()")
+def block_scores(query: Tensor, pairs: int, keys: int, block: int) -> None:
+    return None
+
+
 @defined("index_choice(Tensor like, int pairs, int ratio) -> ()")
 def index_choice(like: Tensor, pairs: int, ratio: int) -> None:
     return None
