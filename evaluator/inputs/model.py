@@ -27,10 +27,16 @@ class GroupedQueryAttention:
     qkv_bias: bool = False
     output_bias: bool = False
     sinks: bool = False  # one learned logit a query head (gpt-oss)
+    value_head_dim: int | None = field(default=None, metadata={IF_SET: True})  # None: as wide as a key
     output_gate: bool = field(default=False, metadata={IF_SET: True})  # a second query's width gates what comes out
     chosen_keys: int | None = field(default=None, metadata={IF_SET: True})  # whole blocks that an indexer chose
     chosen_block: int = field(default=1, metadata={IF_SET: True})  # keys of a block
     indexer: TokenIndexer | None = field(default=None, metadata={IF_SET: True})
+
+    @property
+    def value_width(self) -> int:
+        """Numbers of one head's value."""
+        return self.value_head_dim or self.head_dim
 
     @property
     def split_heads(self) -> dict[str, int]:

@@ -63,8 +63,9 @@ def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     queries = attention.query_heads * attention.head_dim
     keys = attention.kv_heads * attention.head_dim
     asked = queries * (2 if attention.output_gate else 1)
-    weights = hidden * (asked + 2 * keys) + queries * hidden
-    biases = (asked + 2 * keys if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
+    values = attention.kv_heads * attention.value_width
+    weights = hidden * (asked + keys + values) + attention.query_heads * attention.value_width * hidden
+    biases = (asked + keys + values if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
     norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": queries + keys}[attention.qk_norm]
     indexer = 0
     if attention.indexer is not None:  # queries and one key, each with a norm

@@ -62,7 +62,7 @@ def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
             states.append(KvState(entry_bytes=attention.indexer.head_dim + INDEX_SCALE_BYTES))
         return tuple(states)
     if isinstance(attention, GroupedQueryAttention):
-        both = 2 * -(-attention.kv_heads // tp) * attention.head_dim * kv_bits / 8
+        both = -(-attention.kv_heads // tp) * (attention.head_dim + attention.value_width) * kv_bits / 8
         states = [KvState(entry_bytes=both, window=group.window)]
         if attention.indexer is not None:
             states.append(KvState(entry_bytes=HALF_BYTES * attention.indexer.head_dim))

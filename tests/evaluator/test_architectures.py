@@ -12,6 +12,7 @@ import pytest
 
 from evaluator.inputs.architectures import architectures, spec_from_config
 from evaluator.inputs.parameters import parameter_count
+from evaluator.pricing.kv_state import layer_bytes
 from store.errors import InputError
 
 ROOT = Path(__file__).parents[2]
@@ -114,3 +115,19 @@ def test_a_block_that_is_not_known_is_refused():
     config["block_configs"][1]["attention"]["window_length"] = 512
     with pytest.raises(InputError, match="'window_length' of block_configs"):
         spec_from_config(config, "config.json")
+
+
+def test_windows_may_have_other_heads_and_values_other_sizes_than_keys():
+    # 9 full layers of 4 heads and 39 of 8, keys of 192 and values of 128: 23,040 bytes a token and 25.6 MB of windows
+    pattern = [0, 1, 1, 1, 1, *[0, 1, 1, 1, 1, 1] * 7, 0]
+    mimo = {
+        **{key: value for key, value in LLAMA.items() if key != "num_key_value_heads"},
+        "model_type": "mimo_v2_flash", "num_hidden_layers": 48, "num_attention_heads": 64, "num_key_value_heads": 4,
+        "swa_num_key_value_heads": 8, "head_dim": 192, "v_head_dim": 128, "sliding_window": 128,
+        "hybrid_layer_pattern": pattern, "moe_layer_freq": [0] + [1] * 47, "n_routed_experts": 256,
+        "num_experts_per_tok": 8, "moe_intermediate_size": 2048,
+    }  # fmt: skip
+    spec = spec_from_config(mimo, "config.json")
+    kept = sum(group.count * layer_bytes(group, 16, 1, 8192.0) for group in spec.layers)
+    assert kept == 8192 * 9 * 4 * 320 * 2 + 39 * 128 * 8 * 320 * 2
+    assert {group.attention.sinks for group in spec.layers if group.window} == {True}

@@ -74,6 +74,11 @@ CASES = {
         "index_topk_blocks": 4, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
         "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "minimax_m3_sparse"],
     },
+    "mimo_v2_flash": {
+        "head_dim": 48, "v_head_dim": 32, "num_key_value_heads": 1, "sliding_window": 64, "n_routed_experts": 8,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 64, "n_group": 1, "topk_group": 1,
+        "layer_types": ["full_attention", "sliding_attention"] * 2,
+    },
     "mistral": {"head_dim": 32, "sliding_window": None},
     "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2},
     "nemotron_h": {**MAMBA, "layers_block_type": ["mamba", "moe", "attention", "mlp"]},

@@ -24,7 +24,6 @@ _MISSING = {
     "kimi_linear": "delta nets with a decay a channel (KDA), latent experts",
     "llama4_text": "attention within chunks, and experts on some layers",
     "longcat_flash": "two attentions a layer, and experts that compute nothing",
-    "mimo_v2_flash": "keys and values of different sizes, and other heads in layers with a window",
     "step3p7": "other heads in layers with a window, and a gate on each head",
 }
 # Settings that change what is computed, in models we do not cover. A value that is false-like leaves the model plain.
