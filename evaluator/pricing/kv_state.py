@@ -43,7 +43,7 @@ class KvState:
         kept = tokens if self.window is None else np.minimum(tokens, self.window)
         cached = _whole_blocks(requests * kept) if pooled else requests * _whole_blocks(kept)
         paged = cached * (self.entry_bytes / self.ratio)
-        return np.asarray(paged + requests * self.request_bytes if self.request_bytes else paged)
+        return paged + requests * self.request_bytes if self.request_bytes else paged
 
 
 def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:

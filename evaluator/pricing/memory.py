@@ -55,18 +55,15 @@ def kv_bytes(
 
     Sliding-window layers keep their window only; states of one size are kept once a request. `per_request` paging
     rounds each request up to whole blocks; `pooled` rounds the sum, as upstream does."""
-    nothing = np.zeros(np.broadcast_shapes(np.shape(tokens), np.shape(requests)))
     groups = model.layers if model.draft_layer is None else (*model.layers, model.draft_layer)
-    per_layer = [
-        sum(
-            (
-                state.in_blocks(tokens, requests, pooled=paging == "pooled")
-                for state in kv_states(group, kv_bits, plan.tp)
-            ),
-            start=nothing,
-        )
-        for group in groups
-    ]
+    pooled = paging == "pooled"
+    per_layer = []
+    for group in groups:
+        parts = [state.in_blocks(tokens, requests, pooled=pooled) for state in kv_states(group, kv_bits, plan.tp)]
+        kept = parts[0] if parts else 0.0 * (tokens + requests)  # a layer of an MLP alone keeps nothing
+        for part in parts[1:]:
+            kept = kept + part
+        per_layer.append(kept)
     stages = layers_of_stages(model, plan.pp)
     totals = []
     for stage in range(plan.pp):

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from shared_data import ROOT
 
 from evaluator.inputs.architectures import spec_from_config
+from evaluator.inputs.models import load_model
 from evaluator.inputs.parameters import parameter_count
+from evaluator.pricing.kv_state import kv_states
 from store.errors import InputError
 
 # Parameters of the Hugging Face classes on the meta device, vision encoders taken off; of models that have no class, the
@@ -92,3 +95,26 @@ FORMATS = {
 def test_formats_are_those_of_the_parts(name):
     spec = read(ROOT / "model_configs" / f"{name}.json")
     assert (spec.native_linear, spec.native_experts) == FORMATS[name]
+
+
+# Bytes of a token and of a request, whatever its length, as docs/explanation/models.md states them.
+STATES = {
+    "deepseek-ai/DeepSeek-V3.2": (78_324, 0),
+    "zai-org/GLM-5": (100_152, 0),
+    "zai-org/GLM-5.2": (92_628, 0),
+    "Qwen/Qwen3.5-397B-A17B": (30_720, 192_061_440),
+    "Qwen/Qwen3.5-27B": (65_536, 153_944_064),
+    "deepseek-ai/DeepSeek-V4-Pro": (8_408, 18_710_528),
+    "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8": (8_192, 170_229_760),
+}
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_caches_are_what_the_page_of_models_says(name):
+    states = [(group.count, state) for group in load_model(name)[1].layers for state in kv_states(group, 16, 1)]
+    token = sum(count * state.entry_bytes / state.ratio for count, state in states if state.window is None)
+    assert (token, sum(count * state.request_bytes for count, state in states)) == STATES[name]
+    page = Path(__file__).parents[2] / "docs" / "explanation" / "models.md"
+    assert re.search(
+        rf"\| {name.split('/')[1].split('-120B')[0].removeprefix('NVIDIA-')} \| {STATES[name][0]:,} ", page.read_text()
+    )
