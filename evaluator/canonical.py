@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 IN_NO_KEY = "in_no_key"  # metadata of a field that canonical texts leave out
+IF_SET = "if_set"  # of one that they leave out where it is its default: keys of before it came do not move
 
 
 def canonical(record: object) -> str:
@@ -21,11 +22,30 @@ def content_key(record: object) -> str:
     return hashlib.sha256(canonical(record).encode()).hexdigest()
 
 
+def keyed(record: object) -> dict[str, Any]:
+    """Nested mappings of a frozen record and all in it, by the fields that keys have."""
+    return {item.name: _mapped(getattr(record, item.name)) for item in _said(record)}
+
+
+def _mapped(value: object) -> object:
+    if is_dataclass(value):
+        return keyed(value)
+    return [_mapped(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _said(record: Any) -> list[Field[Any]]:  # noqa: ANN401  a frozen record of any class
+    return [
+        item
+        for item in fields(record)
+        if not item.metadata.get(IN_NO_KEY)
+        and not (item.metadata.get(IF_SET) and getattr(record, item.name) == item.default)
+    ]
+
+
 def _plain(value: object) -> Any:  # noqa: ANN401  JSON values have no narrower type
     if is_dataclass(value) and not isinstance(value, type):
         # The class name tells apart records that would otherwise look alike (two kinds of attention).
-        said = [item for item in fields(value) if not item.metadata.get(IN_NO_KEY)]
-        return {"": type(value).__name__, **{item.name: _plain(getattr(value, item.name)) for item in said}}
+        return {"": type(value).__name__, **{item.name: _plain(getattr(value, item.name)) for item in _said(value)}}
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -18,6 +18,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import Routing
+from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
@@ -112,7 +113,10 @@ def assumptions_of(
     if isinstance(model, TheoreticalCost):
         dtypes = {one.matrix_dtype for chosen in sets for one in chosen.operators if not one.matrix_flops.is_zero}
         said += [model.said_of(dtype) for dtype in sorted(dtypes)]
-    elif scenario.model.routed:
+    else:
+        kinds = {one.kind for chosen in sets for one in chosen.operators}
+        said += [sentence(kinds) for sentence in (getattr(model, "said_of_mixers", None),) if sentence is not None]
+    if not isinstance(model, TheoreticalCost) and scenario.model.routed:
         said.append(f"tokens fall on experts as {ROUTED[scenario.routing]}")
     return tuple(dict.fromkeys(sentence for sentence in (*model.assumptions, *said) if sentence))
 
@@ -135,7 +139,18 @@ def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers,
 def unsupported(scenario: Scenario) -> InputError | None:
     """Why the serving model of a scenario does not cover it; None where it does. Nothing is traced to know."""
     model = serving_model_of(scenario)
+    if scenario.convention == "upstream" and not all(_known_upstream(group) for group in scenario.model.layers):
+        part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
+        return InputError(part, hint="`convention=physical`")
     return model.refusal(scenario, model.source(scenario))
+
+
+def _known_upstream(group: LayerGroup) -> bool:
+    """Whether a layer is of two parts that the program behind that convention has."""
+    usual = isinstance(group.attention, GroupedQueryAttention | LatentAttention) and group.mlp is not None
+    gated = getattr(group.attention, "output_gate", False) or not getattr(group.mlp, "gated", True)
+    plain = getattr(group.attention, "chosen_keys", None) is None and not (gated and isinstance(group.mlp, MoeMlp))
+    return usual and plain
 
 
 def evaluate_scenario(

@@ -9,7 +9,18 @@ from typing import Any
 from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.launch import Client
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import (
+    CompressedAttention,
+    DenseMlp,
+    GatedDeltaNet,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    ModelSpec,
+    MoeMlp,
+    StateSpace,
+    TokenIndexer,
+)
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from store.errors import StoreError
@@ -19,12 +30,16 @@ _KNOWN = {
     for item in (
         DeviceProfile,
         Link,
+        CompressedAttention,
         DenseMlp,
+        GatedDeltaNet,
         GroupedQueryAttention,
         LatentAttention,
         LayerGroup,
         ModelSpec,
         MoeMlp,
+        StateSpace,
+        TokenIndexer,
         Precision,
         LengthBin,
         Workload,

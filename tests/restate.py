@@ -36,7 +36,8 @@ MODELS = (
     "meta-llama/Meta-Llama-3.1-8B", "mistralai/Mixtral-8x22B-v0.1", "mistralai/Mixtral-8x7B-v0.1",
     "moonshotai/Kimi-K2-Instruct", "openai/gpt-oss-120b", "openai/gpt-oss-20b",
     "XiaomiMiMo/MiMo-7B-Base", "moonshotai/Kimi-K2.5", "Qwen/Qwen3-VL-8B-Instruct", "Qwen/Qwen3-VL-32B-Instruct",
-    "Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen/Qwen3.5-27B", "deepseek-ai/DeepSeek-V3.2", "nvidia/Nemotron-H-56B-Base-8K",
+    "Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen/Qwen3.5-27B", "Qwen/Qwen3.5-397B-A17B", "zai-org/GLM-5",
+    "deepseek-ai/DeepSeek-V3.2", "deepseek-ai/DeepSeek-V4-Pro", "deepseek-ai/DeepSeek-V4-Flash",
 )  # fmt: skip
 
 
@@ -54,7 +55,9 @@ def models(root: Path) -> str:
     for name in MODELS:
         config = json.loads((root / "model_configs" / f"{name.replace('/', '--')}.json").read_text(encoding="utf-8"))
         rows.append([name, *_model_cells(config)])
-    return as_csv(["model", *MODEL_COLUMNS, "experts", "layers_in_window", "weights", "vision_layers"], rows)
+    return as_csv(
+        ["model", *MODEL_COLUMNS, "experts", "layers_in_window", "tokens_an_entry", "weights", "vision_layers"], rows
+    )
 
 
 def _model_cells(config: Mapping[str, object]) -> list[object]:
@@ -64,6 +67,7 @@ def _model_cells(config: Mapping[str, object]) -> list[object]:
         *(int(cell) if isinstance(cell, bool) else cell for cell in cells),
         text.get(EXPERTS.get(str(config["model_type"]), "")),
         (text.get("layer_types") or []).count("sliding_attention") or None,
+        " ".join(map(str, text.get("compress_ratios") or [])),
         _weights(text.get("quantization_config") or {}),
         _vision_layers(config.get("vision_config", {})),
     ]

@@ -35,7 +35,22 @@ MODEL_COLUMNS = {
     "value_head_size": "v_head_dim",
     "rotated": "rotary_dim",
     "indexed_tokens": "index_topk",
-    "mamba_heads": "mamba_num_heads",
+    "index_heads": "index_n_heads",
+    "index_head_size": "index_head_dim",
+    "linear_key_heads": "linear_num_key_heads",
+    "linear_value_heads": "linear_num_value_heads",
+    "linear_key_size": "linear_key_head_dim",
+    "linear_value_size": "linear_value_head_dim",
+    "convolution": "linear_conv_kernel_dim",
+    "full_layer_every": "full_attention_interval",
+    "shared_expert_inner": "shared_expert_intermediate_size",
+    "draft_modules": "mtp_num_hidden_layers",
+    "output_groups": "o_groups",
+    "output_rank": "o_lora_rank",
+    "streams": "hc_mult",
+    "stream_rounds": "hc_sinkhorn_iters",
+    "hashed_layers": "num_hash_layers",
+    "format_of_experts": "expert_dtype",
 }
 EXPERTS = {
     "qwen3_moe": "num_experts",
@@ -43,6 +58,9 @@ EXPERTS = {
     "kimi_k25": "n_routed_experts",
     "deepseek_v3": "n_routed_experts",
     "deepseek_v32": "n_routed_experts",
+    "deepseek_v4": "n_routed_experts",
+    "glm_moe_dsa": "n_routed_experts",
+    "qwen3_5_moe": "num_experts",
     "kimi_k2": "n_routed_experts",
     "mixtral": "num_local_experts",
     "gpt_oss": "num_local_experts",
@@ -61,7 +79,7 @@ WEIGHTS = {
         "ignore": ["re:.*self_attn.*"],
     },
 }
-_WORDS = {"architecture", "routing"}
+_WORDS = {"architecture", "routing", "format_of_experts"}
 _FLAGS = {"attention_bias", "tied"}
 
 
@@ -85,6 +103,8 @@ def config_of(name: str) -> dict[str, object]:
         config[EXPERTS[row["architecture"]]] = int(row["experts"])
     if row["layers_in_window"]:
         config["layer_types"] = ["sliding_attention", "full_attention"] * int(row["layers_in_window"])
+    if row["tokens_an_entry"]:
+        config["compress_ratios"] = [int(tokens) for tokens in row["tokens_an_entry"].split()]
     if row["weights"]:
         config["quantization_config"] = dict(WEIGHTS[row["weights"]])
     if row["vision_layers"]:

@@ -29,7 +29,8 @@ from evaluator.graph.operators import Affine, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums, repeated, request_sums
 from evaluator.inputs import Launch, Precision, Workload, check_precision, load_distribution, load_model, workload_of
 from evaluator.inputs.plan import Plan
-from evaluator.pricing.memory import activation_bytes, layer_token_bytes, weight_bytes
+from evaluator.pricing.kv_state import kv_states
+from evaluator.pricing.memory import activation_bytes, weight_bytes
 from evaluator.pricing.step import draft_seconds, step_seconds
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
@@ -93,7 +94,8 @@ def with_foreign(operators: OperatorSet, scenario: Scenario) -> OperatorSet:
         part for one in operators.operators for part in (_gates_apart(one) if one.kind == "activation" else [one])
     ]
     for group in scenario.model.layers:
-        cached = Fraction(round(layer_token_bytes(group, kv_cache_bits(scenario.precision), scenario.plan.tp)))
+        (state,) = kv_states(group, kv_cache_bits(scenario.precision), scenario.plan.tp)
+        cached = Fraction(round(state.entry_bytes))
         tokens = Affine(64 * cached, keys=cached, sequences=cached)  # a slot a request, and half a block of 128
         each = Operator(
             kind="elementwise", label="clone", counts=(group.count,), bytes_read=tokens, bytes_written=tokens

@@ -11,16 +11,26 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.calibration.carrying import completed
-    from evaluator.calibration.device_fit import SEED, accuracy_of, fit_device, fit_sets, left_out, training_half
+    from evaluator.calibration.device_fit import (
+        SEED,
+        accuracy_of,
+        fit_device,
+        fit_kernel,
+        fit_sets,
+        left_out,
+        training_half,
+    )
     from evaluator.calibration.figures import figures_of
     from evaluator.calibration.forms import FORMS
     from evaluator.calibration.forms.base import Array
     from evaluator.calibration.kernels import KernelSet, kernel_sets
     from evaluator.calibration.measure import measure_kernels, measured_profile
+    from evaluator.calibration.mixer_kernels import MIXER_KERNELS
     from evaluator.calibration.tables import KernelTable, read_tables, write_tables
 
 __all__ = [
     "FORMS",
+    "MIXER_KERNELS",
     "SEED",
     "Array",
     "KernelSet",
@@ -29,6 +39,7 @@ __all__ = [
     "completed",
     "figures_of",
     "fit_device",
+    "fit_kernel",
     "fit_sets",
     "kernel_sets",
     "left_out",

@@ -17,6 +17,7 @@ QUANTISATIONS = {
     "W8A8": "int8",
     "W4A8": "w4a8",
     "W4A16_G32": "w4a16",
+    "MXFP8": "fp8_block",
     "MXFP4_W4A8": "w4a8_mxfp4",
     "MXFP4_W4A16": "w4a16_mxfp4",
     "NVFP4_W4A16": "w4a16_mxfp4",

@@ -23,6 +23,15 @@ OperatorKind = Literal[
     "attention_decode",
     "mla_prefill",  # expanded: heads of their own keys and values
     "mla_decode",  # absorbed: every head reads the one compressed vector
+    "sparse_attention",  # absorbed: each query gathers the entries that it attends to
+    "index_scores",
+    "index_choice",
+    "state_scan",  # of linear attention: new tokens in chunks into a state of one size
+    "state_update",
+    "space_scan",  # the same of state space layers
+    "space_update",
+    "stream_collapse",  # of several residual streams, before a block and after it
+    "stream_expand",
     "norm",
     "rope",
     "activation",
@@ -129,6 +138,7 @@ class ExpertExtents:
     hidden_size: int
     intermediate_size: int
     role: ExpertRole = ""
+    gated: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

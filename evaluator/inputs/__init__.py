@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.formats import check_precision, slow_formats
     from evaluator.inputs.launch import Client, Launch, Routing
     from evaluator.inputs.launchable import RULES, launchable_by
-    from evaluator.inputs.model import LatentAttention, ModelSpec
+    from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
     from evaluator.inputs.models import list_models, load_model
     from evaluator.inputs.native_formats import BY_NAME
     from evaluator.inputs.parameters import parameter_count
@@ -77,6 +77,7 @@ __all__ = [
     "DeviceProfile",
     "EngineProfile",
     "FittedEngine",
+    "GroupedQueryAttention",
     "LatentAttention",
     "Launch",
     "LengthBin",

@@ -60,6 +60,10 @@ _FORMATS = {
             scale_bits_per_weight=32 / (128 * 128),
             dynamic=True,
         ),
+        # OCP microscaling formats (2023): an 8-bit scale for each 32 weights.
+        Format(
+            name="MXFP8", compute="fp8", weight_bits=8, activation_bits=8, scale_bits_per_weight=8 / 32, dynamic=True
+        ),
         # NVFP4: an e4m3 scale for each 16 weights.
         Format(
             name="NVFP4", compute="fp4", weight_bits=4, activation_bits=4, scale_bits_per_weight=8 / 16, dynamic=True

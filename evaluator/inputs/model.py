@@ -5,7 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evaluator.canonical import IN_NO_KEY
+from evaluator.canonical import IF_SET, IN_NO_KEY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenIndexer:
+    """Scores every token before by small heads of its own, so that attention reads the best ones (DeepSeek-V3.2)."""
+
+    heads: int
+    head_dim: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,11 +27,29 @@ class GroupedQueryAttention:
     qkv_bias: bool = False
     output_bias: bool = False
     sinks: bool = False  # one learned logit a query head (gpt-oss)
+    value_head_dim: int | None = field(default=None, metadata={IF_SET: True})  # None: as wide as a key
+    output_gate: bool = field(default=False, metadata={IF_SET: True})  # a second query's width gates what comes out
+    chosen_keys: int | None = field(default=None, metadata={IF_SET: True})  # whole blocks that an indexer chose
+    chosen_block: int = field(default=1, metadata={IF_SET: True})  # keys of a block
+    indexer: TokenIndexer | None = field(default=None, metadata={IF_SET: True})
+
+    @property
+    def value_width(self) -> int:
+        """Numbers of one head's value."""
+        return self.value_head_dim or self.head_dim
+
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"query": self.query_heads}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LatentAttention:
-    """Multi-head latent attention (DeepSeek-V2/V3): one compressed KV vector a token."""
+    """Multi-head latent attention (DeepSeek-V2/V3): one compressed KV vector a token.
+
+    With `chosen_keys`, each token attends to no more than so many, which the layer's own indexer chose, or that of a
+    layer before."""
 
     query_heads: int
     query_lora_rank: int | None
@@ -31,6 +57,72 @@ class LatentAttention:
     nope_head_dim: int
     rope_head_dim: int
     value_head_dim: int
+    chosen_keys: int | None = field(default=None, metadata={IF_SET: True})
+    indexer: TokenIndexer | None = field(default=None, metadata={IF_SET: True})
+
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"query": self.query_heads}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatedDeltaNet:
+    """Linear attention with a state of one matrix a value head (Qwen3-Next, Qwen3.5)."""
+
+    key_heads: int
+    value_heads: int
+    key_head_dim: int
+    value_head_dim: int
+    convolution: int  # tokens that the convolution before it sees
+
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"key": self.key_heads, "value": self.value_heads}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompressedAttention:
+    """Attention to a window and to entries that `ratio` tokens became (DeepSeek-V4); ratio 1 means the window alone.
+
+    Keys are values. With `chosen_entries` each token attends to no more, chosen by an indexer, and entries overlap."""
+
+    query_heads: int
+    query_lora_rank: int
+    head_dim: int
+    rope_head_dim: int
+    output_groups: int
+    output_rank: int
+    ratio: int = 1
+    chosen_entries: int | None = None
+    indexer: TokenIndexer | None = None
+
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"query": self.query_heads, "output": self.output_groups}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateSpace:
+    """A state space layer (Mamba2): a state of one matrix a head."""
+
+    heads: int
+    head_dim: int
+    groups: int
+    state_size: int
+    convolution: int  # tokens that the convolution before it sees
+    convolution_bias: bool
+    chunk: int  # tokens that a scan takes at once
+
+    @property
+    def split_heads(self) -> dict[str, int]:
+        """Heads that tensor parallelism deals out, by what they are called."""
+        return {"state": self.heads}
+
+
+Mixer = GroupedQueryAttention | LatentAttention | GatedDeltaNet | CompressedAttention | StateSpace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +145,12 @@ class MoeMlp:
     shared_gate: bool = False
     expert_bias: bool = False
     router_bias: bool = False
+    gated: bool = field(default=True, metadata={IF_SET: True})  # as of a dense MLP, of routed and shared ones
+    latent_size: int | None = field(default=None, metadata={IF_SET: True})  # routed experts work in so many dimensions
+
+    def expert_weights(self, hidden_size: int) -> int:
+        """Weights of one routed expert, without biases."""
+        return (3 if self.gated else 2) * (self.latent_size or hidden_size) * self.intermediate_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +158,17 @@ class LayerGroup:
     """`count` identical decoder layers."""
 
     count: int
-    attention: GroupedQueryAttention | LatentAttention
-    mlp: DenseMlp | MoeMlp
+    attention: Mixer | None  # what mixes tokens; None in a layer that has none
+    mlp: DenseMlp | MoeMlp | None
     window: int | None = None  # sliding attention window in tokens; None attends to everything
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Every number of tokens that something in this layer attends to at most."""
+        chosen: int | None = getattr(self.attention, "chosen_keys", None)
+        if isinstance(self.attention, CompressedAttention) and self.attention.chosen_entries is not None:
+            chosen = self.attention.ratio * self.attention.chosen_entries
+        return tuple(window for window in (self.window, chosen) if window is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,16 +182,25 @@ class ModelSpec:
     tie_word_embeddings: bool = False
     norm: Literal["rms", "layer"] = "rms"
     embedding_norm: bool = False  # BLOOM normalises the embedding
-    position: Literal["rope", "learned", "alibi"] = "rope"
+    position: Literal["rope", "learned", "alibi", "none"] = "rope"
     rope_fraction: float = 1.0  # rotated share of the head dimension
     learned_positions: int = 0  # rows of the position table (position == "learned")
     mtp_layers: int = 0  # multi-token-prediction modules shipped with the weights
+    draft_layer: LayerGroup | None = field(default=None, metadata={IF_SET: True})  # None: like the last of `layers`
+    residual_streams: int = field(default=1, metadata={IF_SET: True})  # that hyper-connections mix
+    stream_rounds: int = field(default=0, metadata={IF_SET: True})  # of normalising what mixes them
     native_linear: str = "BF16"  # precision the published weights come in, for linears
     native_experts: str = "BF16"  # the same, for experts
     max_positions: int | None = None
     # The same, for the KV cache. It came after the first stores and decides no number: no key has it.
     native_kv_cache: str = field(default="DISABLED", metadata={IN_NO_KEY: True})
     left_out: str = field(default="", metadata={IN_NO_KEY: True})  # parts of the published model that this is not
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Distinct numbers of tokens that layers attend to at most: batches are summed under each."""
+        groups = self.layers if self.draft_layer is None else (*self.layers, self.draft_layer)
+        return tuple(sorted({window for group in groups for window in group.windows}))
 
     @property
     def routed(self) -> bool:

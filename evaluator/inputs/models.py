@@ -14,7 +14,19 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.inputs.architectures import spec_from_config
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import (
+    CompressedAttention,
+    DenseMlp,
+    GatedDeltaNet,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    Mixer,
+    ModelSpec,
+    MoeMlp,
+    StateSpace,
+    TokenIndexer,
+)
 from evaluator.inputs.native_formats import BY_NAME, named_format
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
@@ -147,14 +159,32 @@ def _entry(name: str) -> ModelSpec:
         entry = {**base, **entry}
     attention = entry.pop("attention")
     layers = tuple(_group(group, attention) for group in entry.pop("layers"))
-    return ModelSpec(layers=layers, **entry)
+    drafts = entry.pop("draft_layer", None)
+    return ModelSpec(layers=layers, draft_layer=None if drafts is None else _group(drafts, attention), **entry)
 
 
 def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> LayerGroup:
-    mlp = group["mlp"]
+    """One group of layers. What it says of its attention holds beside the model's, or instead where it has none."""
+    mlp, own = group.get("mlp"), group.get("attention", {})
     return LayerGroup(
         count=group["count"],
-        attention=LatentAttention(**attention) if "kv_lora_rank" in attention else GroupedQueryAttention(**attention),
-        mlp=MoeMlp(**mlp) if "experts" in mlp else DenseMlp(**mlp),
+        attention=None
+        if own is None
+        else _mixer(own if {"key_heads", "state_size"} & own.keys() else {**attention, **own}),
+        mlp=None if mlp is None else MoeMlp(**mlp) if "experts" in mlp else DenseMlp(**mlp),
         window=group.get("window"),
     )
+
+
+_MIXERS: Mapping[str, type[Mixer]] = {  # by a field that only one has
+    "kv_lora_rank": LatentAttention,
+    "output_groups": CompressedAttention,
+    "key_heads": GatedDeltaNet,
+    "state_size": StateSpace,
+}
+
+
+def _mixer(said: Mapping[str, Any]) -> Mixer:
+    kind = next((kind for name, kind in _MIXERS.items() if name in said), GroupedQueryAttention)
+    indexer = said.get("indexer")
+    return kind(**{**said, **({} if indexer is None else {"indexer": TokenIndexer(**indexer)})})

@@ -18,6 +18,7 @@ _MODELOPT = {
     "FP8_PB_REAL": "FP8_BLOCK",
     "NVFP4": "NVFP4",
     "NVFP4_AWQ": "NVFP4",
+    "W4A16_NVFP4": "NVFP4_W4A16",
     "W4A16": "W4A16",
     "W4A16_AWQ": "W4A16",
     "W4A16_GPTQ": "W4A16",
@@ -25,6 +26,7 @@ _MODELOPT = {
 }
 _LONGEST_NAME = 64
 _UNSAID = object()
+_OF_FEW_WEIGHTS = re.compile(r"lm_head|shared_expert")  # whose format hardly matters beside that of the rest
 _IN_NAMES = re.compile(r"(?i)(?<![a-z0-9])(nvfp4|mxfp4|mxfp8|fp4|fp8|int4|int8|w4a16|w4a8|w8a8|awq|gptq)(?![a-z0-9])")
 BY_NAME = "by name only: "  # before a format that a name says, and no file
 
@@ -36,6 +38,8 @@ def native_formats(quantisation: object) -> tuple[str, str]:
     if not isinstance(quantisation, Mapping):
         return "BF16", "BF16"
     groups = quantisation.get("config_groups")
+    if quantisation.get("quant_algo") == "MIXED_PRECISION" and quantisation.get("quantized_layers"):
+        return _modelopt(quantisation)  # which says more than groups beside it
     if isinstance(groups, Mapping) and groups:
         return _compressed(groups.values(), quantisation.get("ignore"))
     if quantisation.get("quant_algo"):
@@ -66,9 +70,9 @@ def _by_method(quantisation: Mapping[str, Any], method: str) -> tuple[str, str]:
 
 def _int4_weights(group: object) -> str:
     """Weights of four bits beside 16-bit activations, by how many share a scale; 128 where nothing is said."""
-    return {None: "W4A16", 128: "W4A16", 32: "W4A16_G32"}.get(
-        group if isinstance(group, int) else None if group is None else -1, f"W4A16 in groups of {shortened(group)}"
-    )
+    if group is None or group == 128:
+        return "W4A16"
+    return "W4A16_G32" if group == 32 else f"W4A16 in groups of {shortened(group)}"[:_LONGEST_NAME]
 
 
 def _compressed(groups: Iterable[object], ignored: object) -> tuple[str, str]:
@@ -121,15 +125,20 @@ def _modelopt(quantisation: Mapping[str, Any]) -> tuple[str, str]:
     if quantisation["quant_algo"] != "MIXED_PRECISION" or not isinstance(layers, Mapping):
         name = _algorithm(quantisation)
         return ("BF16" if _spares_attention(quantisation.get("exclude_modules")) else name), name
+    # Linears that no layer names are as the method beside says.
+    rest = _by_method(quantisation, str(quantisation.get("quant_method") or "").lower())[0]
     kinds: dict[bool, list[str]] = {False: [], True: []}
     for layer, how in layers.items():
-        kinds[".experts" in str(layer)].append(_algorithm(how) if isinstance(how, Mapping) else "BF16")
-    return _usual(kinds)
+        if not _OF_FEW_WEIGHTS.search(str(layer)):
+            kinds[".experts" in str(layer)].append(_algorithm(how) if isinstance(how, Mapping) else "BF16")
+    return _usual({**kinds, False: kinds[False] or [rest]})
 
 
 def _usual(kinds: Mapping[bool, Sequence[str]]) -> tuple[str, str]:
-    """The format of most linears, and of most experts (True) where any are named."""
-    linear, experts = (max(sorted(set(names)), key=names.count, default="BF16") for names in kinds.values())
+    """The format of linears, all of them where they differ, and of most experts (True) where any are named."""
+    often = [name for name in sorted(set(kinds[False])) if 10 * kinds[False].count(name) > len(kinds[False])]
+    linear = " and ".join(often)[:_LONGEST_NAME] or "BF16"
+    experts = max(sorted(set(kinds[True])), key=kinds[True].count, default="BF16")
     return linear, experts if kinds[True] else linear
 
 

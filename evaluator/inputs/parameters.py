@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import (
+    CompressedAttention,
+    DenseMlp,
+    GatedDeltaNet,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    ModelSpec,
+    MoeMlp,
+    StateSpace,
+    TokenIndexer,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,29 +31,92 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
     hidden = spec.hidden_size
     norm = hidden * (2 if spec.norm == "layer" else 1)
     shared = spec.vocab_size * hidden * (1 if spec.tie_word_embeddings else 2)
+    mixing, ending = stream_parameters(spec)
+    shared += ending
     shared += spec.learned_positions * hidden + norm + (norm if spec.embedding_norm else 0)
     total = active = shared
     for group in spec.layers:
-        layer = attention_parameters(spec, group) + 2 * norm
+        layer = attention_parameters(spec, group) + (norm + mixing) * sum(
+            part is not None for part in (group.attention, group.mlp)
+        )
         total += group.count * (layer + _mlp(hidden, group.mlp, visited=False))
         active += group.count * (layer + _mlp(hidden, group.mlp, visited=True))
     return ParameterCount(total=total, active=active)
 
 
 def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:
-    """Weights of one attention block."""
+    """Weights of what mixes tokens in one layer, its norm before left out."""
+    if group.attention is None:
+        return 0
     if isinstance(group.attention, LatentAttention):
         return _latent(spec.hidden_size, group.attention)
+    if isinstance(group.attention, CompressedAttention):
+        return _compressed(spec.hidden_size, group.attention)
+    if isinstance(group.attention, StateSpace):
+        return _state_space(spec.hidden_size, group.attention)
+    if isinstance(group.attention, GatedDeltaNet):
+        return _delta_net(spec.hidden_size, group.attention)
     return _grouped(spec.hidden_size, group.attention)
 
 
 def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     queries = attention.query_heads * attention.head_dim
     keys = attention.kv_heads * attention.head_dim
-    weights = hidden * (queries + 2 * keys) + queries * hidden
-    biases = (queries + 2 * keys if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
+    asked = queries * (2 if attention.output_gate else 1)
+    values = attention.kv_heads * attention.value_width
+    weights = hidden * (asked + keys + values) + attention.query_heads * attention.value_width * hidden
+    biases = (asked + keys + values if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
     norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": queries + keys}[attention.qk_norm]
-    return weights + biases + norms + (attention.query_heads if attention.sinks else 0)
+    indexer = 0
+    if attention.indexer is not None:  # queries and one key, each with a norm
+        small = attention.indexer
+        indexer = hidden * small.head_dim * (small.heads + 1) + 2 * small.head_dim
+    return weights + biases + norms + (attention.query_heads if attention.sinks else 0) + indexer
+
+
+def _compressed(hidden: int, attention: CompressedAttention) -> int:
+    rank, width, heads = attention.query_lora_rank, attention.head_dim, attention.query_heads
+    queries = hidden * rank + rank + rank * heads * width
+    output = heads * width * attention.output_rank + attention.output_groups * attention.output_rank * hidden
+    copies = 2 if attention.chosen_entries is not None else 1
+    weights = queries + hidden * width + width + output + heads
+    if attention.ratio > 1:
+        weights += _compressor(hidden, attention.ratio, width, copies)
+    if attention.indexer is not None:
+        small = attention.indexer
+        weights += _compressor(hidden, attention.ratio, small.head_dim, copies)
+        weights += small.heads * (rank * small.head_dim + hidden)
+    return weights
+
+
+def _compressor(hidden: int, ratio: int, width: int, copies: int) -> int:
+    """A projection to entries and one to their shares, a bias a place, and a norm."""
+    return 2 * hidden * copies * width + ratio * copies * width + width
+
+
+def stream_parameters(spec: ModelSpec) -> tuple[int, int]:
+    """Weights that mix residual streams: of one block, and at the end."""
+    count, wide = spec.residual_streams, spec.residual_streams * spec.hidden_size
+    if count == 1:
+        return 0, 0
+    outputs = count * (count + 2)
+    return outputs * wide + outputs + 3, count * wide + count + 1
+
+
+def _state_space(hidden: int, space: StateSpace) -> int:
+    inner = space.heads * space.head_dim
+    channels = inner + 2 * space.groups * space.state_size
+    convolution = channels * (space.convolution + (1 if space.convolution_bias else 0))
+    # A rate, a shift of it and a way around the state for each head; a norm behind.
+    return hidden * (inner + channels + space.heads) + convolution + 3 * space.heads + inner + inner * hidden
+
+
+def _delta_net(hidden: int, net: GatedDeltaNet) -> int:
+    keys, values = net.key_heads * net.key_head_dim, net.value_heads * net.value_head_dim
+    channels = 2 * keys + values
+    decay = 2 * net.value_heads  # a rate and a shift a head; what they are applied to comes from a projection as wide
+    projections = hidden * (channels + values + decay) + values * hidden
+    return projections + channels * net.convolution + decay + net.value_head_dim
 
 
 def _latent(hidden: int, attention: LatentAttention) -> int:
@@ -52,16 +126,34 @@ def _latent(hidden: int, attention: LatentAttention) -> int:
     query = hidden * queries if rank is None else hidden * rank + rank + rank * queries
     compressed = hidden * (attention.kv_lora_rank + attention.rope_head_dim) + attention.kv_lora_rank
     expansion = attention.kv_lora_rank * attention.query_heads * (attention.nope_head_dim + attention.value_head_dim)
-    return query + compressed + expansion + attention.query_heads * attention.value_head_dim * hidden
+    weights = query + compressed + expansion + attention.query_heads * attention.value_head_dim * hidden
+    return weights + (0 if attention.indexer is None else _indexer(hidden, rank or hidden, attention.indexer))
 
 
-def _mlp(hidden: int, mlp: DenseMlp | MoeMlp, *, visited: bool) -> int:
+def _indexer(hidden: int, compressed: int, indexer: TokenIndexer) -> int:
+    """Queries from the compressed ones, one key with a layer norm, and a weight a head."""
+    return (
+        compressed * indexer.heads * indexer.head_dim
+        + hidden * (indexer.head_dim + indexer.heads)
+        + 2 * indexer.head_dim
+    )
+
+
+def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:
+    if mlp is None:
+        return 0
     if isinstance(mlp, DenseMlp):
         width = mlp.intermediate_size
         weights = hidden * width * (3 if mlp.gated else 2)
         return weights + ((width * (2 if mlp.gated else 1) + hidden) if mlp.bias else 0)
     experts = mlp.experts_per_token if visited else mlp.experts
-    one = 3 * hidden * mlp.intermediate_size
+    one = mlp.expert_weights(hidden)
     one += (2 * mlp.intermediate_size + hidden) if mlp.expert_bias else 0
     router = hidden * mlp.experts + (mlp.experts if mlp.router_bias else 0)
-    return experts * one + router + 3 * hidden * mlp.shared_intermediate_size + (hidden if mlp.shared_gate else 0)
+    router += 2 * hidden * (mlp.latent_size or 0)  # into the experts' dimensions, and out of them
+    return (
+        experts * one
+        + router
+        + (3 if mlp.gated else 2) * hidden * mlp.shared_intermediate_size
+        + (hidden if mlp.shared_gate else 0)
+    )

@@ -95,13 +95,20 @@ def illegality(model: ModelSpec, plan: Plan, num_devices: int) -> str | None:
 
 def _indivisible(model: ModelSpec, plan: Plan) -> str | None:
     for group in model.layers:
-        heads = group.attention.query_heads
-        if heads % plan.tp:
-            return f"tp {plan.tp} does not divide the {heads} query heads"
-        width = group.mlp.intermediate_size if isinstance(group.mlp, DenseMlp) else group.mlp.shared_intermediate_size
+        for kind, heads in {} if group.attention is None else group.attention.split_heads.items():
+            if heads % plan.tp:
+                return f"tp {plan.tp} does not divide the {heads} {kind} heads"
+        width = _split_width(group)
         if width % plan.tp:
             return f"tp {plan.tp} does not divide the intermediate size {width}"
     return None
+
+
+def _split_width(group: LayerGroup) -> int:
+    """The width of the MLP that tensor parallelism splits, of shared experts where tokens are routed."""
+    if group.mlp is None:
+        return 0
+    return group.mlp.intermediate_size if isinstance(group.mlp, DenseMlp) else group.mlp.shared_intermediate_size
 
 
 def _expert_mismatch(model: ModelSpec, plan: Plan) -> str | None:

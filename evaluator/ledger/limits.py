@@ -13,7 +13,7 @@ from evaluator.inputs.formats import linear_format
 from evaluator.inputs.model import LayerGroup, MoeMlp
 from evaluator.inputs.parameters import attention_parameters, parameter_count
 from evaluator.inputs.precision import Precision
-from evaluator.pricing.memory import layer_token_bytes
+from evaluator.pricing.kv_state import layer_bytes
 from evaluator.serving.occupancy import kv_cache_bits
 
 if TYPE_CHECKING:
@@ -46,11 +46,7 @@ def least_step_s(deployment: Deployment) -> float:
     length = shortest * (deployment.input_length + 0.5 * deployment.output_length)
     users = 0 if deployment.saturated else deployment.users / (deployment.instances * plan.dp)
     keys = sum(
-        group.count
-        * layer_token_bytes(group, kv_cache_bits(precision), plan.tp)
-        * min(length, group.window or length)
-        * users
-        for group in model.layers
+        group.count * layer_bytes(group, kv_cache_bits(precision), plan.tp, length) * users for group in model.layers
     )
     weights = sum(group.count * _layer_bytes(deployment, group) for group in model.layers)
     return float(weights + keys) / plan.pp / deployment.device.memory_bandwidth_bytes_per_s
@@ -60,9 +56,11 @@ def _layer_bytes(deployment: Deployment, group: LayerGroup) -> float:
     plan, hidden = deployment.plan, deployment.model.hidden_size
     linear = _weight_bytes(deployment.precision.linear)
     attention = linear * attention_parameters(deployment.model, group) / plan.tp
+    if group.mlp is None:
+        return attention
     if not isinstance(group.mlp, MoeMlp):
         return attention + linear * (3 if group.mlp.gated else 2) * hidden * group.mlp.intermediate_size / plan.tp
-    visited = group.mlp.experts_per_token * 3 * hidden * group.mlp.intermediate_size
+    visited = group.mlp.experts_per_token * group.mlp.expert_weights(hidden)
     experts = _weight_bytes(deployment.precision.experts or deployment.precision.linear)
     return attention + experts * visited / (plan.ep * plan.moe_tp)
 

@@ -31,12 +31,6 @@ SAME_SHAPES: Mapping[str, str] = {
 VARIANT = re.compile(r"-(?:2507|instruct|thinking|fp8|nvfp4|fp4)$")
 # Starts of names, and what of the architecture the evaluator has no formula for.
 UNCOVERED: Mapping[str, str] = {
-    "qwen3.5": "gated delta net",
-    "qwen3.6": "gated delta net",
-    "qwen3-next": "gated delta net",
-    "glm-5": "sparse attention with a token indexer",
-    "deepseek-v3.2": "sparse attention with a token indexer",
-    "deepseek-v4": "sparse attention with a token indexer",
     "llama-4": "chunked local attention",
     "gpt-j": "attention and feed-forward block side by side",
 }

@@ -10,7 +10,7 @@ from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
-from evaluator.pricing.memory import layer_token_bytes
+from evaluator.pricing.kv_state import layer_bytes
 
 FREE_SHARE = 0.9  # of what weights leave, for keys and values: the engines' default
 LARGEST_PLANNED_BATCH = 2048  # of one replica: the largest that trtllm-bench plans for
@@ -23,17 +23,14 @@ def saturated_users(model: ModelSpec, device: DeviceProfile, precision: Precisio
     Left out: activations, the runtime's own memory, blocks that are not full."""
     free = FREE_SHARE * (device.memory_bytes - _weight_bytes(model, precision, plan))
     bits = 16 if precision.attention == "DISABLED" else 8
-    one = sum(
-        group.count * layer_token_bytes(group, bits, plan.tp) * min(tokens, group.window or tokens)
-        for group in model.layers
-    )
+    one = sum(group.count * layer_bytes(group, bits, plan.tp, tokens) for group in model.layers)
     return plan.dp * max(1, min(LARGEST_PLANNED_BATCH, int(free / (one / plan.pp))))
 
 
 def _weight_bytes(model: ModelSpec, precision: Precision, plan: Plan) -> float:
     """Of one device: experts by how they are split, embedding and head in 16 bits, everything else in the linears'."""
     expert = sum(
-        group.count * group.mlp.experts * 3 * model.hidden_size * group.mlp.intermediate_size
+        group.count * group.mlp.experts * group.mlp.expert_weights(model.hidden_size)
         for group in model.layers
         if isinstance(group.mlp, MoeMlp)
     )

@@ -4,6 +4,7 @@ not the step."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,6 +22,7 @@ from evaluator.calibration.lookup import (
     kernel_format,
     product_kernel,
 )
+from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_values
 from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
@@ -31,6 +33,8 @@ from store.errors import InputError
 from store.records import Convention
 
 ROUTINGS = ("balanced", "power_law_1.01", "power_law_1.2")
+GATHERED_HEADS = 64
+SCAN_CHUNK = 64.0  # tokens that kernels of linear states take at once
 PLAIN_KINDS = frozenset(
     {"norm", "rope", "activation", "elementwise", "quantise", "embedding", "kv_write", "moe_routing"}
 )
@@ -86,6 +90,8 @@ class CalibratedCost:
             return KindSeconds()
         if operator.kind in PLAIN_KINDS:
             return self._plain(operator, sums)
+        if operator.kind in MIXER_KINDS:
+            return self._mixer(operator, sums)
         if operator.kind in COLLECTIVE_KINDS:
             return self._collective(operator, sums)
         return {
@@ -122,6 +128,32 @@ class CalibratedCost:
             {"moved_bytes": moved, "launches": float(operator.launches)},
         )
         return KindSeconds(memory=parts.memory, overhead=parts.overhead)
+
+    def _mixer(self, operator: Operator, sums: BatchSums) -> KindSeconds:
+        """Sparse attention and linear states: by FLOPs and bytes alone, and the chunks of one sequence in a row."""
+        heads = 1 if operator.attention is None else operator.attention.query_heads
+        # Kernels that gather keys take query heads by 64: those of 8 cost three quarters of those of 64 (H200, 2,048
+        # keys chosen). Devices with fewer compute and mask the rest.
+        padding = -(-heads // GATHERED_HEADS) * GATHERED_HEADS / heads if operator.kind == "sparse_attention" else 1.0
+        sequences, units = np.maximum(sums.sequences, 1.0), self.figures.compute_units
+        chunks = np.ceil(sums.tokens / sequences / SCAN_CHUNK) * np.maximum(1.0, sequences * heads / units)
+        inputs: dict[str, FloatArray | float] = {
+            "matrix_flops": operator.matrix_flops.at(sums) * padding,
+            "moved_bytes": operator.bytes_read.at(sums) + operator.bytes_written.at(sums),
+            "chain": chunks if operator.kind in {"state_scan", "space_scan"} else 0.0,
+            "peak_flops_per_s": self.figures.peak(operator.matrix_dtype),
+        }
+        values = mixer_values(mixer_device(self.calibration, self.figures), operator.kind)
+        parts = FORMS["roofline"].parts(values, inputs, self.figures)
+        return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * operator.launches)
+
+    def said_of_mixers(self, kinds: AbstractSet[str]) -> str:
+        """The sentence about kinds of operators that the device's own calibration does not hold; empty without any."""
+        own, others = kinds & MIXER_KINDS, kinds & UNMEASURED.keys()
+        measured = mixer_device(self.calibration, self.figures)
+        said = f"{', '.join(sorted(own))}: rooflines fitted to kernels of {measured}, apart from the calibration"
+        carried = ", ".join(f"{kind} as {UNMEASURED[kind]}" for kind in sorted(others))
+        return (f"{said} ({carried}: no kernel of it was measured)" if others else said) if own else ""
 
     def _product(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         gemm = operator.gemm
@@ -178,14 +210,18 @@ class CalibratedCost:
             "expert_ranks": total / local,
             "hidden": float(experts.hidden_size),
             "inner": float(experts.intermediate_size),
-            "up_matrices": 2.0,
+            "up_matrices": 2.0 if experts.gated else 1.0,
             "weight_bytes": wanted.weight_bytes,
             "peak_flops_per_s": self.figures.peak(wanted.compute),
             "skewed": float(self.routing != "balanced"),
         }
         parts = _faster([self._price(name, "experts", inputs) for name in names])
-        # One measured kernel does both products; apart, gate and up are two thirds of its matrices, down one third.
-        share = {"gate_up": 2 / 3, "down": 1 / 3, "routing": 0.0}.get(experts.role, 1.0)
+        # One measured kernel does both products; apart, gate and up are two thirds of its matrices, down one third. An
+        # expert without a gate has one matrix each.
+        down = 1 / 3 if experts.gated else 1 / 2
+        share = {"gate_up": 1 - down if not experts.gated else 2 / 3, "down": down, "routing": 0.0}.get(
+            experts.role, 1.0
+        )
         return KindSeconds(matrix=parts.compute * share, memory=parts.memory * share, overhead=parts.overhead * share)
 
     def _prefill(self, operator: Operator, sums: BatchSums) -> KindSeconds:

@@ -13,10 +13,10 @@ from evaluator.arithmetic import FloatArray
 from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.operators import Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
-from evaluator.inputs.model import LatentAttention, LayerGroup, ModelSpec
+from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
+from evaluator.pricing.kv_state import kv_states, layer_bytes
 
-KV_BLOCK_TOKENS = 128
 Paging = Literal["per_request", "pooled"]
 
 
@@ -41,16 +41,6 @@ def activation_bytes(operators: OperatorSet, sums: BatchSums) -> FloatArray:
     return np.asarray(np.max(np.broadcast_arrays(*peaks), axis=0)) if peaks else np.zeros_like(sums.tokens)
 
 
-def layer_token_bytes(group: LayerGroup, kv_bits: int, tp: int) -> float:
-    """KV bytes of one token in one layer on one of `tp` devices.
-
-    KV heads fewer than the devices are replicated; each device holds the whole latent of MLA."""
-    attention = group.attention
-    if isinstance(attention, LatentAttention):
-        return (attention.kv_lora_rank + attention.rope_head_dim) * kv_bits / 8
-    return 2 * -(-attention.kv_heads // tp) * attention.head_dim * kv_bits / 8
-
-
 def kv_bytes(
     model: ModelSpec,
     plan: Plan,
@@ -63,37 +53,28 @@ def kv_bytes(
 ) -> FloatArray:
     """KV cache on the fullest device of `requests` requests of `tokens` tokens each (arrays that broadcast).
 
-    Sliding-window layers keep their window only. `per_request` paging rounds each request up to whole blocks; `pooled`
-    rounds the sum, as upstream does."""
-    per_layer = [
-        _cached_tokens(group, tokens, requests, paging) * layer_token_bytes(group, kv_bits, plan.tp)
-        for group in model.layers
-    ]
+    Sliding-window layers keep their window only; states of one size are kept once a request. `per_request` paging
+    rounds each request up to whole blocks; `pooled` rounds the sum, as upstream does."""
+    groups = model.layers if model.draft_layer is None else (*model.layers, model.draft_layer)
+    pooled = paging == "pooled"
+    per_layer = []
+    for group in groups:
+        parts = [state.in_blocks(tokens, requests, pooled=pooled) for state in kv_states(group, kv_bits, plan.tp)]
+        kept = parts[0] if parts else 0.0 * (tokens + requests)  # a layer of an MLP alone keeps nothing
+        for part in parts[1:]:
+            kept = kept + part
+        per_layer.append(kept)
     stages = layers_of_stages(model, plan.pp)
     totals = []
     for stage in range(plan.pp):
-        counts = [row[stage] for row in stages]
+        counts = [row[stage] for row in stages] + [0] * (len(groups) - len(model.layers))
         if drafting and stage == plan.pp - 1:
             counts[-1] += model.mtp_layers
         totals.append(np.sum([count * layer for count, layer in zip(counts, per_layer, strict=True)], axis=0))
     return np.asarray(np.max(totals, axis=0))
 
 
-def _cached_tokens(group: LayerGroup, tokens: FloatArray, requests: FloatArray, paging: Paging) -> FloatArray:
-    kept = tokens if group.window is None else np.minimum(tokens, group.window)
-    if paging == "pooled":
-        return np.asarray(_whole_blocks(requests * kept))
-    return np.asarray(requests * _whole_blocks(kept))
-
-
-def _whole_blocks(tokens: FloatArray) -> FloatArray:
-    return np.asarray(np.ceil(tokens / KV_BLOCK_TOKENS) * KV_BLOCK_TOKENS)
-
-
 def transfer_bytes(model: ModelSpec, kv_bits: int, prompt_tokens: float) -> float:
-    """KV cache of one prompt over the whole instance, each head once. Windows are moved as far as they are kept."""
-    kept = [min(prompt_tokens, group.window or prompt_tokens) for group in model.layers]
-    return sum(
-        group.count * layer_token_bytes(group, kv_bits, 1) * tokens
-        for group, tokens in zip(model.layers, kept, strict=True)
-    )
+    """KV cache and states of one prompt over the whole instance, each head once. Windows are moved as far as they are
+    kept."""
+    return sum(group.count * layer_bytes(group, kv_bits, 1, prompt_tokens) for group in model.layers)

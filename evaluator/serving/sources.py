@@ -14,7 +14,7 @@ from store.records import Convention
 def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:
     """The source of the workload's batches. `rule` says how prompts of several lengths share a prefill step."""
     workload = scenario.workload
-    windows = tuple(sorted({group.window for group in scenario.model.layers if group.window is not None}))
+    windows = scenario.model.windows
     single = _single_lengths(workload)
     if single is None:
         return mixed_lengths(workload, scenario.convention, rule, windows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 
-from evaluator.inputs import LatentAttention, ModelSpec, load_device, load_model, parameter_count
+from evaluator.inputs import GroupedQueryAttention, LatentAttention, ModelSpec, load_device, load_model, parameter_count
 from store.errors import InputError
 
 ATTENTION_OPERATIONS = 4.0  # a: scores and values, two each, of every token with every other
@@ -94,6 +94,15 @@ def _of_layers(spec: ModelSpec) -> tuple[float, float]:
     kept = attended = 0.0
     for group in spec.layers:
         attention = group.attention
+        if attention is None:
+            continue
+        if not isinstance(attention, LatentAttention | GroupedQueryAttention) or getattr(
+            attention, "chosen_keys", None
+        ):
+            raise InputError(
+                "models with linear states or attention to chosen tokens have no closed form here",
+                hint="sweepdb evaluate prices their prompts",
+            )
         if isinstance(attention, LatentAttention):
             kept += group.count * (attention.kv_lora_rank + attention.rope_head_dim)
             met = (attention.nope_head_dim + attention.rope_head_dim + attention.value_head_dim) / 2
@@ -106,8 +115,8 @@ def _of_layers(spec: ModelSpec) -> tuple[float, float]:
 
 def _of_the_paper(spec: ModelSpec, prompt: int, operations_per_s: float) -> float | None:
     """The paper's own constants; None where keys are no heads."""
-    attention = spec.layers[0].attention
-    if isinstance(attention, LatentAttention):
+    attention = next((group.attention for group in spec.layers if group.attention is not None), None)
+    if not isinstance(attention, GroupedQueryAttention):
         return None
     heads_a_key = attention.query_heads / attention.kv_heads
     return least_bytes_per_s(

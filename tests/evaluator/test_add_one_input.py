@@ -29,7 +29,7 @@ MODELS = {"mine": WAVES["waves"]}
 
 OPERATOR = """
 
-@_operator("mirror(Tensor x) -> Tensor")
+@defined("mirror(Tensor x) -> Tensor")
 def mirror(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 """

@@ -6,11 +6,13 @@ import math
 
 import pytest
 import torch
-from evaluator_cases import captured
+from evaluator_cases import captured, one_group
 from torch.utils.flop_counter import FlopCounterMode
 
+from evaluator.graph.capture.mixers.mixer_formulas import SCAN_CHUNK
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import architectures, spec_from_config
+from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, LatentAttention, StateSpace
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 
@@ -24,10 +26,30 @@ LATENT = {
     "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "n_shared_experts": 2,
     "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "num_key_value_heads": 4, "topk_method": "noaux_tc",
 }  # fmt: skip
+SPARSE = {**LATENT, "index_topk": 64, "index_n_heads": 4, "index_head_dim": 32}
+HYBRID = {
+    "head_dim": 32, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16,
+    "linear_value_head_dim": 32,
+}  # fmt: skip
+MAMBA = {
+    "head_dim": 32, "mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 32, "chunk_size": 16,
+    "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+    "moe_shared_expert_intermediate_size": 96,
+}  # fmt: skip
 CASES = {
     "deepseek_v2": {**LATENT, "topk_method": "greedy"},
     "deepseek_v2 without compressed queries": {**LATENT, "topk_method": "greedy", "q_lora_rank": None},
     "deepseek_v3": LATENT,
+    "deepseek_v32": SPARSE,
+    "glm_moe_dsa": SPARSE,
+    "glm_moe_dsa with shared indexers": {**SPARSE, "indexer_types": ["full", "full", "shared", "full"]},
+    "deepseek_v4": {
+        "num_key_value_heads": 1, "head_dim": 32, "q_lora_rank": 48, "o_groups": 2, "o_lora_rank": 16,
+        "intermediate_size": 64, "moe_intermediate_size": 64, "n_routed_experts": 8, "num_experts_per_tok": 2,
+        "sliding_window": 32, "index_topk": 64, "index_n_heads": 4, "index_head_dim": 16, "num_hash_layers": 1,
+        "compress_ratios": [0, 4, 128, 4], "compress_rates": {"compressed_sparse_attention": 4,
+        "heavily_compressed_attention": 8}, "partial_rotary_factor": 0.25, "num_nextn_predict_layers": 0,
+    },
     "ernie4_5": {"head_dim": 32},
     "ernie4_5_moe": {
         "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 64, "moe_num_shared_experts": 2,
@@ -46,8 +68,23 @@ CASES = {
         "layer_types": ["sliding_attention", "full_attention"] * 2,
     },
     "minimax_m2": {"head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "rotary_dim": 16},
+    "minimax_m3_vl_text": {
+        "head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "rotary_dim": 16, "dense_intermediate_size": 160,
+        "shared_intermediate_size": 96, "index_n_heads": 2, "index_head_dim": 16, "index_block_size": 8,
+        "index_topk_blocks": 4, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+        "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "minimax_m3_sparse"],
+    },
+    "mimo_v2_flash": {
+        "head_dim": 48, "v_head_dim": 32, "num_key_value_heads": 1, "sliding_window": 64, "n_routed_experts": 8,
+        "num_experts_per_tok": 2, "moe_intermediate_size": 64, "n_group": 1, "topk_group": 1,
+        "layer_types": ["full_attention", "sliding_attention"] * 2,
+    },
     "mistral": {"head_dim": 32, "sliding_window": None},
     "mixtral": {"num_local_experts": 8, "num_experts_per_tok": 2},
+    "nemotron_h": {**MAMBA, "layers_block_type": ["mamba", "moe", "attention", "mlp"]},
+    "nemotron_h with experts in fewer dimensions": {
+        **MAMBA, "layers_block_type": ["mamba", "moe", "attention", "moe"], "moe_latent_size": 48
+    },
     "opt": {"ffn_dim": 192, "word_embed_proj_dim": 128, "intermediate_size": None, "num_key_value_heads": None},
     "phi3": {},
     "qwen2": {},
@@ -56,6 +93,11 @@ CASES = {
     },
     "qwen3": {"head_dim": 32},
     "qwen3_moe": {"head_dim": 32, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64},
+    "qwen3_5_moe_text": {**HYBRID, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+                         "shared_expert_intermediate_size": 96},
+    "qwen3_5_text": HYBRID,
+    "qwen3_next": {**HYBRID, "num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
+                   "shared_expert_intermediate_size": 96, "decoder_sparse_step": 2},
     "smollm3": {},
 }  # fmt: skip
 
@@ -90,12 +132,109 @@ def test_flops_of_a_prompt_are_those_of_the_class(case):
     mask = torch.ones_like(ids) if case in {"bloom", "opt"} else square  # which make positions of it
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(input_ids=ids, attention_mask=mask, use_cache=False)
-    sums = repeated(request_sums(float(TOKENS), 0.0, square=True, logits=float(TOKENS)), 1.0)
     ours = sum(
-        float(one.matrix_flops.at(sums)) * one.count
-        for one in captured(spec, Plan(), "prefill", compile=True).operators
+        work for one, work in prompt_flops(spec) if one.kind not in {"sparse_attention", "state_scan", "space_scan"}
     )
-    assert math.isclose(ours, counter.get_total_flops(), rel_tol=1e-3)
+    assert math.isclose(ours, counter.get_total_flops() - other_flops(spec), rel_tol=1e-3)
+
+
+def prompt_flops(spec):
+    """(operator, FLOPs of all its occurrences) of a prompt whose every token gives logits, masked or not."""
+    sums = request_sums(float(TOKENS), 0.0, square=True, logits=float(TOKENS), windows=spec.windows)
+    for one in captured(spec, Plan(), "prefill", compile=True).operators:
+        seen = repeated(sums if one.attention is None else sums.within(one.attention.window), 1.0)
+        yield one, float(one.matrix_flops.at(seen)) * one.count
+
+
+def other_flops(spec):
+    """Products of a class that we do in another form: attention of heads of their own, where ours is absorbed or
+    gathers; weights of an indexer's heads, convolutions and mixtures of streams, which are no matrix product in a
+    kernel; chunks of a scan that are padded."""
+    total = 0
+    for group in spec.layers:
+        attention = group.attention
+        if getattr(attention, "chosen_keys", None):
+            if not isinstance(attention, LatentAttention):
+                continue
+            heads = attention.nope_head_dim + attention.rope_head_dim + attention.value_head_dim
+            indexed = attention.indexer.heads if attention.indexer else 0
+            total += group.count * 2 * TOKENS * TOKENS * (attention.query_heads * heads + indexed)
+        if isinstance(attention, CompressedAttention):
+            entries = TOKENS // attention.ratio if attention.ratio > 1 else 0
+            attended = TOKENS * (TOKENS + entries) * attention.query_heads * attention.head_dim
+            mixed = TOKENS * spec.residual_streams**2 * spec.hidden_size
+            total += group.count * (4 * attended + 2 * 2 * mixed)
+        if isinstance(attention, StateSpace):
+            total += group.count * (space_of_the_class(attention) + space_convolution_of_the_class(attention))
+        if isinstance(attention, GatedDeltaNet):
+            total += group.count * (scan_of_the_class(attention) + convolution_of_the_class(attention))
+    return total
+
+
+def scan_of_the_class(net, tokens=TOKENS):
+    """Products of a scan over whole chunks, without the triangular system, which the class solves and kernels invert."""
+    keys, values = net.key_head_dim, net.value_head_dim
+    each = 4 * SCAN_CHUNK * keys + 2 * SCAN_CHUNK * values + 6 * keys * values
+    return -(-tokens // SCAN_CHUNK) * SCAN_CHUNK * net.value_heads * each
+
+
+def space_of_the_class(space, tokens=TOKENS):
+    """Products of a scan whose every head has scores of its own, and of states that pass from chunk to chunk at once."""
+    state, chunks = space.head_dim * space.state_size, tokens // space.chunk
+    each = 2 * space.chunk * (space.state_size + space.head_dim) + 4 * state
+    return space.heads * (tokens * each + 2 * (chunks + 1) ** 2 * state)
+
+
+def space_convolution_of_the_class(space):
+    channels = space.heads * space.head_dim + 2 * space.groups * space.state_size
+    return 2 * space.convolution * channels * (TOKENS + space.convolution - 1)
+
+
+def test_a_state_space_scan_is_that_of_the_class_with_scores_once_a_group():
+    modeling = pytest.importorskip("transformers.models.nemotron_h.modeling_nemotron_h")
+    space = StateSpace(heads=8, head_dim=16, groups=2, state_size=32, convolution=4, convolution_bias=True, chunk=64)
+    tokens, heads, groups, size = 256, space.heads, space.groups, space.state_size
+    shapes = [
+        (1, tokens, heads, 16),
+        (1, tokens, heads),
+        (heads,),
+        (1, tokens, groups, size),
+        (1, tokens, groups, size),
+    ]
+    with FlopCounterMode(display=False) as counter:
+        modeling.mamba2_chunk_scan(
+            *(torch.empty(shape, device="meta") for shape in shapes),
+            chunk_size=space.chunk, D=torch.empty(heads, device="meta"), z=None, return_final_states=False,
+            dt_bias=torch.empty(heads, device="meta"), dt_softplus=True, initial_states=None,
+            dt_limit=(0.0, float("inf")),
+        )  # fmt: skip
+    assert counter.get_total_flops() == space_of_the_class(space, tokens)
+    ours = one_group("x", 64, 100, 1, space, DenseMlp(intermediate_size=64), position="none")
+    operator = next(one for one in captured(ours, Plan(), "prefill").operators if one.kind == "space_scan")
+    state = space.head_dim * size
+    each = groups * 2 * space.chunk * size + heads * (2 * space.chunk * space.head_dim + 4 * state)
+    assert float(operator.matrix_flops.at(repeated(request_sums(float(tokens), 0.0), 1.0))) == tokens * each
+
+
+def convolution_of_the_class(net):
+    channels = 2 * net.key_heads * net.key_head_dim + net.value_heads * net.value_head_dim
+    return 2 * net.convolution * channels * (TOKENS + net.convolution - 1)
+
+
+@pytest.mark.parametrize(("keys", "values"), [(128, 128), (128, 64), (64, 128)])
+def test_a_scan_is_the_chunked_rule_of_the_class_with_the_inverse_applied(keys, values):
+    modeling = pytest.importorskip("transformers.models.qwen3_5.modeling_qwen3_5")
+    net = GatedDeltaNet(key_heads=2, value_heads=4, key_head_dim=keys, value_head_dim=values, convolution=4)
+    tokens = 4 * SCAN_CHUNK
+    shapes = [(1, tokens, 2, keys), (1, tokens, 2, keys), (1, tokens, 4, values), (1, tokens, 4), (1, tokens, 4)]
+    with FlopCounterMode(display=False) as counter:
+        modeling.torch_chunk_gated_delta_rule(*(torch.empty(shape, device="meta") for shape in shapes))
+    assert counter.get_total_flops() == scan_of_the_class(net, tokens)
+    ours = one_group("x", 64, 100, 1, net, DenseMlp(intermediate_size=64), position="learned")
+    operator = next(one for one in captured(ours, Plan(), "prefill").operators if one.kind == "state_scan")
+    inverse = 2 * SCAN_CHUNK * (keys + values) * tokens * net.value_heads
+    sums = repeated(request_sums(float(tokens), 0.0), 1.0)
+    assert float(operator.matrix_flops.at(sums)) == counter.get_total_flops() + inverse
 
 
 def test_every_reader_of_a_class_with_one_is_held_to_it():

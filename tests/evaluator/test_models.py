@@ -34,6 +34,13 @@ PUBLISHED = {
     "mistralai/Mixtral-8x7B-v0.1": (46.7, 12.9),
     "mistralai/Mixtral-8x22B-v0.1": (140.6, 39.1),
     "deepseek-ai/DeepSeek-V3": (671.03, 37.55),
+    "deepseek-ai/DeepSeek-V3.2": (671.88, None),
+    "deepseek-ai/DeepSeek-V4-Pro": (1573.0, None),
+    "deepseek-ai/DeepSeek-V4-Flash": (284.3, None),
+    "zai-org/GLM-5": (743.9, None),
+    "Qwen/Qwen3.5-397B-A17B": (396.3, None),
+    "Qwen/Qwen3.5-27B": (26.9, None),
+    "nvidia/Llama-3_3-Nemotron-Super-49B-v1": (49.87, None),
     "moonshotai/Kimi-K2-Instruct": (1026.4, 32.86),
     "openai/gpt-oss-20b": (20.91, None),
     "openai/gpt-oss-120b": (116.83, None),
@@ -106,15 +113,19 @@ def test_short_and_differently_cased_names_resolve():
 
 
 @pytest.mark.parametrize(
-    "name, part",
+    ("said", "part"),
     [
-        ("deepseek-ai/DeepSeek-V3.2", "sparse attention with a token indexer"),
-        ("Qwen/Qwen3.5-27B", "model_type 'qwen3_5_text'"),
-        ("nvidia/Nemotron-H-56B-Base-8K", "Mamba"),
+        ({"model_type": "step3p7"}, "a gate on each head"),
+        ({"model_type": "granitemoehybrid", "mamba_n_heads": 8}, "model_type 'granitemoehybrid'"),
+        (
+            {"model_type": "falcon_h1", "ssm_state_size": 8},
+            "state space layers (ssm_state_size of model_type 'falcon_h1')",
+        ),
+        ({"model_type": "llama", "index_topk": 2048}, "sparse attention with a token indexer"),
     ],
 )
-def test_an_uncovered_part_is_named_never_approximated(name, part, tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(config_of(name)), encoding="utf-8")
+def test_an_uncovered_part_is_named_never_approximated(said, part, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({**LLAMA, **said}), encoding="utf-8")
     with pytest.raises(InputError, match="never approximated silently") as caught:
         load_model(str(tmp_path))
     assert part in str(caught.value)

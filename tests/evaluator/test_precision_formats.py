@@ -21,9 +21,16 @@ SEED_ACTIONS = {
 
 
 def test_every_action_of_the_seeds_is_a_name_and_so_are_the_formats_of_engines():
-    assert SEED_ACTIONS | {"BF16", "FP8_BLOCK", "NVFP4", "W4A16", "W4A16_G32", "MXFP4_W4A16", "NVFP4_W4A16"} == set(
-        LINEAR_NAMES
-    )
+    assert SEED_ACTIONS | {
+        "BF16",
+        "FP8_BLOCK",
+        "NVFP4",
+        "MXFP8",
+        "W4A16",
+        "W4A16_G32",
+        "MXFP4_W4A16",
+        "NVFP4_W4A16",
+    } == set(LINEAR_NAMES)
     assert set(ATTENTION_NAMES) == {"DISABLED", "INT8", "FP8"}
 
 
@@ -37,6 +44,7 @@ def test_every_action_of_the_seeds_is_a_name_and_so_are_the_formats_of_engines()
         ("FP8", "fp8", 8, 8, 0),
         ("FP8_BLOCK", "fp8", 8, 8, 32 / 16384),  # one fp32 for 128 x 128 weights
         ("NVFP4", "fp4", 4, 4, 0.5),  # one e4m3 for 16 weights
+        ("MXFP8", "fp8", 8, 8, 0.25),  # a byte for 32 weights
         ("W4A16", "bf16", 4, 16, 0.125),  # one fp16 for 128 weights
         ("mxfp4", "fp4", 4, 4, 0.25),  # one e8m0 for 32 weights
     ],

@@ -12,10 +12,20 @@ from evaluator.calibration.forms.collective import COLLECTIVE, EXPERT_EXCHANGE
 from evaluator.calibration.forms.elementwise import ELEMENTWISE
 from evaluator.calibration.forms.experts import EXPERTS
 from evaluator.calibration.forms.matmul import MATMUL
+from evaluator.calibration.forms.roofline import ROOFLINE
 
 FORMS: dict[str, Form] = {
     form.name: form
-    for form in (MATMUL, PREFILL_ATTENTION, DECODE_ATTENTION, EXPERTS, COLLECTIVE, EXPERT_EXCHANGE, ELEMENTWISE)
+    for form in (
+        MATMUL,
+        PREFILL_ATTENTION,
+        DECODE_ATTENTION,
+        EXPERTS,
+        COLLECTIVE,
+        EXPERT_EXCHANGE,
+        ELEMENTWISE,
+        ROOFLINE,
+    )
 }
 
 __all__ = ["FORMS", "Array", "Form", "Inputs", "Parameter", "Parts", "Values"]

@@ -198,7 +198,11 @@ def grouped_query_attention(
     """GQA or MHA on this device's heads; KV heads replicate when there are fewer than devices."""
     form, tokens, dim = step.request.linear, x.shape[0], attention.head_dim
     heads, kv_heads = divided(attention.query_heads, step.plan.tp), divided(attention.kv_heads, step.plan.tp)
-    query, key, value = _query_key_value(step, x, heads * dim, kv_heads * dim, attention)
+    wide = attention.value_width
+    query, key, value = _query_key_value(step, x, heads * dim, kv_heads, attention)
+    gate = None
+    if attention.output_gate:
+        query, gate = query.split([heads * dim, heads * dim], dim=1)
     query, key = query.view(tokens, heads, dim), key.view(tokens, kv_heads, dim)
     if attention.qk_norm == "per_head":
         query, key = normed(step, "query_norm", query), normed(step, "key_norm", key)
@@ -223,14 +227,17 @@ def grouped_query_attention(
             query,
             kv_heads=kv_heads,
             head_dim=dim,
-            value_head_dim=dim,
-            window=window,
+            value_head_dim=wide,
+            window=attention.chosen_keys or window,
             kind=f"attention_{step.request.trace}",
             sinks=attention.sinks,
         )
     del query, key, value
+    if gate is not None:
+        with step.recorder.within("output_gate"):
+            out = pointwise("multiply", out.view(tokens, heads * wide), pointwise("sigmoid", gate))
     return linear(
-        step, "output_proj", out.view(tokens, heads * dim), step.model.hidden_size, form, bias=attention.output_bias
+        step, "output_proj", out.view(tokens, heads * wide), step.model.hidden_size, form, bias=attention.output_bias
     )
 
 
@@ -248,17 +255,19 @@ def _squares_reduced(step: Step, query: Tensor, key: Tensor) -> None:
 
 
 def _query_key_value(
-    step: Step, x: Tensor, query_width: int, kv_width: int, attention: GroupedQueryAttention
+    step: Step, x: Tensor, query_width: int, kv_heads: int, attention: GroupedQueryAttention
 ) -> tuple[Tensor, Tensor, Tensor]:
     form, bias = step.request.linear, attention.qkv_bias
+    query_width *= 2 if attention.output_gate else 1
+    key_width, value_width = kv_heads * attention.head_dim, kv_heads * attention.value_width
     if step.fused:
-        packed = linear(step, "qkv_proj", x, query_width + 2 * kv_width, form, bias=bias)
-        query, key, value = packed.split([query_width, kv_width, kv_width], dim=1)
+        packed = linear(step, "qkv_proj", x, query_width + key_width + value_width, form, bias=bias)
+        query, key, value = packed.split([query_width, key_width, value_width], dim=1)
         return query, key, value
     return (
         linear(step, "query_proj", x, query_width, form, bias=bias),
-        linear(step, "key_proj", x, kv_width, form, bias=bias),
-        linear(step, "value_proj", x, kv_width, form, bias=bias),
+        linear(step, "key_proj", x, key_width, form, bias=bias),
+        linear(step, "value_proj", x, value_width, form, bias=bias),
     )
 
 
@@ -290,6 +299,7 @@ __all__ = [
     "attended",
     "dense_mlp",
     "divided",
+    "eager_norm",
     "eager_rope",
     "grouped_query_attention",
     "linear",

@@ -7,10 +7,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from evaluator.canonical import IN_NO_KEY
+from evaluator.canonical import keyed
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
@@ -48,10 +48,7 @@ class CaptureRequest:
 def _key(request: CaptureRequest) -> str:
     # Names and what the published weights come in decide defaults elsewhere, and no operator.
     bare = replace(request, model=replace(request.model, architecture="", native_linear="", native_experts=""))
-    form = {"capture_version": CAPTURE_VERSION, **asdict(bare)}
-    for item in fields(ModelSpec):
-        if item.metadata.get(IN_NO_KEY):  # came after the first stores: operators captured before it stay known
-            del form["model"][item.name]
+    form = {"capture_version": CAPTURE_VERSION, **keyed(bare)}
     if request.convention == "physical":
         del form["kv_dtype"], form["shared_split"]  # so did these
     else:
@@ -63,10 +60,10 @@ def _key(request: CaptureRequest) -> str:
 def layers_of_stages(model: ModelSpec, stages: int) -> tuple[tuple[int, ...], ...]:
     """Layers of each group (rows) on each pipeline stage (columns); the first stages take the remainder.
 
-    Groups follow one another, except where sliding and full layers alternate: then every stage has its share of
-    each."""
+    Groups follow one another, except where kinds of attention alternate, sliding and full ones say: then every stage
+    has its share of each."""
     counts = [group.count for group in model.layers]
-    if len({group.window for group in model.layers}) > 1:
+    if len({(group.window, group.attention) for group in model.layers}) > 1:
         rows, start = [], 0
         for count in counts:
             rows.append(tuple(count // stages + ((stage - start) % stages < count % stages) for stage in range(stages)))

@@ -23,10 +23,25 @@ from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.capture.expert_blocks import mixture
 from evaluator.graph.capture.latent import latent_attention
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.block_indexer import choose_blocks
+from evaluator.graph.capture.mixers.compressed import compressed_attention
+from evaluator.graph.capture.mixers.delta_net import gated_delta_net
+from evaluator.graph.capture.mixers.residual_streams import collapsed, expanded
+from evaluator.graph.capture.mixers.state_space import state_space
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.graph.capture.upstream_experts import upstream_mixture
 from evaluator.graph.capture.upstream_latent import upstream_latent_attention
-from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
+from evaluator.inputs.model import (
+    CompressedAttention,
+    DenseMlp,
+    GatedDeltaNet,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    MoeMlp,
+    StateSpace,
+)
+from evaluator.inputs.precision import Format
 
 
 def trace_step(step: Step) -> None:
@@ -58,8 +73,11 @@ def _only(stages: int, stage: int) -> tuple[int, ...]:
 def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
     if step.model.position != "rope":
         return None
-    attention = step.model.layers[0].attention
-    if isinstance(attention, LatentAttention):
+    rotating = (group.attention for group in step.model.layers)
+    attention = next((one for one in rotating if one and not isinstance(one, GatedDeltaNet | StateSpace)), None)
+    if attention is None:
+        return None
+    if isinstance(attention, LatentAttention | CompressedAttention):
         width = attention.rope_head_dim
     else:
         # Upstream rotates whole heads.
@@ -77,37 +95,93 @@ def _embedded(step: Step) -> Tensor:
         with step.recorder.within("positions"):
             rows = operators.embed(parameter(model.learned_positions, model.hidden_size), ids)
             x = pointwise("add", x, rows)
+    if model.residual_streams > 1:
+        with step.recorder.within("streams"):
+            return operators.join([x] * model.residual_streams, 1)
     return normed(step, "norm", x) if model.embedding_norm else x
 
 
 def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
-    """Attention and MLP (or experts), each normalised before and added to the residual stream after."""
-    form, recorder = step.request.linear, step.recorder
-    routed, upstream = isinstance(group.mlp, MoeMlp), step.request.convention == "upstream"
+    """Attention and MLP (or experts), each normalised before and added to the residual stream after.
+
+    One of both may be missing."""
+    if step.model.residual_streams > 1:
+        return _streamed_layer(step, x, group, tables)
+    h, form, recorder = None, _form_of_mlp(step, group), step.recorder
+    if group.attention is not None:
+        h = _mixed(step, x, group, tables)
+        with recorder.within("attention_all_reduce"):
+            h = all_reduced(step, h)
+    if group.mlp is not None:
+        if h is None:
+            h = normed(step, "input_norm", x, form)
+        else:
+            h, x = add_normed(step, "post_attention_norm", h, x, form)
+        with recorder.within("mlp"):
+            h = _fed_forward(step, h, group.mlp)
+            if not isinstance(group.mlp, MoeMlp):
+                with recorder.within("all_reduce"):
+                    h = all_reduced(step, h)
+    with recorder.within("residual"):
+        return x if h is None else pointwise("add", x, h)
+
+
+def _streamed_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
+    """A layer whose blocks each read one stream of several, and deal their output out to all."""
+    recorder = step.recorder
+    if group.attention is not None:
+        h = _mixed(step, collapsed(step, "attention_streams", x), group, tables)
+        with recorder.within("attention_all_reduce"):
+            h = all_reduced(step, h)
+        x = expanded(step, "attention_streams_mixed", x, h)
+    if group.mlp is not None:
+        h = normed(step, "post_attention_norm", collapsed(step, "mlp_streams", x), _form_of_mlp(step, group))
+        with recorder.within("mlp"):
+            h = _fed_forward(step, h, group.mlp)
+            if not isinstance(group.mlp, MoeMlp):
+                with recorder.within("all_reduce"):
+                    h = all_reduced(step, h)
+        x = expanded(step, "mlp_streams_mixed", x, h)
+    return x
+
+
+def _form_of_mlp(step: Step, group: LayerGroup) -> Format | None:
+    """The format that the norm before the MLP quantises to; experts quantise the rows they are sent."""
+    return None if isinstance(group.mlp, MoeMlp) else step.request.linear
+
+
+def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
+    form = step.request.linear
     if isinstance(group.attention, GroupedQueryAttention):
         h = normed(step, "input_norm", x, form)
-        h = grouped_query_attention(step, h, group.attention, group.window, tables)
-    elif upstream:
-        h = upstream_latent_attention(step, normed(step, "input_norm", x), group.attention)
-    else:
-        h = latent_attention(step, normed(step, "input_norm", x, form), group.attention, tables)
-    with recorder.within("attention_all_reduce"):
-        h = all_reduced(step, h)
-    h, x = add_normed(step, "post_attention_norm", h, x, None if routed else form)
-    with recorder.within("mlp"):
-        if isinstance(group.mlp, MoeMlp):
-            h = upstream_mixture(step, h, group.mlp) if upstream else mixture(step, h, group.mlp)
-        else:
-            h = dense_mlp(step, h, group.mlp, form)
-            with recorder.within("all_reduce"):
-                h = all_reduced(step, h)
-    with recorder.within("residual"):
-        return pointwise("add", x, h)
+        if group.attention.indexer is not None:
+            choose_blocks(step, h, group.attention, group.attention.indexer, tables)
+        return grouped_query_attention(step, h, group.attention, group.window, tables)
+    if isinstance(group.attention, CompressedAttention):
+        h = normed(step, "input_norm", x, form)
+        return compressed_attention(step, h, group.attention, group.window, tables)
+    if isinstance(group.attention, StateSpace):
+        return state_space(step, normed(step, "input_norm", x, form), group.attention)
+    if isinstance(group.attention, GatedDeltaNet):
+        return gated_delta_net(step, normed(step, "input_norm", x, form), group.attention)
+    if not isinstance(group.attention, LatentAttention):
+        raise TypeError(f"no block for {type(group.attention).__name__}")
+    if step.request.convention == "upstream":
+        return upstream_latent_attention(step, normed(step, "input_norm", x), group.attention)
+    return latent_attention(step, normed(step, "input_norm", x, form), group.attention, tables)
+
+
+def _fed_forward(step: Step, h: Tensor, mlp: DenseMlp | MoeMlp) -> Tensor:
+    if isinstance(mlp, MoeMlp):
+        return upstream_mixture(step, h, mlp) if step.request.convention == "upstream" else mixture(step, h, mlp)
+    return dense_mlp(step, h, mlp, step.request.linear)
 
 
 def _logits(step: Step, x: Tensor, *, shared_head: bool) -> None:
     """Final norm, the rows that produce logits, the vocabulary split over tensor-parallel ranks and gathered."""
     model, tp, recorder = step.model, step.plan.tp, step.recorder
+    if model.residual_streams > 1:
+        x = collapsed(step, "final_streams", x, mixing=False)
     x = normed(step, "final_norm", x)
     if step.request.trace == "prefill":
         with recorder.within("last_tokens"):
@@ -141,10 +215,23 @@ def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> 
         own = step.plan.pp > 1 or step.request.convention == "upstream"
         look_up = operators.embed if own else operators.gather_rows
         embedded = look_up(parameter(model.vocab_size, model.hidden_size), ids)
-    halves = [normed(step, "embedding_norm", embedded), normed(step, "hidden_norm", hidden)]
-    pair = operators.join(halves, 1)
-    form = step.request.linear if step.request.convention == "upstream" else HALF
-    x = linear(step, "projection", pair, model.hidden_size, form)
+    if model.residual_streams > 1:
+        x = _joined_streams(step, embedded, hidden)
+    else:
+        halves = [normed(step, "embedding_norm", embedded), normed(step, "hidden_norm", hidden)]
+        pair = operators.join(halves, 1)
+        form = step.request.linear if step.request.convention == "upstream" else HALF
+        x = linear(step, "projection", pair, model.hidden_size, form)
     with step.recorder.within("layer"):
-        x = decoder_layer(step, x, model.layers[-1], tables)
+        x = decoder_layer(step, x, model.draft_layer or model.layers[-1], tables)
     _logits(step, x, shared_head=step.request.convention == "physical")
+
+
+def _joined_streams(step: Step, embedded: Tensor, hidden: Tensor) -> Tensor:
+    """Each stream of the hidden state projected, and the projected embedding added to all of them."""
+    width, streams = step.model.hidden_size, step.model.residual_streams
+    embedded = linear(step, "embedding_proj", normed(step, "embedding_norm", embedded), width, HALF)
+    rows = normed(step, "hidden_norm", hidden.view(hidden.shape[0] * streams, width))
+    rows = linear(step, "hidden_proj", rows, width, HALF)
+    with step.recorder.within("streams"):
+        return pointwise("add", rows.view(hidden.shape[0], streams * width), embedded)

@@ -37,7 +37,7 @@ def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 def _shared(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     with step.recorder.within("shared_experts"):
-        shared = DenseMlp(intermediate_size=mlp.shared_intermediate_size)
+        shared = DenseMlp(intermediate_size=mlp.shared_intermediate_size, gated=mlp.gated)
         out = dense_mlp(step, x, shared, step.request.linear)
         if mlp.shared_gate:
             gate = linear(step, "gate", x, 1, HALF)
@@ -51,6 +51,7 @@ def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     plan, recorder = step.plan, step.recorder
     share = x[: x.shape[0] // plan.tp]
     weights = _gated(step, share, mlp)
+    share = _latent(step, share, mlp)
     with recorder.within("permute"):
         rows = operators.permute_tokens(share, mlp.experts_per_token)
     rows = _exchanged(step, rows, mlp, outward=True)
@@ -58,6 +59,7 @@ def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     rows = _exchanged(step, rows, mlp, outward=False)
     with recorder.within("combine"):
         out = _combined(step, rows, weights)
+    out = _out_of_latent(step, out, mlp)
     if plan.tp > 1:
         with recorder.within("all_gather"):
             out = operators.all_gather(out, 0, plan.tp, 1)
@@ -67,11 +69,24 @@ def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     """Every rank holds every token and a slice of every expert: nothing to exchange but the sum, left to the caller."""
     weights = _gated(step, x, mlp)
+    x = _latent(step, x, mlp)
     with step.recorder.within("permute"):
         rows = operators.permute_tokens(x, mlp.experts_per_token)
     rows = _experts(step, rows, mlp)
     with step.recorder.within("combine"):
-        return _combined(step, rows, weights)
+        out = _combined(step, rows, weights)
+    return _out_of_latent(step, out, mlp)
+
+
+def _latent(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+    """Tokens in the dimensions that routed experts work in; whole on every device."""
+    return x if mlp.latent_size is None else linear(step, "latent_down_proj", x, mlp.latent_size, step.request.linear)
+
+
+def _out_of_latent(step: Step, out: Tensor, mlp: MoeMlp) -> Tensor:
+    if mlp.latent_size is None:
+        return out
+    return linear(step, "latent_up_proj", out, step.model.hidden_size, step.request.linear)
 
 
 def _gated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
@@ -123,8 +138,9 @@ def _extents(step: Step, mlp: MoeMlp) -> ExpertExtents:
         local_experts=divided(mlp.experts, step.plan.ep),
         ranks=step.plan.ep,
         experts_per_token=mlp.experts_per_token,
-        hidden_size=step.model.hidden_size,
+        hidden_size=mlp.latent_size or step.model.hidden_size,
         intermediate_size=divided(mlp.intermediate_size, step.plan.moe_tp),
+        gated=mlp.gated,
     )
 
 
@@ -136,7 +152,7 @@ def _experts(step: Step, rows: Tensor, mlp: MoeMlp) -> Tensor:
                 return _grouped(step, rows, mlp, extents)
         with step.recorder.within("expert", experts=extents, per_expert=True):
             # Eager loops over the touched experts: these operators are those of one of them.
-            one = meta_tensor(step.point.tokens, step.model.hidden_size)
+            one = meta_tensor(step.point.tokens, extents.hidden_size)
             if step.plan.ep > 1:
                 one = operators.join([one], 0)  # the chunks of the sending ranks
             _one_expert(step, one, mlp, extents.intermediate_size)
@@ -150,22 +166,26 @@ def _grouped(step: Step, rows: Tensor, mlp: MoeMlp, extents: ExpertExtents) -> T
     quantised = form.activation_bits < 16
     if quantised:
         rows = operators.quantise(rows, form.activation_bits)
-    bias = parameter(local, 2 * width) if mlp.expert_bias else None
-    hidden = operators.grouped_linear(
-        rows, parameter(local, 2 * width, step.model.hidden_size), bias, form.name, "gate_up"
-    )
+    up, outer = (2 if mlp.gated else 1) * width, extents.hidden_size
+    bias = parameter(local, up) if mlp.expert_bias else None
+    hidden = operators.grouped_linear(rows, parameter(local, up, outer), bias, form.name, "gate_up")
     with step.recorder.within("activation"):
-        hidden = operators.gated_activation(hidden)
+        hidden = operators.gated_activation(hidden) if mlp.gated else pointwise("relu2", hidden)
     if quantised:
         hidden = operators.quantise(hidden, form.activation_bits)
-    bias = parameter(local, step.model.hidden_size) if mlp.expert_bias else None
-    return operators.grouped_linear(hidden, parameter(local, step.model.hidden_size, width), bias, form.name, "down")
+    bias = parameter(local, outer) if mlp.expert_bias else None
+    return operators.grouped_linear(hidden, parameter(local, outer, width), bias, form.name, "down")
 
 
 def _one_expert(step: Step, x: Tensor, mlp: MoeMlp, width: int) -> None:
-    form = step.request.experts
-    gate = linear(step, "gate_proj", x, width, form, bias=mlp.expert_bias)
-    up = linear(step, "up_proj", x, width, form, bias=mlp.expert_bias)
-    with step.recorder.within("activation"):
-        hidden = pointwise("multiply", pointwise("silu", gate), up)
-    linear(step, "down_proj", hidden, step.model.hidden_size, form, bias=mlp.expert_bias)
+    form, outer = step.request.experts, mlp.latent_size or step.model.hidden_size
+    if mlp.gated:
+        gate = linear(step, "gate_proj", x, width, form, bias=mlp.expert_bias)
+        up = linear(step, "up_proj", x, width, form, bias=mlp.expert_bias)
+        with step.recorder.within("activation"):
+            hidden = pointwise("multiply", pointwise("silu", gate), up)
+    else:
+        hidden = linear(step, "up_proj", x, width, form, bias=mlp.expert_bias)
+        with step.recorder.within("activation"):
+            hidden = pointwise("relu2", hidden)
+    linear(step, "down_proj", hidden, outer, form, bias=mlp.expert_bias)

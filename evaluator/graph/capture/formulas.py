@@ -113,13 +113,13 @@ def _moving(kind: OperatorKind, call: Call, *, flops_per_element: int = 1, label
     )
 
 
-_FLOPS_PER_ELEMENT = {"silu": 4, "gelu": 4, "sigmoid": 4, "softmax": 4}
+_FLOPS_PER_ELEMENT = {"silu": 4, "gelu": 4, "sigmoid": 4, "softmax": 4, "relu2": 2}
 
 
 @formula("sweepdb::pointwise", "sweepdb::reduce")
 def _pointwise(call: Call) -> Work:
     name = call.args[-1]
-    kind: OperatorKind = "activation" if name in {"silu", "gelu", "sigmoid"} else "elementwise"
+    kind: OperatorKind = "activation" if name in {"silu", "gelu", "sigmoid", "relu2"} else "elementwise"
     kind = "moe_routing" if name == "softmax" else kind
     return _moving(kind, call, flops_per_element=_FLOPS_PER_ELEMENT.get(name, 1), label=name)
 

@@ -1,6 +1,7 @@
 """Multi-head latent attention (DeepSeek-V2/V3): expanded keys and values in prefill, the absorbed form in decode.
 
-The expanded trace projects every key read, cached ones included, since the cache holds only the compressed vector."""
+Where attention is to chosen keys (mixers.sparse_latent), prefill is absorbed, too. The expanded trace projects every
+key read, cached ones included, since the cache holds only the compressed vector."""
 
 from __future__ import annotations
 
@@ -8,26 +9,30 @@ from torch import Tensor
 
 from evaluator.graph.capture.blocks import Step, attended, divided, linear, normed, rotated
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.sparse_latent import attended_choice, choose_keys
 from evaluator.inputs.model import LatentAttention
 
 
 def latent_attention(step: Step, x: Tensor, attention: LatentAttention, tables: tuple[Tensor, Tensor] | None) -> Tensor:
     """MLA on this device's heads; the compressed projections are replicated over tensor-parallel ranks."""
     heads = divided(attention.query_heads, step.plan.tp)
-    query, latent, key_rope = _projections(step, x, attention, heads)
+    query, latent, key_rope = _projections(step, x, attention, heads, tables)
     nope = attention.nope_head_dim
     if tables is not None:
         rotated(step, query[..., nope:], key_rope.unsqueeze(1), tables)
     with step.recorder.within("kv_write"):
         operators.write_cache([latent, key_rope], step.request.kv_bits)
-    core = _absorbed if step.request.trace == "decode" else _expanded
+    absorbed = step.request.trace == "decode" or attention.chosen_keys is not None
+    core = _absorbed if absorbed else _expanded
     out = core(step, query, attention)
     del query, latent, key_rope
     width = heads * attention.value_head_dim
     return linear(step, "output_proj", out.reshape(x.shape[0], width), step.model.hidden_size, step.request.linear)
 
 
-def _projections(step: Step, x: Tensor, attention: LatentAttention, heads: int) -> tuple[Tensor, Tensor, Tensor]:
+def _projections(
+    step: Step, x: Tensor, attention: LatentAttention, heads: int, tables: tuple[Tensor, Tensor] | None
+) -> tuple[Tensor, Tensor, Tensor]:
     form, rank = step.request.linear, attention.query_lora_rank
     query_width = heads * (attention.nope_head_dim + attention.rope_head_dim)
     kv_width = attention.kv_lora_rank + attention.rope_head_dim
@@ -41,10 +46,26 @@ def _projections(step: Step, x: Tensor, attention: LatentAttention, heads: int) 
         else:
             query_down = linear(step, "query_down_proj", x, rank, form)
             compressed = linear(step, "kv_down_proj", x, kv_width, form)
-        query = linear(step, "query_up_proj", normed(step, "query_norm", query_down, form), query_width, form)
+        query = _expanded_query(step, x, query_down, attention, query_width, tables)
     latent, key_rope = compressed.split([attention.kv_lora_rank, attention.rope_head_dim], dim=1)
     latent = normed(step, "kv_norm", latent)
     return query.view(x.shape[0], heads, -1), latent, key_rope
+
+
+def _expanded_query(  # noqa: PLR0917  its caller's own values
+    step: Step,
+    x: Tensor,
+    query_down: Tensor,
+    attention: LatentAttention,
+    width: int,
+    tables: tuple[Tensor, Tensor] | None,
+) -> Tensor:
+    """Queries from their compressed form, from which an indexer makes its own."""
+    form = step.request.linear
+    down = normed(step, "query_norm", query_down, form)
+    if attention.indexer is not None:
+        choose_keys(step, x, down, attention.indexer, attention.rope_head_dim, tables)
+    return linear(step, "query_up_proj", down, width, form)
 
 
 def _absorbed(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
@@ -56,9 +77,12 @@ def _absorbed(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
     # The rope part is concatenated in place by the kernels that do this; no launch of its own is counted.
     wide = absorbed.new_empty((query.shape[0], heads, rank + attention.rope_head_dim))
     with step.recorder.within("attention", per_phase=True):
-        out = attended(
-            step, wide, kv_heads=1, head_dim=rank + attention.rope_head_dim, value_head_dim=rank, kind="mla_decode"
-        )
+        if attention.chosen_keys is not None:
+            out = attended_choice(step, wide, attention)
+        else:
+            out = attended(
+                step, wide, kv_heads=1, head_dim=rank + attention.rope_head_dim, value_head_dim=rank, kind="mla_decode"
+            )
     del absorbed, wide
     with step.recorder.within("value_absorb", per_phase=True):
         return operators.heads_product(out, parameter(heads, rank, attention.value_head_dim))

@@ -17,7 +17,7 @@ NAMESPACE = "sweepdb"
 _library = torch.library.Library(NAMESPACE, "DEF")
 
 
-def _operator(signature: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
+def defined(signature: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
     """Define a custom operator whose meta kernel is the decorated function."""
 
     def register(kernel: Callable[..., object]) -> Callable[..., object]:
@@ -37,117 +37,117 @@ def _bytes_like(x: Tensor) -> Tensor:
 # Small operators of eager graphs and residual adds. PyTorch's own have meta kernels in Python that import its compiler.
 
 
-@_operator("pointwise(Tensor[] inputs, str name) -> Tensor")
+@defined("pointwise(Tensor[] inputs, str name) -> Tensor")
 def pointwise(inputs: list[Tensor], name: str) -> Tensor:
     return inputs[0].new_empty(inputs[0].shape)
 
 
-@_operator("reduce(Tensor x, int dim, bool keep, str name) -> Tensor")
+@defined("reduce(Tensor x, int dim, bool keep, str name) -> Tensor")
 def reduce(x: Tensor, dim: int, keep: bool, name: str) -> Tensor:
     shape = list(x.shape)
     shape[dim : dim + 1] = [1] if keep else []
     return x.new_empty(shape)
 
 
-@_operator("cast(Tensor x, Tensor like) -> Tensor")
+@defined("cast(Tensor x, Tensor like) -> Tensor")
 def cast(x: Tensor, like: Tensor) -> Tensor:
     return x.new_empty(x.shape, dtype=like.dtype)
 
 
-@_operator("join(Tensor[] parts, int dim) -> Tensor")
+@defined("join(Tensor[] parts, int dim) -> Tensor")
 def join(parts: list[Tensor], dim: int) -> Tensor:
     shape = list(parts[0].shape)
     shape[dim] = sum(part.shape[dim] for part in parts)
     return parts[0].new_empty(shape)
 
 
-@_operator("choose(Tensor scores, int chosen) -> (Tensor, Tensor)")
+@defined("choose(Tensor scores, int chosen) -> (Tensor, Tensor)")
 def choose(scores: Tensor, chosen: int) -> tuple[Tensor, Tensor]:
     shape = (scores.shape[0], chosen)
     return scores.new_empty(shape), scores.new_empty(shape, dtype=torch.int64)
 
 
-@_operator("embed(Tensor table, Tensor ids) -> Tensor")
+@defined("embed(Tensor table, Tensor ids) -> Tensor")
 def embed(table: Tensor, ids: Tensor) -> Tensor:
     return table.new_empty((ids.shape[0], table.shape[1]))
 
 
-@_operator("read_rope_table(Tensor table, Tensor positions) -> Tensor")
+@defined("read_rope_table(Tensor table, Tensor positions) -> Tensor")
 def read_rope_table(table: Tensor, positions: Tensor) -> Tensor:
     return table.new_empty((positions.shape[0], table.shape[1]))
 
 
-@_operator("gather_rows(Tensor table, Tensor positions) -> Tensor")
+@defined("gather_rows(Tensor table, Tensor positions) -> Tensor")
 def gather_rows(table: Tensor, positions: Tensor) -> Tensor:
     return table.new_empty((positions.shape[0], table.shape[1]))
 
 
-@_operator("scale(Tensor x, Tensor weight) -> Tensor")
+@defined("scale(Tensor x, Tensor weight) -> Tensor")
 def scale(x: Tensor, weight: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@_operator("select_rows(Tensor x, int rows) -> Tensor")
+@defined("select_rows(Tensor x, int rows) -> Tensor")
 def select_rows(x: Tensor, rows: int) -> Tensor:
     return x.new_empty((rows, x.shape[1]))
 
 
-@_operator("norm(Tensor x, Tensor weight) -> Tensor")
+@defined("norm(Tensor x, Tensor weight) -> Tensor")
 def norm(x: Tensor, weight: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@_operator("norm_quantise(Tensor x, Tensor weight, int bits) -> Tensor")
+@defined("norm_quantise(Tensor x, Tensor weight, int bits) -> Tensor")
 def norm_quantise(x: Tensor, weight: Tensor, bits: int) -> Tensor:
     return _bytes_like(x)
 
 
-@_operator("add_norm(Tensor x, Tensor residual, Tensor weight) -> (Tensor, Tensor)")
+@defined("add_norm(Tensor x, Tensor residual, Tensor weight) -> (Tensor, Tensor)")
 def add_norm(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return x.new_empty(x.shape), x.new_empty(x.shape)
 
 
-@_operator("add_norm_quantise(Tensor x, Tensor residual, Tensor weight, int bits) -> (Tensor, Tensor)")
+@defined("add_norm_quantise(Tensor x, Tensor residual, Tensor weight, int bits) -> (Tensor, Tensor)")
 def add_norm_quantise(x: Tensor, residual: Tensor, weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:
     return _bytes_like(x), x.new_empty(x.shape)
 
 
-@_operator("quantise(Tensor x, int bits) -> Tensor")
+@defined("quantise(Tensor x, int bits) -> Tensor")
 def quantise(x: Tensor, bits: int) -> Tensor:
     return _bytes_like(x)
 
 
-@_operator("linear(Tensor x, Tensor weight, Tensor? bias, str form, bool shared) -> Tensor")
+@defined("linear(Tensor x, Tensor weight, Tensor? bias, str form, bool shared) -> Tensor")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, form: str, shared: bool) -> Tensor:
     return x.new_empty((x.shape[0], weight.shape[0]), dtype=torch.bfloat16)
 
 
-@_operator("heads_product(Tensor x, Tensor weight) -> Tensor")
+@defined("heads_product(Tensor x, Tensor weight) -> Tensor")
 def heads_product(x: Tensor, weight: Tensor) -> Tensor:
     return x.new_empty((x.shape[0], weight.shape[0], weight.shape[2]))
 
 
-@_operator("gated_activation(Tensor gate_up) -> Tensor")
+@defined("gated_activation(Tensor gate_up) -> Tensor")
 def gated_activation(gate_up: Tensor) -> Tensor:
     return gate_up.new_empty((gate_up.shape[0], gate_up.shape[1] // 2))
 
 
-@_operator("rope(Tensor query, Tensor key, Tensor cosine, Tensor sine) -> (Tensor, Tensor)")
+@defined("rope(Tensor query, Tensor key, Tensor cosine, Tensor sine) -> (Tensor, Tensor)")
 def rope(query: Tensor, key: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
     return query.new_empty(query.shape), key.new_empty(key.shape)
 
 
-@_operator("write_cache(Tensor[] entries, int bits) -> ()")
+@defined("write_cache(Tensor[] entries, int bits) -> ()")
 def write_cache(entries: list[Tensor], bits: int) -> None:
     return None
 
 
-@_operator("read_latent(int keys, int width, Tensor like, int bits) -> Tensor")
+@defined("read_latent(int keys, int width, Tensor like, int bits) -> Tensor")
 def read_latent(keys: int, width: int, like: Tensor, bits: int) -> Tensor:
     return like.new_empty((keys, width))
 
 
-@_operator(
+@defined(
     "attention(Tensor query, int pairs, int keys, int kv_heads, int head_dim, int value_head_dim, int window,"
     " int kv_bits, bool sinks, bool alibi, str form) -> Tensor"
 )
@@ -167,50 +167,50 @@ def attention(  # noqa: PLR0917  the schema is positional
     return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
 
 
-@_operator("route(Tensor logits, int chosen) -> (Tensor, Tensor)")
+@defined("route(Tensor logits, int chosen) -> (Tensor, Tensor)")
 def route(logits: Tensor, chosen: int) -> tuple[Tensor, Tensor]:
     shape = (logits.shape[0], chosen)
     return logits.new_empty(shape), logits.new_empty(shape, dtype=torch.int64)
 
 
-@_operator("permute_tokens(Tensor x, int chosen) -> Tensor")
+@defined("permute_tokens(Tensor x, int chosen) -> Tensor")
 def permute_tokens(x: Tensor, chosen: int) -> Tensor:
     return x.new_empty((x.shape[0] * chosen, x.shape[1]))
 
 
-@_operator("combine_tokens(Tensor rows, Tensor weights) -> Tensor")
+@defined("combine_tokens(Tensor rows, Tensor weights) -> Tensor")
 def combine_tokens(rows: Tensor, weights: Tensor) -> Tensor:
     return rows.new_empty((weights.shape[0], rows.shape[1]))
 
 
-@_operator("unpermute_tokens(Tensor rows) -> Tensor")
+@defined("unpermute_tokens(Tensor rows) -> Tensor")
 def unpermute_tokens(rows: Tensor) -> Tensor:
     return rows.new_empty(rows.shape)
 
 
-@_operator("grouped_linear(Tensor rows, Tensor weight, Tensor? bias, str form, str role) -> Tensor")
+@defined("grouped_linear(Tensor rows, Tensor weight, Tensor? bias, str form, str role) -> Tensor")
 def grouped_linear(rows: Tensor, weight: Tensor, bias: Tensor | None, form: str, role: str) -> Tensor:
     return rows.new_empty((rows.shape[0], weight.shape[1]), dtype=torch.bfloat16)
 
 
-@_operator("all_reduce(Tensor x, int group, int stride) -> Tensor")
+@defined("all_reduce(Tensor x, int group, int stride) -> Tensor")
 def all_reduce(x: Tensor, group: int, stride: int) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@_operator("all_gather(Tensor x, int dim, int group, int stride) -> Tensor")
+@defined("all_gather(Tensor x, int dim, int group, int stride) -> Tensor")
 def all_gather(x: Tensor, dim: int, group: int, stride: int) -> Tensor:
     shape = list(x.shape)
     shape[dim] *= group
     return x.new_empty(shape)
 
 
-@_operator("reduce_scatter(Tensor x, int group, int stride) -> Tensor")
+@defined("reduce_scatter(Tensor x, int group, int stride) -> Tensor")
 def reduce_scatter(x: Tensor, group: int, stride: int) -> Tensor:
     return x.new_empty((x.shape[0] // group, *x.shape[1:]))
 
 
-@_operator("all_to_all(Tensor x, int rows, int group, int stride) -> Tensor")
+@defined("all_to_all(Tensor x, int rows, int group, int stride) -> Tensor")
 def all_to_all(x: Tensor, rows: int, group: int, stride: int) -> Tensor:
     return x.new_empty((rows, *x.shape[1:]))
 
@@ -218,57 +218,57 @@ def all_to_all(x: Tensor, rows: int, group: int, stride: int) -> Tensor:
 # What only upstream's graphs have.
 
 
-@_operator("pad(Tensor x) -> Tensor")
+@defined("pad(Tensor x) -> Tensor")
 def pad(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@_operator("dealt(Tensor x, int chosen) -> Tensor")
+@defined("dealt(Tensor x, int chosen) -> Tensor")
 def dealt(x: Tensor, chosen: int) -> Tensor:
     return x.new_empty((x.shape[0] * chosen, x.shape[1]))
 
 
-@_operator("undealt(Tensor rows) -> Tensor")
+@defined("undealt(Tensor rows) -> Tensor")
 def undealt(rows: Tensor) -> Tensor:
     return rows.new_empty(rows.shape)
 
 
-@_operator("held_rows(Tensor table, Tensor positions) -> Tensor")
+@defined("held_rows(Tensor table, Tensor positions) -> Tensor")
 def held_rows(table: Tensor, positions: Tensor) -> Tensor:
     return table.new_empty((positions.shape[0], table.shape[1]))
 
 
-@_operator("copied(Tensor x) -> Tensor")
+@defined("copied(Tensor x) -> Tensor")
 def copied(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@_operator("fill(Tensor like) -> Tensor")
+@defined("fill(Tensor like) -> Tensor")
 def fill(like: Tensor) -> Tensor:
     return like.new_empty(like.shape)
 
 
-@_operator("overwrite(Tensor x) -> Tensor")
+@defined("overwrite(Tensor x) -> Tensor")
 def overwrite(x: Tensor) -> Tensor:
     return x.new_empty(x.shape)
 
 
-@_operator("picked(Tensor values, int chosen) -> Tensor")
+@defined("picked(Tensor values, int chosen) -> Tensor")
 def picked(values: Tensor, chosen: int) -> Tensor:
     return values.new_empty((values.shape[0], chosen))
 
 
-@_operator("weighted(Tensor x, Tensor weights) -> Tensor")
+@defined("weighted(Tensor x, Tensor weights) -> Tensor")
 def weighted(x: Tensor, weights: Tensor) -> Tensor:
     return x.new_empty(x.shape, dtype=weights.dtype)
 
 
-@_operator("wide_linear(Tensor x, Tensor weight) -> Tensor")
+@defined("wide_linear(Tensor x, Tensor weight) -> Tensor")
 def wide_linear(x: Tensor, weight: Tensor) -> Tensor:
     return x.new_empty((x.shape[0], weight.shape[0]), dtype=torch.float32)
 
 
-@_operator(
+@defined(
     "indexed_attention(Tensor query, int pairs, int keys, int sequences, int kv_heads, int head_dim,"
     " int value_head_dim, int window, str kv_dtype, int extra, str form) -> Tensor"
 )
@@ -288,7 +288,7 @@ def indexed_attention(  # noqa: PLR0917  the schema is positional
     return query.new_empty((query.shape[0], query.shape[1], value_head_dim), dtype=torch.bfloat16)
 
 
-@_operator(
+@defined(
     "latent_projections(Tensor x, Tensor weight, Tensor compressed, Tensor scales, int query_width, int down,"
     " int heads, int rope, str form) -> Tensor"
 )
@@ -306,7 +306,7 @@ def latent_projections(  # noqa: PLR0917  the schema is positional
     return x.new_empty((x.shape[0], query_width))
 
 
-@_operator(
+@defined(
     "latent_core(Tensor query, int pairs, int keys, int sequences, int rank, int rope, int value_head_dim,"
     " int kv_bits, str form, str trace) -> Tensor"
 )
@@ -325,7 +325,7 @@ def latent_core(  # noqa: PLR0917  the schema is positional
     return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
 
 
-@_operator("send(Tensor x, int stride) -> Tensor")
+@defined("send(Tensor x, int stride) -> Tensor")
 def send(x: Tensor, stride: int) -> Tensor:
     return x.new_empty(x.shape)
 

@@ -15,7 +15,9 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import evaluator.graph.capture.upstream_formulas  # noqa: F401  registers its formulas
+import evaluator.graph.capture.mixers.mixer_formulas
+import evaluator.graph.capture.mixers.mixer_library
+import evaluator.graph.capture.upstream_formulas  # noqa: F401  all three register what they hold
 from evaluator.graph.capture.formulas import FORMULAS, FREE, Call, Work
 from evaluator.graph.operators import ExpertExtents
 from evaluator.inputs.precision import Format

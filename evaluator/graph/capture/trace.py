@@ -38,7 +38,7 @@ def trace(request: CaptureRequest) -> OperatorSet:
         stages=plan.pp,
         operators=tuple(operator for operator, draft in merged if not draft),
         draft_operators=tuple(operator for operator, draft in merged if draft),
-        windows=tuple(sorted({group.window for group in request.model.layers if group.window is not None})),
+        windows=request.model.windows,
         alive_bytes=_peaks(points, columns),
         unmodelled=tuple(dict.fromkeys(recorders[0].unmodelled)),
     )

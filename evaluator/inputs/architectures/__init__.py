@@ -1,6 +1,6 @@
 """A Hugging Face style config.json as a ModelSpec. What is not understood is an error that names the part.
 
-A module of this folder that has `READERS` (model_type -> reader) is found here; nothing else lists them."""
+A module of this folder, or inside it, that has `READERS` (model_type -> reader) is found; nothing else lists them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,15 @@ from store.errors import InputError
 
 Read = Callable[[ConfigReader], ModelSpec]
 
+# What is missing for a model_type that nobody reads, where its keys alone would not tell.
+_MISSING = {
+    "bailing_hybrid": "linear attention of Lightning layers between full ones",
+    "gemma4_text": "heads of other sizes in full layers, keys that are values, experts beside a dense MLP",
+    "kimi_linear": "delta nets with a decay a channel (KDA), latent experts",
+    "llama4_text": "attention within chunks, and experts on some layers",
+    "longcat_flash": "two attentions a layer, and experts that compute nothing",
+    "step3p7": "other heads in layers with a window, and a gate on each head",
+}
 # Settings that change what is computed, in models we do not cover. A value that is false-like leaves the model plain.
 _UNCOVERED = {
     "index_topk": "sparse attention with a token indexer",
@@ -40,21 +49,28 @@ def spec_from_config(config: Config, where: str) -> ModelSpec:
         raise InputError(f"{where}: model_type is missing", hint="is this the config.json of a language model?")
     reader = language_part(config, where) if "text_config" in config else ConfigReader(config, where)
     architecture = reader.word("model_type", architecture)
-    for key, part in _UNCOVERED.items():
-        if reader.config.get(key):
-            raise reader.refuse(f"{part} ({key} of model_type {shortened(architecture)})")
     read = architectures().get(architecture)
     if read is None:
-        raise reader.refuse(f"model_type {shortened(architecture)}")
+        _refuse_parts(reader, architecture)
+        named = f"model_type {shortened(architecture)}"
+        raise reader.refuse(f"{_MISSING[architecture]} ({named})" if architecture in _MISSING else named)
     spec = read(reader)
+    _refuse_parts(reader, architecture)
     refuse_unread(reader)
     return spec
+
+
+def _refuse_parts(reader: ConfigReader, architecture: str) -> None:
+    """Refuse parts that no reader covers, by the keys that say them."""
+    for key, part in () if architecture in _MISSING else _UNCOVERED.items():
+        if reader.config.get(key) and key not in reader.read:
+            raise reader.refuse(f"{part} ({key} of model_type {shortened(architecture)})")
 
 
 @functools.cache
 def architectures() -> Mapping[str, Read]:
     """The reader of every model_type that is covered."""
     found: dict[str, Read] = {}
-    for module in sorted(item.name for item in pkgutil.iter_modules(__path__)):
-        found |= getattr(importlib.import_module(f"{__name__}.{module}"), "READERS", {})
+    for module in sorted(item.name for item in pkgutil.walk_packages(__path__, f"{__name__}.")):
+        found |= getattr(importlib.import_module(module), "READERS", {})
     return found

@@ -6,6 +6,7 @@ Not here: which architectures there are (the modules beside this one), where a f
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
@@ -226,6 +227,15 @@ def windowed_layers(reader: ConfigReader, attention: GroupedQueryAttention, mlp:
         LayerGroup(count=sliding, attention=attention, mlp=mlp, window=window),
         LayerGroup(count=total - sliding, attention=attention, mlp=mlp),
     ]
+
+
+def like_layers(layers: list[LayerGroup]) -> list[LayerGroup]:
+    """Groups of like layers, in the order of the last layer of each: drafts are like the last layer of a model."""
+    found: dict[LayerGroup, int] = {}
+    for layer in layers:
+        bare = replace(layer, count=1)
+        found[bare] = found.pop(bare, 0) + layer.count
+    return [replace(layer, count=count) for layer, count in found.items()]
 
 
 def first_dense_layers(

@@ -1,12 +1,77 @@
-"""DeepSeek-V2, V3 and Kimi-K2: latent attention, shared and routed experts."""
+"""DeepSeek-V2, V3, V3.2, Kimi-K2 and GLM-5: latent attention, to chosen tokens in some; shared and routed experts."""
 
 from __future__ import annotations
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, first_dense_layers, model_spec, require_gated
-from evaluator.inputs.model import LatentAttention, ModelSpec, MoeMlp
+from dataclasses import replace
+
+from evaluator.inputs.architectures.config_reader import (
+    ConfigReader,
+    first_dense_layers,
+    like_layers,
+    model_spec,
+    require_gated,
+)
+from evaluator.inputs.model import DenseMlp, LatentAttention, LayerGroup, ModelSpec, MoeMlp, TokenIndexer
+from evaluator.inputs.yaml_file import shortened
+
+_SPARSE = {"deepseek_sparse_attention", "indexed_attention"}
 
 
 def _deepseek_v3(reader: ConfigReader) -> ModelSpec:
+    attention, moe = _latent(reader), _experts(reader)
+    return model_spec(
+        reader, first_dense_layers(reader, attention, moe), mtp_layers=reader.count("num_nextn_predict_layers")
+    )
+
+
+def _sparse(reader: ConfigReader) -> ModelSpec:
+    """DeepSeek-V3.2 and GLM-5: each token attends to the best of those before it."""
+    if reader.flag("mlp_bias"):
+        raise reader.refuse("an MLP with biases (mlp_bias)")
+    reader.ignore("indexer_rope_interleave", "index_share_for_mtp_iteration", "moe_router_dtype", "num_experts")
+    total = reader.size("num_hidden_layers")
+    attention = replace(_latent(reader), chosen_keys=reader.size("index_topk"))
+    indexer = TokenIndexer(heads=reader.size("index_n_heads"), head_dim=reader.size("index_head_dim"))
+    owners = _owners(reader, total)
+    dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+    first, moe = min(total, reader.count("first_k_dense_replace")), _experts(reader)
+    if (kinds := reader.words("mlp_layer_types")) and kinds != ["dense"] * first + ["sparse"] * (total - first):
+        raise reader.refuse("mlp_layer_types other than first_k_dense_replace says")
+    if (kinds := reader.words("layer_types")) and (len(kinds) != total or set(kinds) - _SPARSE):
+        raise reader.refuse("layer_types other than sparse attention with an indexer")
+    layers = [
+        LayerGroup(
+            count=1,
+            attention=replace(attention, indexer=indexer if owns else None),
+            mlp=dense if layer < first else moe,
+        )
+        for layer, owns in enumerate(owners)
+    ]
+    groups = sorted(like_layers(layers), key=_order)
+    return model_spec(reader, groups, mtp_layers=reader.count("num_nextn_predict_layers"))
+
+
+def _order(group: LayerGroup) -> tuple[bool, bool]:
+    """Dense layers first, those with an indexer of their own last: drafts have one."""
+    owns = isinstance(group.attention, LatentAttention) and group.attention.indexer is not None
+    return isinstance(group.mlp, MoeMlp), owns
+
+
+def _owners(reader: ConfigReader, total: int) -> list[bool]:
+    """Whether each layer has an indexer of its own; the others attend to what the one before them chose."""
+    kinds = reader.words("indexer_types")
+    often, pattern = reader.size("index_topk_freq", default=1), reader.value("index_topk_pattern")
+    reader.ignore("index_skip_topk_offset")  # where such layers begin, which indexer_types says, too
+    if not kinds:
+        if often != 1 or pattern is not None:
+            raise reader.refuse("shared indexers without indexer_types")
+        return [True] * total
+    if len(kinds) != total or set(kinds) - {"full", "shared"} or kinds[0] != "full":
+        raise reader.refuse(f"indexer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+    return [kind == "full" for kind in kinds]
+
+
+def _latent(reader: ConfigReader) -> LatentAttention:
     require_gated(reader)
     if reader.size("moe_layer_freq", default=1) != 1:
         raise reader.refuse("moe_layer_freq other than 1")
@@ -14,7 +79,7 @@ def _deepseek_v3(reader: ConfigReader) -> ModelSpec:
         raise reader.refuse("latent attention with biases (attention_bias)")
     # Groups of experts limit which are chosen, not how many; keys and values are those of the latent.
     reader.ignore("n_group", "topk_group", "num_key_value_heads", "head_dim", "qk_head_dim")
-    attention = LatentAttention(
+    return LatentAttention(
         query_heads=reader.size("num_attention_heads"),
         query_lora_rank=reader.size("q_lora_rank") if reader.value("q_lora_rank") else None,
         kv_lora_rank=reader.size("kv_lora_rank"),
@@ -22,17 +87,23 @@ def _deepseek_v3(reader: ConfigReader) -> ModelSpec:
         rope_head_dim=reader.size("qk_rope_head_dim"),
         value_head_dim=reader.size("v_head_dim"),
     )
+
+
+def _experts(reader: ConfigReader) -> MoeMlp:
     moe_size = reader.size("moe_intermediate_size")
-    moe = MoeMlp(
+    return MoeMlp(
         experts=reader.size("n_routed_experts"),
         experts_per_token=reader.size("num_experts_per_tok"),
         intermediate_size=moe_size,
         shared_intermediate_size=moe_size * reader.count("n_shared_experts"),
         router_bias=reader.word("topk_method", "") == "noaux_tc",
     )
-    return model_spec(
-        reader, first_dense_layers(reader, attention, moe), mtp_layers=reader.count("num_nextn_predict_layers")
-    )
 
 
-READERS = {"deepseek_v2": _deepseek_v3, "deepseek_v3": _deepseek_v3, "kimi_k2": _deepseek_v3}
+READERS = {
+    "deepseek_v2": _deepseek_v3,
+    "deepseek_v3": _deepseek_v3,
+    "deepseek_v32": _sparse,
+    "glm_moe_dsa": _sparse,
+    "kimi_k2": _deepseek_v3,
+}

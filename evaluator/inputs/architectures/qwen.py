@@ -1,11 +1,19 @@
-"""Qwen2 and Qwen3, dense and mixtures of experts, their language parts beside encoders, and MiMo."""
+"""Qwen2 to Qwen3.5, dense and mixtures of experts, their language parts beside encoders, and MiMo."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from evaluator.inputs.architectures.config_reader import ConfigReader, grouped_queries, model_spec, require_gated
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.architectures.config_reader import (
+    ConfigReader,
+    grouped_queries,
+    like_layers,
+    model_spec,
+    require_gated,
+)
+from evaluator.inputs.model import DenseMlp, GatedDeltaNet, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.yaml_file import shortened
 
 
 def _windowed_last(reader: ConfigReader, attention: GroupedQueryAttention, mlp: DenseMlp) -> list[LayerGroup]:
@@ -89,12 +97,82 @@ def _mixture(reader: ConfigReader, attention: GroupedQueryAttention, **shared: A
     return model_spec(reader, layers)
 
 
+def _hybrid(reader: ConfigReader) -> ModelSpec:
+    """Qwen3-Next and Qwen3.5: delta nets, and full attention with a gate on every fourth layer."""
+    require_gated(reader)
+    if not reader.flag("attn_output_gate", default=True):
+        raise reader.refuse("full attention without a gate (attn_output_gate)")
+    if reader.flag("mtp_use_dedicated_embeddings"):
+        raise reader.refuse("drafts with an embedding of their own (mtp_use_dedicated_embeddings)")
+    if (kept := reader.word("mamba_ssm_dtype", "float32")) != "float32":
+        raise reader.refuse(f"linear states in {shortened(kept)} (mamba_ssm_dtype)")
+    reader.ignore("output_gate_type")  # of the norm behind a delta net
+    full = grouped_queries(reader, qk_norm="per_head", qkv_bias=reader.flag("attention_bias"), output_gate=True)
+    if reader.flag("attention_bias"):
+        raise reader.refuse("attention with biases (attention_bias)")
+    net = GatedDeltaNet(
+        key_heads=reader.size("linear_num_key_heads"),
+        value_heads=reader.size("linear_num_value_heads"),
+        key_head_dim=reader.size("linear_key_head_dim"),
+        value_head_dim=reader.size("linear_value_head_dim"),
+        convolution=reader.size("linear_conv_kernel_dim"),
+    )
+    if net.value_heads % net.key_heads:
+        raise reader.refuse("linear_num_value_heads that linear_num_key_heads does not divide")
+    kinds = _kinds_of_layers(reader)
+    mlps = _mlps_of_hybrid(reader, len(kinds))
+    layers = [
+        LayerGroup(count=1, attention=full if kind == "full_attention" else net, mlp=mlp)
+        for kind, mlp in zip(kinds, mlps, strict=True)
+    ]
+    rope = reader.value("rope_parameters")
+    said = rope.get("partial_rotary_factor") if isinstance(rope, Mapping) else None
+    share = reader.share("partial_rotary_factor", 0.25)
+    return model_spec(
+        reader,
+        like_layers(layers),
+        rope_fraction=said if isinstance(said, float) and 0 < said <= 1 else share,
+        mtp_layers=reader.count("mtp_num_hidden_layers"),
+    )
+
+
+def _kinds_of_layers(reader: ConfigReader) -> list[str]:
+    total, often = reader.size("num_hidden_layers"), reader.size("full_attention_interval", default=4)
+    usual = ["linear_attention" if (layer + 1) % often else "full_attention" for layer in range(total)]
+    kinds = reader.words("layer_types") or usual
+    if len(kinds) != total or set(kinds) - {"linear_attention", "full_attention"}:
+        raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+    return kinds
+
+
+def _mlps_of_hybrid(reader: ConfigReader, total: int) -> list[DenseMlp | MoeMlp]:
+    if not (reader.value("num_experts") or reader.value("num_local_experts")):
+        return [DenseMlp(intermediate_size=reader.size("intermediate_size"))] * total
+    shared = reader.count("shared_expert_intermediate_size")
+    moe = MoeMlp(
+        experts=reader.size("num_experts", "num_local_experts"),
+        experts_per_token=reader.size("num_experts_per_tok"),
+        intermediate_size=reader.size("moe_intermediate_size"),
+        shared_intermediate_size=shared,
+        shared_gate=shared > 0,
+    )
+    dense, step = set(reader.numbers("mlp_only_layers")), reader.size("decoder_sparse_step", default=1)
+    reader.ignore("intermediate_size")  # of dense layers, where there are any
+    if dense or step > 1:
+        other = DenseMlp(intermediate_size=reader.size("intermediate_size"))
+        return [other if layer in dense or (layer + 1) % step else moe for layer in range(total)]
+    return [moe] * total
+
+
 READERS = {
     "mimo": _mimo,
     "qwen2": _qwen2,
     "qwen2_moe": _qwen2_moe,
     "qwen3": _qwen3,
+    "qwen3_5_moe_text": _hybrid,
+    "qwen3_5_text": _hybrid,
     "qwen3_moe": _qwen3_moe,
+    "qwen3_next": _hybrid,
     "qwen3_vl_moe_text": _qwen3_moe,
     "qwen3_vl_text": _qwen3,
 }

@@ -1,0 +1,49 @@
+"""Gated delta nets (Qwen3-Next, Qwen3.5): linear attention that keeps one matrix a head, whatever the length.
+
+A prompt runs as a scan over chunks of tokens, a decode as an update of the state."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from evaluator.graph.capture.blocks import HALF, Step, divided, eager_norm, linear, pointwise
+from evaluator.graph.capture.library import operators, parameter
+from evaluator.inputs.model import GatedDeltaNet
+
+
+def gated_delta_net(step: Step, x: Tensor, net: GatedDeltaNet) -> Tensor:
+    """Heads of one device: projections, a short convolution, the recurrence, a gated norm, and the way out."""
+    form, tokens, tp = step.request.linear, x.shape[0], step.plan.tp
+    keys, heads = divided(net.key_heads, tp), divided(net.value_heads, tp)
+    channels, values = 2 * keys * net.key_head_dim + heads * net.value_head_dim, heads * net.value_head_dim
+    mixed, gate = _projected(step, x, channels, values)
+    linear(step, "decay_proj", x, 2 * heads, HALF)
+    with step.recorder.within("convolution", per_phase=True):
+        mixed = operators.short_convolution(mixed, parameter(channels, net.convolution), None, step.point.sequences)
+    with step.recorder.within("state", per_phase=True):
+        out = operators.delta_state(
+            mixed,
+            parameter(2, heads),
+            step.point.sequences,
+            net.key_head_dim,
+            net.value_head_dim,
+            step.request.trace == "prefill",
+        )
+    del mixed
+    out, gate = out.view(tokens, heads, net.value_head_dim), gate.view(tokens, heads, net.value_head_dim)
+    with step.recorder.within("norm"):
+        weight = parameter(net.value_head_dim)
+        if step.fused:
+            out = operators.gated_norm(out, gate, weight)
+        else:
+            out = pointwise("multiply", eager_norm(out, weight), pointwise("silu", gate))
+    del gate
+    return linear(step, "output_proj", out.view(tokens, values), step.model.hidden_size, form)
+
+
+def _projected(step: Step, x: Tensor, channels: int, values: int) -> tuple[Tensor, Tensor]:
+    form = step.request.linear
+    if step.fused:
+        mixed, gate = linear(step, "input_proj", x, channels + values, form).split([channels, values], dim=1)
+        return mixed, gate
+    return linear(step, "qkv_proj", x, channels, form), linear(step, "gate_proj", x, values, form)

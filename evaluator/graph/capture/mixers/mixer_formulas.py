@@ -1,0 +1,217 @@
+"""FLOPs and bytes of the operators of sparse attention (mixer_library)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from evaluator.graph.capture.formulas import (
+    SOFTMAX_FLOPS_PER_SCORE,
+    Call,
+    Work,
+    bits_bytes,
+    formula,
+    size_bytes,
+)
+from evaluator.graph.operators import AttentionExtents, Rational
+
+_SCORE_BYTES = 4
+
+
+def _whole(value: Fraction) -> Rational:
+    return value.numerator if value.denominator == 1 else value
+
+
+@formula("sweepdb::index_scores")
+def _index_scores(call: Call) -> Work:
+    """One score a pair: products of every index head in FP8, cut off at zero, weighted and added up.
+
+    DeepSeek-V3.2 (2025), section 2.1, equation 1. Every key of the cache is read once; left out: that a query's scores
+    are written in tiles, whole ones where they are cut by the causal mask."""
+    query, pairs, keys, ratio, entry_bytes = call.args
+    heads, width = query.shape[1:]
+    seen = _whole(Fraction(pairs, ratio))
+    return Work(
+        kind="index_scores",
+        matrix_flops=2 * heads * width * seen,
+        matrix_dtype="fp8",
+        vector_flops=3 * heads * seen,
+        bytes_read=query.numel() + _whole(Fraction(keys * entry_bytes, ratio)),
+        bytes_written=_SCORE_BYTES * seen,
+    )
+
+
+@formula("sweepdb::block_scores")
+def _block_scores(call: Call) -> Work:
+    """Scores of every key by each index head, and the largest of each block (MiniMax-M3). In 16 bits."""
+    query, pairs, keys, block = call.args
+    heads, width = query.shape[1:]
+    return Work(
+        kind="index_scores",
+        matrix_flops=2 * heads * width * pairs,
+        vector_flops=heads * pairs,
+        bytes_read=size_bytes(query) + 2 * keys * width,
+        bytes_written=_whole(Fraction(_SCORE_BYTES * heads * pairs, block)),
+    )
+
+
+@formula("sweepdb::index_choice")
+def _index_choice(call: Call) -> Work:
+    """The largest scores of each query, found in one pass over all of them."""
+    _, pairs, ratio = call.args
+    seen = _whole(Fraction(pairs, ratio))
+    return Work(kind="index_choice", vector_flops=seen, bytes_read=_SCORE_BYTES * seen)
+
+
+@formula("sweepdb::gathered_attention")
+def _gathered_attention(call: Call) -> Work:
+    """Attention of all heads to entries that each query gathers for itself: an entry is read again for each of them.
+
+    One of every `ratio` tokens has an entry, whose first part is the value; entries of several tokens are read by the
+    kernel that is launched for those of one. Left out: what caches keep of an entry between queries that chose it, too,
+    and that the last tokens of a request are no entry yet, which is less than one a query."""
+    query, pairs, value_dim, window, entry_bits, ratio, sinks = call.args
+    heads, width = query.shape[1:]
+    seen = _whole(Fraction(pairs, ratio))
+    return Work(
+        kind="sparse_attention",
+        launches=1 if ratio == 1 else 0,
+        matrix_flops=2 * heads * (width + value_dim) * seen,
+        vector_flops=SOFTMAX_FLOPS_PER_SCORE * heads * seen,
+        bytes_read=(size_bytes(query) if ratio == 1 else 0) + seen * bits_bytes(1, entry_bits),
+        bytes_written=size_bytes(call.result) if ratio == 1 else 0,
+        weight_bytes=size_bytes(sinks),
+        attention=AttentionExtents(
+            query_heads=heads,
+            kv_heads=1,
+            head_dim=width,
+            value_head_dim=value_dim,
+            window=window or None,
+            kv_bits=16,
+            sinks=sinks is not None,
+        ),
+    )
+
+
+SCAN_CHUNK = 64
+_STATE_BYTES = 4  # a number of a state, which is kept in 32 bits
+
+
+@formula("sweepdb::short_convolution")
+def _short_convolution(call: Call) -> Work:
+    """A convolution of each channel over the last few tokens, and the activation behind it.
+
+    Between steps a sequence keeps the tokens that the next one needs."""
+    x, weight, bias, sequences = call.args
+    width = weight.shape[1]
+    kept = size_bytes(x[:1]) * (width - 1) * sequences
+    return Work(
+        kind="elementwise",
+        vector_flops=(2 * width + 4) * x.numel(),
+        bytes_read=size_bytes(x, weight, bias) + kept,
+        bytes_written=size_bytes(call.result) + kept,
+        weight_bytes=size_bytes(weight, bias),
+    )
+
+
+@formula("sweepdb::delta_state")
+def _delta_state(call: Call) -> Work:
+    """The gated delta rule, in chunks of 64 tokens (scan) or token by token.
+
+    Yang et al. 2024, Gated Delta Networks (arXiv 2412.06464), section 3.3. Of a token and head in a chunk of C: scores
+    of keys with keys and with queries, and the inverse of the former applied to both (4 C k + 2 C v + 2 C (k + v)),
+    and three products with the state of k x v (6 k v). Tiles are computed whole. Left out: what pads a sequence to
+    whole chunks. Token by token 7 k v on the vector unit: decay, read, difference, update, read."""
+    mixed, decay, sequences, key_dim, value_dim, scan = call.args
+    tokens, heads = mixed.shape[0], decay.shape[1]
+    chunk = 4 * SCAN_CHUNK * key_dim + 2 * SCAN_CHUNK * value_dim + 2 * SCAN_CHUNK * (key_dim + value_dim)
+    state = key_dim * value_dim
+    moved = _STATE_BYTES * heads * state * sequences
+    return Work(
+        kind="state_scan" if scan else "state_update",
+        matrix_flops=tokens * heads * (chunk + 6 * state) if scan else 0,
+        vector_flops=0 if scan else 7 * tokens * heads * state,
+        bytes_read=size_bytes(mixed, decay) + moved,
+        bytes_written=size_bytes(call.result) + moved,
+        weight_bytes=size_bytes(decay),
+        attention=AttentionExtents(query_heads=heads, kv_heads=heads, head_dim=key_dim, value_head_dim=value_dim),
+    )
+
+
+@formula("sweepdb::gated_norm")
+def _gated_norm(call: Call) -> Work:
+    x, gate, weight = call.args
+    return Work(
+        kind="norm",
+        vector_flops=9 * x.numel(),
+        bytes_read=size_bytes(x, gate, weight),
+        bytes_written=size_bytes(call.result),
+        weight_bytes=size_bytes(weight),
+    )
+
+
+@formula("sweepdb::pool_tokens")
+def _pool_tokens(call: Call) -> Work:
+    """A softmax over the tokens of each entry, and the norm of their weighted sum, written in 16 bits."""
+    both, bias, weight, ratio = call.args
+    tokens, width = both.shape[0], weight.shape[0]
+    return Work(
+        kind="elementwise",
+        vector_flops=6 * both.numel(),
+        bytes_read=size_bytes(both, bias, weight),
+        bytes_written=_whole(Fraction(2 * tokens * width, ratio)),
+        weight_bytes=size_bytes(bias, weight),
+    )
+
+
+@formula("sweepdb::collapse_streams")
+def _collapse_streams(call: Call) -> Work:
+    """A norm over all streams, a narrow product with them, rounds of Sinkhorn's, and their weighted sum.
+
+    Xie et al. 2026, manifold-constrained hyper-connections, as DeepSeek-V4's modules compute it. Streams are read
+    twice: their weights are known after the first time. Left out: that its product and weights are in 32 bits."""
+    streams, weight, bias, count, rounds = call.args
+    tokens, outputs = streams.shape[0], weight.shape[0]
+    return Work(
+        kind="stream_collapse",
+        matrix_flops=2 * streams.numel() * outputs,
+        vector_flops=6 * streams.numel() + tokens * (4 * outputs + 4 * rounds * count * count),
+        bytes_read=size_bytes(streams, streams, weight, bias),
+        bytes_written=size_bytes(call.result) + 4 * tokens * outputs,
+        weight_bytes=size_bytes(weight, bias),
+    )
+
+
+@formula("sweepdb::expand_streams")
+def _expand_streams(call: Call) -> Work:
+    streams, out = call.args
+    count = streams.shape[1] // out.shape[1]
+    return Work(
+        kind="stream_expand",
+        vector_flops=2 * (count + 1) * streams.numel(),
+        bytes_read=size_bytes(streams, out),
+        bytes_written=size_bytes(call.result),
+    )
+
+
+@formula("sweepdb::space_state")
+def _space_state(call: Call) -> Work:
+    """The state space recurrence, in chunks (scan) or token by token.
+
+    Dao and Gu 2024, Transformers are SSMs (arXiv 2405.21060), section 6. Of a token in a chunk of C: scores in each
+    group (2 C N), and of each head their sum of values (2 C d), the state's part and its update (4 d N). Tiles are
+    computed whole; what pads a sequence is left out. Token by token 5 d N a head on the vector unit."""
+    mixed, rates, sequences, groups, head_dim, state_size, chunk, scan = call.args
+    tokens, heads = mixed.shape[0], rates.shape[1]
+    state = head_dim * state_size
+    moved = _STATE_BYTES * heads * state * sequences
+    return Work(
+        kind="space_scan" if scan else "space_update",
+        matrix_flops=tokens * (groups * 2 * chunk * state_size + heads * (2 * chunk * head_dim + 4 * state))
+        if scan
+        else 0,
+        vector_flops=0 if scan else 5 * tokens * heads * state,
+        bytes_read=size_bytes(mixed, rates) + moved,
+        bytes_written=size_bytes(call.result) + moved,
+        weight_bytes=size_bytes(rates),
+        attention=AttentionExtents(query_heads=heads, kv_heads=groups, head_dim=state_size, value_head_dim=head_dim),
+    )

@@ -1,0 +1,75 @@
+"""Operators of sparse attention, with meta kernels only. Not here: their cost (mixer_formulas)."""
+
+# ruff: noqa: ARG001  kernels on meta need shapes only; their signatures are the schemas'
+from __future__ import annotations
+
+from torch import Tensor
+
+from evaluator.graph.capture.library import defined
+
+
+@defined("index_scores(Tensor query, int pairs, int keys, int ratio, int entry_bytes) -> ()")
+def index_scores(query: Tensor, pairs: int, keys: int, ratio: int, entry_bytes: int) -> None:
+    return None
+
+
+@defined("block_scores(Tensor query, int pairs, int keys, int block) -> ()")
+def block_scores(query: Tensor, pairs: int, keys: int, block: int) -> None:
+    return None
+
+
+@defined("index_choice(Tensor like, int pairs, int ratio) -> ()")
+def index_choice(like: Tensor, pairs: int, ratio: int) -> None:
+    return None
+
+
+@defined(
+    "gathered_attention(Tensor query, int pairs, int value_head_dim, int window, int entry_bits, int ratio,"
+    " Tensor? sinks) -> Tensor"
+)
+def gathered_attention(  # noqa: PLR0917  the schema is positional
+    query: Tensor, pairs: int, value_head_dim: int, window: int, entry_bits: int, ratio: int, sinks: Tensor | None
+) -> Tensor:
+    return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
+
+
+@defined("short_convolution(Tensor x, Tensor weight, Tensor? bias, int sequences) -> Tensor")
+def short_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, sequences: int) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@defined("delta_state(Tensor mixed, Tensor decay, int sequences, int key_dim, int value_dim, bool scan) -> Tensor")
+def delta_state(  # noqa: PLR0917  the schema is positional
+    mixed: Tensor, decay: Tensor, sequences: int, key_dim: int, value_dim: int, scan: bool
+) -> Tensor:
+    return mixed.new_empty((mixed.shape[0], decay.shape[1] * value_dim))
+
+
+@defined("gated_norm(Tensor x, Tensor gate, Tensor weight) -> Tensor")
+def gated_norm(x: Tensor, gate: Tensor, weight: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+@defined("pool_tokens(Tensor both, Tensor bias, Tensor weight, int ratio) -> ()")
+def pool_tokens(both: Tensor, bias: Tensor, weight: Tensor, ratio: int) -> None:
+    return None
+
+
+@defined("collapse_streams(Tensor streams, Tensor weight, Tensor bias, int count, int rounds) -> Tensor")
+def collapse_streams(streams: Tensor, weight: Tensor, bias: Tensor, count: int, rounds: int) -> Tensor:
+    return streams.new_empty((streams.shape[0], streams.shape[1] // count))
+
+
+@defined("expand_streams(Tensor streams, Tensor out) -> Tensor")
+def expand_streams(streams: Tensor, out: Tensor) -> Tensor:
+    return streams.new_empty(streams.shape)
+
+
+@defined(
+    "space_state(Tensor mixed, Tensor rates, int sequences, int groups, int head_dim, int state_size, int chunk,"
+    " bool scan) -> Tensor"
+)
+def space_state(  # noqa: PLR0917  the schema is positional
+    mixed: Tensor, rates: Tensor, sequences: int, groups: int, head_dim: int, state_size: int, chunk: int, scan: bool
+) -> Tensor:
+    return mixed.new_empty((mixed.shape[0], rates.shape[1] * head_dim))

@@ -1,0 +1,57 @@
+"""Latent attention to chosen tokens (DeepSeek-V3.2, GLM-5): an indexer scores all, attention gathers the best.
+
+Absorbed in prefill, too, as engines run it beyond as many tokens as are chosen; for shorter prompts they run the
+expanded form, which costs less."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from evaluator.graph.capture.blocks import HALF, Step, eager_norm, linear, rotated
+from evaluator.graph.capture.library import operators, parameter
+from evaluator.inputs.model import LatentAttention, TokenIndexer
+
+INDEX_BITS = 8
+INDEX_SCALE_BYTES = 4
+
+
+def choose_keys(  # noqa: PLR0917  its caller's own values
+    step: Step,
+    x: Tensor,
+    compressed: Tensor,
+    indexer: TokenIndexer,
+    rope: int,
+    tables: tuple[Tensor, Tensor] | None,
+) -> None:
+    """The indexer of one layer, whole on every tensor-parallel rank: queries from the compressed one of attention."""
+    form, heads, width = step.request.linear, indexer.heads, indexer.head_dim
+    with step.recorder.within("indexer"):
+        query = linear(step, "query_proj", compressed, heads * width, form).view(x.shape[0], heads, width)
+        key = linear(step, "key_proj", x, width, form)
+        with step.recorder.within("key_norm"):
+            scales = parameter(2, width)
+            key = operators.norm(key, scales) if step.fused else eager_norm(key, scales)
+        if tables is not None:
+            rotated(step, query[..., :rope], key.unsqueeze(1)[..., :rope], tables)
+        linear(step, "weights_proj", x, heads, HALF)
+        with step.recorder.within("quantise"):
+            query, key = operators.quantise(query, INDEX_BITS), operators.quantise(key, INDEX_BITS)
+        with step.recorder.within("kv_write"):
+            operators.write_cache([key], 16)  # a byte each is what a number in eight bits already is
+        score_keys(step, query, 1, width + INDEX_SCALE_BYTES)
+
+
+def score_keys(step: Step, query: Tensor, ratio: int, entry_bytes: int) -> None:
+    """Score every entry of the cache, one of `ratio` tokens each, and find the best."""
+    with step.recorder.within("scores", per_phase=True):
+        operators.index_scores(query, step.point.pairs, step.point.keys, ratio, entry_bytes)
+    with step.recorder.within("choice", per_phase=True):
+        operators.index_choice(query, step.point.pairs, ratio)
+
+
+def attended_choice(step: Step, wide: Tensor, attention: LatentAttention) -> Tensor:
+    """Attention in the latent space to the chosen keys, whose rotated part stays in 16 bits."""
+    bits = attention.kv_lora_rank * step.request.kv_bits + attention.rope_head_dim * HALF.activation_bits
+    return operators.gathered_attention(
+        wide, step.point.pairs, attention.kv_lora_rank, attention.chosen_keys or 0, bits, 1, None
+    )

@@ -1,0 +1,1 @@
+"""Readers of models whose layers differ one by one."""

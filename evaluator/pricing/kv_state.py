@@ -1,0 +1,108 @@
+"""Parts of a cache: entries a token, entries of several tokens, and states of one size whatever the length.
+
+Not here: blocks, plans and whole models (evaluator.pricing.memory)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.arithmetic import FloatArray
+from evaluator.inputs.model import (
+    CompressedAttention,
+    GatedDeltaNet,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    StateSpace,
+)
+
+BLOCK_TOKENS = 128
+STATE_NUMBER_BYTES = 4.0
+HALF_BYTES = 2.0
+INDEX_SCALE_BYTES = 4.0  # beside a key of an indexer in FP8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KvState:
+    """One part of a layer's cache on one device: `entry_bytes` for every `ratio` tokens, of the last `window` tokens
+    only where there is one, and `request_bytes` however long the request."""
+
+    entry_bytes: float = 0.0
+    ratio: int = 1
+    window: int | None = None
+    request_bytes: float = 0.0
+
+    def at(self, tokens: float) -> float:
+        """Bytes of one request of `tokens` tokens, no block rounded up."""
+        return self.entry_bytes * min(tokens, self.window or tokens) / self.ratio + self.request_bytes
+
+    def in_blocks(self, tokens: FloatArray, requests: FloatArray, *, pooled: bool) -> FloatArray:
+        """Bytes of `requests` requests of `tokens` tokens, in whole blocks of each, or of all together."""
+        kept = tokens if self.window is None else np.minimum(tokens, self.window)
+        cached = _whole_blocks(requests * kept) if pooled else requests * _whole_blocks(kept)
+        paged = cached * (self.entry_bytes / self.ratio)
+        return paged + requests * self.request_bytes if self.request_bytes else paged
+
+
+def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
+    """The parts of the cache of one layer on one of `tp` devices.
+
+    KV heads fewer than the devices are replicated; each device holds the whole latent of MLA and every indexer's
+    keys, which are in FP8 whatever the rest is in. A linear state is in 32 bits, the tokens before it that the next
+    convolution needs in 16."""
+    attention = group.attention
+    if isinstance(attention, LatentAttention):
+        # Kernels that gather keep the rotated part in 16 bits; scales of the rest are left out.
+        rope_bits = kv_bits if attention.chosen_keys is None else 16
+        latent = (attention.kv_lora_rank * kv_bits + attention.rope_head_dim * rope_bits) / 8
+        states = [KvState(entry_bytes=latent, window=group.window)]
+        if attention.indexer is not None:
+            states.append(KvState(entry_bytes=attention.indexer.head_dim + INDEX_SCALE_BYTES))
+        return tuple(states)
+    if isinstance(attention, GroupedQueryAttention):
+        both = -(-attention.kv_heads // tp) * (attention.head_dim + attention.value_width) * kv_bits / 8
+        states = [KvState(entry_bytes=both, window=group.window)]
+        if attention.indexer is not None:
+            states.append(KvState(entry_bytes=HALF_BYTES * attention.indexer.head_dim))
+        return tuple(states)
+    if isinstance(attention, CompressedAttention):
+        return _compressed_states(attention, group.window, kv_bits)
+    if isinstance(attention, StateSpace):
+        inner = -(-attention.heads // tp) * attention.head_dim
+        channels = inner + 2 * -(-attention.groups // tp) * attention.state_size
+        waiting = HALF_BYTES * channels * (attention.convolution - 1)
+        return (KvState(request_bytes=STATE_NUMBER_BYTES * inner * attention.state_size + waiting),)
+    if isinstance(attention, GatedDeltaNet):
+        keys, heads = -(-attention.key_heads // tp), -(-attention.value_heads // tp)
+        channels = 2 * keys * attention.key_head_dim + heads * attention.value_head_dim
+        state = STATE_NUMBER_BYTES * heads * attention.key_head_dim * attention.value_head_dim
+        return (KvState(request_bytes=state + HALF_BYTES * channels * (attention.convolution - 1)),)
+    return ()
+
+
+def _compressed_states(attention: CompressedAttention, window: int | None, kv_bits: int) -> tuple[KvState, ...]:
+    """A window of tokens, entries of several, keys of the indexer in FP4, and tokens that are no entry yet.
+
+    Of the latter and of their shares, as many as an entry sees are kept in 32 bits."""
+    rope = attention.rope_head_dim
+    entry = ((attention.head_dim - rope) * kv_bits + rope * 16) / 8
+    states = [KvState(entry_bytes=entry, window=window)]
+    copies = 2 if attention.chosen_entries is not None else 1
+    waiting = 2 * STATE_NUMBER_BYTES * copies**2 * attention.ratio
+    if attention.ratio > 1:
+        states.append(KvState(entry_bytes=entry, ratio=attention.ratio, request_bytes=waiting * attention.head_dim))
+    if attention.indexer is not None:
+        width = attention.indexer.head_dim
+        states.append(KvState(entry_bytes=width / 2, ratio=attention.ratio, request_bytes=waiting * width))
+    return tuple(states)
+
+
+def _whole_blocks(tokens: FloatArray) -> FloatArray:
+    return np.asarray(np.ceil(tokens / BLOCK_TOKENS) * BLOCK_TOKENS)
+
+
+def layer_bytes(group: LayerGroup, kv_bits: int, tp: int, tokens: float) -> float:
+    """Bytes that one layer keeps of a request of `tokens` tokens on one of `tp` devices."""
+    return sum(state.at(tokens) for state in kv_states(group, kv_bits, tp))

@@ -1,0 +1,155 @@
+"""The command that writes what kernels of sparse attention, linear states and residual streams take.
+
+    python -m tools.mixer_kernels FOLDER
+
+fits each device that FOLDER holds tables of (h100_sxm, h200_sxm, b200_sxm), half of the rows held out, and writes
+evaluator/calibration/mixer_kernels.yaml, coefficients with their errors. The seed is fixed. Kernels are those of one
+engine each: SGLang's of sparse attention, vLLM's of the rest."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import yaml
+
+from evaluator.calibration import MIXER_KERNELS, KernelSet, figures_of, fit_kernel
+from evaluator.inputs import load_device
+
+Columns = Mapping[str, npt.NDArray[np.float64]]
+Work = Mapping[str, npt.NDArray[np.float64]]
+DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm")
+_INDEX_HEADS, _CHOSEN, _LATENT, _ROPE = 32, 2048, 512, 64  # of GLM-5, which the tables of parts are of
+_CHUNK = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Where the rows of one kind of kernel are, and their work; `dtype` is that of their products."""
+
+    name: str
+    work: Callable[[Columns, int], Work]
+    engine: str
+    where: str = "latency > 0"
+    dtype: str = "bf16"
+
+
+def _pairs(x: Columns) -> npt.NDArray[np.float64]:
+    """Attended pairs of `isl` new tokens after `step` cached ones."""
+    return np.asarray(x["batch_size"] * x["isl"] * (x["step"] + 0.5 * (x["isl"] + 1.0)))
+
+
+def _scores(x: Columns, _: int) -> Work:
+    pairs, tokens = _pairs(x), x["batch_size"] * x["isl"]
+    keys = x["batch_size"] * (x["isl"] + x["step"])
+    width = _INDEX_HEADS * 128.0
+    return {"matrix_flops": 2 * width * pairs, "moved_bytes": tokens * width + 132.0 * keys + 4 * pairs}
+
+
+def _choice(x: Columns, _: int) -> Work:
+    pairs = _pairs(x)
+    return {"matrix_flops": 0 * pairs, "moved_bytes": 4 * pairs}
+
+
+def _gathered(x: Columns, _: int) -> Work:
+    # As many as are chosen, whatever the context holds: places without a key are computed and masked.
+    seen = x["batch_size"] * x["isl"] * float(_CHOSEN)
+    rows = x["batch_size"] * x["isl"] * x["num_heads"]
+    width = 2.0 * _LATENT + _ROPE
+    return {
+        "matrix_flops": 2 * x["num_heads"] * width * seen,
+        "moved_bytes": 2 * (rows * width + (_LATENT + _ROPE) * seen),
+    }
+
+
+def _scan(x: Columns, units: int) -> Work:
+    keys, values, heads = x["head_k_dim"], x["head_v_dim"], x["num_v_heads"]
+    chunks = np.ceil(x["seq_len"] / _CHUNK)
+    tokens = x["batch_size"] * x["seq_len"]
+    each = 6 * _CHUNK * keys + 4 * _CHUNK * values + 6 * keys * values
+    moved = 2 * tokens * (2 * x["num_k_heads"] * keys + 2 * heads * values)
+    states = 8 * x["batch_size"] * heads * keys * values
+    return {
+        "matrix_flops": x["batch_size"] * chunks * _CHUNK * heads * each,
+        "moved_bytes": moved + states,
+        "chain": chunks * np.maximum(1.0, x["batch_size"] * heads / units),
+    }
+
+
+def _update(x: Columns, _: int) -> Work:
+    states = x["num_v_heads"] * x["head_k_dim"] * x["head_v_dim"]
+    return {"matrix_flops": 0 * states, "moved_bytes": 8 * x["batch_size"] * states}
+
+
+def _collapse(x: Columns, _: int) -> Work:
+    wide, outputs = x["hc_mult"] * x["hidden_size"], x["hc_mult"] * (x["hc_mult"] + 2)
+    moved = x["num_tokens"] * (4 * wide + 2 * x["hidden_size"] + 4 * outputs) + 2 * outputs * wide
+    return {"matrix_flops": 2 * x["num_tokens"] * wide * outputs, "moved_bytes": moved}
+
+
+def _expand(x: Columns, _: int) -> Work:
+    moved = 2 * x["num_tokens"] * x["hidden_size"] * (2 * x["hc_mult"] + 1)
+    return {"matrix_flops": 0 * moved, "moved_bytes": moved}
+
+
+TABLES = {
+    "index_scores": Table(name="glm5_mqa_logits_module", engine="sglang", work=_scores, dtype="fp8"),
+    "index_choice": Table(
+        name="glm5_topk_module", engine="sglang", work=_choice, where="latency > 0 and score_mode = 'flat'"
+    ),
+    "sparse_attention": Table(name="glm5_dsa_attn_module", engine="sglang", work=_gathered),
+    "state_scan": Table(
+        name="gdn",
+        engine="vllm",
+        work=_scan,
+        where="latency > 0 and kernel_source = 'chunk_gated_delta_rule_flashinfer'",
+    ),
+    "state_update": Table(
+        name="gdn", engine="vllm", work=_update, where="latency > 0 and kernel_source like 'fused_recurrent%'"
+    ),
+    "stream_collapse": Table(name="mhc_module", work=_collapse, engine="vllm", where="latency > 0 and op_name = 'pre'"),
+    "stream_expand": Table(name="mhc_module", work=_expand, engine="vllm", where="latency > 0 and op_name = 'post'"),
+}
+
+
+def rows_of(folder: Path, device: str, kind: str) -> KernelSet:
+    """The measured rows of one kind of kernel on one device, as a set that can be fitted."""
+    table = TABLES[kind]
+    files = sorted((folder / device).glob(f"{table.name}_perf--{table.engine}--*.parquet"))
+    named = [str(file) for file in files]
+    rows = duckdb.connect().execute(f"SELECT * FROM read_parquet({named!r}) WHERE {table.where}")  # noqa: S608  our own words
+    frame = rows.df()
+    numbers = frame.select_dtypes("number")
+    columns = {str(name): numbers[name].to_numpy(dtype=np.float64) for name in numbers}
+    figures = figures_of(load_device(device, family="theoretical"))
+    work = table.work(columns, figures.compute_units)
+    latency = columns["latency"] / columns.get("num_sites", 1.0)  # a row of some tables is of both blocks of a layer
+    size = latency.size
+    inputs = {"chain": np.zeros(size), **work, "peak_flops_per_s": np.full(size, figures.peak(table.dtype))}
+    return KernelSet(name=kind, form="roofline", inputs=inputs, latency_s=1e-3 * latency)
+
+
+def main(folder: Path) -> None:
+    """Fit every kind of kernel of every device, and write the file."""
+    found: dict[str, dict[str, object]] = {}
+    for device in DEVICES:
+        figures = figures_of(load_device(device, family="theoretical"))
+        for kind in TABLES:
+            values, accuracy = fit_kernel(rows_of(folder, device, kind), figures)
+            found.setdefault(device, {})[kind] = {"values": values, "accuracy": asdict(accuracy)}
+            sys.stderr.write(f"{device} {kind}: {accuracy.rows} rows held out, median error {accuracy.median_ape} %\n")
+    target = Path(str(resources.files("evaluator").joinpath(MIXER_KERNELS)))
+    head = "# Written by python -m tools.mixer_kernels; do not edit.\n"
+    target.write_text(
+        head + yaml.safe_dump(found, sort_keys=True, default_flow_style=None, width=150), encoding="utf-8"
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
