@@ -139,7 +139,8 @@ def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers,
 def unsupported(scenario: Scenario) -> InputError | None:
     """Why the serving model of a scenario does not cover it; None where it does. Nothing is traced to know."""
     model = serving_model_of(scenario)
-    if scenario.convention == "upstream" and not all(_known_upstream(group) for group in scenario.model.layers):
+    of_both = scenario.model.residual_streams == 1 and scenario.model.draft_layer is None
+    if scenario.convention == "upstream" and not (of_both and all(map(_known_upstream, scenario.model.layers))):
         part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
         return InputError(part, hint="`convention=physical`")
     return model.refusal(scenario, model.source(scenario))
@@ -147,10 +148,11 @@ def unsupported(scenario: Scenario) -> InputError | None:
 
 def _known_upstream(group: LayerGroup) -> bool:
     """Whether a layer is of two parts that the program behind that convention has."""
-    usual = isinstance(group.attention, GroupedQueryAttention | LatentAttention) and group.mlp is not None
-    gated = getattr(group.attention, "output_gate", False) or not getattr(group.mlp, "gated", True)
-    plain = getattr(group.attention, "chosen_keys", None) is None and not (gated and isinstance(group.mlp, MoeMlp))
-    return usual and plain
+    if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
+        return False
+    newer = ("chosen_keys", "indexer", "output_gate", "value_head_dim")
+    routed = isinstance(group.mlp, MoeMlp) and (not group.mlp.gated or group.mlp.latent_size is not None)
+    return not routed and not any(getattr(group.attention, name, None) for name in newer)
 
 
 def evaluate_scenario(
