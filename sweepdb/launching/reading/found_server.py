@@ -30,6 +30,7 @@ class FoundServer:
     batch_sizes: tuple[int, ...] = ()  # requests of one replica and stage
     token_budget: int | None = None
     linear: str | None = None
+    experts: str | None = None
     attention: str | None = None
     compile: bool = True
     mtp_tokens: int = 0
@@ -59,6 +60,7 @@ class FoundServer:
             "batch_range": (min(self.batch_sizes), max(self.batch_sizes)) if self.batch_sizes else None,
             "max_batched_tokens": self.token_budget,
             "quantize_linear_action": self.linear,
+            "quantize_experts_action": self.experts,
             "quantize_attention_action": self.attention,
             "compile": self.compile,
             "num_mtp_tokens": self.mtp_tokens,

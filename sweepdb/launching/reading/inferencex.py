@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from evaluator.inputs import load_device, load_model
+from evaluator.inputs import list_models, load_device, load_model
 from store.errors import InputError, SweepdbError
 from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
 from sweepdb.launching.server_command import Engine, Role
@@ -17,9 +17,25 @@ _ENGINES: tuple[tuple[str, Engine], ...] = (("sglang", "sglang"), ("vllm", "vllm
 _DEVICES = (
     ("gb300", "gb300"), ("gb200", "gb200"), ("b300", "b300_sxm"), ("b200", "b200_sxm"), ("h200", "h200_sxm"),
     ("h100", "h100_sxm"), ("mi355x", "mi355x"), ("mi325x", "mi325x"), ("mi300x", "mi300x"),
-    ("rtx6000pro", "rtx_pro_6000"),
+    ("rtx6000pro", "rtx_pro_6000_server"),
 )  # fmt: skip
-_MODELS = {"deepseek-r1-fp4": "nvidia/DeepSeek-R1-0528-NVFP4-v2"}
+_R1 = "deepseek-ai/DeepSeek-R1-0528"
+# Models that are published again in other formats, whose own files are not known here: the shapes of another, with the
+# formats of linears and experts that their names say.
+_AGAIN: Mapping[str, tuple[str, str, str]] = {
+    "deepseek-r1-fp4": (_R1, "BF16", "NVFP4"),
+    "nvidia/DeepSeek-R1-0528-FP4-V2": (_R1, "BF16", "NVFP4"),
+    "nvidia/DeepSeek-R1-0528-NVFP4-v2": (_R1, "BF16", "NVFP4"),
+    "amd/DeepSeek-R1-0528-MXFP4": (_R1, "BF16", "MXFP4"),
+    "amd/DeepSeek-R1-0528-MXFP4-Preview": (_R1, "BF16", "MXFP4"),
+    "amd/DeepSeek-R1-0528-MXFP4-v2": (_R1, "BF16", "MXFP4"),
+    "Qwen/Qwen3.5-397B-A17B-FP8": ("Qwen/Qwen3.5-397B-A17B", "FP8_BLOCK", "FP8_BLOCK"),
+    "nvidia/Qwen3.5-397B-A17B-NVFP4-V2": ("Qwen/Qwen3.5-397B-A17B", "BF16", "NVFP4"),
+    "amd/Qwen3.5-397B-A17B-MXFP4": ("Qwen/Qwen3.5-397B-A17B", "BF16", "MXFP4"),
+    "amd/GLM-5.2-MXFP4": ("zai-org/GLM-5.2", "BF16", "MXFP4"),
+    "MiniMaxAI/MiniMax-M3-MXFP8": ("MiniMaxAI/MiniMax-M3", "MXFP8", "MXFP8"),
+    "amd/MiniMax-M3-MXFP4": ("MiniMaxAI/MiniMax-M3", "BF16", "MXFP4"),
+}
 _DRAFTS = 3  # where an entry says that it drafts and not how many: the recipes' usual number
 _ROW = ("tp", "ep", "pp", "dp-attn", "conc-list", "conc-start", "conc-end", "spec-decoding", "prefill", "decode",
         "router", "kv-p2p-transfer")  # fmt: skip
@@ -50,10 +66,13 @@ def read_inferencex(document: Entry, where: str, only: str | None) -> ReadDeploy
 
 def _servers(entry: Entry, where: str) -> list[FoundServer]:
     engine, device = _engine(entry), _device(entry)
-    model = _MODELS.get(str(entry["model"]), str(entry["model"]))
+    named = str(entry["model"])
+    model, linear, experts = _AGAIN.get(named, (named, None, None))
     if (unknown := _unknown(model, device)) is not None:
         raise InputError(unknown)
-    base = FoundServer(where=where, engine=engine, model=model, device=device)
+    base = FoundServer(where=where, engine=engine, model=model, device=device, linear=linear, experts=experts)
+    if experts is not None:
+        base.not_mapped.append(f"{named}, as {model} with linears in {linear} and experts in {experts}")
     scenarios = entry["scenarios"]
     assert isinstance(scenarios, dict)
     return [server for kind, blocks in scenarios.items() for block in blocks for server in _of_block(base, kind, block)]
@@ -62,6 +81,8 @@ def _servers(entry: Entry, where: str) -> list[FoundServer]:
 @cache
 def _unknown(model: str, device: str) -> str | None:
     """Why a model or a device cannot be read: looked up once, as many entries name the same."""
+    if model not in list_models():  # nothing is fetched for a list of many
+        return f"of {model}, which the catalogue does not have"
     try:
         load_model(model)
         load_device(device, family="auto")
@@ -98,7 +119,7 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
             input_length=_int(block.get("isl")),
             output_length=_int(block.get("osl")),
             mtp_tokens=_DRAFTS if row.get("spec-decoding") == "mtp" else 0,
-            not_mapped=sorted(set(row) - set(_ROW)),
+            not_mapped=[*base.not_mapped, *sorted(set(row) - set(_ROW))],
         )
         if "prefill" in row:
             for role in ("prefill", "decode"):
