@@ -25,6 +25,6 @@ def language_part(config: Config, where: str) -> ConfigReader:
     # Either of both may say these, and the outer one is what programs look at first.
     shared = {name: outer.value(name) for name in ("quantization_config", "tie_word_embeddings")}
     refuse_unread(outer)
-    return ConfigReader(
-        {**inner, **{name: value for name, value in shared.items() if value is not None}}, where, left_out=left_out
-    )
+    named = {"model_type": outer.value("model_type")}  # of the whole, where the part says none
+    held = {name: value for name, value in shared.items() if value is not None}
+    return ConfigReader({**named, **inner, **held}, where, left_out=left_out)
