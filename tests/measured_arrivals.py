@@ -29,6 +29,8 @@ from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 
 TOKEN_BUDGET, SEATS = 2048, 128
+# Both servers are of versions that schedule while a step runs, `vllm`, and their steps take what `vllm_sync` adds to one.
+HOST_OF_EACH_STEP = "vllm_sync"
 BLOCK = 16  # tokens of a block of vLLM's prefix cache: new of a prompt that was there before, the last block at most
 HELD_OUT_LOAD = 0.85  # of saturation, below which stages are scored
 SPECS: Mapping[str, ModelSpec] = {
@@ -54,13 +56,15 @@ class Compared:
         return 100.0 * (self.played[metric] / self.measured[metric] - 1.0)
 
 
-def stages(new_tokens: int = BLOCK) -> list[Compared]:
-    """All stages, with so many tokens of each prompt that no cache held."""
-    return [_stage(row, new_tokens) for row in rows("arrival_stages")]
+def stages(new_tokens: int = BLOCK, *, engine: str = HOST_OF_EACH_STEP) -> list[Compared]:
+    """All stages, with so many tokens of each prompt that no cache held, as an engine serves."""
+    return [_stage(row, new_tokens, engine) for row in rows("arrival_stages")]
 
 
 @functools.cache
-def _player(model: str, prompt: int, answer: int, requests: int, new_tokens: int) -> LoadPlayer:
+def _player(  # noqa: PLR0917  what a stage is of
+    model: str, prompt: int, answer: int, requests: int, new_tokens: int, engine: str
+) -> LoadPlayer:
     workload = Workload(
         input_length=prompt,
         output_length=float(answer),
@@ -68,12 +72,12 @@ def _player(model: str, prompt: int, answer: int, requests: int, new_tokens: int
         max_batched_tokens=TOKEN_BUDGET,
     )
     plan = Plan(tp=2, moe_tp=2) if SPECS[model].routed else Plan(tp=2)
-    run = _run(SPECS[model], "h100_sxm", plan, workload)
+    run = _run(SPECS[model], "h100_sxm", plan, workload, engine)
     settings = PlaySettings(process=ArrivalProcess(kind="constant", requests=requests), seats=SEATS)
     return LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), settings)
 
 
-def _run(model: ModelSpec, device: str, plan: Plan, workload: Workload) -> Run:
+def _run(model: ModelSpec, device: str, plan: Plan, workload: Workload, engine: str) -> Run:
     scenario = Scenario(
         model=model,
         device=load_device(device),
@@ -81,7 +85,7 @@ def _run(model: ModelSpec, device: str, plan: Plan, workload: Workload) -> Run:
         plan=plan,
         workload=workload,
         phase="aggregated",
-        serving_model="vllm",
+        serving_model=engine,
     )
     scenario = replace(scenario, routing=default_routing(scenario))
     return Run(
@@ -93,10 +97,10 @@ def _run(model: ModelSpec, device: str, plan: Plan, workload: Workload) -> Run:
     )
 
 
-def _stage(row: Mapping[str, str], new_tokens: int) -> Compared:
+def _stage(row: Mapping[str, str], new_tokens: int, engine: str) -> Compared:
     prompt, answer, rate = round(float(row["prompt"])), round(float(row["answer"])), float(row["rate"])
     asked = int(row["requests"]) + int(row["failed"])
-    player = _player(row["model"], prompt, answer, asked, min(new_tokens, prompt))
+    player = _player(row["model"], prompt, answer, asked, min(new_tokens, prompt), engine)
     load = player.load(rate, keep_requests=True)
     times, outside = load.request_times, load.outside_ms
     return Compared(
@@ -108,7 +112,7 @@ def _stage(row: Mapping[str, str], new_tokens: int) -> Compared:
     )
 
 
-def replayed() -> Compared:
+def replayed(*, engine: str = HOST_OF_EACH_STEP) -> Compared:
     """The replay: every request at its own time, with its own lengths; the clock starts where the engine queues it."""
     found = {
         name: np.asarray([float(row[name]) for row in rows("arrival_replay")]) for name in rows("arrival_replay")[0]
@@ -124,7 +128,7 @@ def replayed() -> Compared:
         output_length=found["answer"].mean(),
         max_batched_tokens=TOKEN_BUDGET,
     )
-    run = _run(LLAMA_31_8B, "rtx_pro_6000_server", Plan(), workload)
+    run = _run(LLAMA_31_8B, "rtx_pro_6000_server", Plan(), workload, engine)
     settings = PlaySettings(process=ArrivalProcess(kind="trace", requests=trace.times.size), seats=SEATS)
     player = LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), settings, trace)
     rate = (trace.times.size - 1) / (trace.times[-1] - trace.times[0])

@@ -145,7 +145,7 @@ def test_an_error_counts_where_its_pair_and_what_is_known_of_it_belong():
                 family="calibrated", convention="physical", serving_model=ENGINE, basis=knowledge,
                 phase="aggregated", metric="ttft_ms",
             ),
-            device="h100_sxm", model="Qwen/Qwen3-32B", kind="dense", engine="vllm", error=0.25,
+            device="h100_sxm", model="Qwen/Qwen3-32B", kind="dense", engine="vllm_sync", error=0.25,
         )  # fmt: skip
 
 

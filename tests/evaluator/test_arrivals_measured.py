@@ -20,11 +20,18 @@ def test_stages_that_keep_up_are_met_in_the_median(metric, most):
     assert all(0.97 < one.hit_rate < 0.985 for one in scored)
 
 
+def test_what_hides_the_host_predicts_these_servers_too_fast():
+    """Their versions' own engine; docs/explanation/arrivals.md says so."""
+    hidden = replayed(engine="vllm")
+    assert -15.0 < hidden.error("ttft_mean_ms") < -10.0
+    assert -8.0 < hidden.error("tpot_mean_ms") < -5.0
+
+
 def test_whole_prompts_would_be_far_off():
     """That prompts repeat is what the stages say of themselves: without a cache, they are not met."""
     (whole,) = (one for one in stages(new_tokens=589) if one.name.startswith("Mixtral") and " 10/s" in one.name)
     (cached,) = (one for one in all_stages() if one.name == whole.name)
-    assert whole.error("ttft_p50_ms") > 40.0
+    assert whole.error("ttft_p50_ms") > 30.0
     assert abs(cached.error("ttft_p50_ms")) < 10.0
 
 

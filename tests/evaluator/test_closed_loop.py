@@ -179,10 +179,18 @@ REQUEST = {"request_ms": 0.0, "decode_factor": 1.0, "prefill_factor": 1.0}
     [
         ("sglang", 500, 100, 128, 2048, 0.015, 0.025),  # 4 prompts fill 2,000 of 2,048: pieces of others pay twice
         ("sglang", 4000, 100, 32, 2048, 0.04, 0.05),  # every prompt is cut
-        ("vllm", 4000, 1000, 32, 2048, 0.005, 0.015),  # cut as well
-        ("vllm", 1000, 100, 128, 2048, 0.05, 0.07),  # and 2/3 of the budget taken: the last round empties the server
-        ("vllm", 4000, 100, 128, 2048, 0.35, 0.45),  # 2.7 budgets of prompts a cycle: more steps than O
-        ("vllm", 4000, 100, 128, 8192, 0.0, 0.01),
+        ("vllm_sync", 4000, 1000, 32, 2048, 0.005, 0.015),  # cut as well
+        (
+            "vllm_sync",
+            1000,
+            100,
+            128,
+            2048,
+            0.05,
+            0.07,
+        ),  # and 2/3 of the budget taken: the last round empties the server
+        ("vllm_sync", 4000, 100, 128, 2048, 0.35, 0.45),  # 2.7 budgets of prompts a cycle: more steps than O
+        ("vllm_sync", 4000, 100, 128, 8192, 0.0, 0.01),
     ],
 )
 def test_where_scheduling_adds_work_the_sum_is_larger(name, length, outputs, users, budget, least, most):  # noqa: PLR0917  a column of the table each
@@ -231,7 +239,7 @@ def closed_form(table: StepTable, engine: EngineProfile, users: int, outputs: in
     return ttft, (outputs * decode + users * prompt - ttft) / (outputs - 1)
 
 
-@pytest.mark.parametrize(("name", "below", "above"), [("sglang", 0.11, 0.01), ("vllm", 0.13, 0.28)])
+@pytest.mark.parametrize(("name", "below", "above"), [("sglang", 0.11, 0.01), ("vllm_sync", 0.13, 0.28)])
 def test_the_closed_form_agrees(name: str, below: float, above: float) -> None:
     """Prompts that are cut make cohorts smaller than the closed form has it: its TTFT of mixed engines is too long."""
     tokens, sequences, ttfts, tpots = 128 * np.arange(100), np.arange(130), [], []

@@ -89,9 +89,9 @@ def test_a_point_of_which_nothing_more_is_known_is_one_scenario():
 
 def test_the_engine_has_not_seen_the_pair():
     name, model = measured_model("Qwen/Qwen3-32B")
-    seen = scenario_of(deployment(model_name=name, model=model), "asked")
-    without = fitted_engine("vllm").held_out["h100_sxm", "Qwen/Qwen3-32B"]
-    assert seen.engine == without != fitted_engine("vllm").profile
+    seen = scenario_of(deployment(model_name=name, model=model, engine="vllm_sync"), "asked")
+    without = fitted_engine("vllm_sync").held_out["h100_sxm", "Qwen/Qwen3-32B"]
+    assert seen.engine == without != fitted_engine("vllm_sync").profile
     assert seen.serving_model == label_of_engine(without)
     # No point of the pair was fitted to: what is shipped, under its name, as a question has it.
     unseen = scenario_of(deployment(), "asked")

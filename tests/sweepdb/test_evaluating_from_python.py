@@ -85,7 +85,14 @@ def test_a_model_that_fits_nowhere_is_an_error(sqlite_url):
 def test_the_signature_is_what_is_declared():
     parameters = inspect.signature(sweepdb.evaluate).parameters
     assert set(options_by_keyword()) <= set(parameters)
-    assert set(parameters) - set(options_by_keyword()) == {"sweep", "store", "label", "jobs", "progress"}
+    assert set(parameters) - set(options_by_keyword()) == {
+        "from_deployment",
+        "sweep",
+        "store",
+        "label",
+        "jobs",
+        "progress",
+    }
     bound = inspect.signature(sweepdb.OpenStore.evaluate).parameters
     assert set(parameters) - set(bound) == {"store"}
     assert "\n\nKeywords:\n    device: device names" in inspect.getdoc(sweepdb.OpenStore.evaluate)

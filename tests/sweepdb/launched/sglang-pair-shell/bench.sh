@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures SGLang as 9911b1a3:6 and 3089d3d6:6 predicts it.
+# Measures SGLang as 0433fbef:6 and 50193482:6 predicts it.
 set -euo pipefail
 BASE_URL="${BASE_URL:-http://127.0.0.1:8000}"
 RESULTS="${RESULTS:-$(dirname "$0")/results}"
