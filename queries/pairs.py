@@ -55,10 +55,10 @@ def verdicts(answer: Answer, surely: Answer | None = None) -> Iterator[str]:
             continue
         winner, gain = _winner(modes) or ("", 0.0)
         other = "aggregated" if winner == "pd" else "pd"
-        found = [_median(answer.expected_error, phase) for phase in _ERRORS]
+        found = {phase: _median(answer.expected_error, phase) for phase in _ERRORS}
         yield (
             f"{_NAMES[winner]} carries {gain:.2f} x the requests/s per device of {_NAMES[other].lower()}{where}:"
-            f" {_judged(gain, found)}{_at_limits(winner, read)}"
+            f" {judged(gain, found)}{_at_limits(winner, read)}"
         )
 
 
@@ -90,12 +90,13 @@ def _winner(modes: _Modes) -> _Winner | None:
     return ("pd", split / whole) if split >= whole else ("aggregated", whole / split)
 
 
-def _judged(gain: float | None, errors: Sequence[float | None]) -> str:
-    known = [error for error in errors if error is not None]
+def judged(gain: float | None, errors: Mapping[str, float | None]) -> str:
+    """Whether the expected errors of two sides, by what they are called, leave open which of them carries more."""
+    known = {name: error for name, error in errors.items() if error is not None}
     if gain is None or len(known) < len(errors):
         return "no measured points say how far off that may be"
-    together = math.sqrt(sum(error**2 for error in known))
-    said = f"expected errors of {known[0]:.0f} % (aggregated) and {known[1]:.0f} % (decode)"
+    together = math.sqrt(sum(error**2 for error in known.values()))
+    said = f"expected errors of {' and '.join(f'{error:.0f} % ({name})' for name, error in known.items())}"
     return f"{said} {'leave open which is better' if 100 * (gain - 1) < together else 'do not change which is better'}"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from queries.asking import Answer, Framed
-from queries.pairs import rate_error
+from queries.pairs import judged, rate_error
 from store.location import StoreLocation
 from sweepdb.planning.plan_labels import short_plan
 
@@ -126,7 +126,7 @@ class DeploymentPlan(Framed):
         return f"carries {wanted} {how}: {devices}, up to {rate}"
 
     def _runner_up(self, best: Row) -> Iterator[str]:
-        others = [row for row in self.answer.dicts() if row is not best and row["probe"] != best["probe"]]
+        others = [row for row in self.answer.dicts() if row != best]
         others = [row for row in others if row["carries_target"] in {None, True}]
         if not others:
             return
@@ -139,8 +139,8 @@ class DeploymentPlan(Framed):
             yield f"Next comes {name}: {more:.2f} x {unit}."
             return
         share = _number(second["system_qps"]) / _number(best["system_qps"])
-        errors = [rate_error(self.answer, str(row["device"]), str(row["mode"])) for row in (best, second)]
-        yield f"Next comes {name} with {share:.2f} x the rate: {_left_open(share, errors)}."
+        errors = {_side(row): rate_error(self.answer, str(row["device"]), str(row["mode"])) for row in (best, second)}
+        yield f"Next comes {name}, with {share:.2f} x the rate: {judged(1 / share, errors)}."
 
     def _near(self, best: Row) -> Iterator[str]:
         """The limit that is nearest to being missed."""
@@ -205,13 +205,9 @@ def _described(row: Row) -> str:
     return f"aggregated serving on {device}, {row['instances']} x {short_plan(str(row['plan']))}"
 
 
-def _left_open(share: float, errors: list[float | None]) -> str:
-    known = [error for error in errors if error is not None]
-    if len(known) < len(errors):
-        return "no measured points say how far off that may be"
-    together = sum(error**2 for error in known) ** 0.5
-    said = f"expected errors of {known[0]:.0f} and {known[1]:.0f} %"
-    return f"{said} leave open which is better" if 100 * (1 / share - 1) < together else f"{said} do not change that"
+def _side(row: Row) -> str:
+    """A deployment as a sentence about errors names it: by the side that decides its rate."""
+    return f"{'decode' if row['mode'] == 'pd' else 'aggregated'} on {row['device']}"
 
 
 def _capital(text: str) -> str:

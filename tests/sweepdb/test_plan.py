@@ -112,6 +112,18 @@ def test_every_command_that_is_named_runs(url, tmp_path, monkeypatch):
         assert command(arguments).code == 0, line
 
 
+def test_what_comes_next_may_be_of_another_device(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = {**QUESTION, "device": "h200_sxm,h100_sxm", "total_devices": 2, "output_length": 20}
+    found = sweepdb.plan(MODEL, store=url, **asked)
+    rows = sorted(found.dicts(), key=lambda row: -row["system_qps"])
+    assert [row["rank"] for row in rows] == [1, 2, 3, 4]
+    second = list(found.sentences())[1]
+    assert f" on {rows[1]['device']}, " in second
+    assert ("apart" in second.partition(", with")[0]) == (rows[1]["mode"] == "pd")
+    assert f"{rows[1]['system_qps'] / rows[0]['system_qps']:.2f} x the rate" in second
+
+
 def test_several_engines_stand_in_groups_and_one_wins(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     found = sweepdb.plan(MODEL, store=url, **{**QUESTION, "total_devices": 1}, serving_model="vllm,sglang")
