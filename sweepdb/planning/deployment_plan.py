@@ -170,7 +170,7 @@ class DeploymentPlan(Framed):
             else:
                 gain = _number(wider["system_qps"]) / _number(best["system_qps"])
                 what = f"{gain:.2f} x the rate"
-            other = "" if _kinds(wider) == _kinds(best) else f", and {_described(wider)} wins"
+            other = "" if _kinds(wider) == _kinds(best) else f", and {_described(wider)}, wins"
             if abs(gain - 1.0) < 0.005 and not other:
                 yield f"A {_NAMES[one.keyword]} limit of {one.limit:g} ms changes nothing."
             else:
@@ -201,7 +201,7 @@ def _described(row: Row) -> str:
             f"{row['prefill_instances']} x {short_plan(str(row['prefill_plan']))} for prefill and"
             f" {row['decode_instances']} x {short_plan(str(row['decode_plan']))} for decode"
         )
-        return f"prefill and decode apart on {device}, {sides},"
+        return f"prefill and decode apart on {device}, {sides}"
     return f"aggregated serving on {device}, {row['instances']} x {short_plan(str(row['plan']))}"
 
 

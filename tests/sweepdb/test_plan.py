@@ -80,6 +80,7 @@ def test_the_words_name_the_winner_the_runner_up_and_what_longer_limits_bring(ur
     first, second, *others = found.sentences()
     rows = found.dicts()
     assert first.endswith("on 2 devices.")
+    assert ",," not in " ".join([first, second, *others])
     assert f"{rows[0]['system_qps']:.3g} requests/s" in first
     assert second.startswith("Next comes ")
     assert f"with {rows[1]['system_qps'] / rows[0]['system_qps']:.2f} x the rate" in second
