@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.formats import check_precision, slow_formats
     from evaluator.inputs.launch import Client, Launch, Routing
-    from evaluator.inputs.launchable import RULES, launchable_by
+    from evaluator.inputs.launchable import RULES, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
     from evaluator.inputs.models import list_models, load_model
     from evaluator.inputs.native_formats import BY_NAME
@@ -121,6 +121,7 @@ __all__ = [
     "read_text",
     "read_trace",
     "resolve",
+    "rule_of",
     "shipped_calibration",
     "shortened",
     "slow_formats",

@@ -8,8 +8,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evaluator.inputs import ModelSpec, Plan, Precision, Workload
+from evaluator.inputs import ModelSpec, Plan, Precision, Workload, rule_of
 from evaluator.scenario import Scenario
+from queries.asking import Limits
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError
 from store.location import StoreLocation
@@ -17,7 +18,7 @@ from store.reading import read_transaction
 from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
 
 GIB = 2**30
-RESERVE_GIB = 10.0  # as questions leave free by default
+RESERVE_GIB = Limits().reserved_gib  # as questions leave free by default
 _PREDICTED = (
     "ttft_ms", "tpot_exclusive_ms", "tpot_inclusive_ms", "e2e_ms", "requests_per_s", "output_tokens_per_s",
     "prefill_step_ms", "decode_step_ms", "weight_bytes", "kv_cache_bytes", "activation_bytes", "device_memory_bytes",
@@ -88,8 +89,7 @@ class StoredInstance:
     @property
     def engine(self) -> str | None:
         """The engine whose scheduler the row was evaluated with, None for formulas."""
-        name = self.scenario.serving_model
-        return next((known for known in ("vllm", "sglang", "trtllm") if name.startswith(known)), None)
+        return rule_of(self.scenario.serving_model)
 
     @property
     def predicted(self) -> dict[str, float]:

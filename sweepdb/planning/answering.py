@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Unpack
 from evaluator.sweep import Progress
 from queries.asking import Answer, question_of
 from queries.session import Session, open_session
-from store.errors import InputError
 from store.location import parse_url
 from sweepdb.evaluating.option_values import with_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
@@ -55,6 +54,7 @@ def plan(
         probes_evaluated=evaluated,
         notes=built.notes,
         relaxed=relaxed,
+        played=built.arrivals is not None,
         store=parse_url(store),
     )
 
@@ -90,10 +90,7 @@ def _relaxed(session: Session, asked: Asked, sweep: str) -> Sequence[Relaxed]:
         limit = asked.question.get(keyword)
         if isinstance(limit, int | float):
             wider = replace(asked, question={**asked.question, keyword: limit * RELAXED_BY, "confidence": None})
-            try:
-                found.append(Relaxed(keyword=keyword, limit=limit * RELAXED_BY, answer=_ask(session, wider, sweep)))
-            except InputError:  # nothing that the report could say of it
-                continue
+            found.append(Relaxed(keyword=keyword, limit=limit * RELAXED_BY, answer=_ask(session, wider, sweep)))
     return found
 
 

@@ -44,6 +44,7 @@ class DeploymentPlan(Framed):
     probes_evaluated: int
     notes: tuple[str, ...]
     relaxed: tuple[Relaxed, ...]
+    played: bool  # whether requests that arrive were played, too
     store: StoreLocation
 
     @property
@@ -91,6 +92,8 @@ class DeploymentPlan(Framed):
             yield NextCommand(words=("query", "pd-ratio"), options={"sweep": self.sweep, **budget, **limits})
         else:
             yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", "sweep": self.sweep, **limits})
+        if self.played:
+            yield NextCommand(words=("query", "goodput"), options={"sweep": self.sweep, **limits})
         yield NextCommand(words=("query", "pareto"), options={"sweep": self.sweep})
 
     def _rows(self) -> tuple[str, ...]:

@@ -36,4 +36,3 @@ class PlanKeywords(TypedDict, total=False):
     confidence: float | None
     kv_transfer_gb_per_s: float | None
     price_date: str | None
-    attainment: float | None

@@ -19,7 +19,7 @@ _EVALUATED = (
     "num_mtp_tokens", "mtp_acceptance_rate", "compile", "search", "serving_model", "arrivals",
     "rates", "requests", "seed",
 )  # fmt: skip
-_ASKED = ("kv_transfer_gb_per_s", "price_date", "attainment")
+_ASKED = ("kv_transfer_gb_per_s", "price_date")
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for
 
 

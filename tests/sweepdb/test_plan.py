@@ -159,3 +159,12 @@ def test_the_command_writes_rows_as_data(url):
     done = command(f"{COMMAND} --ttft-limits 400 --format json", url)
     assert done.code == 0
     assert [row["rank"] for row in json.loads(done.out)] == [1, 2]
+
+
+def test_requests_that_arrive_are_asked_about_next(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = {**QUESTION, "total_devices": 1, "arrivals": "poisson", "requests": 1000, "rates": (1.0, 4.0)}
+    found = sweepdb.plan(MODEL, store=url, **asked)
+    (goodput,) = [one for one in found.next_commands() if one.words == ("query", "goodput")]
+    with sweepdb.open(url) as store:
+        assert store.goodput(**goodput.options).rows
