@@ -30,25 +30,19 @@ from queries.judging.separation import SEPARATION, goodput_verdicts, separation_
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.names import device_name
-from queries.scoping.proof_scope import resolve_pinned
+from queries.scoping.question_scope import Pinned, resolve_question
 from queries.scoping.scope import (
     DEVICES_A_GROUP,
-    Grouped,
     ResolvedScope,
     ScopeRow,
-    resolve_probes,
-    resolve_scope,
-    resolve_two_sweeps,
-    resolve_whole_store,
 )
-from queries.scoping.workload_blend import keyed_blend, resolve_blend
+from queries.scoping.workload_blend import keyed_blend
 from queries.shell import shell_statements
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from store.reading import ReadTransaction, read_transaction
+from store.reading import read_transaction
 from store.sealing import insert_rows
 
-Pinned = Sequence[tuple[str, int, int, int]]  # scenario key, first and last batch size, group
 _VIEW = "SELECT sql FROM duckdb_views() WHERE view_name = 'scoped'"
 _VIEW_TO_EMPTY_TABLE = """
     CREATE TEMP TABLE shape AS SELECT * FROM scoped LIMIT 0;
@@ -299,7 +293,7 @@ class Session:
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
-            scope = _resolved(transaction, question, pinned)
+            scope = resolve_question(transaction, question, pinned)
         duckdb = self._connection.duckdb
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = {"probe", "device"} if of_probes else set[str]()
@@ -385,32 +379,6 @@ class Session:
         with read_transaction(self.location) as transaction:
             blend = keyed_blend(transaction, question.options.mix)
         return replace(question, options=replace(question.options, mix=blend))
-
-
-def _resolved(transaction: ReadTransaction, question: Question, pinned: Pinned | None) -> ResolvedScope:
-    if pinned is not None:
-        return resolve_pinned(transaction, pinned)
-    kind, most = report(question.report).scope, instance_budget(question)
-
-    def looks_at(stored: Collection[str]) -> Collection[str]:
-        return phases_wanted(question, stored)
-
-    if kind == "whole":
-        return resolve_whole_store(transaction, question.scope, most_devices=most)
-    if kind == "sweeps":
-        return resolve_two_sweeps(transaction, *question.options.sweeps, most_devices=most)
-    if kind == "blend":
-        return resolve_blend(transaction, question.scope, question.options.mix, looks_at)
-    if kind == "probes":
-        return resolve_probes(transaction, question.options.probes, most_devices=most)
-    over = kind == "workloads"
-    grouped = Grouped(
-        over_workloads=over,
-        by_device=report(question.report).by_device,
-        title="every workload" if over else None,
-        looks_at=looks_at,
-    )
-    return resolve_scope(transaction, question.scope, grouped, most_devices=most)
 
 
 def _variables_taken(asked: Report) -> frozenset[str]:
