@@ -165,6 +165,7 @@ class Session:
         phases = self._ladders.played(question.report, report(question.report).needs or [phases])
         if {"prefill", "decode"} <= set(phases):
             self._ladders.check_pairs()
+            self._ladders.provide_requests()
             self._ladders.move_prompts(question.pairs.kv_transfer_gb_per_s)
         else:
             self._ladders.keep_prompts()

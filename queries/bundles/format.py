@@ -24,11 +24,12 @@ from store.records import (
 from store.schema import FLAG, TABLES
 
 BundleFormat = Literal["parquet", "csv"]
-FORMAT = 4
+FORMAT = 5
 LOADS = "load_blocks.jsonl"
 # Format 1 holds no kinds of sweeps, no client, launch and routing, no prompt service time. Formats 1 and 2 hold neither
-# hashes nor what stands beside rows, and the ten splits of steps in single precision. Formats before 4 hold no loads.
-READABLE = (1, 2, 3, 4)
+# hashes nor what stands beside rows, and the ten splits of steps in single precision. Formats before 4 hold no loads,
+# those before 5 no requests of loads.
+READABLE = (1, 2, 3, 4, 5)
 OF_SUBJECT: dict[str, type[Any]] = {
     "model": ModelRecord,
     "precision": PrecisionRecord,

@@ -4,7 +4,7 @@ Not here: their SQL (ladders.sql), limits and shares (queries/loaded.sql)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -56,6 +56,23 @@ _MOVED = """
 """
 
 
+_KEEPING = """
+    CREATE OR REPLACE TEMP TABLE keeping AS
+    SELECT ladder
+    FROM played JOIN ladder USING (ladder) LEFT JOIN (SELECT unnest($loads) AS load_id) AS kept USING (load_id)
+    WHERE process IN ('gamma', 'trace')
+    GROUP BY ladder
+    HAVING count(*) = count(kept.load_id)
+"""
+_BURSTS = """
+    SELECT count(*), count(keeping.ladder)
+    FROM ladder LEFT JOIN keeping USING (ladder)
+    WHERE process IN ('gamma', 'trace') AND phase IN ('prefill', 'decode')
+"""
+_REQUESTS = "CREATE OR REPLACE TEMP VIEW kept_request AS SELECT load_id, number, ttft_us, tpot_us FROM {rows}"
+_NO_REQUESTS = "(VALUES (0::BIGINT, 0, 0::BIGINT, 0::BIGINT)) AS none (load_id, number, ttft_us, tpot_us) LIMIT 0"
+
+
 class Ladders:
     """The tables of the scope that a session looks at, made when a question first needs them."""
 
@@ -63,6 +80,7 @@ class Ladders:
         self._connection = connection
         self._scope: object = None
         self._is_moved = False
+        self._requests_of: object = None  # the scope that they are ready of
         self._count = 0
         self._cells: Literal["TABLE", "VIEW"] | None = None  # which of them `cell` is
         self._considered: dict[tuple[str, ...], int] = {}  # by phases
@@ -111,11 +129,29 @@ class Ladders:
             )
 
     def notes(self, phases: Collection[str]) -> tuple[str, ...]:
-        """Notes on intervals that are wide."""
+        """Notes on intervals that are wide, and on pairs of bursts."""
+        return (*self._few_requests(phases), *self._of_bursts(phases))
+
+    def _few_requests(self, phases: Collection[str]) -> Iterator[str]:
         fewest = self._of_phases(_FEWEST, phases, self._fewest)
-        if fewest is None or fewest >= _FEW_REQUESTS:
-            return ()
-        return (f"{fewest} requests give wide intervals: read both ends; 20,000 are usual (`requests=20000`)",)
+        if fewest is not None and fewest < _FEW_REQUESTS:
+            yield f"{fewest} requests give wide intervals: read both ends; 20,000 are usual (`requests=20000`)"
+
+    def _of_bursts(self, phases: Collection[str]) -> Iterator[str]:
+        """How sides of bursts make a pair."""
+        if not {"prefill", "decode"} <= set(phases):
+            return
+        bursts, keeping = self._connection.duckdb.execute(_BURSTS).fetchall()[0]
+        if keeping:
+            yield (
+                "bursts: sides that keep every request are joined by its number; decode sides had the bursts themselves,"
+                " which prefill instances smooth, so that goodput is rather too low"
+            )
+        if bursts > keeping:
+            yield (
+                "bursts: shares of sides multiply as if TTFT and TPOT had nothing to do with each other; read"
+                " `goodput_least` and `goodput_most`, or evaluate with `keep_requests` to join requests"
+            )
 
     def choosing(self, asked: Report) -> str:
         """The statement that chooses the ladders whose cells a report reads; empty for reports about probes."""
@@ -123,6 +159,21 @@ class Ladders:
             return ""
         relation = "ladder" if self._count <= _ALL_ARE_READ else asked.ladders
         return f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT ladder FROM {relation}"  # noqa: S608 - of a header of ours
+
+    def provide_requests(self) -> None:
+        """Make every request of bursts ready, where loads keep them: pairs join them by number."""
+        duckdb = self._connection.duckdb
+        if self._requests_of is self._scope:
+            return
+        with read_transaction(self._connection.location) as transaction:
+            loads = list(transaction.values(int, "SELECT load_id FROM load_request"))
+        if loads:
+            duckdb.execute(_KEEPING, {"loads": loads})
+        ((kept,),) = duckdb.execute("SELECT count(*) FROM keeping").fetchall()
+        if kept:
+            self._connection.provide({"load_request"})
+        duckdb.execute(_REQUESTS.format(rows="raw.load_request" if kept else _NO_REQUESTS))
+        self._requests_of = self._scope
 
     def move_prompts(self, gb_per_s: float | None) -> None:
         """Write down what pairs add to the TTFT of prefill sides."""

@@ -3,7 +3,7 @@
 -- part of: goodput
 -- reads: loads | best_of_sizes(getvariable('marginal'), getvariable('attainment'))
 -- nearest: none
--- shows: rank, prefill_plan, decode_plan, prefill_instances, decode_instances, devices_used, goodput, goodput_slower, goodput_faster, goodput_per_device, goodput_least, goodput_most, kv_transfer_ms, colocated_plan, colocated_goodput, advantage, said, arrivals
+-- shows: rank, prefill_plan, decode_plan, prefill_instances, decode_instances, devices_used, goodput, goodput_slower, goodput_faster, goodput_per_device, goodput_least, goodput_most, combined, kv_transfer_ms, colocated_plan, colocated_goodput, advantage, said, arrivals
 -- column: question_group | none | results are ranked within a group of model, workload, precision and convention
 -- column: rank | none | 1 has the highest goodput within the device budget, without one the highest a device; ties go to the content keys
 -- column: prefill_device | none | device of the prefill side
@@ -13,12 +13,13 @@
 -- column: prefill_instances | instances | within the budget; up to 8 without one
 -- column: decode_instances | instances | as prefill_instances
 -- column: devices_used | devices | by both sides
--- column: goodput | requests/s | of all of them: shares of the sides multiplied reach the wanted share, from sides played with arrivals of their own
+-- column: goodput | requests/s | of all of them: the share that both sides make (`combined`) reaches the wanted one, from sides played with arrivals of their own
 -- column: goodput_slower | requests/s | if every step takes longer by the expected error of its side; NULL where nobody measured near
 -- column: goodput_faster | requests/s | if every step is shorter by as much
 -- column: goodput_per_device | requests/s | goodput / devices_used
 -- column: goodput_least | requests/s | however the two times of a request depend on each other: both shares less 1
 -- column: goodput_most | requests/s | if the same requests meet both: the smaller share; also each limit by itself
+-- column: combined | none | how both sides make a share: shares multiplied, or requests joined by their number (bursts that keep every request)
 -- column: kv_transfer_ms | ms | part of each TTFT: moving a prompt, and receiving the request on the decode side
 -- column: colocated_plan | none | best plan that does both, of the same group and stream; NULL where none was played
 -- column: colocated_goodput | requests/s | of its copies on as many devices
@@ -59,7 +60,7 @@ SELECT
     ranked.question_group, ranked.rank, p.device AS prefill_device, p.plan AS prefill_plan, d.device AS decode_device,
     d.plan AS decode_plan, prefill_instances, decode_instances, ranked.devices_used, nullif(ranked.goodput, 0) AS goodput,
     goodput_slower, goodput_faster, nullif(ranked.goodput, 0) / ranked.devices_used AS goodput_per_device, goodput_least,
-    most AS goodput_most, moved.beside_ms AS kv_transfer_ms, beside.plan AS colocated_plan, colocated_goodput,
+    most AS goodput_most, combined, moved.beside_ms AS kv_transfer_ms, beside.plan AS colocated_plan, colocated_goodput,
     nullif(ranked.goodput, 0) / nullif(colocated_goodput, 0) AS advantage,
     CASE
         WHEN ranked.goodput = 0 THEN 'below the lowest rate played'
