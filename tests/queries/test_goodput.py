@@ -29,17 +29,16 @@ from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from queries.asking.library import report, variables_read
 from queries.asking.macros import macros
-from queries.asking.question import Question
 from queries.asking.variables import known_variables
 from queries.connect import connect
-from queries.session import Session
 from store.errors import InputError
-from store.location import parse_url
 from store.opening import open_store
 from store.records import BlockRecord
 from store.writing import begin_sweep, put_block, put_loads, put_scenarios
 
-PAIRED: dict[str, dict[str, object]] = {"goodput-pairs": {"mode": "pd"}}
+PAIRED: dict[str, dict[str, object]] = {
+    "goodput-pairs": {"mode": "pd"}, "goodput-cost-pairs": {"mode": "pd"},
+}  # fmt: skip
 NEEDED: dict[str, dict[str, object]] = {
     "percentiles": {"rate": 5.0}, "attainment-scale": {"scale": True}, "goodput-capacity": {"rate": 5.0},
     "goodput-compare": {"num_devices": 4}, "goodput-sensitivity": {"vary": "tpot"},
@@ -176,11 +175,6 @@ def test_a_header_lists_the_columns_and_errors_are_said(notebook, name) -> None:
     assert len(answer.columns) == len(set(answer.columns))
     assert {column.name for column in asked.columns} == set(answer.columns)
     assert answer.expected_error
-
-
-def test_statements_are_not_printed_for_loads_that_an_export_has_not(stored) -> None:
-    with Session(parse_url(stored)) as session, pytest.raises(InputError, match="goodput reads loads"):
-        session.shell_sql(session.ask(Question(report="goodput")))
 
 
 def test_attainment_is_the_curve_that_goodput_is_read_from(notebook, ladder) -> None:
