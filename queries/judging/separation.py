@@ -45,6 +45,8 @@ def separation_lines(answer: Answer, connection: duckdb.DuckDBPyConnection) -> I
         where = _group(answer, row) if len(rows) > 1 else ""
         if row["goodput"] is None:
             yield f"No pair of instances carries any rate at these limits{where}."
+        elif str(row["said"]).startswith(">="):
+            yield f"Whether separation pays is open{where}: a side of the best pair was played at no higher rate."
         elif row["colocated_plan"] is None:
             yield f"No plan that does both was played on as many devices: nothing to compare a pair with{where}."
         else:

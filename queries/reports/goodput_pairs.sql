@@ -24,7 +24,7 @@
 -- column: colocated_plan | none | best plan that does both, of the same group and stream; NULL where none was played
 -- column: colocated_goodput | requests/s | of its copies on as many devices
 -- column: advantage | ratio | goodput / colocated_goodput: above 1 separation pays
--- column: said | none | separation pays, or does not; below the lowest rate played of a side
+-- column: said | none | separation pays, or does not; below the lowest rate played of a side; >= X: the highest, so that it may pay
 -- column: attainment | ratio | share of requests that is wanted
 -- column: kv_transfer_gb_per_s | GB/s | between instances, as it was given; NULL: the outermost link of the devices that hold a prompt
 -- column: arrivals | none | process, requests and seed
@@ -65,6 +65,8 @@ SELECT
     CASE
         WHEN ranked.goodput = 0 THEN 'below the lowest rate played'
         WHEN ranked.goodput > colocated_goodput THEN 'separation pays'
+        WHEN ranked.goodput >= least(prefill_instances * moved.highest, decode_instances * received.highest) * (1 - 1e-9)
+            THEN format('>= {:.4g}, the highest rate played of a side', ranked.goodput)
         WHEN colocated_goodput IS NOT NULL THEN 'separation does not pay'
     END AS said,
     getvariable('attainment') AS attainment, getvariable('kv_transfer_bytes_per_s') / 1e9 AS kv_transfer_gb_per_s,
@@ -73,7 +75,11 @@ SELECT
 FROM ranked
 JOIN ladder AS p ON p.ladder = prefill_ladder
 JOIN ladder AS d ON d.ladder = decode_ladder
-JOIN (SELECT ladder, any_value(beside_ms) AS beside_ms FROM played GROUP BY ladder) AS moved ON moved.ladder = prefill_ladder
+JOIN (
+    SELECT ladder, any_value(beside_ms) AS beside_ms, max(arrivals_per_s) AS highest FROM played GROUP BY ladder
+) AS moved ON moved.ladder = prefill_ladder
+JOIN (SELECT ladder, max(arrivals_per_s) AS highest FROM played GROUP BY ladder) AS received
+    ON received.ladder = decode_ladder
 LEFT JOIN beside ON beside.question_group = ranked.question_group AND beside.stream = p.stream
     AND beside.devices_used = ranked.devices_used
 ORDER BY ranked.question_group, ranked.rank;
