@@ -79,7 +79,7 @@ _NO_REQUESTS = "(VALUES (0::BIGINT, 0, 0::BIGINT, 0::BIGINT)) AS none (load_id, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadStatements:
-    """What a report about loads stands on, as text: tables of its scope, and the ladders whose cells are read."""
+    """Text that a report about loads stands on: tables of its scope, and the ladders whose cells are read."""
 
     tables: str
     choosing: str
@@ -167,7 +167,7 @@ class Ladders:
             )
 
     def statements(self, asked: Report) -> LoadStatements:
-        """What the last question made, for a shell that knows the same relations."""
+        """Tables of the last question as text, for a shell that knows the same relations."""
         moved = [] if self._moved is None else [f"{self._moved};"]
         kept = [] if self._requests_of is not self._scope else [f"{self._keeping};", f"{self._requests};"]
         tables = (
