@@ -262,14 +262,16 @@ class _Runner:
         playable: list[tuple[ScenarioLoads, ScenarioRef, frozenset[str]]] = []
         for (_, ref), loads in zip([one for one in ready if one[0].operators], prepared, strict=True):
             if isinstance(loads, ScenarioLoads):
-                known = known_loads(self.store, loads.keys)
+                known = known_loads(self.store, loads.keys, with_requests=arrivals.keep_requests)
                 self.tally.loads_known += len(known)
                 playable.append((loads, ref, known))
             else:
                 self.tally.unplayed[loads] += 1
         for (_, ref, _), loads in zip(playable, pool.map(lambda one: one[0].play(one[2]), playable), strict=True):
             if loads:
-                self.tally.loads_stored += put_loads(self.store, self.sweep_id, ref.id, record, loads)
+                added = put_loads(self.store, self.sweep_id, ref.id, record, loads)
+                self.tally.loads_stored += added
+                self.tally.loads_known += len(loads) - added  # which lacked their requests
 
     def report(self, key: str, *, interrupted: bool) -> SweepReport:
         """The outcome so far."""

@@ -1,6 +1,6 @@
 -- Prefill and decode instances paired from loads of each side alone, those of one stream together: the `kept` best pairs of plans
 -- of each group, within the device budget, without one by what a device carries. Shares of both sides multiply.
-CREATE OR REPLACE TEMP MACRO goodput_pairs(marginal, wanted_share, kept) AS TABLE
+CREATE OR REPLACE TEMP MACRO multiplied_pairs(marginal, wanted_share, kept) AS TABLE
 WITH prefill_rates AS MATERIALIZED (
     SELECT * FROM side_rates('prefill', wanted_share)
 ),

@@ -76,7 +76,18 @@ _UNPACKED = {
         Column("gap_bin", INTEGER, "none", f"time between two tokens of a sequence, {_BIN}"),
         Column("gaps", LONG, "gaps", "between tokens, over all sequences"),
     ),
+    "load_request": (
+        Column("number", INTEGER, "none", "in the order of arrival, of those that count, from 0"),
+        Column("arrival_us", LONG, "us", "since the play began"),
+        Column("prompt", INTEGER, "tokens", "of the prompt, what a cache held among them"),
+        Column("answer", INTEGER, "tokens", "of the answer"),
+        Column("ttft_us", LONG, "us", "TTFT of steps; -1: rejected"),
+        Column("tpot_us", LONG, "us", "time per output token after the first; -1: rejected"),
+        Column("worst_gap_us", LONG, "us", "longest time between two of its tokens; -1: rejected"),
+        Column("preempted", INTEGER, "times", "that it lost its keys"),
+    ),
 }
+_OF_THE_STORE = {"load_request": {"kept_requests", "digest"}}  # columns that no question reads
 _ADDED = {
     "sweep": (
         _voided(
@@ -90,7 +101,12 @@ _ADDED = {
 
 def as_it_is(table: Table) -> RawTable:
     """Return the relation that copies a table, without its binary columns."""
-    copied = (read_column(column, column.name) for column in table.columns if column.type.kind != "bytes")
+    left_out = _OF_THE_STORE.get(table.name, set[str]())
+    copied = (
+        read_column(column, column.name)
+        for column in table.columns
+        if column.type.kind != "bytes" and column.name not in left_out
+    )
     unpacked = (read_column(column, column.name) for column in _UNPACKED.get(table.name, ()))
     columns = (*copied, *unpacked, *_ADDED.get(table.name, ()))
     return RawTable(name=table.name, meaning=table.meaning, columns=columns, tables=table.name)

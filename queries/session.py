@@ -68,6 +68,7 @@ class Session:
         self._looked_at: frozenset[str] = frozenset()
         self._counts: dict[tuple[str, ...], int] = {}
         self._kept = False
+        self._ran: Report | None = None
         self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._created: set[str] = {SCOPED}  # macros of this connection; the view is created with its scope
         self._ladders = Ladders(self._connection)
@@ -171,6 +172,7 @@ class Session:
         phases = self._ladders.played(question.report, report(question.report).needs or [phases])
         if {"prefill", "decode"} <= set(phases):
             self._ladders.check_pairs()
+            self._ladders.provide_requests()
             self._ladders.move_prompts(question.pairs.kv_transfer_gb_per_s)
         else:
             self._ladders.keep_prompts()
@@ -194,16 +196,12 @@ class Session:
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
-        if report(answer.report).of_loads:
-            raise InputError(
-                f"report {answer.report} reads loads, which an export packs for importing",
-                hint="sweepdb sql reads them: `SELECT * FROM load JOIN attainment(500, 30) USING (load_id)`",
-            )
         scope = () if self._scope is None else self._scope.rows
         with read_transaction(self.location) as transaction:
             stored = transaction.keys("scenario")
         keys = {row.scenario_id: stored[row.scenario_id] for row in scope}
-        return "\n\n".join(shell_statements(answer, scope, keys, self._connection.duckdb)) + "\n"
+        loads = self._ladders.statements(self._ran) if self._ran is not None and self._ran.of_loads else None
+        return "\n\n".join(shell_statements(answer, scope, keys, self._connection.duckdb, loads)) + "\n"
 
     def _run(
         self,
@@ -214,6 +212,7 @@ class Session:
         phases: tuple[str, ...],
     ) -> Answer:
         parameters = self._set(asked, values)
+        self._ran = asked
         choosing = self._ladders.choosing(asked)
         self._create_macros(f"{asked.sql}\n{choosing}")
         if choosing:

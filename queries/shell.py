@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from queries.asking.library import CONFIDENT
-from queries.asking.macros import macros_of, names_in
+from queries.asking.macros import SCOPED, macros_of, names_in
 from queries.asking.variables import literal, settings
+from queries.bundles.format import LOAD_FILES
+from queries.judging.ladders import LOADED
 from queries.raw_relations import RAW_TABLES, STORED_PROBE
 from queries.vocabulary import files_for
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     import duckdb
 
     from queries.asking.question import Answer
+    from queries.judging.ladders import LoadStatements
     from queries.scoping.scope import ScopeRow
 
 _BEGINNING = """-- {command}: start DuckDB in the folder that `sweepdb export FOLDER` wrote, or name that folder here.
@@ -36,7 +39,11 @@ _RAW = {table.name: table for table in RAW_TABLES}
 
 
 def shell_statements(
-    answer: Answer, scope: Sequence[ScopeRow], keys: Mapping[int, str], connection: duckdb.DuckDBPyConnection
+    answer: Answer,
+    scope: Sequence[ScopeRow],
+    keys: Mapping[int, str],
+    connection: duckdb.DuckDBPyConnection,
+    loads: LoadStatements | None = None,
 ) -> Iterator[str]:
     """The statements of an answer; `connection` holds what no export has: prices, and how far off rows may be.
 
@@ -44,10 +51,12 @@ def shell_statements(
     columns that the report has by itself, without those that say whether limits hold.
     """
     confident = answer.question.limits.confidence is not None
-    built_on = macros_of(answer.sql)
-    names = names_in("\n".join((answer.sql, *(macro.sql for macro in built_on))))
-    views = files_for(names)
-    raw = sorted(frozenset().union(*(file.raw for file in views)))
+    asked = answer.sql if loads is None else f"{answer.sql}\n{loads.tables}\n{loads.choosing}"
+    built_on = macros_of(asked)
+    texts = "\n".join((asked, *(macro.sql for macro in built_on)))
+    views = files_for(names_in(texts) | (LOADED if loads else set()))
+    of_loads = frozenset(name for name in LOAD_FILES if f"raw.{name}" in texts) if loads else frozenset[str]()
+    raw = sorted(of_loads.union(*(file.raw for file in views)))
     yield _BEGINNING.format(command=f"sweepdb query {answer.question.report}")
     yield from settings(answer.parameters).values()
     if "scenario" in raw:
@@ -58,7 +67,13 @@ def shell_statements(
     if confident:
         yield _copied("factors", connection)
         yield CONFIDENT.read_text(encoding="utf-8").strip()
-    yield from (macro.sql for macro in built_on if not (confident and macro.name == "scoped"))
+    yield from (macro.sql for macro in built_on if macro.name == SCOPED and not confident)
+    if loads is not None:
+        yield _copied("step_error", connection)
+        yield loads.tables
+    yield from (macro.sql for macro in built_on if macro.name != SCOPED)
+    if loads is not None:
+        yield loads.choosing
     yield answer.sql.strip()
 
 
@@ -66,11 +81,18 @@ def _relation(name: str, connection: duckdb.DuckDBPyConnection) -> str:
     """A raw relation over the files of an export, or its rows where no file has them."""
     if name == STORED_PROBE:
         return f"CREATE OR REPLACE VIEW raw.{name} AS\n{_PROBES};"
+    if name in LOAD_FILES:
+        return f"CREATE OR REPLACE VIEW raw.{name} AS\n{_PROBES.replace('probes.', f'{name}.')};"
     if name == "device":
         columns = _BETWEEN.join(_read(f"d.{column.name}", column.type, column.name) for column in _RAW[name].columns)
         return f"CREATE OR REPLACE VIEW raw.{name} AS\nSELECT DISTINCT\n    {columns}\n{_SCENARIOS};"
     if name == "scenario":
-        known = {"scenario_id": "numbered.scenario_id", "voided": "FALSE AS voided"}  # those of a scope are not
+        devices = " * ".join(f"(json->>'$.subject.plan.{name}')::INTEGER" for name in ("tp", "pp", "dp"))
+        known = {
+            "scenario_id": "numbered.scenario_id",
+            "num_devices": f"{devices} AS num_devices",  # which follows from the rest, so no line says it
+            "voided": "FALSE AS voided",  # those of a scope are not
+        }
         columns = _BETWEEN.join(
             known.get(column.name) or _read(column.source, column.type, column.name) for column in _RAW[name].columns
         )

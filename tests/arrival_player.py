@@ -45,6 +45,8 @@ class Server:
     end: dict[int, float] = field(default_factory=dict)
     gaps: list[float] = field(default_factory=list)
     last: dict[int, float] = field(default_factory=dict)  # token of a sequence
+    worst: dict[int, float] = field(default_factory=dict)  # gap of a sequence
+    preemptions: dict[int, int] = field(default_factory=dict)
     since_prompts: int = 0
     preempted: int = 0
     rejected: int = 0
@@ -133,10 +135,10 @@ class Server:
                 one.prompt += ceil(self.rules.tokens_per_step * one.generated)
                 one.steps -= one.generated
                 one.generated = one.done = 0
-                self.last.pop(one.number)
             else:
                 return
             self.preempted += 1
+            self.preemptions[one.number] = self.preemptions.get(one.number, 0) + 1
             self.queue.insert(0, one)
 
     def prompts(self, decoding: list[Arrived]) -> bool:
@@ -182,6 +184,8 @@ class Server:
     def begin(self, one: Arrived, moment: float, generated: int = 0) -> None:
         self.first.setdefault(one.number, moment)
         one.generated = generated + 1
+        if one.number in self.last:  # it was preempted
+            self.worst[one.number] = max(self.worst.get(one.number, 0.0), moment - self.last[one.number])
         self.last[one.number] = moment
         if one.steps == 1:
             self.end[one.number] = moment
@@ -200,6 +204,7 @@ class Server:
     def generate(self, decoding: list[Arrived]) -> None:
         for one in decoding:
             self.gaps.append(self.clock - self.last[one.number])
+            self.worst[one.number] = max(self.worst.get(one.number, 0.0), self.gaps[-1])
             self.last[one.number] = self.clock
             one.generated += 1
             if one.generated == one.steps:

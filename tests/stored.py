@@ -22,7 +22,7 @@ def write(url: str) -> None:
     import numpy as np
     from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, scenario, scenarios, sweep_record
 
-    from store.loads import ArrivalRecord, LoadRecord
+    from store.loads import ArrivalRecord, KeptRequests, LoadRecord
     from store.opening import open_store
     from store.records import CalibrationRecord, MeasurementRecord, OperatorSetRecord, PriceRecord, ValidationRecord
     from store.writing import begin_sweep, finish_sweep, put_block, put_loads, put_scenarios
@@ -53,6 +53,11 @@ def write(url: str) -> None:
         for record, ref in zip(records, refs, strict=False):
             made = block(record, 1, 4)
             put_block(store, first, ref.id, with_service(made) if record.subject.phase == "prefill" else made)
+        kept = KeptRequests(
+            arrival_us=np.arange(20) * 650_000, prompt=np.full(20, 500), answer=np.full(20, 60),
+            ttft_us=100_000 + 7 * np.arange(20), tpot_us=np.full(20, 10_000), worst_gap_us=np.full(20, 12_500),
+            preempted=(np.arange(20) == 4).astype(np.int64),
+        )  # fmt: skip
         loads = [
             LoadRecord(
                 key=f"{number}" * 64, settings_key="d" * 64, arrivals_per_s=0.5 * number, saturation_per_s=2.5,
@@ -60,7 +65,7 @@ def write(url: str) -> None:
                 counted_requests=20, rejected=0, preempted=1, load_status="stable", in_flight=1.5 * number,
                 busy_share=0.25 * number, generated_per_s=100.0 * number, ttft_mean_ms=100.0, load_tpot_mean_ms=10.0,
                 outside_ms=30.0, cells=np.asarray([[128, 96, 4, 3, 4, 4, 2], [140, 97, 0, 1, 0, 0, 2]]),
-                gaps=np.asarray([[96, 70_000], [98, 3]]),
+                gaps=np.asarray([[96, 70_000], [98, 3]]), requests=kept if number == 3 else None,
             )
             for number in (1, 2, 3)
         ]  # fmt: skip

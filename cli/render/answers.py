@@ -122,6 +122,8 @@ def header_lines(answer: Answer) -> Iterator[str]:
     # Coverage judges no number; counts of the best pair judge that pair.
     if "reserved_gib" in answer.parameters or report(answer.report).best_of is not None:
         yield from _rule_lines(answer)
+    elif "ttft_limit_ms" in answer.parameters and report(answer.report).of_loads:
+        yield _load_limits(answer)
     versions = answer.versions
     older = f" (of {_listed(versions, 'older_formula_versions')} too: --all-versions)"
     yield (
@@ -147,15 +149,32 @@ def _ranking_lines(answer: Answer) -> Iterator[str]:
         yield "ranked by tokens/s per device: instances here differ in size (--num-devices N: by what N devices hold)\n"
 
 
+def _load_limits(answer: Answer) -> str:
+    """The limits of requests that arrive, and how many of them have to meet these."""
+    said = _time_limits(answer.question.limits)
+    if not said:
+        return "limits: none\n"
+    share = answer.parameters.get("attainment")
+    of = f" of {100 * share:g} % of the requests" if isinstance(share, float) else ""
+    how = ", each limit by itself" if answer.parameters.get("marginal") else ", all at once" if len(said) > 1 else ""
+    return f"limits{of}: {', '.join(said)}{how}\n"
+
+
+def _time_limits(limits: Limits) -> list[str]:
+    return [
+        *([f"ttft <= {limits.ttft_ms:g} ms"] if limits.ttft_ms is not None else []),
+        *([f"tpot <= {limits.tpot_ms:g} ms"] if limits.tpot_ms is not None else []),
+        *([f"time between tokens <= {limits.tbt_ms:g} ms"] if limits.tbt_ms is not None else []),
+    ]
+
+
 def _rule_lines(answer: Answer) -> Iterator[str]:
     limits, rules = answer.question.limits, answer.question.definitions
     ignored = report(answer.report).ignores
     if ignored:  # limits on time are all that a report may ignore
         limits = Limits(reserved_gib=limits.reserved_gib)
     said = [
-        *([f"ttft <= {limits.ttft_ms:g} ms"] if limits.ttft_ms is not None else []),
-        *([f"tpot <= {limits.tpot_ms:g} ms"] if limits.tpot_ms is not None else []),
-        *([f"time between tokens <= {limits.tbt_ms:g} ms"] if limits.tbt_ms is not None else []),
+        *_time_limits(limits),
         *([f"e2e <= {limits.e2e_ms:g} ms"] if limits.e2e_ms is not None else []),
         *(
             [f"tokens/s/user >= {limits.min_tokens_per_s_per_user:g}"]

@@ -8,11 +8,12 @@ from typing import cast, get_args
 
 import numpy as np
 
-from evaluator.arrivals.loads import Load, PlaySettings
+from evaluator.arithmetic import FloatArray, Integers
+from evaluator.arrivals.loads import Load, PlaySettings, RequestTimesMs
 from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
 from evaluator.canonical import content_key
 from evaluator.version import PLAY_VERSION
-from store.loads import ArrivalRecord, LoadRecord
+from store.loads import REJECTED, ArrivalRecord, KeptRequests, LoadRecord
 
 
 def arrival_record(process: ArrivalProcess) -> ArrivalRecord:
@@ -53,6 +54,28 @@ def load_key(settings: str, rate_per_s: float) -> str:
     return content_key({"settings": settings, "arrivals_per_s": rate_per_s})
 
 
+def kept_requests(times: RequestTimesMs) -> KeptRequests:
+    """Every request as the store keeps it: whole microseconds."""
+    rejected, none = np.isnan(times.ttft), np.zeros(times.ttft.size)
+
+    def whole_us(times_ms: FloatArray | None) -> Integers:
+        rounded = np.rint(1e3 * np.where(rejected, 0.0, none if times_ms is None else times_ms)).astype(np.int64)
+        return np.where(rejected, REJECTED, rounded)
+
+    def count(values: Integers | None) -> Integers:
+        return none.astype(np.int64) if values is None else values.astype(np.int64)
+
+    return KeptRequests(
+        arrival_us=np.rint(1e3 * (none if times.arrival_ms is None else times.arrival_ms)).astype(np.int64),
+        prompt=count(times.prompt),
+        answer=count(times.answer),
+        ttft_us=whole_us(times.ttft),
+        tpot_us=whole_us(times.tpot),
+        worst_gap_us=whole_us(times.worst_gap),
+        preempted=count(times.preempted),
+    )
+
+
 def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
     """The record of one load; `common` is the key of its settings."""
     pool = settings.pool
@@ -80,6 +103,7 @@ def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
         outside_ms=load.outside_ms,
         cells=np.column_stack((cells.ttft_bin, cells.tpot_bin, cells.requests)),
         gaps=np.column_stack((bins, load.token_gaps[bins])),
+        requests=None if load.request_times is None else kept_requests(load.request_times),
         hit_rate=load.hit_rate,
         rejected_prompt_share=load.rejected_prompt_share,
         prefill_policy=None if pool is None else pool.policy,

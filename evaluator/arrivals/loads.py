@@ -83,11 +83,16 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RequestTimesMs:
-    """Every request that counts, by number: its times in ms, NaN where it was rejected."""
+    """Every request that counts, by number: its times in ms, NaN where it was rejected, and what it was."""
 
     ttft: FloatArray
     tpot: FloatArray
     e2e: FloatArray
+    arrival_ms: FloatArray | None = None
+    prompt: Integers | None = None
+    answer: Integers | None = None
+    worst_gap: FloatArray | None = None
+    preempted: Integers | None = None
 
 
 def loads_of(
@@ -185,7 +190,7 @@ class LoadPlayer:
     def load(self, rate: float, *, keep_requests: bool = False) -> Load:
         """One rate."""
         asked = at_rate(self.asked, rate)
-        played = play(self.rules, self.prices, asked, _edges_s())
+        played = play(self.rules, self.prices, asked, _edges_s(), each=keep_requests)
         first = asked.count - BATCHES * (int(asked.count * (1.0 - WARM_UP)) // BATCHES)
         times = self._times(asked, played, first)
         fine = ~np.isnan(times.ttft)
@@ -231,6 +236,11 @@ class LoadPlayer:
             ttft=np.where(rejected, np.nan, ttft),
             tpot=np.where(rejected, np.nan, tpot),
             e2e=np.where(rejected, np.nan, ttft + gained * tpot),
+            arrival_ms=1e3 * arrive,
+            prompt=(asked.new_tokens + asked.cached)[first:],
+            answer=np.rint(1.0 + gained).astype(np.int64),
+            worst_gap=None if played.worst_gap_s is None else 1e3 * played.worst_gap_s[first:],
+            preempted=None if played.preemptions is None else played.preemptions[first:],
         )
 
     @property

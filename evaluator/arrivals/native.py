@@ -43,6 +43,7 @@ class _Shared(ctypes.Structure):
         *((name, _POINTER) for name in ("arrive", "stretch", "service", "cached", "node", "replica", "prompt")),
         *((name, _POINTER) for name in ("steps", "begun", "before", "after", "following", "ended", "ready")),
         *((name, _POINTER) for name in ("first", "end", "gaps")),
+        *((name, _POINTER) for name in ("worst", "opening", "since", "lost", "preemptions")),
         ("preempted", _INT),
         ("busy_s", _DOUBLE),
         ("out_of_memory", _INT),
@@ -86,7 +87,7 @@ def _build(source: bytes, path: Path) -> None:
 
 
 def play_compiled(
-    library: ctypes.CDLL, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray
+    library: ctypes.CDLL, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool
 ) -> PlayedRequests:
     """Play all requests to their ends."""
     count = asked.count
@@ -114,6 +115,10 @@ def play_compiled(
         "end": end,
         "gaps": gaps,
     }
+    kept: dict[str, FloatArray] = {}
+    if each:
+        kept = {"worst": np.zeros(count), **{name: np.full(count, -1.0) for name in ("opening", "since", "lost")}}
+        arrays |= {**kept, "preemptions": np.zeros(count, dtype=np.int64)}
     shared = _Shared(
         mixed=rules.admission == "mixed",
         prefilled=rules.prefilled,
@@ -143,7 +148,15 @@ def play_compiled(
     )
     if library.sweepdb_play(ctypes.byref(shared)) != 0:
         raise MemoryError("no memory for the play")
-    return PlayedRequests(first_s=first, end_s=end, gaps=gaps, busy_s=shared.busy_s, preempted=shared.preempted)
+    return PlayedRequests(
+        first_s=first,
+        end_s=end,
+        gaps=gaps,
+        busy_s=shared.busy_s,
+        preempted=shared.preempted,
+        worst_gap_s=kept.get("worst"),
+        preemptions=arrays["preemptions"].astype(np.int64) if each else None,
+    )
 
 
 def _floats(values: FloatArray) -> FloatArray:

@@ -25,6 +25,10 @@ struct shared {
     double *first, *end;
     /* what comes out */
     int64_t *gaps;
+    /* of each request where it is asked for, else NULL: longest gap, gap before its second token, and times that it was
+       preempted; and when it had its first token since it entered, and its last before it was preempted */
+    double *worst, *opening, *since, *lost;
+    int64_t *preemptions;
     int64_t preempted;
     double busy_s;
     int64_t out_of_memory;
@@ -33,6 +37,11 @@ struct shared {
 struct stall {
     double last;
     int64_t sequences;
+};
+
+struct gap {
+    double longest;
+    int64_t step;
 };
 
 struct replica {
@@ -44,6 +53,8 @@ struct replica {
     int64_t *ends, ends_size, ends_room;
     struct stall *stalled;
     int64_t stalled_size, stalled_room;
+    struct gap *longest; /* of steps up to each, ever shorter ones */
+    int64_t longest_size, longest_room;
 };
 
 static double smaller(double one, double other) { return other < one ? other : one; }
@@ -138,6 +149,58 @@ static void push_stall(struct shared *play, struct replica *here, double last, i
     here->stalled[here->stalled_size++].sequences = sequences;
 }
 
+static void note_gap(struct shared *play, struct replica *here, int64_t step, double gap) {
+    if (!play->worst) return;
+    while (here->longest_size && here->longest[here->longest_size - 1].longest <= gap) here->longest_size--;
+    if (here->longest_size == here->longest_room) {
+        const int64_t room = here->longest_room ? 2 * here->longest_room : 1024;
+        struct gap *grown = realloc(here->longest, (size_t)room * sizeof *grown);
+        if (!grown) {
+            play->out_of_memory = 1;
+            return;
+        }
+        here->longest = grown;
+        here->longest_room = room;
+    }
+    here->longest[here->longest_size].longest = gap;
+    here->longest[here->longest_size++].step = step;
+}
+
+/* The longest gap of steps after this one. */
+static double longest_after(const struct replica *here, int64_t step) {
+    int64_t low = 0, high = here->longest_size;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (here->longest[middle].step > step) high = middle;
+        else low = middle + 1;
+    }
+    return low < here->longest_size ? here->longest[low].longest : 0.0;
+}
+
+static void keep_worst(struct shared *play, const struct replica *here, int64_t request) {
+    if (!play->worst) return;
+    const double opening = play->opening[request];
+    const double later = longest_after(here, play->begun[request] + (opening >= 0.0 ? 1 : 0));
+    play->worst[request] = larger(play->worst[request], larger(opening, later));
+}
+
+/* Requests whose second token a step gives after prompts held them up. */
+static void note_openings(struct shared *play, const struct replica *here, double first) {
+    if (!play->worst) return;
+    for (int64_t request = here->newest; request >= 0 && play->begun[request] == here->step; request = play->before[request])
+        play->opening[request] = play->since[request] >= 0.0 ? (here->clock - play->since[request]) + first : first;
+}
+
+static void note_preempted(struct shared *play, const struct replica *here, int64_t request) {
+    if (!play->worst) return;
+    play->preemptions[request]++;
+    if (play->begun[request] < 0) return;
+    if (here->stalled_size && play->begun[request] == here->step && play->since[request] >= 0.0)
+        play->lost[request] = play->since[request];
+    else
+        play->lost[request] = here->stalled_size ? here->stalled[0].last : here->clock;
+}
+
 static void expect(struct shared *play, struct replica *here, int64_t request) {
     here->in_flight++;
     if (here->expected < 0) here->expected = request;
@@ -205,6 +268,7 @@ static void leave(struct shared *play, struct replica *here, int64_t request, in
     here->keys_base -= size;
     here->keys_steps -= generated;
     here->reserved -= (double)size + play->gain * (double)play->steps[request];
+    keep_worst(play, here, request);
     play->begun[request] = -1;
     const int64_t before = play->before[request], after = play->after[request];
     if (before >= 0) play->after[before] = after;
@@ -231,6 +295,11 @@ static void start(struct shared *play, struct replica *here, int64_t request, do
     here->entered--;
     here->entering_keys -= size;
     if (play->first[request] < 0.0) play->first[request] = moment;
+    if (play->worst) {
+        if (play->lost[request] >= 0.0) play->worst[request] = larger(play->worst[request], moment - play->lost[request]);
+        play->since[request] = moment == here->clock ? moment : -1.0;
+        play->opening[request] = play->lost[request] = -1.0;
+    }
     here->active++;
     here->keys_base += size;
     here->keys_steps++;
@@ -277,6 +346,7 @@ static void make_room(struct shared *play, struct replica *here) {
         int64_t request;
         if (here->partial >= 0 && here->active) {
             request = here->partial;
+            note_preempted(play, here, request);
             const int64_t size = play->cached[request] + play->prompt[request];
             here->entered--;
             here->entering_keys -= size;
@@ -284,6 +354,7 @@ static void make_room(struct shared *play, struct replica *here) {
             here->partial = -1;
         } else if (here->active > 1) {
             request = here->newest;
+            note_preempted(play, here, request);
             const int64_t generated = 1 + here->step - play->begun[request];
             leave(play, here, request, generated);
             if (here->stalled_size && --here->stalled[here->stalled_size - 1].sequences == 0) here->stalled_size--;
@@ -355,6 +426,7 @@ static int prompts(struct shared *play, struct replica *here, int64_t decodes) {
         here->keys_steps += decodes;
         if (decodes) {
             count_gaps(play, seconds, 0.0, 1, decodes);
+            note_gap(play, here, here->step, seconds);
             retire(play, here);
         }
     }
@@ -414,10 +486,15 @@ static void decode(struct shared *play, struct replica *here, double until) {
     if (here->stalled_size) {
         for (int64_t index = 0; index < here->stalled_size; index++)
             count_gaps(play, (here->clock - here->stalled[index].last) + first, 0.0, 1, here->stalled[index].sequences);
+        note_openings(play, here, first);
+        note_gap(play, here, here->step + 1, (here->clock - here->stalled[0].last) + first);
         here->stalled_size = 0;
         after = 1;
     }
-    if (steps > after) count_gaps(play, first + growth * (double)after, growth, steps - after, sequences);
+    if (steps > after) {
+        count_gaps(play, first + growth * (double)after, growth, steps - after, sequences);
+        note_gap(play, here, here->step + steps, first + growth * (double)(steps - 1));
+    }
     const double seconds = (double)steps * first + growth * (0.5 * (double)steps * ((double)steps - 1.0));
     here->clock += seconds;
     here->busy += seconds;
@@ -476,6 +553,7 @@ int sweepdb_play(struct shared *play) {
         play->busy_s += replicas[place].busy;
         free(replicas[place].ends);
         free(replicas[place].stalled);
+        free(replicas[place].longest);
     }
     free(replicas);
     return (int)play->out_of_memory;

@@ -94,13 +94,15 @@ class PlayedRequests:
     """When each request had its first and its last token; -1 where it was rejected.
 
     `gaps` counts times between the tokens of a sequence, by bin of the edges that were given; `busy_s` adds up the
-    steps of all replicas."""
+    steps of all replicas. `worst_gap_s` is the longest of each request, that of being preempted among them."""
 
     first_s: FloatArray
     end_s: FloatArray
     gaps: Integers
     busy_s: float
     preempted: int
+    worst_gap_s: FloatArray | None = None
+    preemptions: Integers | None = None
 
     @property
     def rejected(self) -> int:

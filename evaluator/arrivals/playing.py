@@ -11,9 +11,12 @@ from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRul
 from evaluator.arrivals.twin.python_play import play_in_python
 
 
-def play(rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray) -> PlayedRequests:
-    """Play all requests to their ends. `edges` are those of the bins that times between tokens are counted in."""
+def play(
+    rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool = False
+) -> PlayedRequests:
+    """Play all requests to their ends. `edges` are those of the bins that times between tokens are counted in; `each`
+    keeps the longest of them of every request, and how often it was preempted."""
     library = compiled_play()
     if library is None:
-        return play_in_python(rules, prices, asked, edges)
-    return play_compiled(library, rules, prices, asked, edges)
+        return play_in_python(rules, prices, asked, edges, each=each)
+    return play_compiled(library, rules, prices, asked, edges, each=each)

@@ -9,6 +9,7 @@ from math import inf
 
 import numpy as np
 
+from evaluator.arithmetic import FloatArray
 from evaluator.arrivals.histograms import BATCHES, BINS, counted_cells
 from evaluator.arrivals.loads import WARM_UP, Load, PlaySettings, RequestTimesMs, ladder, prices_of_trace
 from evaluator.arrivals.play_rules import StepPrices
@@ -87,9 +88,23 @@ class PoolPlayer:
             kv_tokens=float(BLOCK_TOKENS * self.pool.cache_blocks),
             cells=counted_cells(ttft[fine], none, batch[fine]),
             token_gaps=np.zeros(BINS, dtype=np.int64),
-            request_times=RequestTimesMs(ttft=ttft, tpot=0.0 * ttft, e2e=ttft) if keep_requests else None,
+            request_times=self._times(ttft, 1e3 * arrived[first:], first) if keep_requests else None,
             hit_rate=played.hit_rate(prompts),
             rejected_prompt_share=float(prompts[~entered].sum() / prompts.sum()),
+        )
+
+    def _times(self, ttft: FloatArray, arrival_ms: FloatArray, first: int) -> RequestTimesMs:
+        """A pool's answers are one token, which nothing preempts."""
+        none = np.zeros(ttft.size, dtype=np.int64)
+        return RequestTimesMs(
+            ttft=ttft,
+            tpot=0.0 * ttft,
+            e2e=ttft,
+            arrival_ms=arrival_ms,
+            prompt=self.trace.input_lengths[first:],
+            answer=none + 1,
+            worst_gap=0.0 * ttft,
+            preempted=none,
         )
 
 

@@ -29,6 +29,7 @@ class ArrivalRequest:
 
     settings: PlaySettings
     rates: tuple[float, ...] | None = None
+    keep_requests: bool = field(default=False, metadata={IN_NO_KEY: True})  # beside distributions
     # The digest of its file is in the process.
     trace: TracedArrivals | None = field(default=None, compare=False, metadata={IN_NO_KEY: True})
 
@@ -41,11 +42,12 @@ class ScenarioLoads:
     settings: PlaySettings
     common: str
     keys: Mapping[str, float]
+    keep_requests: bool = False
 
     def play(self, known: Collection[str]) -> list[LoadRecord]:
         """The loads whose keys are not known, all rates of the scenario together."""
         return [
-            load_record(self.player.load(rate), self.settings, self.common)
+            load_record(self.player.load(rate, keep_requests=self.keep_requests), self.settings, self.common)
             for key, rate in self.keys.items()
             if key not in known
         ]
@@ -79,4 +81,5 @@ def scenario_loads(
         settings=asked.settings,
         common=common,
         keys={load_key(common, rate): rate for rate in rates},
+        keep_requests=asked.keep_requests,
     )

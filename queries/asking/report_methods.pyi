@@ -339,7 +339,8 @@ class GoodputCostKeywords(ScopeKeywords, total=False):
     tbt_limits: float | None
     confidence: float | None
     num_devices: int | None
-    mode: Literal["aggregated"] | None
+    kv_transfer_gb_per_s: float | None
+    mode: Literal["aggregated", "pd"] | None
     price_date: str | None
     attainment: float | None
     marginal: bool | None

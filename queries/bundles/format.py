@@ -24,11 +24,13 @@ from store.records import (
 from store.schema import FLAG, TABLES
 
 BundleFormat = Literal["parquet", "csv"]
-FORMAT = 4
+FORMAT = 5
 LOADS = "load_blocks.jsonl"
 # Format 1 holds no kinds of sweeps, no client, launch and routing, no prompt service time. Formats 1 and 2 hold neither
-# hashes nor what stands beside rows, and the ten splits of steps in single precision. Formats before 4 hold no loads.
-READABLE = (1, 2, 3, 4)
+# hashes nor what stands beside rows, and the ten splits of steps in single precision. Formats before 4 hold no loads,
+# those before 5 no requests of loads, and no Parquet of loads: statements of `--show-sql` read that, imports do not.
+READABLE = (1, 2, 3, 4, 5)
+LOAD_FILES = ("load", "arrival", "load_cell", "load_token", "load_margin", "load_span", "load_request")
 OF_SUBJECT: dict[str, type[Any]] = {
     "model": ModelRecord,
     "precision": PrecisionRecord,
@@ -64,7 +66,13 @@ def stored_fields(record: type[Any], table: str) -> tuple[str, ...]:
 def file_names(format_: str) -> tuple[str, ...]:
     """The files of a bundle of today's format, but `bundle.json`."""
     lines = ("sweeps", "scenarios", "blocks", *WHOLE_TABLES, "measurement", "validation", "name")
-    return (f"probes.{format_}", f"compositions.{format_}", LOADS, *(f"{name}.jsonl" for name in lines))
+    rows = (f"probes.{format_}", f"compositions.{format_}", LOADS, *(f"{name}.jsonl" for name in lines))
+    return (*rows, *load_files(format_))
+
+
+def load_files(format_: str) -> tuple[str, ...]:
+    """Loads as relations, for SQL: what `LOADS` has packed."""
+    return tuple(f"{name}.parquet" for name in LOAD_FILES) if format_ == "parquet" else ()
 
 
 def sha256_of(path: Path) -> str:

@@ -13,11 +13,22 @@ from typing import Any, NamedTuple
 from queries.bundles.format import Row
 from queries.bundles.typed import record_of
 from store.errors import StoreError
-from store.loads import ArrivalRecord, LoadRecord, PackedLoad, loads_digest, unpack_rows, whole_counts
+from store.loads import (
+    ArrivalRecord,
+    KeptRequests,
+    LoadRecord,
+    PackedLoad,
+    kept_digest,
+    loads_digest,
+    unpack_kept,
+    unpack_rows,
+    whole_counts,
+)
 from store.reading import LOAD_VALUES, ReadTransaction, stored_loads
 from store.schema import TABLES
 
 _CELL_COLUMNS, _GAP_COLUMNS = 7, 5
+_PACKED = {"cells", "gaps", "requests", "requests_digest"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +68,7 @@ def load_lines(transaction: ReadTransaction, keys: Collection[str]) -> Iterator[
             "sweep": block.sweep,
             "arrival": streams[block.arrival]._asdict(),
             "digest": block.digest,
-            "loads": [{**one.values, "cells": _text(one.cells), "gaps": _text(one.gaps)} for one in block.loads],
+            "loads": [_line(one) for one in block.loads],
         }
 
 
@@ -75,18 +86,28 @@ def loads_of_line(item: Mapping[str, Any]) -> BundledLoads:
     return BundledLoads(scenario=scenario, sweep=str(item["sweep"]), arrival=arrival, loads=tuple(map(_record, packed)))
 
 
+def _line(load: PackedLoad) -> Row:
+    line = {**load.values, "cells": _text(load.cells), "gaps": _text(load.gaps)}
+    if load.requests is not None:
+        line |= {"requests": _text(load.requests), "requests_digest": load.requests_digest}
+    return line
+
+
 def _text(packed: bytes) -> str:
     return base64.b64encode(packed).decode()
 
 
 def _packed(item: Mapping[str, Any]) -> PackedLoad:
-    values = {name: value for name, value in item.items() if name not in {"cells", "gaps"}}
+    values = {name: value for name, value in item.items() if name not in _PACKED}
+    requests = None if item.get("requests") is None else base64.b64decode(item["requests"], validate=True)
     if odd := set(values) - set(LOAD_VALUES):
         raise ValueError(f"a load has no {min(odd)!r}")
     return PackedLoad(
         values={name: _value(name, values.get(name)) for name in LOAD_VALUES},
         cells=base64.b64decode(item["cells"], validate=True),
         gaps=base64.b64decode(item["gaps"], validate=True),
+        requests=requests,
+        requests_digest=item.get("requests_digest"),
     )
 
 
@@ -108,6 +129,18 @@ def _record(packed: PackedLoad) -> LoadRecord:
     try:
         cells = unpack_rows(packed.cells, _CELL_COLUMNS)
         gaps = whole_counts(unpack_rows(packed.gaps, _GAP_COLUMNS))
+        requests = None if packed.requests is None else _requests(packed.requests, packed.requests_digest, values)
     except StoreError as error:
         raise ValueError(error.message) from error
-    return LoadRecord(**values, cells=cells, gaps=gaps)
+    return LoadRecord(**values, cells=cells, gaps=gaps, requests=requests)
+
+
+def _requests(packed: bytes, digest: str | None, values: Mapping[str, Any]) -> KeptRequests:
+    """Every request of a load, which must be as many as count, and those of its digest."""
+    if kept_digest(str(values["key"]), packed) != digest:
+        raise ValueError(f"the requests of load {values['key']:.12} are not those that were exported")
+    requests = unpack_kept(packed)
+    rejected = int((requests.ttft_us < 0).sum())
+    if (requests.ttft_us.size, rejected) != (values["counted_requests"], values["rejected"]):
+        raise ValueError(f"load {values['key']:.12} has other requests than it counts")
+    return requests

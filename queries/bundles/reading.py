@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import duckdb
 import numpy as np
 
-from queries.bundles.format import LOADS, READABLE, file_names, sha256_of
+from queries.bundles.format import LOADS, READABLE, file_names, load_files, sha256_of
 from queries.bundles.load_lines import BundledLoads, loads_of_line
 from queries.bundles.typed import record_of
 from store.errors import InputError
@@ -44,7 +44,7 @@ from store.sealing import fetched_arrays
 _MAKE_ONE = "a bundle is the folder that sweepdb export FOLDER writes"
 _COPY_AGAIN = "copy the whole bundle again, or export it again"
 _TYPES = {column.name: column.type for column in PROBE_COLUMNS}
-_WITH_HASHES, _WITH_LOADS = 3, 4  # formats
+_WITH_HASHES, _WITH_LOADS, _WITH_LOAD_FILES = 3, 4, 5  # formats
 _LONGEST = 300  # of what is told of a damaged file
 _Record = TypeVar("_Record")
 
@@ -106,7 +106,11 @@ class Bundle:
         self.single_precision = format_ < _WITH_HASHES
         self._folder, self._files, self._format = folder, str(files), int(format_)
         old = (f"probes.{files}", f"compositions.{files}", "sweeps.jsonl", "scenarios.jsonl")
-        names = tuple(name for name in file_names(self._files) if format_ >= _WITH_LOADS or name != LOADS)
+        later = {
+            *((LOADS,) if format_ < _WITH_LOADS else ()),
+            *(load_files(self._files) if format_ < _WITH_LOAD_FILES else ()),
+        }
+        names = tuple(name for name in file_names(self._files) if name not in later)
         names = names if hashes else old
         missing = [name for name in names if not (folder / name).is_file()]
         if missing:

@@ -24,6 +24,7 @@ from queries.bundles.format import (
     DIMENSIONS,
     FLAGS,
     FORMAT,
+    LOAD_FILES,
     LOADS,
     OF_SUBJECT,
     WHOLE_TABLES,
@@ -74,11 +75,33 @@ def export_bundle(
         probes, lines["blocks"] = _write_probes(location, temporary, sweep_id, format_, keys)
         with read_transaction(location) as transaction, (temporary / LOADS).open("w", encoding="utf-8") as file:
             loads = sum(_write_line(file, item) for item in load_lines(transaction, keys))
+        if format_ == "parquet":
+            _write_loads(location, temporary, keys)
         for name, items in lines.items():
             text = "".join(json.dumps(item, default=str) + "\n" for item in items)
             (temporary / f"{name}.jsonl").write_text(text, encoding="utf-8")
         _describe(temporary, format_, probes)
     return BundleSummary(sweeps=len(sweeps), scenarios=len(list(lines["scenarios"])), probes=probes, loads=loads)
+
+
+def _write_loads(location: StoreLocation, folder: Path, keys: Collection[str]) -> None:
+    """Write loads as relations, under the numbers that this store has."""
+    with read_transaction(location) as transaction:
+        numbers = [number for number, key in transaction.keys("scenario").items() if key in keys]
+    target = str(folder).replace("'", "''")
+    with StoreConnection(location) as connection:
+        connection.provide(LOAD_FILES)
+        connection.duckdb.execute(
+            "CREATE TEMP TABLE bundled AS"
+            " SELECT id AS load_id FROM raw.load WHERE scenario_id IN (SELECT unnest($ids))",
+            {"ids": numbers},
+        )
+        for name in LOAD_FILES:
+            of = {"arrival": "TRUE", "load": "id IN (FROM bundled)"}.get(name, "load_id IN (FROM bundled)")
+            connection.duckdb.execute(
+                f"COPY (SELECT * FROM raw.{name} WHERE {of} ORDER BY ALL) TO '{target}/{name}.parquet'"  # noqa: S608 - ours
+                " (FORMAT parquet, COMPRESSION zstd)"
+            )
 
 
 def _write_line(file: IO[str], item: Row) -> int:

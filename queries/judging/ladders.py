@@ -4,10 +4,12 @@ Not here: their SQL (ladders.sql), limits and shares (queries/loaded.sql)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
+from queries.asking.variables import literal
 from queries.judging.step_errors import provide_step_errors
 from store.errors import InputError
 from store.reading import read_transaction
@@ -41,7 +43,7 @@ _MOVED = """
     FROM (
         SELECT
             ladder, any_value(ladder.outside_ms) + any_value(
-                1000.0 * kv_bytes_per_request / coalesce($bytes_per_s, tp * pp * link_bytes_per_s)
+                1000.0 * kv_bytes_per_request / coalesce({bytes_per_s}, tp * pp * link_bytes_per_s)
             ) AS beside_ms
         FROM ladder
         JOIN scoped ON scoped.scenario_id = ladder.scenario_id
@@ -56,13 +58,42 @@ _MOVED = """
 """
 
 
+_KEEPING = """
+    CREATE OR REPLACE TEMP TABLE keeping AS
+    SELECT ladder
+    FROM played
+    JOIN ladder USING (ladder)
+    LEFT JOIN (SELECT unnest({loads}::BIGINT[]) AS load_id) AS kept USING (load_id)
+    WHERE process IN ('gamma', 'trace')
+    GROUP BY ladder
+    HAVING count(*) = count(kept.load_id)
+"""
+_BURSTS = """
+    SELECT count(*), count(keeping.ladder)
+    FROM ladder LEFT JOIN keeping USING (ladder)
+    WHERE process IN ('gamma', 'trace') AND phase IN ('prefill', 'decode')
+"""
+_REQUESTS = "CREATE OR REPLACE TEMP VIEW kept_request AS SELECT load_id, number, ttft_us, tpot_us FROM {rows}"
+_NO_REQUESTS = "(VALUES (0::BIGINT, 0, 0::BIGINT, 0::BIGINT)) AS none (load_id, number, ttft_us, tpot_us) LIMIT 0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadStatements:
+    """Text that a report about loads stands on: tables of its scope, and the ladders whose cells are read."""
+
+    tables: str
+    choosing: str
+
+
 class Ladders:
     """The tables of the scope that a session looks at, made when a question first needs them."""
 
     def __init__(self, connection: StoreConnection) -> None:
         self._connection = connection
         self._scope: object = None
-        self._is_moved = False
+        self._moved: str | None = None  # the statement that moved prompts
+        self._requests_of: object = None  # the scope that they are ready of
+        self._keeping = self._requests = ""  # the statements that made them so
         self._count = 0
         self._cells: Literal["TABLE", "VIEW"] | None = None  # which of them `cell` is
         self._considered: dict[tuple[str, ...], int] = {}  # by phases
@@ -72,7 +103,7 @@ class Ladders:
         """Create both tables, unless they are of this scope."""
         duckdb = self._connection.duckdb
         if self._scope is not scope:
-            self._scope, self._is_moved = None, False
+            self._scope, self._moved = None, None
             with read_transaction(self._connection.location) as transaction:
                 provide_step_errors(transaction, duckdb, scenario_ids)
             duckdb.execute(_SQL.read_text(encoding="utf-8"))
@@ -111,11 +142,41 @@ class Ladders:
             )
 
     def notes(self, phases: Collection[str]) -> tuple[str, ...]:
-        """Notes on intervals that are wide."""
+        """Notes on intervals that are wide, and on pairs of bursts."""
+        return (*self._few_requests(phases), *self._of_bursts(phases))
+
+    def _few_requests(self, phases: Collection[str]) -> Iterator[str]:
         fewest = self._of_phases(_FEWEST, phases, self._fewest)
-        if fewest is None or fewest >= _FEW_REQUESTS:
-            return ()
-        return (f"{fewest} requests give wide intervals: read both ends; 20,000 are usual (`requests=20000`)",)
+        if fewest is not None and fewest < _FEW_REQUESTS:
+            yield f"{fewest} requests give wide intervals: read both ends; 20,000 are usual (`requests=20000`)"
+
+    def _of_bursts(self, phases: Collection[str]) -> Iterator[str]:
+        """How sides of bursts make a pair."""
+        if not {"prefill", "decode"} <= set(phases):
+            return
+        bursts, keeping = self._connection.duckdb.execute(_BURSTS).fetchall()[0]
+        if keeping:
+            yield (
+                "bursts: sides that keep every request are joined by its number; decode sides had the bursts"
+                " themselves, which prefill instances smooth, so that goodput is rather too low"
+            )
+        if bursts > keeping:
+            yield (
+                "bursts: shares of sides multiply as if TTFT and TPOT had nothing to do with each other; read"
+                " `goodput_least` and `goodput_most`, or evaluate with `keep_requests` to join requests"
+            )
+
+    def statements(self, asked: Report) -> LoadStatements:
+        """Tables of the last question as text, for a shell that knows the same relations."""
+        moved = [] if self._moved is None else [f"{self._moved};"]
+        kept = [] if self._requests_of is not self._scope else [f"{self._keeping};", f"{self._requests};"]
+        tables = (
+            _SQL.read_text(encoding="utf-8").strip(),
+            *moved,
+            f"CREATE OR REPLACE TEMP VIEW cell AS {_CELLS};",
+            *kept,
+        )
+        return LoadStatements(tables="\n\n".join(tables), choosing=f"{self.choosing(asked)};")
 
     def choosing(self, asked: Report) -> str:
         """The statement that chooses the ladders whose cells a report reads; empty for reports about probes."""
@@ -124,17 +185,33 @@ class Ladders:
         relation = "ladder" if self._count <= _ALL_ARE_READ else asked.ladders
         return f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT ladder FROM {relation}"  # noqa: S608 - of a header of ours
 
+    def provide_requests(self) -> None:
+        """Make every request of bursts ready, where loads keep them: pairs join them by number."""
+        duckdb = self._connection.duckdb
+        if self._requests_of is self._scope:
+            return
+        with read_transaction(self._connection.location) as transaction:
+            loads = list(transaction.values(int, "SELECT load_id FROM load_request"))
+        self._keeping = _KEEPING.format(loads=loads).strip()
+        if loads:
+            duckdb.execute(self._keeping)
+        ((kept,),) = duckdb.execute("SELECT count(*) FROM keeping").fetchall()
+        if kept:
+            self._connection.provide({"load_request"})
+        self._requests = _REQUESTS.format(rows="raw.load_request" if kept else _NO_REQUESTS)
+        duckdb.execute(self._requests)
+        self._requests_of = self._scope
+
     def move_prompts(self, gb_per_s: float | None) -> None:
         """Write down what pairs add to the TTFT of prefill sides."""
-        bytes_per_s = None if gb_per_s is None else gb_per_s * 1e9
-        self._connection.duckdb.execute(_MOVED, {"bytes_per_s": bytes_per_s})
-        self._is_moved = True
+        self._moved = _MOVED.format(bytes_per_s=literal(None if gb_per_s is None else gb_per_s * 1e9)).strip()
+        self._connection.duckdb.execute(self._moved)
 
     def keep_prompts(self) -> None:
         """Prompts of instances by themselves are not moved."""
-        if self._is_moved:
+        if self._moved is not None:
             self._connection.duckdb.execute("UPDATE played SET beside_ms = 0")
-            self._is_moved = False
+            self._moved = None
 
     def considered(self, phases: Collection[str]) -> int:
         """How many loads a question looks at."""

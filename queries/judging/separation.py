@@ -45,6 +45,8 @@ def separation_lines(answer: Answer, connection: duckdb.DuckDBPyConnection) -> I
         where = _group(answer, row) if len(rows) > 1 else ""
         if row["goodput"] is None:
             yield f"No pair of instances carries any rate at these limits{where}."
+        elif str(row["said"]).startswith(">="):
+            yield f"Whether separation pays is open{where}: a side of the best pair was played at no higher rate."
         elif row["colocated_plan"] is None:
             yield f"No plan that does both was played on as many devices: nothing to compare a pair with{where}."
         else:
@@ -79,10 +81,13 @@ def _turns(question: Question, row: _Row, connection: duckdb.DuckDBPyConnection)
         found[str(axis)].append(_Compared(*map(float, compared)))
     given = {name: limit for name, limit in limits.items() if limit is not None}
     axes = ("both", *given) if len(given) > 1 else tuple(given)
-    turned = {axis: _nearest(found[axis]) for axis in axes}
+    joined = row["combined"] != "shares multiplied"
+    pays = _number(row["advantage"]) > 1.0 or row["advantage"] is None if joined else None
+    turned = {axis: _nearest(found[axis], pays) for axis in axes}
     told = [_told(axis, scale, given) for axis, scale in turned.items() if scale is not None]
     never = [_AXES[axis] for axis, scale in turned.items() if scale is None]
-    parts = [f"that turns at about {', or '.join(told)}"] if told else []
+    way = ", shares multiplied," if joined else ""
+    parts = [f"that turns{way} at about {', or '.join(told)}"] if told else []
     if never:
         parts.append(f"from an eighth to eight times {' or '.join(never)} it does not turn")
     return ", and ".join(parts)
@@ -98,10 +103,12 @@ def _length(limit_ms: float) -> str:
     return f"{limit_ms:,.0f}" if limit_ms >= 100 else f"{limit_ms:.3g}"
 
 
-def _nearest(compared: list[_Compared]) -> float | None:
-    """The factor nearest to 1 at which the other deployment carries more; None where it never does."""
-    here = next((one.pays for one in compared if one.scale == 1.0), None)
-    turned = [one.scale for one in compared if one.pays is not None and one.pays is not here]
+def _nearest(compared: list[_Compared], pays: bool | None) -> float | None:
+    """The factor nearest to 1 at which the other deployment carries more; None where it never does.
+
+    `pays` says which one carries more here, where the curves do not."""
+    here = next((one.pays for one in compared if one.scale == 1.0), None) if pays is None else pays
+    turned = [one.scale for one in compared if one.pays is not None and one.pays is not here and one.scale != 1.0]
     return min(turned, key=lambda scale: (abs(log(scale)), scale), default=None)
 
 

@@ -1,7 +1,7 @@
 -- name: attainment-scale
--- summary: goodput, and with a rate the share of requests, of each plan as both limits get tighter and looser by one factor
+-- summary: goodput, and with a rate the share of requests, of each plan as both limits get tighter and looser by one factor; of more than 50 plans, those that can be among the best (top)
 -- part of: attainment
--- reads: loads | ladder
+-- reads: loads | promising(getvariable('wanted_phase'), getvariable('marginal'), getvariable('attainment'))
 -- nearest: none
 -- layout: long
 -- shows: device, plan, scale, ttft_limit_ms if ttft_limits, tpot_limit_ms if tpot_limits, tbt_limit_ms if tbt_limits, goodput, attained if rate, said, settings_key
@@ -22,7 +22,7 @@
 -- column: scenario | none | content key of the scenario
 WITH loads AS MATERIALIZED (
     SELECT ladder, place, load_id, arrivals_per_s, counted_requests, phase, outside_ms + beside_ms AS beside_steps_ms
-    FROM played
+    FROM played JOIN chosen USING (ladder)
     WHERE phase = getvariable('wanted_phase')
 ),
 scales AS MATERIALIZED (

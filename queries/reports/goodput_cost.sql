@@ -1,6 +1,7 @@
 -- name: goodput-cost
 -- summary: the cheapest plan of each device by the prices entered: requests within the limits per $ and per kWh, and break-even price
--- modes: aggregated
+-- modes: aggregated, pd
+-- answered by: goodput-cost-pairs | split
 -- reads: loads | best_of_devices(getvariable('marginal'), getvariable('attainment'))
 -- nearest: none
 -- shows: rank, device, plan, goodput, goodput_per_device, requests_per_usd, usd_per_1000_requests, usd_slower, requests_per_kwh, break_even_usd_per_device_hour, usd_per_device_hour, price_from

@@ -53,17 +53,26 @@ limits AS (
     FROM range(73), (SELECT min(bin) AS first_bin, max(bin) AS last_bin FROM by_bin)
     WHERE 4 * range > first_bin AND 4 * range <= last_bin + 64
 ),
+-- Below each bin, and in it; one more row where all are below.
+summed AS MATERIALIZED (
+    SELECT
+        load_id, bin, coalesce(lead(bin) OVER bins, 100000) AS next_bin, met AS within,
+        coalesce(sum(met) OVER (bins ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS below,
+        sum(held) OVER (PARTITION BY load_id) AS held
+    FROM by_bin
+    WINDOW bins AS (PARTITION BY load_id ORDER BY bin)
+),
 shares AS (
     SELECT
         ladder, place, arrivals_per_s, limit_ms, least(
-            any_value(share_tbt),
-            CASE WHEN getvariable('marginal') THEN coalesce(sum(held), 0) / any_value(counted_requests) ELSE 1 END,
-            coalesce(sum(met * bin_share(bin_place(limit_ms - beside_steps_ms), bin)), 0) / any_value(counted_requests)
+            share_tbt,
+            CASE WHEN getvariable('marginal') THEN coalesce(held, 0) / counted_requests ELSE 1 END,
+            coalesce(below + within * least(limit_place - bin, 1), 0) / counted_requests
         ) AS share
-    FROM loads
-    CROSS JOIN limits
-    LEFT JOIN by_bin USING (load_id)
-    GROUP BY ladder, place, arrivals_per_s, limit_ms
+    FROM (
+        SELECT loads.*, limit_ms, bin_place(limit_ms - beside_steps_ms) AS limit_place FROM loads CROSS JOIN limits
+    ) AS asked
+    LEFT JOIN summed ON summed.load_id = asked.load_id AND limit_place >= bin AND limit_place < next_bin
 ),
 neighbours AS (
     SELECT

@@ -8,6 +8,14 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.loads.distributions import DISTRIBUTIONS, PAYLOADS, insert_distributions, typed_columns
+    from store.loads.kept_requests import (
+        KEPT_COLUMNS,
+        REJECTED,
+        KeptRequests,
+        kept_digest,
+        pack_kept,
+        unpack_kept,
+    )
     from store.loads.load_digests import PackedLoad, loads_digest
     from store.loads.load_records import ArrivalRecord, LoadRecord, LoadStatus
     from store.loads.measured_requests import NEVER, MeasuredRequests, pack_requests, unpack_requests
@@ -15,19 +23,25 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DISTRIBUTIONS",
+    "KEPT_COLUMNS",
     "NEVER",
     "PAYLOADS",
+    "REJECTED",
     "ArrivalRecord",
+    "KeptRequests",
     "LoadRecord",
     "LoadStatus",
     "MeasuredRequests",
     "PackedLoad",
     "insert_distributions",
+    "kept_digest",
     "loads_digest",
+    "pack_kept",
     "pack_requests",
     "pack_rows",
     "split_counts",
     "typed_columns",
+    "unpack_kept",
     "unpack_requests",
     "unpack_rows",
     "whole_counts",

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from store.loads.kept_requests import KEPT_COLUMNS, unpack_kept
 from store.loads.packed_rows import unpack_rows, whole_counts
 
 if TYPE_CHECKING:
@@ -15,18 +16,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-PAYLOADS = {"load_cell": "cells", "load_token": "gaps"}  # table, and its column of bytes
+PAYLOADS = {"load_cell": "cells", "load_token": "gaps", "load_request": "requests"}  # table, and its column of bytes
 DISTRIBUTIONS = {  # columns of the rows that these bytes hold
     "load_cell": ("load_id", "ttft_bin", "tpot_bin", *(f"requests_{number}" for number in range(1, 6))),
     "load_token": ("load_id", "gap_bin", "gaps"),
+    "load_request": ("load_id", "number", *KEPT_COLUMNS),
 }
+_LARGE = {"load_id", "gaps", *(name for name in KEPT_COLUMNS if name.endswith("_us"))}
 _TOKEN_PARTS = 5
-_LOADS_TOGETHER = 2_000
+_LOADS_TOGETHER = {"load_cell": 2_000, "load_token": 2_000, "load_request": 50}
 
 
 def typed_columns(name: str) -> list[tuple[str, str]]:
     """Columns of a distribution, with their DuckDB types."""
-    return [(column, "BIGINT" if column in {"load_id", "gaps"} else "INTEGER") for column in DISTRIBUTIONS[name]]
+    return [(column, "BIGINT" if column in _LARGE else "INTEGER") for column in DISTRIBUTIONS[name]]
 
 
 def insert_distributions(
@@ -34,7 +37,7 @@ def insert_distributions(
 ) -> int:
     """Insert the rows of many loads, (load id, bytes) each, and return how many rows there were."""
     iterator, count = iter(rows), 0
-    while some := list(islice(iterator, _LOADS_TOGETHER)):
+    while some := list(islice(iterator, _LOADS_TOGETHER[name])):
         arrays = dict(zip(DISTRIBUTIONS[name], _unpacked(name, iter(some)), strict=True))
         connection.register("handed_loads", arrays)
         try:
@@ -51,7 +54,11 @@ def _unpacked(name: str, rows: Iterator[Sequence[object]]) -> list[NDArray[np.in
     found, ids = [], []
     for load_id, payload in rows:
         packed = bytes(payload)  # type: ignore[call-overload]
-        if name == "load_cell":
+        if name == "load_request":
+            kept = unpack_kept(packed)
+            numbers = np.arange(kept.ttft_us.size)
+            found.append(np.column_stack((numbers, *(getattr(kept, column) for column in KEPT_COLUMNS))))
+        elif name == "load_cell":
             found.append(unpack_rows(packed, len(DISTRIBUTIONS[name]) - 1))
         else:
             found.append(whole_counts(unpack_rows(packed, _TOKEN_PARTS)))

@@ -22,11 +22,14 @@ class PackedLoad:
     values: Mapping[str, object]
     cells: bytes
     gaps: bytes
+    requests: bytes | None = None
+    requests_digest: str | None = None  # as stored; that of `requests` unless something changed them
 
 
 def loads_digest(scenario_key: str, arrival_key: str, loads: Iterable[PackedLoad]) -> str:
     """Digest loads in the order of their keys. A number that is missing counts as not there, so that a column added
-    later changes no digest; distributions count as they are before compression."""
+    later changes no digest; distributions count as they are before compression. Requests that are kept have a digest
+    of their own: they may come later, and go."""
     head = {"format": _FORMAT, "scenario": scenario_key, "arrival": arrival_key}
     digest = hashlib.sha256(json.dumps(head).encode())
     for load in sorted(loads, key=lambda one: str(one.values["key"])):

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from store.loads.kept_requests import KeptRequests
+
 LoadStatus = Literal["stable", "saturated"]
 
 
@@ -29,7 +31,8 @@ class ArrivalRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRecord:
     """A scenario played at one rate. `cells` has a row for each cell: bins of TTFT and TPOT, and counts of five
-    batches; `gaps` one for each bin that has any: bin and count."""
+    batches; `gaps` one for each bin that has any: bin and count.
+    `requests` are None where only distributions are kept."""
 
     key: str
     settings_key: str
@@ -59,3 +62,4 @@ class LoadRecord:
     balance_threshold: float | None = None
     rejected_prompt_share: float | None = None
     reject_tbt_ms: float | None = None
+    requests: KeptRequests | None = None

@@ -5,6 +5,7 @@ Not here: files of clients (evaluator.ledger.readers), and distributions of play
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -76,24 +77,35 @@ class MeasuredRequests:
 
 
 def pack_requests(requests: MeasuredRequests) -> bytes:
-    """Differences down each column, low bytes before high ones, compressed."""
-    import numpy as np
-
-    rows = np.stack([getattr(requests, name) for name in _COLUMNS])
-    steps = np.diff(rows, axis=1, prepend=np.zeros((len(_COLUMNS), 1), dtype=np.int64))
-    planes = np.frombuffer(steps.astype("<i8").tobytes(), dtype=np.uint8).reshape(-1, _WIDTH).T
-    return zlib.compress(planes.tobytes(), 9)
+    """As few bytes."""
+    return pack_columns([getattr(requests, name) for name in _COLUMNS])
 
 
 def unpack_requests(packed: bytes) -> MeasuredRequests:
     """The requests again."""
+    columns = unpack_columns(
+        packed, len(_COLUMNS), "The requests of a measured point", hint="Run: sweepdb measurements import FILE"
+    )
+    return MeasuredRequests(**dict(zip(_COLUMNS, columns, strict=True)))
+
+
+def pack_columns(columns: Sequence[NDArray[np.int64]]) -> bytes:
+    """Differences down each column, low bytes before high ones, compressed."""
+    import numpy as np
+
+    rows = np.stack(columns)
+    steps = np.diff(rows, axis=1, prepend=np.zeros((len(columns), 1), dtype=np.int64))
+    planes = np.frombuffer(steps.astype("<i8").tobytes(), dtype=np.uint8).reshape(-1, _WIDTH).T
+    return zlib.compress(planes.tobytes(), 6)
+
+
+def unpack_columns(packed: bytes, count: int, whose: str, *, hint: str = "Run: sweepdb db check") -> NDArray[np.int64]:
+    """The columns again, a row each."""
     import numpy as np
 
     try:
         plain = np.frombuffer(zlib.decompress(packed), dtype=np.uint8)
-        steps = plain.reshape(_WIDTH, -1).T.copy().view("<i8").reshape(len(_COLUMNS), -1)
+        steps = plain.reshape(_WIDTH, -1).T.copy().view("<i8").reshape(count, -1)
     except (zlib.error, ValueError) as error:
-        raise StoreError(
-            f"The requests of a measured point cannot be read: {error}.", hint="Run: sweepdb measurements import FILE"
-        ) from error
-    return MeasuredRequests(**dict(zip(_COLUMNS, np.cumsum(steps, axis=1, dtype=np.int64), strict=True)))
+        raise StoreError(f"{whose} cannot be read: {error}.", hint=hint) from error
+    return np.cumsum(steps, axis=1, dtype=np.int64)

@@ -11,7 +11,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from store.errors import StoreError
-from store.loads import PackedLoad, loads_digest
+from store.loads import PackedLoad, kept_digest, loads_digest
 from store.reading.transactions import ReadTransaction
 from store.schema.tables import TABLES
 
@@ -72,8 +72,12 @@ class StoredLoads:
 
     @property
     def unchanged(self) -> bool:
-        """Whether the loads are those that were committed."""
-        return len(self.loads) == self.load_count and self.made == self.digest
+        """Whether the loads are those that were committed, and requests those that were kept."""
+        return (
+            len(self.loads) == self.load_count
+            and self.made == self.digest
+            and all(map(_requests_unchanged, self.loads))
+        )
 
 
 def stored_loads(transaction: ReadTransaction, scenarios: Sequence[int] | None = None) -> Iterator[StoredLoads]:
@@ -89,10 +93,10 @@ def stored_loads(transaction: ReadTransaction, scenarios: Sequence[int] | None =
         return
     names = ", ".join(f"l.{name}" for name in LOAD_VALUES)
     rows = transaction.cells(
-        f"SELECT b.id, a.key, c.cells, t.gaps, {names} FROM load_block b"  # noqa: S608 - our names
+        f"SELECT b.id, a.key, c.cells, t.gaps, q.requests, q.digest, {names} FROM load_block b"  # noqa: S608 - our names
         " JOIN load l ON l.settings_key = b.settings_key AND l.id BETWEEN b.first_load AND b.last_load"
         " JOIN arrival a ON a.id = l.arrival_id LEFT JOIN load_cell c ON c.load_id = l.id"
-        " LEFT JOIN load_token t ON t.load_id = l.id ORDER BY b.id, l.id"
+        " LEFT JOIN load_token t ON t.load_id = l.id LEFT JOIN load_request q ON q.load_id = l.id ORDER BY b.id, l.id"
     )
     left = dict(chosen)
     for number, lines in groupby(rows, key=itemgetter(0)):
@@ -113,13 +117,24 @@ def _with_loads(block: _Block, lines: Sequence[Sequence[object]]) -> StoredLoads
         digest=block.digest,
         loads=tuple(
             PackedLoad(
-                values=as_digested(dict(zip(LOAD_VALUES, line[4:], strict=True))),
+                values=as_digested(dict(zip(LOAD_VALUES, line[6:], strict=True))),
                 cells=_bytes(line[2]),
                 gaps=_bytes(line[3]),
+                requests=None if line[4] is None else _bytes(line[4]),
+                requests_digest=None if line[5] is None else str(line[5]),
             )
             for line in lines
         ),
     )
+
+
+def _requests_unchanged(load: PackedLoad) -> bool:
+    if load.requests is None:
+        return True
+    try:
+        return kept_digest(str(load.values["key"]), load.requests) == load.requests_digest
+    except StoreError:
+        return False
 
 
 def _bytes(cell: object) -> bytes:

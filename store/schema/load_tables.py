@@ -113,6 +113,16 @@ LOAD_TABLES = (
         ),
     ),
     Table(
+        "load_request",  # beside what a load is: it may come later, and go with a voided sweep
+        "every request of a load, packed, where they are kept",
+        (
+            reference("load_id", "load", "its load", primary=True, index=False),
+            Column("kept_requests", INTEGER, "requests", "how many they are"),
+            Column("digest", DIGEST, "sha256", "over the load's key and every number of its requests"),
+            Column("requests", BYTES, "none", "arrival, lengths, TTFT, TPOT, longest gap and preemptions of each"),
+        ),
+    ),
+    Table(
         "measured_requests",
         "requests of a measured point that has a log of them, packed",
         (

@@ -18,7 +18,7 @@ from store.location import StoreLocation
 from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
 from store.sealing.into_duckdb import create_table, quoted
-from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store, rows_of_a_group
+from store.sealing.load_relations import LOAD_RELATIONS, columns_of, holder_of, insert_from_store, rows_of_a_group
 from store.sealing.ranges import Ranges, complement, merged, overlap, ranges_of
 from store.sealing.snapshots import UNREADABLE, file_fault, hash_file, snapshot_directories, sync_directory
 from store.sealing.unsealed import as_parameter
@@ -26,7 +26,7 @@ from store.sealing.unsealed import as_parameter
 if TYPE_CHECKING:
     import duckdb
 
-LoadCounts = dict[Ranges, int]  # how many loads there are in ranges of ids
+LoadCounts = dict[tuple[str, Ranges], int]  # how many loads of a table there are in ranges of ids
 MANIFEST = "loads.json"
 _ALWAYS_MERGED_ROWS = 200_000
 _RETIRED_KEPT_S = 300.0
@@ -102,8 +102,9 @@ def seal_loads(
             (path, part) for path, part in _valid_parts(transaction, location, kind, counts) if path.parent == directory
         ]
         covered = merged(one for _, part in valid for one in part.loads)
-        hot = _ids(transaction, complement(covered))
+        hot = _ids(transaction, kind, complement(covered))
         if not hot:
+            _drop_stale(directory, kind, [part for _, part in valid])
             continue
         sealed = max(sealed, len(hot))
         table = f"unsealed_{kind}"
@@ -118,6 +119,14 @@ def seal_loads(
         others = [one for _, one in _listed(directory) if one.kind != kind]
         _publish(directory, [*others, *kept, part])
     return sealed
+
+
+def _drop_stale(directory: Path, kind: str, valid: Sequence[LoadPart]) -> None:
+    """Name no part any more whose loads are gone: kept requests may go."""
+    listed = [part for _, part in _listed(directory)]
+    kept = [part for part in listed if part.kind != kind or part in valid]
+    if len(kept) < len(listed):
+        _publish(directory, kept)
 
 
 def _write(
@@ -173,32 +182,38 @@ def _valid_parts(
         and part.revision == HEAD_REVISION
         and file_fault(path, part) is None
     ]
-    _count(transaction, {part.loads for _, part in found} - counts.keys(), counts)
+    table, _ = holder_of(kind)
+    _count(
+        transaction, kind, {part.loads for _, part in found} - {loads for one, loads in counts if one == table}, counts
+    )
     valid: list[tuple[Path, LoadPart]] = []
     for path, part in found:
         apart = not any(overlap(part.loads, other.loads) for _, other in valid)
-        if counts[part.loads] == part.count and apart:
+        if counts[table, part.loads] == part.count and apart:
             valid.append((path, part))
     return valid
 
 
-def _count(transaction: ReadTransaction, wanted: Collection[Ranges], counts: LoadCounts) -> None:
+def _count(transaction: ReadTransaction, kind: str, wanted: Collection[Ranges], counts: LoadCounts) -> None:
     """Count the loads of ranges: parts of all relations mostly hold the same, and counting reads the whole table."""
     if not wanted:
         return
     listed = list(wanted)
     ranges = [[number, low, high] for number, loads in enumerate(listed) for low, high in loads]
+    table, number = holder_of(kind)
     statement = (
-        f"SELECT r.part, COUNT(*) FROM {transaction.ranges} CROSS JOIN load l"  # noqa: S608 - our text
-        " WHERE l.id BETWEEN r.lo AND r.hi GROUP BY r.part"
+        f"SELECT r.part, COUNT(*) FROM {transaction.ranges} CROSS JOIN {table} l"  # noqa: S608 - our text
+        f" WHERE l.{number} BETWEEN r.lo AND r.hi GROUP BY r.part"
     )
     found = dict(transaction.rows(_Counted, statement, (json.dumps(ranges),)))
-    counts |= {loads: found.get(number, 0) for number, loads in enumerate(listed)}
+    counts |= {(table, loads): found.get(place, 0) for place, loads in enumerate(listed)}
 
 
-def _ids(transaction: ReadTransaction, within: Ranges) -> list[int]:
+def _ids(transaction: ReadTransaction, kind: str, within: Ranges) -> list[int]:
+    table, number = holder_of(kind)
     statement = (
-        f"SELECT l.id FROM {transaction.ranges} CROSS JOIN load l WHERE l.id BETWEEN r.lo AND r.hi ORDER BY l.id"  # noqa: S608
+        f"SELECT l.{number} FROM {transaction.ranges} CROSS JOIN {table} l"  # noqa: S608 - our names
+        f" WHERE l.{number} BETWEEN r.lo AND r.hi ORDER BY 1"
     )
     return [row.id for row in transaction.rows(_LoadId, statement, (as_parameter(within),))]
 

@@ -28,6 +28,7 @@ _DERIVED = {
     "load_span": [("load_id", "BIGINT")]
     + [(name, "INTEGER") for name in ("ttft_first", "ttft_end", "tpot_first", "tpot_end")],
 }
+HOLDERS = {"load_request": ("load_request", "load_id")}  # which loads have rows, and their ids; else all of `load`
 _FEW, _MANY = 20_480, 122_880  # rows of a group: a question reads few bins of margins, and cells of few loads
 ROWS_OF_A_GROUP = {"load_margin": _FEW, "load_cell": _FEW}
 _MARGINS = """
@@ -65,6 +66,11 @@ def columns_of(relation: str) -> list[tuple[str, str]]:
         return typed_columns(relation)
     declared = (read_column(column, column.name) for column in TABLES[relation].columns)
     return [(column.name, column.type) for column in declared]
+
+
+def holder_of(relation: str) -> tuple[str, str]:
+    """The table that says which loads a relation has rows of, and its column of their ids."""
+    return HOLDERS.get(relation, ("load", "id"))
 
 
 def rows_of_a_group(relation: str) -> int:

@@ -74,7 +74,8 @@ _RULES: tuple[tuple[str, str], ...] = (
     (
         "distributions without a load",
         """SELECT (SELECT COUNT(*) FROM load_cell c WHERE NOT EXISTS (SELECT 1 FROM load l WHERE l.id = c.load_id))
-             + (SELECT COUNT(*) FROM load_token t WHERE NOT EXISTS (SELECT 1 FROM load l WHERE l.id = t.load_id))""",
+             + (SELECT COUNT(*) FROM load_token t WHERE NOT EXISTS (SELECT 1 FROM load l WHERE l.id = t.load_id))
+             + (SELECT COUNT(*) FROM load_request q WHERE NOT EXISTS (SELECT 1 FROM load l WHERE l.id = q.load_id))""",
     ),
     (
         "sweeps whose identity row is missing or doubled",
@@ -82,7 +83,9 @@ _RULES: tuple[tuple[str, str], ...] = (
     ),
 )
 _KEPT = ("block", "probe", "composition", "load_block", "load", "load_cell", "load_token")
-_TRIGGERS = frozenset(f"{table}_refuses_{change}" for table in _KEPT for change in ("update", "delete"))
+_TRIGGERS = frozenset(f"{table}_refuses_{change}" for table in _KEPT for change in ("update", "delete")) | {
+    "load_request_refuses_update"  # what is kept of requests may go
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,31 +6,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import insert, select
+from sqlalchemy import Connection, insert, select
 
 from store.errors import InputError
-from store.loads import PackedLoad, loads_digest, pack_rows, split_counts
+from store.loads import PackedLoad, kept_digest, loads_digest, pack_kept, pack_rows, split_counts
 from store.loads.load_records import ArrivalRecord, LoadRecord
 from store.opening import Store
 from store.reading.load_blocks import LOAD_VALUES, as_digested
-from store.schema.sql_tables import ARRIVAL, LOAD, LOAD_BLOCK, LOAD_CELL, LOAD_TOKEN, SCENARIO
+from store.schema.sql_tables import ARRIVAL, LOAD, LOAD_BLOCK, LOAD_CELL, LOAD_REQUEST, LOAD_TOKEN, SCENARIO
 from store.schema.tables import TABLES
 from store.writing.plausible import refuse_impossible_load
 from store.writing.statements import chunks, insert_missing, utc_now
 
 
-def known_loads(store: Store, keys: Iterable[str]) -> frozenset[str]:
-    """Content keys, of those given, that are stored."""
+def known_loads(store: Store, keys: Iterable[str], *, with_requests: bool = False) -> frozenset[str]:
+    """Content keys, of those given, that are stored; `with_requests` those whose every request is kept."""
+    found = select(LOAD.c.key)
+    if with_requests:
+        found = found.join(LOAD_REQUEST, LOAD_REQUEST.c.load_id == LOAD.c.id)
     with store.reading() as connection:
-        return frozenset(
-            key for some in chunks(keys) for key in connection.scalars(select(LOAD.c.key).where(LOAD.c.key.in_(some)))
-        )
+        return frozenset(key for some in chunks(keys) for key in connection.scalars(found.where(LOAD.c.key.in_(some))))
 
 
 def put_loads(
     store: Store, sweep_id: int, scenario_id: int, arrival: ArrivalRecord, records: Sequence[LoadRecord]
 ) -> int:
-    """Store the loads of a scenario that are not there yet, and return how many were added."""
+    """Store the loads of a scenario that are not there yet, and return how many were added. Requests that a record
+    has are added to a load that is there without them."""
     with store.writing() as connection:
         # Held until the end of the transaction, so that two writers cannot add the same load.
         scenario_key = connection.scalar(select(SCENARIO.c.key).where(SCENARIO.c.id == scenario_id).with_for_update())
@@ -62,7 +64,28 @@ def put_loads(
                 "digest": loads_digest(str(scenario_key), arrival.key, [packed for _, packed in some]),
             }
             connection.execute(insert(LOAD_BLOCK).values(block))
+        _put_requests(connection, records)
     return len(missing)
+
+
+def _put_requests(connection: Connection, records: Sequence[LoadRecord]) -> None:
+    """Keep the requests of loads that are stored now, once."""
+    given = {record.key: record.requests for record in records if record.requests is not None}
+    for some in chunks(list(given)):
+        found = (
+            select(LOAD.c.id, LOAD.c.key)
+            .outerjoin(LOAD_REQUEST, LOAD_REQUEST.c.load_id == LOAD.c.id)
+            .where(LOAD.c.key.in_(some), LOAD_REQUEST.c.load_id.is_(None))
+        )
+        for load_id, key in connection.execute(found).all():
+            packed = pack_kept(given[key])
+            row = {
+                "load_id": load_id,
+                "kept_requests": given[key].ttft_us.size,
+                "digest": kept_digest(key, packed),
+                "requests": packed,
+            }
+            connection.execute(insert(LOAD_REQUEST).values(row))
 
 
 def packed_load(record: LoadRecord) -> PackedLoad:

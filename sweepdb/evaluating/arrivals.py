@@ -17,7 +17,8 @@ FEWEST, MOST = 100, 1_000_000
 FEW = 1_000  # below, intervals are wide
 LARGEST_CV = 20.0
 _KNOWN = "poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
-_ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft", "reject_tbt", "prefill_policy")
+_ONLY_WITH = ("rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft", "reject_tbt", "prefill_policy",
+              "keep_requests")  # fmt: skip
 
 
 def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
@@ -55,6 +56,7 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
             pool=_pool(options, trace),
         ),
         rates=_rates(options.rates),
+        keep_requests=options.keep_requests,
         trace=trace,
     )
 

@@ -50,6 +50,7 @@ class EvaluateKeywords(TypedDict, total=False):
     dispatch: Literal["random", "least"] | None
     reject_ttft: float | None
     reject_tbt: float | None
+    keep_requests: bool | None
     prefill_policy: Literal["random", "load", "cache", "mooncake"] | None
     prefill_instances: int | None
     cache_blocks: int | None

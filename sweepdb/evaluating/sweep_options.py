@@ -130,6 +130,9 @@ class SweepOptions:
     reject_tbt: float | None = option(
         None, "turn arrivals away whose predicted time between tokens is longer, ms", unit="ms"
     )
+    keep_requests: bool = option(
+        False, "keep every request of each load, too: arrival, lengths, TTFT, TPOT, longest time between tokens"
+    )
     prefill_policy: PrefillPolicy | None = option(
         None, "play pools of prefill instances that cache prompts: random, load, cache or mooncake",
         check=one_of(*get_args(PrefillPolicy)),

@@ -1,5 +1,5 @@
 """Measures what goodput costs over stored loads: 1,000 scenarios at 24 rates in a new process, 12 in a session, and pairs of
-100 x 100 sides within 32 devices.
+100 x 100 sides within 32 devices; and how attainment goes with the scale of limits, and the best goodput with one limit.
 
 Run: python tests/benchmark/bench_goodput.py. Prints JSON lines; asserts nothing."""
 
@@ -107,13 +107,13 @@ def whole_process(url: str, call: str) -> float:
     return min(found)
 
 
-def in_session(url: str, limits: list[dict[str, float]], **more: object) -> float:
+def in_session(url: str, limits: list[dict[str, float]], name: str = "goodput", **more: object) -> float:
     """CPU seconds of a new limit in a session that has answered two others; the least of four."""
     with sweepdb.open(url) as store:
         times = []
         for one in limits:
             started = time.process_time()
-            store.goodput(**one, **more)
+            store.report(name, **one, **more)
             times.append(time.process_time() - started)
     return min(times[2:])
 
@@ -127,6 +127,12 @@ def main() -> None:
         seconds = whole_process(many, "goodput(ttft_limits=200, tpot_limits=20)")
         show("goodput_whole_process_cpu", seconds, "s", loads=24_000, cells=cells, goal=0.25)
         show("goodput_many_in_session", in_session(many, limits), "s", loads=24_000, cells=cells)
+        asked = [{**one, "rate": 1.0 + 0.1 * n} for n, one in enumerate(limits)]
+        seconds = in_session(many, asked, name="attainment", scale=True)
+        show("attainment_scale_in_session", seconds, "s", loads=24_000, cells=cells, goal=1.0)
+        asked = [{"ttft_limits": one["ttft_limits"]} for one in limits]
+        seconds = in_session(many, asked, name="sensitivity", by="goodput", vary="tpot")
+        show("goodput_sensitivity_in_session", seconds, "s", loads=24_000, cells=cells, goal=1.0)
         cells = filled(few, {"aggregated": 12})
         show("goodput_in_session", in_session(few, limits), "s", loads=288, cells=cells, goal=0.05)
         cells = filled(pairs, {"prefill": 100, "decode": 100, "aggregated": 12})

@@ -33,6 +33,13 @@ def test_answers_about_loads_count_loads(sqlite_url, capsys, tmp_path):
     asked = ["query", "goodput", "--ttft-limits", "500", "--store", sqlite_url]
     capsys.readouterr()
     assert run(asked) == 0
-    assert "goodput: 3 loads of 1 scenarios looked at" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "goodput: 3 loads of 1 scenarios looked at" in out
+    assert "limits of 90 % of the requests: ttft <= 500 ms\n" in out
+    assert run([*asked, "--tpot-limits", "20", "--marginal", "--attainment", "0.8"]) == 0
+    said = "limits of 80 % of the requests: ttft <= 500 ms, tpot <= 20 ms, each limit by itself\n"
+    assert said in capsys.readouterr().out
+    assert run(["query", "percentiles", "--rate", "2", "--store", sqlite_url]) == 0
+    assert "limits" not in capsys.readouterr().out
     assert run([*asked, "--format", "json-full"]) == 0
     assert json.loads(capsys.readouterr().out)["loads_considered"] == 3

@@ -117,10 +117,13 @@ def asked_drawn(draw):
 @settings(max_examples=examples(150))
 @given(rules=rules_drawn, asked=asked_drawn())
 def test_a_play_step_by_step_ends_at_the_same_times(rules: PlayRules, asked: AskedRequests) -> None:
-    played = play(rules, prices(), asked, EDGES)
+    played = play(rules, prices(), asked, EDGES, each=True)
     server, first, end = play_with_a_clock(rules, prices(), asked)
     assert played.rejected == server.rejected
     assert played.preempted == server.preempted
+    assert played.preemptions.tolist() == [server.preemptions.get(number, 0) for number in range(asked.count)]
+    if not rules.prefilled:
+        assert played.worst_gap_s == pytest.approx([server.worst.get(n, 0.0) for n in range(asked.count)], abs=1e-9)
     assert np.abs(played.first_s - first).max() < 1e-9
     assert np.abs(played.end_s - end).max() < 1e-9
     if not played.preempted and not rules.prefilled:
@@ -148,7 +151,10 @@ def test_compiled_and_python_give_the_same_bits(rules, asked, replicas, least) -
         pytest.skip("no C compiler here")
     rules = replace(rules, replicas=replicas, dispatch="least" if least else "random")
     asked = replace(asked, replica=dealt_replicas(replicas, 7, asked.count))
-    one, other = play_compiled(library, rules, prices(), asked, EDGES), play_in_python(rules, prices(), asked, EDGES)
+    one = play_compiled(library, rules, prices(), asked, EDGES, each=True)
+    other = play_in_python(rules, prices(), asked, EDGES, each=True)
+    assert one.worst_gap_s.tobytes() == other.worst_gap_s.tobytes()
+    assert one.preemptions.tolist() == other.preemptions.tolist()
     assert one.first_s.tobytes() == other.first_s.tobytes()
     assert one.end_s.tobytes() == other.end_s.tobytes()
     assert one.gaps.tolist() == other.gaps.tolist()

@@ -113,8 +113,8 @@ def test_a_bundle_of_format_1_is_read_and_lacks_what_that_format_did_not_hold(tm
     assert kinds(copy) == ["import"]
     assert {(row["seats"], row["launchable"], row["prompt_service_ms"]) for row in read_rows(copy)} == {(None,) * 3}
     described = json.loads((folder / "bundle.json").read_text())
-    (folder / "bundle.json").write_text(json.dumps({**described, "format": 5}))
-    with pytest.raises(InputError, match=r"format 5 .* reads formats 1, 2, 3, 4"), open_store(copy) as store:
+    (folder / "bundle.json").write_text(json.dumps({**described, "format": 6}))
+    with pytest.raises(InputError, match=r"format 6 .* reads formats 1, 2, 3, 4, 5"), open_store(copy) as store:
         add_bundle(store, Bundle(folder))
 
 

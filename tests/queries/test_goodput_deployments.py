@@ -246,3 +246,24 @@ def test_the_line_says_where_separation_turns(opened, ladders, sides) -> None:
         nearest = min(turned, key=lambda scale: max(scale, 1 / scale))
         assert float(told[name].replace(",", "")) == pytest.approx(nearest * limit, rel=0.01)
     assert told  # a tight TTFT leaves no time to move a prompt
+
+
+def test_pairs_cost_what_the_devices_of_both_sides_do(opened) -> None:
+    limits = {"ttft_limits": 900.0, "tpot_limits": 5.0, "mode": "pd"}
+    (row,) = opened.cost(by="goodput", **limits).dicts()
+    pairs = [pair for pair in opened.goodput(top=50, **limits).dicts() if pair["goodput"]]
+    best = max(pair["goodput"] / pair["devices_used"] for pair in pairs)
+    assert len(pairs) > 2
+    assert (row["prefill_device"], row["decode_device"], row["price_from"]) == ("a100_sxm", "a100_sxm", "2026-01-01")
+    assert row["requests_per_usd"] == pytest.approx(best * 3600 / 2.0)
+    assert row["requests_per_kwh"] == pytest.approx(best * 3_600_000 / 700)
+    assert row["usd_per_hour"] == pytest.approx(2.0 * row["num_devices"])
+    assert row["usd_per_1000_requests"] == pytest.approx(1000 / row["requests_per_usd"])
+    chosen = [
+        f"{pair['prefill_instances']} x {pair['prefill_plan']} + {pair['decode_instances']} x {pair['decode_plan']}"
+        for pair in pairs
+        if pair["goodput"] / pair["devices_used"] == pytest.approx(best)
+    ]
+    assert row["plan"] in chosen
+    (unpriced,) = opened.cost(by="goodput", price_date="2025-01-01", **limits).dicts()
+    assert (unpriced["requests_per_usd"], unpriced["plan"]) == (None, row["plan"])

@@ -115,6 +115,19 @@ def test_the_other_rule_and_the_deployment_beside(stored) -> None:
     assert joint["advantage"] == pytest.approx(joint["goodput"] / joint["colocated_goodput"])
 
 
+def test_a_pair_at_the_end_of_a_ladder_says_so(sqlite_url) -> None:
+    """Sides that were played at low rates only, beside a plan that was played at high ones."""
+    for mode, rates in (("prefill", (1.0, 2.0)), ("decode", (1.0, 3.0)), ("aggregated", (1.0, 20.0, 40.0))):
+        evaluate_loads(sqlite_url, mode=mode, rates=rates)
+    with sweepdb.open(sqlite_url) as store:
+        answer = store.goodput(mode="pd", num_devices=2, ttft_limits=900.0, tpot_limits=20.0)
+    (row,) = answer.dicts()
+    assert row["goodput"] == pytest.approx(2.0)
+    assert row["colocated_goodput"] > 2.0
+    assert row["said"] == ">= 2, the highest rate played of a side"
+    assert answer.verdict == ("Whether separation pays is open: a side of the best pair was played at no higher rate.",)
+
+
 def test_a_slower_link_takes_its_time_off_the_limit(stored) -> None:
     with sweepdb.open(stored) as store:
         fast, slow = (

@@ -12,6 +12,7 @@ from conftest_loads import evaluate_loads
 
 import sweepdb as package
 from store.errors import InputError
+from store.loads import KEPT_COLUMNS, KeptRequests, kept_digest, pack_kept, unpack_kept
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import read_transaction, stored_loads
@@ -26,7 +27,8 @@ PAIR = "goodput --mode pd --num-devices 4 --ttft-limits 700 --tpot-limits 8"
 def stored(tmp_path_factory):
     url = f"sqlite:///{tmp_path_factory.mktemp('carried')}/store.sqlite"
     evaluate_loads(url, requests=1_000, rates=(2.0, 10.0, 40.0, 90.0))
-    evaluate_loads(url, requests=1_000, rates=(20.0, 90.0), mode="aggregated", arrivals="gamma:2", reject_ttft=400.0)
+    evaluate_loads(url, requests=1_000, rates=(20.0, 90.0), mode="aggregated", arrivals="gamma:2", reject_ttft=400.0,
+                   keep_requests=True)  # fmt: skip
     return url
 
 
@@ -113,11 +115,23 @@ def stranger(items):
     items[0]["scenario"] = "f" * 64
 
 
+def requests(items):
+    first, second = (load for item in items for load in item["loads"] if "requests" in load)
+    first["requests"] = second["requests"]
+
+
+def fewer_requests(items):
+    load = next(load for item in items for load in item["loads"] if "requests" in load)
+    kept = unpack_kept(base64.b64decode(load["requests"]))
+    packed = pack_kept(KeptRequests(**{name: getattr(kept, name)[1:] for name in KEPT_COLUMNS}))
+    load |= {"requests": base64.b64encode(packed).decode(), "requests_digest": kept_digest(load["key"], packed)}
+
+
 def stream(items):
     items[0]["arrival"]["seed"] = 7
 
 
-@pytest.mark.parametrize("change", [rate, cells, no_bytes, odd, text, less, stranger, stream])
+@pytest.mark.parametrize("change", [rate, cells, no_bytes, odd, text, less, requests, fewer_requests, stranger, stream])
 def test_altered_loads_are_refused_whole(bundle, tmp_path, change):
     altered(bundle, change)
     copy = f"sqlite:///{tmp_path}/copy.sqlite"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from statistics import median
 
-import duckdb
 import pytest
 from conftest_cli import sweepdb
 from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
 from queries_stores import mission_records, of_arrivals, read_rows, reference, write_sweep
 from served_store import write_served
+from shell_answers import check, in_a_shell
 
 from queries.asking.library import reports
 from queries.asking.question import question_of
@@ -80,25 +80,6 @@ def asked_of(name, options, url):
     workload = sorted({f"{row['input_length']}/{row['output_length']:g}" for row in read_rows(url)})[-1]
     narrow = {"workload": workload} if reports()[name].scope == "question" else {}
     return question_of(name, {**narrow, **options})
-
-
-def in_a_shell(text, folder):
-    """Columns and rows of the last statement."""
-    with duckdb.connect() as connection:
-        cursor = connection.execute(text.replace("export_folder = '.'", f"export_folder = '{folder}'"))
-        return [item[0] for item in cursor.description], cursor.fetchall()
-
-
-def check(question, url, folder):
-    """Ask and print; the shell's rows, which are those of the answer."""
-    with Session(parse_url(url)) as session:
-        answer = session.ask(question)
-        text = session.shell_sql(answer)
-    columns, rows = in_a_shell(text, folder)
-    assert tuple(columns) == answer.columns[: len(columns)]
-    assert all(name.endswith("holds") for name in answer.columns[len(columns) :])
-    assert rows == [row[: len(columns)] for row in answer.rows]
-    return rows
 
 
 @pytest.mark.parametrize(("name", "options"), ASKED)

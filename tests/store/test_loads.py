@@ -12,20 +12,29 @@ from importlib import import_module
 import duckdb
 import numpy as np
 import pytest
-from generator import scenarios, sweep_record
+from generator import block, scenarios, sweep_record
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.exc import DatabaseError
 
 from store.errors import InputError, StoreError
-from store.loads import ArrivalRecord, LoadRecord, pack_rows, split_counts, unpack_rows, whole_counts
+from store.loads import (
+    KEPT_COLUMNS,
+    ArrivalRecord,
+    KeptRequests,
+    LoadRecord,
+    pack_rows,
+    split_counts,
+    unpack_rows,
+    whole_counts,
+)
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import LOAD_VALUES, read_transaction, stored_loads
 from store.sealing import create_load_relation, seal
-from store.upkeep import check_store, repair_store
-from store.writing import begin_sweep, finish_sweep, known_loads, put_loads, put_scenarios
+from store.upkeep import check_store, repair_store, vacuum_store
+from store.writing import begin_sweep, finish_sweep, known_loads, put_block, put_loads, put_scenarios, unvoid, void
 
 ARRIVAL = ArrivalRecord(key="e" * 64, process="poisson", requests=1_100, seed=1, cv=1.0)
 
@@ -39,6 +48,21 @@ def record(number: int) -> LoadRecord:
         generated_per_s=100.0, ttft_mean_ms=100.0, load_tpot_mean_ms=10.0, outside_ms=30.0, cells=cells,
         gaps=np.asarray([[90, 70_000 + number], [92, 5_000_000_000]]),
     )  # fmt: skip
+
+
+def keeping(number: int) -> LoadRecord:
+    """The same, with every request."""
+    times = np.arange(1_000) * 37 % 50_000 + number
+    lengths = {"prompt": np.full(1_000, 500), "answer": np.full(1_000, 60)}
+    kept = KeptRequests(
+        arrival_us=np.cumsum(times),
+        ttft_us=times,
+        tpot_us=times // 2,
+        worst_gap_us=times,
+        preempted=times % 2,
+        **lengths,
+    )
+    return replace(record(number), requests=kept)
 
 
 def scenario_of(opened) -> tuple[int, int]:
@@ -122,6 +146,50 @@ def test_parts_and_the_store_say_the_same(sqlite_url):
         assert len(distribution(opened, "load_cell")) == 12
 
 
+def requests_held(opened):
+    return distribution(opened, "load_request")
+
+
+def test_requests_come_with_a_load_or_later_and_are_read_as_they_were(store):
+    sweep, scenario = scenario_of(store)
+    assert put_loads(store, sweep, scenario, ARRIVAL, [record(1), keeping(2)]) == 2
+    keys = [record(1).key, record(2).key]
+    assert known_loads(store, keys) == set(keys)
+    assert known_loads(store, keys, with_requests=True) == {keys[1]}
+    seal(store)
+    assert {row[0] for row in requests_held(store)} == {2}
+    assert put_loads(store, sweep, scenario, ARRIVAL, [keeping(1), keeping(2)]) == 0
+    for _ in range(2):
+        kept = requests_held(store)
+        for number in (1, 2):
+            wanted = keeping(number).requests
+            columns = [getattr(wanted, name).tolist() for name in KEPT_COLUMNS]
+            assert [row[1:] for row in kept if row[0] == number] == list(zip(range(1_000), *columns, strict=True))
+        seal(store)
+    assert check_store(store.location).faults == ()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_vacuum_removes_the_requests_of_voided_sweeps_and_nothing_else(store, whole):
+    sweep, scenario = scenario_of(store)
+    put_loads(store, sweep, scenario, ARRIVAL, [keeping(1), keeping(2)])
+    put_block(store, sweep, scenario, block(next(one for one in scenarios(seed=1) if one.status == "ok"), 1, 2))
+    finish_sweep(store, sweep, "finished")
+    seal(store)
+    with store.reading() as connection:
+        target = connection.scalar(text("SELECT key FROM " + ("sweep" if whole else "scenario")))
+    assert vacuum_store(store.location).requests_removed == 0
+    void(store, target, "a mistake")
+    assert len(requests_held(store)) == 2_000
+    assert vacuum_store(store.location).requests_removed == 2
+    assert requests_held(store) == []
+    assert len(distribution(store, "load_cell")) == 4
+    assert check_store(store.location).faults == ()
+    unvoid(store, target)
+    assert put_loads(store, sweep, scenario, ARRIVAL, [keeping(1)]) == 0
+    assert len(requests_held(store)) == 1_000
+
+
 @pytest.mark.parametrize("damage", ["cut", "gone", "unlisted", "nested", "time set back"])
 def test_a_part_that_does_not_match_is_left_aside_and_laid_down_again(sqlite_url, damage):
     with open_store(sqlite_url, create=True) as opened:
@@ -202,7 +270,7 @@ def kept(sqlite_url):
     with open_store(sqlite_url, create=True) as opened:
         sweep, scenario = scenario_of(opened)
         put_loads(opened, sweep, scenario, ARRIVAL, [record(number) for number in range(1, 4)])
-        put_loads(opened, sweep, scenario, ARRIVAL, [record(number) for number in range(3, 6)])
+        put_loads(opened, sweep, scenario, ARRIVAL, [record(3), keeping(4), keeping(5)])
         finish_sweep(opened, sweep, "finished")
         seal(opened)
     return sqlite_url
@@ -216,9 +284,11 @@ CHANGES = {
     "no cells": "DELETE FROM load_cell WHERE load_id = 2",
     "gaps": "UPDATE load_token SET gaps = (SELECT gaps FROM load_token WHERE load_id = 1) WHERE load_id = 5",
     "unreadable": "UPDATE load_cell SET cells = x'00ff' WHERE load_id = 2",
-    "a load less": "DELETE FROM load_cell WHERE load_id = 5; DELETE FROM load_token WHERE load_id = 5; DELETE FROM load WHERE id = 5",
+    "a load less": "DELETE FROM load_cell WHERE load_id = 3; DELETE FROM load_token WHERE load_id = 3; DELETE FROM load WHERE id = 3",
     "its stream": f"UPDATE arrival SET key = '{'a' * 64}'",
     "a digest": f"UPDATE load_block SET digest = '{'0' * 64}' WHERE id = 1",
+    "requests": "UPDATE load_request SET requests = (SELECT requests FROM load_request WHERE load_id = 4) WHERE load_id = 5",
+    "no requests": "UPDATE load_request SET requests = x'00ff' WHERE load_id = 4",
     "no block": "DELETE FROM load_block WHERE id = 2",
 }
 

@@ -13,7 +13,9 @@ from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
 class PlayState:
     """The common part of replicas: rules, prices, and an array over requests for everything that is known of one."""
 
-    def __init__(self, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray) -> None:
+    def __init__(
+        self, rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool = False
+    ) -> None:
         self.rules, self.prices = rules, prices
         self.gain, self.each, self.budget = rules.tokens_per_step, rules.tokens_per_decode, rules.token_budget
         self.arrive: list[float] = asked.arrive_s.tolist()
@@ -38,6 +40,10 @@ class PlayState:
         self.edges: list[float] = edges.tolist()
         self.gaps = [0] * (edges.size - 1)
         self.preempted = 0
+        self.each_kept = each
+        self.worst = [0.0] * asked.count  # the longest gap; what follows tells where gaps begin
+        self.opening, self.since, self.lost = ([-1.0] * asked.count for _ in range(3))
+        self.preemptions = [0] * asked.count
 
     def linear_s(self, tokens: int) -> float:
         """Everything but attention and the head, of a step of so many tokens."""

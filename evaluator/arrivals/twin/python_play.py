@@ -14,9 +14,11 @@ from evaluator.arrivals.twin.play_state import PlayState
 from evaluator.arrivals.twin.replicas import Replica
 
 
-def play_in_python(rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray) -> PlayedRequests:
+def play_in_python(
+    rules: PlayRules, prices: StepPrices, asked: AskedRequests, edges: FloatArray, *, each: bool = False
+) -> PlayedRequests:
     """Play all requests to their ends."""
-    play = PlayState(rules, prices, asked, edges)
+    play = PlayState(rules, prices, asked, edges, each=each)
     replicas = [Replica(play) for _ in range(rules.replicas)]
     if rules.dispatch == "least" and rules.replicas > 1:
         for number, arrived in enumerate(play.arrive):
@@ -34,4 +36,6 @@ def play_in_python(rules: PlayRules, prices: StepPrices, asked: AskedRequests, e
         gaps=np.asarray(play.gaps, dtype=np.int64),
         busy_s=sum((replica.busy for replica in replicas), 0.0),
         preempted=play.preempted,
+        worst_gap_s=np.asarray(play.worst) if each else None,
+        preemptions=np.asarray(play.preemptions, dtype=np.int64) if each else None,
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from math import ceil, inf, sqrt
 
+from evaluator.arrivals.twin.longest_gaps import LongestGaps
 from evaluator.arrivals.twin.play_state import PlayState
 
 _NUMBER_BITS = 31  # of a request's number, behind the step that it ends in
@@ -28,6 +29,7 @@ class Replica:
         self.prompting = False
         self.ends: list[int] = []  # a heap of (step, request)
         self.stalled: list[tuple[float, int]] = []  # last token, sequences: those that prompts hold up
+        self.longest = LongestGaps(play) if play.each_kept else None
 
     def expect(self, request: int) -> None:
         """A request that will arrive here, later than all before it."""
@@ -139,6 +141,8 @@ class Replica:
         self.entering_keys -= size
         if play.first[request] < 0.0:
             play.first[request] = moment
+        if self.longest:
+            self.longest.begin(request, moment, self.clock)
         self.active += 1
         self.keys_base += size
         self.keys_steps += 1
@@ -161,6 +165,8 @@ class Replica:
         self.keys_base -= size
         self.keys_steps -= generated
         self.reserved -= size + play.gain * play.steps[request]
+        if self.longest:
+            self.longest.keep(request)
         play.begun[request] = -1
         before, after = play.before[request], play.after[request]
         if before >= 0:
@@ -200,6 +206,7 @@ class Replica:
         while self._keys() + self.entering_keys + play.gain * self.active > rules.kv_tokens:
             if self.partial >= 0 and self.active:
                 request = self.partial
+                self._note_preempted(request)
                 size = play.cached[request] + play.prompt[request]
                 self.entered -= 1
                 self.entering_keys -= size
@@ -207,6 +214,7 @@ class Replica:
                 self.partial = -1
             elif self.active > 1:
                 request = self.newest
+                self._note_preempted(request)
                 generated = 1 + self.step - play.begun[request]
                 self._leave(request, generated)
                 self._forget_stalled()
@@ -216,6 +224,11 @@ class Replica:
                 return
             play.preempted += 1
             self._wait_first(request)
+
+    def _note_preempted(self, request: int) -> None:
+        if self.longest:
+            before = self.stalled[0][0] if self.stalled else None
+            self.longest.preempt(request, self.step, self.clock, before)
 
     def _wait_first(self, request: int) -> None:
         play = self.play
@@ -284,6 +297,8 @@ class Replica:
             self.keys_steps += decodes
             if decodes:
                 self.play.count_gaps(seconds, 0.0, 1, decodes)
+                if self.longest:
+                    self.longest.note(self.step, seconds)
                 self._retire()
 
     def _first_tokens(self, ended: list[int]) -> None:
@@ -330,10 +345,15 @@ class Replica:
         if self.stalled:
             for last, sequences in self.stalled:
                 play.count_gaps((self.clock - last) + first, 0.0, 1, sequences)
+            if self.longest:
+                self.longest.open(self.newest, self.step, self.clock, first)
+                self.longest.note(self.step + 1, (self.clock - self.stalled[0][0]) + first)
             self.stalled.clear()
             after = 1
         if steps > after:
             play.count_gaps(first + growth * after, growth, steps - after, self.active)
+            if self.longest:
+                self.longest.note(self.step + steps, first + growth * (steps - 1))
 
 
 def _steps_until(seconds: float, first: float, growth: float, most: int) -> int:
