@@ -99,11 +99,31 @@ def counted(number: int, name: str) -> str:
     return f"{number:,} {name}" if number == 1 else f"{number:,} {name}s"
 
 
+def be_quiet(wanted: bool) -> None:
+    """Leave out what is said beside answers, or say it again. Errors are always said."""
+    _Quiet.wanted = wanted
+
+
+def is_quiet() -> bool:
+    """Whether only answers and errors are wanted."""
+    return _Quiet.wanted
+
+
+class _Quiet:
+    wanted = False
+
+
 def say(text: str = "") -> None:
-    """A line for the person, on stderr."""
+    """A line for the person, on stderr; none where only answers are wanted."""
+    if not _Quiet.wanted:
+        complain(text)
+
+
+def complain(text: str) -> None:
+    """A line about what is wrong, on stderr."""
     sys.stderr.write(visible(text) + "\n")
 
 
 def say_interrupted() -> None:
     """The one line after ^C; a terminal has echoed it, and its line is ended first."""
-    say(("\n" if sys.stderr.isatty() else "") + "interrupted; what was acknowledged is kept")
+    complain(("\n" if sys.stderr.isatty() else "") + "interrupted; what was acknowledged is kept")

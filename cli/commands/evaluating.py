@@ -41,7 +41,7 @@ def evaluate(
     ] = None,
     label: Annotated[str | None, typer.Option(help="a name for this sweep")] = None,
     jobs: Annotated[int, typer.Option(help="threads that evaluate while rows are written")] = 8,
-    dry_run: Annotated[bool, typer.Option(help="say how much would be evaluated, and stop")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much would be evaluated, and stop")] = False,
     ttft_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
     tpot_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
     reserved_memory_gb: Annotated[str | None, typer.Option(hidden=True)] = None,

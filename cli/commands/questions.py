@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.commands.storeless import STORELESS, answer_storeless
+from cli.commands.storeless import answer_storeless
 from cli.derived import as_typed, derived_parameters, with_parameters
+from cli.help.storeless_reports import STORELESS
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import InputError, NothingFits
@@ -35,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def query(
     report: Annotated[
-        str, typer.Argument(help="best, prefill, decode, pd-ratio ... (sweepdb query reports lists them)")
+        str, typer.Argument(help="best, prefill, decode, pd-ratio ...; query reports lists them")
     ] = "best",
     names: Annotated[list[str] | None, typer.Argument(help="what the report compares: probes or sweeps")] = None,
     *,
@@ -157,9 +158,9 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def _list_reports(format_: str, output: Path | None) -> int:
-    from sweepdb.asking import reports
+    from sweepdb.asking import asked_reports
 
-    found = {name: item.summary for name, item in reports().items()}
+    found = {item.name: item.summary for item in asked_reports().values()}
     found |= STORELESS
     write_rows(["report", "summary"], [[name, found[name]] for name in sorted(found)], format_, output)
     return 0

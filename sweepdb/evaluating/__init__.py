@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.request import SweepRequest
     from evaluator.sweep import Progress, SweepReport
+    from evaluator.version import FORMULA_VERSION
     from sweepdb.evaluating.bandwidth import BANDWIDTH_COLUMNS, BANDWIDTH_DEVICES, prefix_transfer
     from sweepdb.evaluating.option_values import kind_of, options_by_keyword, options_of, takes_numbers
     from sweepdb.evaluating.requests import build_request
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BANDWIDTH_COLUMNS",
     "BANDWIDTH_DEVICES",
+    "FORMULA_VERSION",
     "Progress",
     "SweepReport",
     "SweepRequest",
