@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cli.completion.scripts import VARIABLE
 from cli.derived import as_typed
 from cli.joined_arguments import joined, root_options_first
-from cli.output import INTERRUPTED, complain, say_interrupted
+from cli.output import INTERRUPTED, say_interrupted, tell
 from cli.visible import visible
 from store.errors import SweepdbError
 
@@ -180,9 +180,9 @@ def _said(error: Exception) -> str:
 
 def say_error(error: SweepdbError) -> None:
     """Write an error to stderr: what happened and what to do next, options as they are typed."""
-    complain(as_typed(f"error: {error.message}"))
+    tell(as_typed(f"error: {error.message}"))
     if error.hint:
-        complain(as_typed(f"hint: {error.hint}"))
+        tell(as_typed(f"hint: {error.hint}"))
 
 
 if __name__ == "__main__":

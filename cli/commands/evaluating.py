@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.derived import as_typed, derived_parameters, with_parameters
-from cli.output import INTERRUPTED, check_format, say, write_rows, write_text
+from cli.output import INTERRUPTED, check_format, say, tell, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption, joined_numbers
 from store.errors import EvaluationError, InputError
 from sweepdb.evaluating import options_by_keyword, options_of
@@ -63,7 +63,7 @@ def evaluate(
     for note in built.notes:
         say(as_typed(note))
     if dry_run:
-        return _dry_run(built.parts, format_)
+        return _dry_run(built.parts, format_, store)
     from cli.render.progress import ProgressBar
 
     with ProgressBar(sys.stderr) as bar:
@@ -81,14 +81,20 @@ def _next_question(phases: AbstractSet[str]) -> str:
     return "prefill --ttft-limits 1000" if phases == {"prefill"} else "decode --tpot-limits 50"
 
 
-def _dry_run(parts: Sequence[SweepRequest], format_: str) -> int:
+def _dry_run(parts: Sequence[SweepRequest], format_: str, store: str | None) -> int:
+    from cli.render.progress import ProgressLine
     from sweepdb.evaluating import count_request
 
-    counts = count_request(parts)
+    with ProgressLine(sys.stderr) as line:
+        counts = count_request(
+            parts,
+            store,
+            lambda progress: line.show(progress.scenarios_done, progress.scenarios, "scenarios counted"),
+        )
     if format_ == "json":
         write_rows(list(asdict(counts)), [list(asdict(counts).values())], "json")
     else:
-        say(f"{counts.scenarios} scenarios ({counts.illegal} illegal), {counts.probes:,} probes; nothing was stored")
+        tell(f"{counts.scenarios} scenarios ({counts.illegal} illegal), {counts.probes:,} probes; nothing was stored")
     return 0
 
 

@@ -45,6 +45,9 @@ def query(
         bool, typer.Option("--composition", help="add the requests of each length bin in each row's batch")
     ] = False,
     wide: Annotated[bool, typer.Option("--wide", "--all-columns", help="every column in a table")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="rules, cost model and assumptions on a terminal, too")
+    ] = False,
     show_sql: Annotated[
         bool, typer.Option("--show-sql", help="print the SQL instead, for a DuckDB shell over an export")
     ] = False,
@@ -81,7 +84,7 @@ def query(
             write_text((session.shell_sql(answer),), output)
             return 0
         composed = _composition(answer, session.location, format_) if composition else None
-    return _show(answer, format_, output, wide=wide, fail_empty=fail_empty, composition=composed)
+    return _show(answer, format_, output, wide=wide, explain=explain, fail_empty=fail_empty, composition=composed)
 
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
@@ -172,6 +175,7 @@ def _show(
     output: Path | None,
     *,
     wide: bool,
+    explain: bool,
     fail_empty: bool,
     composition: list[list[object]] | None,
 ) -> int:
@@ -184,7 +188,7 @@ def _show(
         from sweepdb.asking import COMPOSITION_COLUMNS
 
         below = ("\n", *table_lines(COMPOSITION_COLUMNS, composition)) if composition else ()
-        write_text((*answer_lines(answer, wide=wide), *below), output)
+        write_text((*answer_lines(answer, wide=wide, explain=explain), *below), output)
     else:
         write_rows(answer.columns, answer.rows, format_, output)
         _say_expected_error(answer)

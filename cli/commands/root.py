@@ -42,7 +42,8 @@ def options(  # noqa: PLR0917  one parameter an option
     ] = None,
 ) -> None:
     """Set what every command obeys; two of them print something in a command's place."""
-    from cli.output import be_quiet, write_text
+    from cli.output import write_text
+    from cli.quiet import be_quiet
 
     be_quiet(quiet)
     if version:
