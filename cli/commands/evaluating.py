@@ -33,8 +33,12 @@ def evaluate(
     model: Annotated[str | None, typer.Argument(help="id, directory or config.json; several by commas")] = None,
     *,
     sweep: Annotated[
-        Path | None, typer.Option("--sweep", help="YAML file: products of models, devices, workloads")
+        Path | None,
+        typer.Option("--sweep", help="YAML file: products of models, devices, workloads; - is standard input"),
     ] = None,
+    sweep_schema: Annotated[
+        bool, typer.Option("--sweep-schema", help="print the JSON Schema of sweep files, for editors, and stop")
+    ] = False,
     from_deployment: Annotated[
         str | None,
         typer.Option(help="servers as a file starts them: a script, manifest, folder of launch, InferenceX::NAME"),
@@ -55,6 +59,8 @@ def evaluate(
             "limits belong to query", hint="evaluate stores every point; then: sweepdb query --tpot-limits 50"
         )
     check_format(format_, None, known=("table", "json"))
+    if sweep_schema:
+        return _write_schema()
     from sweepdb.evaluating import build_request, check_jobs, run_request
 
     check_jobs(jobs)
@@ -70,6 +76,13 @@ def evaluate(
         report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=bar.show)
     phases = {phase for part in built.parts for phase in part.phases}
     return _report(report, format_, store, question=_next_question(phases))
+
+
+def _write_schema() -> int:
+    from sweepdb.evaluating import sweep_schema
+
+    write_text((sweep_schema(),))
+    return 0
 
 
 def _next_question(phases: AbstractSet[str]) -> str:

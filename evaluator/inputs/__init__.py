@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.workloads.traces import read_trace
     from evaluator.inputs.workloads.workload import LengthBin, Workload
     from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
+    from evaluator.inputs.yaml_checking import checked_yaml
     from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 
 __all__ = [
@@ -102,6 +103,7 @@ __all__ = [
     "carried_to",
     "catalogue_ids",
     "check_precision",
+    "checked_yaml",
     "choices_of_sizes",
     "effective_input_length",
     "effective_rate",

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from sweepdb.evaluating.requests import build_request
     from sweepdb.evaluating.running import check_jobs, check_outcome, run_request
     from sweepdb.evaluating.storing import count_request
+    from sweepdb.evaluating.sweep_file import sweep_schema
     from sweepdb.evaluating.workloads import add_workload, listed_workloads, shown_workload
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "prefix_transfer",
     "run_request",
     "shown_workload",
+    "sweep_schema",
     "takes_numbers",
 ]
 
