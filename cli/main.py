@@ -170,12 +170,10 @@ def _said(error: Exception) -> str:
     message = str(formatted() if formatted is not None else error)
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{message}\n"
-    known = (
-        "sweepdb --help lists the commands"
-        if "o such command" in message
-        else "sweepdb COMMAND --help lists the options"
-    )
-    return f"error: {message}\nhint: {known}\n"
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "sweepdb COMMAND")
+    listed = "commands" if "o such command" in message or command == "sweepdb" else "options"
+    return f"error: {message}\nhint: {command} --help lists the {listed}\n"
 
 
 def say_error(error: SweepdbError) -> None:
