@@ -29,7 +29,8 @@ def as_typed(text: str) -> str:
         keyword, value = match.groups()
         return _FLAGS.get(f"{keyword}={value}") or spelled(keyword) + (f" {value}" if value else "")
 
-    return _NAMED.sub(option, text)
+    # Text without keywords stays the piece that it is: a terminal draws tables in its own way.
+    return _NAMED.sub(option, text) if _NAMED.search(text) else text
 
 
 def derived_parameters(table: Mapping[str, Declared], written: Mapping[str, Any]) -> list[inspect.Parameter]:

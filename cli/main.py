@@ -9,12 +9,13 @@ import functools
 import os
 import sys
 import traceback
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+from cli.completion.scripts import VARIABLE
 from cli.derived import as_typed
 from cli.joined_arguments import joined, root_options_first
-from cli.output import INTERRUPTED, say, say_interrupted
+from cli.output import INTERRUPTED, say_interrupted, tell
 from cli.visible import visible
 from store.errors import SweepdbError
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     import typer
 
 USAGE, BUG, SURROUNDINGS = 2, 1, 3
+WIDEST_HELP = 100
 # Of the system rather than of the program: names that no disk takes, no space, too many files.
 _SURROUNDINGS = frozenset(
     {errno.ENAMETOOLONG, errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
@@ -65,9 +67,12 @@ def build_app() -> typer.Typer:
         sql,
         sweeps,
     )
+    from cli.help.commands import DescribedCommand, DescribedGroup
 
     app = typer.Typer(
         name="sweepdb",
+        cls=DescribedGroup,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST_HELP},
         help="Evaluate an LLM serving space once, keep every point, answer every later question as SQL.",
         no_args_is_help=True,
         add_completion=False,
@@ -94,18 +99,26 @@ def build_app() -> typer.Typer:
         module.register(app)
     for command in app.registered_commands:
         command.short_help = SUMMARIES.get(command.name or "")
+    for group in (app, *(one.typer_instance for one in app.registered_groups if one.typer_instance)):
+        for command in group.registered_commands:
+            command.cls = DescribedCommand
     return app
 
 
 @functools.cache  # whoever runs several lines in one process builds it once
-def _built() -> Callable[..., object]:
+def _program() -> Any:  # noqa: ANN401  a command of Typer's, whose type moved between its versions
     import typer.main
 
-    return typer.main.get_command(build_app()).main
+    return typer.main.get_command(build_app())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    shell = os.environ.get(VARIABLE)
+    if shell is not None:
+        from cli.completion.offers import complete
+
+        sys.exit(complete(shell, sys.argv[1:] if arguments is None else arguments, _program))
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -118,7 +131,7 @@ def run(arguments: Sequence[str]) -> int:
         kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
     )
     try:
-        outcome = _built()(
+        outcome = _program().main(
             args=root_options_first(joined(arguments)) or ["--help"], prog_name="sweepdb", standalone_mode=False
         )
     except SweepdbError as error:
@@ -157,19 +170,17 @@ def _said(error: Exception) -> str:
     message = str(formatted() if formatted is not None else error)
     if type(error).__name__ == "NoArgsIsHelpError":
         return f"{message}\n"
-    known = (
-        "sweepdb --help lists the commands"
-        if "o such command" in message
-        else "sweepdb COMMAND --help lists the options"
-    )
-    return f"error: {message}\nhint: {known}\n"
+    context = getattr(error, "ctx", None)
+    command = getattr(context, "command_path", "sweepdb COMMAND")
+    listed = "commands" if "o such command" in message or command == "sweepdb" else "options"
+    return f"error: {message}\nhint: {command} --help lists the {listed}\n"
 
 
 def say_error(error: SweepdbError) -> None:
     """Write an error to stderr: what happened and what to do next, options as they are typed."""
-    say(as_typed(f"error: {error.message}"))
+    tell(as_typed(f"error: {error.message}"))
     if error.hint:
-        say(as_typed(f"hint: {error.hint}"))
+        tell(as_typed(f"hint: {error.hint}"))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cli.quiet import is_quiet
 from cli.render.rows import rendered
 from cli.visible import visible
 from store.errors import InputError
@@ -51,9 +52,13 @@ def write_text(pieces: Iterable[str], output: Path | None = None, *, exact: bool
 
     What is `exact` goes as it is to a file or a pipe; a terminal never gets a control character."""
     if output is None:
-        as_it_is = exact and not sys.stdout.isatty()
-        for piece in pieces:
-            sys.stdout.write(piece if as_it_is else visible(piece))
+        if sys.stdout.isatty() and not exact:
+            from cli.render.screen import on_screen
+
+            sys.stdout.writelines(on_screen(pieces))
+        else:
+            as_it_is = exact and not sys.stdout.isatty()
+            sys.stdout.writelines(piece if as_it_is else visible(piece) for piece in pieces)
         sys.stdout.flush()
         return
     with written_whole(output) as temporary, temporary.open("w", encoding="utf-8") as file:
@@ -100,10 +105,16 @@ def counted(number: int, name: str) -> str:
 
 
 def say(text: str = "") -> None:
-    """A line for the person, on stderr."""
+    """A line for the person, on stderr; none where only answers are wanted."""
+    if not is_quiet():
+        tell(text)
+
+
+def tell(text: str) -> None:
+    """A line on stderr in any case: what is wrong, or an answer that is no row."""
     sys.stderr.write(visible(text) + "\n")
 
 
 def say_interrupted() -> None:
     """The one line after ^C; a terminal has echoed it, and its line is ended first."""
-    say(("\n" if sys.stderr.isatty() else "") + "interrupted; what was acknowledged is kept")
+    tell(("\n" if sys.stderr.isatty() else "") + "interrupted; what was acknowledged is kept")

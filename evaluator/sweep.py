@@ -170,9 +170,18 @@ def evaluate_all(
         yield evaluate_scenario(planned.scenario, np.arange(first, last + 1), sets)
 
 
-def count_probes(request: SweepRequest | Sequence[SweepRequest]) -> int:
-    """How many probes a request stands for; nothing is evaluated."""
-    return sum(last - first + 1 for _, _, (first, last) in _worth_evaluating(request, {}))
+def count_probes(
+    request: SweepRequest | Sequence[SweepRequest],
+    operators: dict[str, OperatorSet] | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> int:
+    """How many probes a request stands for; nothing is evaluated. `operators` are those that need no capture."""
+    scenarios, probes = sum(1 for _ in planned_scenarios(request)), 0
+    found = _worth_evaluating(request, {} if operators is None else operators)
+    for done, (_, _, (first, last)) in enumerate(found, start=1):
+        probes += last - first + 1
+        on_progress(Progress(scenarios_done=done, scenarios=scenarios, probes_stored=probes))
+    return probes
 
 
 def _worth_evaluating(

@@ -8,13 +8,17 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.inputs import (
+        ATTENTION_NAMES,
+        LINEAR_NAMES,
         DeviceProfile,
         PlanSearch,
         Sizes,
         add_device,
+        catalogue_ids,
         effective_input_length,
         effective_rate,
         list_devices,
+        list_engines,
         list_models,
         load_device,
         load_model,
@@ -22,13 +26,17 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "ATTENTION_NAMES",
+    "LINEAR_NAMES",
     "DeviceProfile",
     "PlanSearch",
     "Sizes",
     "add_device",
+    "catalogue_ids",
     "effective_input_length",
     "effective_rate",
     "list_devices",
+    "list_engines",
     "list_models",
     "load_device",
     "load_model",

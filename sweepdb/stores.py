@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from store.location import StoreLocation, parse_url
     from store.migrating import create_store, current_revision, upgrade_store
     from store.opening import open_store
-    from store.reading import read_store_id
+    from store.reading import NameKind, StoredName, read_store_id, stored_names
     from store.records import PriceRecord
+    from store.revision import HEAD_REVISION
     from store.sealing import seal_location
     from store.sweep_list import SweepDetail, SweepSummary, list_sweeps, show_sweep
     from store.upkeep import repair_store, vacuum_store
@@ -22,8 +23,11 @@ if TYPE_CHECKING:
     from sweepdb.sharing import check_store
 
 __all__ = [
+    "HEAD_REVISION",
+    "NameKind",
     "PriceRecord",
     "StoreLocation",
+    "StoredName",
     "SweepDetail",
     "SweepSummary",
     "check_store",
@@ -38,6 +42,7 @@ __all__ = [
     "repair_store",
     "seal_location",
     "show_sweep",
+    "stored_names",
     "unvoid",
     "unwritable",
     "upgrade_store",

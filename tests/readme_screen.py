@@ -14,7 +14,9 @@ import tempfile
 from pathlib import Path
 
 from conftest_cli import sweepdb
+from conftest_terminal import on_terminal
 
+WIDTH = 120  # of the terminal that the screen is of
 SCREEN = re.compile(r"(?<=```console\n).*?(?=```)", re.DOTALL)
 REFERENCE = re.compile(r"\b[0-9a-f]{8}:\d+\b")
 
@@ -26,10 +28,18 @@ def commands_of(page: str) -> list[str]:
 
 def printed(command: str) -> str:
     """What a command shows on a terminal, without the redrawn line of its progress."""
-    outcome = sweepdb(shlex.split(command)[1:])
+    words = shlex.split(command)[1:]
+    if words[0] != "evaluate":
+        return f"$ {command}\n{shown(words)}"
+    outcome = sweepdb(words)
     if outcome.code:
         raise SystemExit(f"{command}\n{outcome.err}")
-    return f"$ {command}\n{outcome.err if command.startswith('sweepdb evaluate') else outcome.out}"
+    return f"$ {command}\n{outcome.err}"
+
+
+def shown(words: list[str]) -> str:
+    """An answer on the terminal, without what pads its lines."""
+    return "".join(f"{line.rstrip()}\n" for line in on_terminal(words, WIDTH).splitlines())
 
 
 def remade(page: str) -> str:

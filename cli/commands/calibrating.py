@@ -11,7 +11,8 @@ from typing import Annotated
 import typer
 
 from cli.derived import as_typed
-from cli.output import check_format, say, write_rows
+from cli.output import check_format, say, tell, write_rows
+from cli.quiet import is_quiet
 from cli.shared_options import FormatOption, StoreOption
 from store.errors import InputError
 from sweepdb.stores import parse_url
@@ -107,7 +108,7 @@ def _serving(
     kept = fit_serving(engine, measurements, profile, store, only=only)
     write_rows(ENGINE_COLUMNS, kept.rows(), format_)
     for problem in kept.problems:
-        say(as_typed(f"{problem.where}: {problem.what}"))
+        tell(as_typed(f"{problem.where}: {problem.what}"))
     points = kept.fit.points
     say(f"{len(points.records)} of {kept.read} points of {points.engine} used")
     for one in points.excluded:
@@ -119,6 +120,6 @@ def _serving(
 
 
 def _progress(share: float, what: str) -> None:
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and not is_quiet():
         sys.stderr.write(f"\r\x1b[K{share:4.0%} {what}" if share < 1 else "\r\x1b[K")
         sys.stderr.flush()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from cli.derived import as_typed
-from cli.output import check_format, say, write_rows, write_text
+from cli.output import check_format, say, tell, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import StoreError
 
@@ -74,7 +74,7 @@ def check(
     values = [getattr(report, name) for name in columns[:-1]]
     write_rows(columns, [[*values, faults if format_ != "table" else len(faults)]], format_, output)
     for fault in faults:
-        say(f"fault: {fault}")
+        tell(f"fault: {fault}")
     if not report.whole:
         raise StoreError(
             f"{_counted(len(faults))} found in {parse_url(store).display}",
@@ -89,9 +89,9 @@ def _repair(store: str | None) -> None:
     report = repair_store(parse_url(store))
     say(f"{report.parts_rebuilt} parts laid down again, {len(report.restored)} blocks restored from a part")
     for block in report.lost:
-        say(f"lost: block {block.block_id} of scenario {block.scenario_key[:12]}: no part has its numbers")
+        tell(f"lost: block {block.block_id} of scenario {block.scenario_key[:12]}: no part has its numbers")
     for loads in report.lost_loads:
-        say(f"lost: loads of block {loads.block_id} of scenario {loads.scenario[:12]}: restore a backup")
+        tell(f"lost: loads of block {loads.block_id} of scenario {loads.scenario[:12]}: restore a backup")
 
 
 def _counted(faults: int) -> str:

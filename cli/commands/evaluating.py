@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.derived import as_typed, derived_parameters, with_parameters
-from cli.output import INTERRUPTED, check_format, say, write_rows, write_text
+from cli.output import INTERRUPTED, check_format, say, tell, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption, joined_numbers
 from store.errors import EvaluationError, InputError
 from sweepdb.evaluating import options_by_keyword, options_of
@@ -33,15 +33,19 @@ def evaluate(
     model: Annotated[str | None, typer.Argument(help="id, directory or config.json; several by commas")] = None,
     *,
     sweep: Annotated[
-        Path | None, typer.Option("--sweep", help="YAML file: products of models, devices, workloads")
+        Path | None,
+        typer.Option("--sweep", help="YAML file: products of models, devices, workloads; - is standard input"),
     ] = None,
+    sweep_schema: Annotated[
+        bool, typer.Option("--sweep-schema", help="print the JSON Schema of sweep files, for editors, and stop")
+    ] = False,
     from_deployment: Annotated[
         str | None,
         typer.Option(help="servers as a file starts them: a script, manifest, folder of launch, InferenceX::NAME"),
     ] = None,
     label: Annotated[str | None, typer.Option(help="a name for this sweep")] = None,
     jobs: Annotated[int, typer.Option(help="threads that evaluate while rows are written")] = 8,
-    dry_run: Annotated[bool, typer.Option(help="say how much would be evaluated, and stop")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much would be evaluated, and stop")] = False,
     ttft_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
     tpot_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
     reserved_memory_gb: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -55,6 +59,8 @@ def evaluate(
             "limits belong to query", hint="evaluate stores every point; then: sweepdb query --tpot-limits 50"
         )
     check_format(format_, None, known=("table", "json"))
+    if sweep_schema:
+        return _write_schema()
     from sweepdb.evaluating import build_request, check_jobs, run_request
 
     check_jobs(jobs)
@@ -63,13 +69,20 @@ def evaluate(
     for note in built.notes:
         say(as_typed(note))
     if dry_run:
-        return _dry_run(built.parts, format_)
+        return _dry_run(built.parts, format_, store)
     from cli.render.progress import ProgressBar
 
     with ProgressBar(sys.stderr) as bar:
         report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=bar.show)
     phases = {phase for part in built.parts for phase in part.phases}
     return _report(report, format_, store, question=_next_question(phases))
+
+
+def _write_schema() -> int:
+    from sweepdb.evaluating import sweep_schema
+
+    write_text((sweep_schema(),))
+    return 0
 
 
 def _next_question(phases: AbstractSet[str]) -> str:
@@ -81,14 +94,20 @@ def _next_question(phases: AbstractSet[str]) -> str:
     return "prefill --ttft-limits 1000" if phases == {"prefill"} else "decode --tpot-limits 50"
 
 
-def _dry_run(parts: Sequence[SweepRequest], format_: str) -> int:
+def _dry_run(parts: Sequence[SweepRequest], format_: str, store: str | None) -> int:
+    from cli.render.progress import ProgressLine
     from sweepdb.evaluating import count_request
 
-    counts = count_request(parts)
+    with ProgressLine(sys.stderr) as line:
+        counts = count_request(
+            parts,
+            store,
+            lambda progress: line.show(progress.scenarios_done, progress.scenarios, "scenarios counted"),
+        )
     if format_ == "json":
         write_rows(list(asdict(counts)), [list(asdict(counts).values())], "json")
     else:
-        say(f"{counts.scenarios} scenarios ({counts.illegal} illegal), {counts.probes:,} probes; nothing was stored")
+        tell(f"{counts.scenarios} scenarios ({counts.illegal} illegal), {counts.probes:,} probes; nothing was stored")
     return 0
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.derived import as_typed
-from cli.output import check_format, say, write_rows, write_text
+from cli.output import check_format, say, tell, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import InputError
 
@@ -29,7 +29,7 @@ def register(app: typer.Typer) -> None:
 def say_problems(found: ReadFiles) -> None:
     """Name every line that could not be read."""
     for problem in found.problems:
-        say(as_typed(f"{problem.where}: {problem.what}"))
+        tell(as_typed(f"{problem.where}: {problem.what}"))
 
 
 def validate(  # noqa: PLR0917  one parameter an option

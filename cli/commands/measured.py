@@ -66,6 +66,8 @@ def measurements(  # noqa: PLR0917  one parameter an option
 
 def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None], stated: Sequence[str]) -> None:
     """Refuse what an action does not take."""
+    if action == "import" and not named:
+        raise InputError("measurements import needs files or folders of points", hint="sweepdb measurements --help")
     takes = {"import": len(named) > 0, "list": not named, "show": len(named) == 1, "set": True, "delete": True}
     if not takes.get(action, False):
         raise InputError(
@@ -117,8 +119,11 @@ def _list(filters: Mapping[str, str | None], format_: str, output: Path | None, 
     if format_ == "table":
         listed = [_listed(dict(zip(MEASUREMENT_COLUMNS, row, strict=True))) for row in rows]
         write_text(narrow_table(_LISTED, listed, names=("model", "device", "engine")), output)
-        if listed:
-            say("sweepdb measurements show POINT has metrics and source; --format csv has every column")
+        say(
+            "sweepdb measurements show POINT has metrics and source; --format csv has every column"
+            if listed
+            else "next: sweepdb measurements import FILE"
+        )
         return 0
     if format_ in {"json", "jsonl"}:
         rows = ([json.loads(str(value)) if name == "metrics" else value

@@ -50,6 +50,9 @@ def prices(  # noqa: PLR0917  one parameter an option
         entered = prices.enter([record], store)
     elif action == "import" and name is not None:
         entered = prices.enter(prices.read_prices(Path(name)), store)
+    elif action in {"set", "import"}:
+        needed = "a DEVICE" if action == "set" else "a FILE.csv"
+        raise InputError(f"prices {action} needs {needed}", hint="sweepdb prices --help")
     else:
         raise InputError(
             f"prices {action}{f' {name}' if name else ''} is not one of: list, set DEVICE, import FILE.csv",

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.commands.storeless import STORELESS, answer_storeless
+from cli.commands.storeless import answer_storeless
 from cli.derived import as_typed, derived_parameters, with_parameters
+from cli.help.storeless_reports import STORELESS
 from cli.output import check_format, say, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption
 from store.errors import InputError, NothingFits
@@ -35,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 def query(
     report: Annotated[
-        str, typer.Argument(help="best, prefill, decode, pd-ratio ... (sweepdb query reports lists them)")
+        str, typer.Argument(help="best, prefill, decode, pd-ratio ...; query reports lists them")
     ] = "best",
     names: Annotated[list[str] | None, typer.Argument(help="what the report compares: probes or sweeps")] = None,
     *,
@@ -44,6 +45,9 @@ def query(
         bool, typer.Option("--composition", help="add the requests of each length bin in each row's batch")
     ] = False,
     wide: Annotated[bool, typer.Option("--wide", "--all-columns", help="every column in a table")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="rules, cost model and assumptions on a terminal, too")
+    ] = False,
     show_sql: Annotated[
         bool, typer.Option("--show-sql", help="print the SQL instead, for a DuckDB shell over an export")
     ] = False,
@@ -80,7 +84,7 @@ def query(
             write_text((session.shell_sql(answer),), output)
             return 0
         composed = _composition(answer, session.location, format_) if composition else None
-    return _show(answer, format_, output, wide=wide, fail_empty=fail_empty, composition=composed)
+    return _show(answer, format_, output, wide=wide, explain=explain, fail_empty=fail_empty, composition=composed)
 
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
@@ -157,9 +161,9 @@ def _weighted(text: str) -> tuple[str, float]:
 
 
 def _list_reports(format_: str, output: Path | None) -> int:
-    from sweepdb.asking import reports
+    from sweepdb.asking import asked_reports
 
-    found = {name: item.summary for name, item in reports().items()}
+    found = {item.name: item.summary for item in asked_reports().values()}
     found |= STORELESS
     write_rows(["report", "summary"], [[name, found[name]] for name in sorted(found)], format_, output)
     return 0
@@ -171,6 +175,7 @@ def _show(
     output: Path | None,
     *,
     wide: bool,
+    explain: bool,
     fail_empty: bool,
     composition: list[list[object]] | None,
 ) -> int:
@@ -183,7 +188,7 @@ def _show(
         from sweepdb.asking import COMPOSITION_COLUMNS
 
         below = ("\n", *table_lines(COMPOSITION_COLUMNS, composition)) if composition else ()
-        write_text((*answer_lines(answer, wide=wide), *below), output)
+        write_text((*answer_lines(answer, wide=wide, explain=explain), *below), output)
     else:
         write_rows(answer.columns, answer.rows, format_, output)
         _say_expected_error(answer)

@@ -1,24 +1,17 @@
-"""Options of `sweepdb` itself rather than of one of its commands: its version, and how long it waits for others."""
+"""Options of `sweepdb` itself rather than of one of its commands: its version, how much it says, how long it waits."""
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
+from store.errors import InputError
+
 
 def register(app: typer.Typer) -> None:
     """Add the options of this module."""
-    app.callback()(options)
-
-
-def _show_version(asked: bool) -> None:
-    if asked:
-        from importlib.metadata import version
-
-        sys.stdout.write(f"sweepdb {version('sweepdb')}\n")
-        raise typer.Exit
+    app.callback(invoke_without_command=True)(options)
 
 
 def _tell(waited_s: float, limit_s: float) -> None:
@@ -27,9 +20,15 @@ def _tell(waited_s: float, limit_s: float) -> None:
     say(f"waiting for another process that writes to the store: {waited_s:.0f} s of {limit_s:.0f} (--wait)")
 
 
-def options(
-    version: Annotated[  # noqa: ARG001  printed by its callback
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")
+def options(  # noqa: PLR0917  one parameter an option
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="print the version and exit")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="with --version: those of what a number depends on, too, as JSON")
+    ] = False,
+    quiet: Annotated[
+        bool,
+        typer.Option("--quiet", "-q", help="only answers and errors, no notes and no progress; any command takes it"),
     ] = False,
     wait: Annotated[
         float | None,
@@ -37,8 +36,63 @@ def options(
             help="seconds to wait for others that write to the store: 300, or $SWEEPDB_WAIT; any command takes it"
         ),
     ] = None,
+    show_completion: Annotated[
+        str | None,
+        typer.Option(metavar="SHELL", help="print what makes bash, zsh or fish complete what is typed"),
+    ] = None,
 ) -> None:
-    """Set what every command obeys; the version's own callback prints it."""
+    """Set what every command obeys; two of them print something in a command's place."""
+    from cli.output import write_text
+    from cli.quiet import be_quiet
+
+    be_quiet(quiet)
+    if version:
+        write_text((_versions() if as_json else f"sweepdb {_installed()}\n",))
+        raise typer.Exit
+    if as_json:
+        raise InputError("--json belongs to --version", hint="answers come as JSON by --format json")
+    if show_completion is not None:
+        write_text((_script(show_completion),))
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        context.fail("Missing command.")
     from sweepdb.stores import wait_at_most
 
     wait_at_most(wait, _tell)
+
+
+def _installed() -> str:
+    from importlib.metadata import version
+
+    return version("sweepdb")
+
+
+def _versions() -> str:
+    """Versions that a number or a reported fault depends on, as one object on one line."""
+    import json
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
+    from sweepdb.evaluating import FORMULA_VERSION
+    from sweepdb.stores import HEAD_REVISION
+
+    found: dict[str, object] = {
+        "sweepdb": _installed(),
+        "formula_version": FORMULA_VERSION,
+        "store_revision": HEAD_REVISION,
+        "python": platform.python_version(),
+    }
+    for package in ("duckdb", "sqlalchemy", "numpy", "torch"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return json.dumps(found) + "\n"
+
+
+def _script(shell: str) -> str:
+    from cli.completion.scripts import SCRIPTS
+
+    if shell not in SCRIPTS:
+        raise InputError(f"--show-completion {shell} is not one of {', '.join(SCRIPTS)}")
+    return SCRIPTS[shell]

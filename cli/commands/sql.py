@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.derived import as_typed
-from cli.output import INTERRUPTED, check_format, pieces_of, say, say_interrupted, write_rows, write_text
+from cli.output import INTERRUPTED, check_format, pieces_of, say, say_interrupted, tell, write_rows, write_text
 from cli.shared_options import FormatOption, OutputOption, StoreOption
 from store.errors import InputError, SweepdbError
 
@@ -96,7 +96,7 @@ def _give_up(interrupted: bool) -> None:
     if interrupted:
         say_interrupted()
         os._exit(INTERRUPTED)
-    say("error: the statement did not stop after its time was over, so this process ends")
+    tell("error: the statement did not stop after its time was over, so this process ends")
     os._exit(2)
 
 
@@ -130,15 +130,15 @@ def _prompt(location: StoreLocation, limits: StatementLimits, format_: str) -> i
             if text == ".schema":
                 _schema(format_, None)
             elif text.startswith("."):
-                say(f"error: no command {text}\nhint: .schema shows views and columns, .quit leaves")
+                tell(f"error: no command {text}\nhint: .schema shows views and columns, .quit leaves")
             elif text:
                 _run(location, text, limits, format_, None)
         except KeyboardInterrupt:
             say("\ninterrupted; .quit leaves")
         except SweepdbError as error:
-            say(as_typed(f"error: {error.message}"))
+            tell(as_typed(f"error: {error.message}"))
             if error.hint:
-                say(as_typed(f"hint: {error.hint}"))
+                tell(as_typed(f"hint: {error.hint}"))
 
 
 def _remember() -> None:

@@ -9,10 +9,6 @@ from typing import Any
 from cli.output import write_rows
 from store.errors import InputError
 
-STORELESS = {
-    "bandwidth": "when fetching a prefix beats computing it: the least bandwidth, a closed form over no store",
-    "conforming": "the share of the requests of measured logs (FILE...) that met limits, read from the files",
-}
 _LIMITS = {"ttft_limits": "ttft_ms", "tpot_limits": "tpot_ms", "e2e_limits": "e2e_ms"}
 _OF_PREFIXES = ("model", "device", "input_length", "num_devices", "kv_transfer_gb_per_s")
 

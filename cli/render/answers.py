@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from cli.render.bias import bias_note
 from cli.render.expected_error import expected_error_lines
+from cli.render.pieces import Aside, Paragraph, Table
 from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
 from cli.render.shown_columns import nearest_columns, shown_columns
@@ -16,13 +16,20 @@ from sweepdb.asking import Answer, Limits, RealisedMean, instance_budget, report
 
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30
-_NOTE_WIDTH = 120
+_PLANS = ("plan", "prefill_plan", "decode_plan")
+_PROBES = ("probe", "prefill_probe", "decode_probe")
+_PAIRED = frozenset({
+    *_PLANS, *_PROBES, "instances", "prefill_instances", "decode_instances",
+})  # fmt: skip  # said by the deployment and its probes
+_CLOSE = 0.1  # of a limit: a decimal tells more there
 _LEFT_OUT = ": --top N shows more of them"
 
 
-def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
-    """Header, then a table for each group, or the nearest misses."""
-    yield from header_lines(answer)
+def answer_lines(answer: Answer, *, wide: bool, explain: bool = False) -> Iterator[str]:
+    """Header, then a table for each group, or the nearest misses. A terminal shows asides where it is to explain."""
+    aside = str if explain else Aside
+    for line in header_lines(answer):
+        yield aside(line) if isinstance(line, Aside) else line
     if answer.rows:
         rows = with_relaxed(answer.columns, answer.rows, answer)
         yield from _groups(answer.columns, rows, answer, None if wide else shown_columns(answer))
@@ -33,12 +40,14 @@ def answer_lines(answer: Answer, *, wide: bool) -> Iterator[str]:
     else:
         yield "\n(no rows)\n"
     notes = tuple(dict.fromkeys((*answer.notes, *bias_notes(answer), *price_notes(answer), *memory_notes(answer))))
-    yield from (f"\n{textwrap.fill(line, _NOTE_WIDTH)}\n" for line in answer.verdict)
+    for line in answer.verdict:
+        yield from ("\n", Paragraph(line))
+    told = [note for note in notes if note.startswith("note:") or _LEFT_OUT in note]
     if notes:
-        yield "\n"
+        yield "\n" if told or explain else Aside("\n")
     for note in notes:
-        said = note if note.startswith("note:") or _LEFT_OUT in note else f"assumed: {note}"
-        yield textwrap.fill(said, _NOTE_WIDTH, subsequent_indent="  ", break_long_words=False) + "\n"
+        paragraph = Paragraph(note if note in told else f"assumed: {note}", indent="  ")
+        yield paragraph if explain or note in told else Aside(paragraph)
 
 
 def with_relaxed(
@@ -118,7 +127,7 @@ def header_lines(answer: Answer) -> Iterator[str]:
     looked_at = f"{answer.probes_considered:,} {answer.counts} of {answer.scenarios_considered} scenarios"
     yield f"{answer.report}: {looked_at} looked at\n"
     if answer.left_out is not None:
-        yield f"{answer.left_out}\n"
+        yield Paragraph(answer.left_out, unbroken=True)
     # Coverage judges no number; counts of the best pair judge that pair.
     if "reserved_gib" in answer.parameters or report(answer.report).best_of is not None:
         yield from _rule_lines(answer)
@@ -126,15 +135,14 @@ def header_lines(answer: Answer) -> Iterator[str]:
         yield _load_limits(answer)
     versions = answer.versions
     older = f" (of {_listed(versions, 'older_formula_versions')} too: --all-versions)"
-    yield (
+    yield Aside(
         f"cost model: {_listed(versions, 'family')}, serving model {_listed(versions, 'serving_model')},"
         f" formula version {_listed(versions, 'formula_version')}"
         f"{older if versions.get('older_formula_versions') else ''}\n"
     )
     yield from _ranking_lines(answer)
     for line in expected_error_lines(answer.expected_error):
-        text = f"expected error: {line}"
-        yield textwrap.fill(text, _NOTE_WIDTH, subsequent_indent="  ", break_long_words=False) + "\n"
+        yield Paragraph(f"expected error: {line}", indent="  ")
 
 
 def _ranking_lines(answer: Answer) -> Iterator[str]:
@@ -146,7 +154,8 @@ def _ranking_lines(answer: Answer) -> Iterator[str]:
     elif budget is not None and instance_budget(answer.question) is not None:
         yield f"instances of at most {budget} devices\n"
     if "rate_per_device" in ranked and answer.question.options.rank_by is None:
-        yield "ranked by tokens/s per device: instances here differ in size (--num-devices N: by what N devices hold)\n"
+        told = "ranked by tokens/s per device: instances here differ in size (--num-devices N: by what N devices hold)"
+        yield Paragraph(told, unbroken=True)
 
 
 def _load_limits(answer: Answer) -> str:
@@ -186,8 +195,8 @@ def _rule_lines(answer: Answer) -> Iterator[str]:
     if limits.confidence is not None:
         said[-1:] = [f"each kept by measured values with {100 * limits.confidence:g} %", said[-1]]
     every = f" (a {answer.report} shows every point that fits memory, whatever its times)" if ignored else ""
-    yield f"limits: {', '.join(said)}{every}\n"
-    yield (
+    yield Paragraph(f"limits: {', '.join(said)}{every}", indent="  ", unbroken=True)
+    yield Aside(
         f"rules: tpot {answer.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps},"
         f" throughput {rules.throughput}, allocation {rules.allocation}, KV charge {rules.kv_charge}\n"
     )
@@ -203,7 +212,7 @@ def _groups(
 ) -> Iterator[str]:
     if "question_group" not in columns:
         yield "\n"
-        yield from _table(columns, rows, shown, _called(answer))
+        yield from _table(columns, rows, shown, _called(answer), answer.question.limits)
         return
     position = columns.index("question_group")
     for group in dict.fromkeys(row[position] for row in rows):
@@ -214,6 +223,7 @@ def _groups(
             mine,
             shown,
             _called(answer),
+            answer.question.limits,
             turned=report(answer.report).layout == "turned" and columns == answer.columns,
         )
 
@@ -223,6 +233,7 @@ def _table(
     rows: Sequence[Sequence[object]],
     shown: Sequence[str] | None,
     called: Mapping[str, str],
+    limits: Limits,
     *,
     turned: bool = False,
 ) -> Iterator[str]:
@@ -244,7 +255,58 @@ def _table(
             [heads[0], *(str(row[0]) for row in cells)],
             [list(line) for line in zip(heads, *cells, strict=True)][1:],
         )
-    yield from table_lines(heads, cells)
+    for piece in table_lines(heads, cells):
+        if isinstance(piece, Table) and shown is not None and not turned:
+            named = [dict(zip(names, row, strict=True)) for row in held]
+            piece.may_miss, piece.beside = True, _beside(chosen, heads, named, limits)
+            piece.replaced = _PAIRED if "deployment" in piece.beside else frozenset()
+        yield piece
+
+
+def _beside(
+    chosen: Sequence[str], heads: Sequence[str], rows: Sequence[Mapping[str, object]], limits: Limits
+) -> dict[str, list[str]]:
+    """Columns of a terminal: plans as people write them, and the room that the nearest limit on a time leaves."""
+    from sweepdb.planning import short_plan
+
+    found = {
+        head: [short_plan(str(row[name])) if row[name] is not None else "-" for row in rows]
+        for name, head in zip(chosen, heads, strict=True)
+        if name in _PLANS
+    }
+    if {"prefill_plan", "decode_plan"} <= set(chosen):
+        found["deployment"] = [_deployment(row) for row in rows]
+        found["probes"] = [
+            " ".join(str(row[name]) for name in _PROBES if row.get(name) is not None and name in chosen) for row in rows
+        ]
+    slacks = [_slack(row, limits) for row in rows]
+    return {**found, "slack": slacks} if any(slacks) else found
+
+
+def _deployment(row: Mapping[str, object]) -> str:
+    """The instances of a row and their plans: `2 x TP1 + 1 x TP2` where prefill and decode are apart."""
+    from sweepdb.planning import short_plan
+
+    sides = [(row.get(f"{side}instances"), row.get(f"{side}plan")) for side in ("prefill_", "decode_", "")]
+    return " + ".join(
+        short_plan(str(label)) if count is None else f"{count} x {short_plan(str(label))}"
+        for count, label in sides
+        if label is not None
+    )
+
+
+def _slack(row: Mapping[str, object], limits: Limits) -> str:
+    """The limit on a time that is nearest, with the percent of it that are left; empty without one."""
+    asked = (("ttft", limits.ttft_ms), ("tpot", limits.tpot_ms), ("e2e", limits.e2e_ms))
+    left = [
+        (1 - value / limit, name)
+        for name, limit in asked
+        if limit is not None and isinstance(value := row.get(f"{name}_ms"), float)
+    ]
+    if not left:
+        return ""
+    share, name = min(left)
+    return f"{100 * share:.{1 if abs(share) < _CLOSE else 0}f} % {name}"
 
 
 def _called(answer: Answer) -> Mapping[str, str]:

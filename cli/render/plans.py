@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from cli.derived import spelled
 from cli.render.answers import answer_lines, price_notes
 from cli.render.expected_error import expected_error_lines
+from cli.render.pieces import Paragraph
 from cli.render.rows import table_lines
 from sweepdb.planning import DeploymentPlan, NextCommand, short_plan
 
-_WIDTH = 120
 _GIBIBYTE = 2**30
 # Columns of a person's tables: what is shown, and what it is called.
 _SERVED = (
@@ -32,16 +31,16 @@ _COST = (
 def plan_lines(plan: DeploymentPlan, *, wide: bool, explain: bool) -> Iterator[str]:
     """Everything about a plan; the nearest misses where nothing satisfies the limits."""
     if plan.best is None or explain or wide:
-        yield from answer_lines(plan.answer, wide=wide)
+        yield from answer_lines(plan.answer, wide=wide, explain=explain)
     else:
         yield from _tables(plan)
     if plan.best is not None:
         for sentence in plan.sentences():
-            yield f"{textwrap.fill(sentence, _WIDTH, break_long_words=False, break_on_hyphens=False)}\n"
+            yield Paragraph(sentence)
         if not explain:
             yield from _trust(plan)
         for note in dict.fromkeys(price_notes(plan.answer)):
-            yield f"{textwrap.fill(note, _WIDTH, subsequent_indent='  ', break_long_words=False)}\n"
+            yield Paragraph(note, indent="  ")
         yield "\n"
     for number, command in enumerate(plan.next_commands()):
         yield f"{'next: ' if number == 0 else '      '}{_typed(command)}{plan.store.argument}\n"
@@ -59,7 +58,7 @@ def _value(value: object) -> str:
 def _trust(plan: DeploymentPlan) -> Iterator[str]:
     """How far such answers have been off, in a line a distinct figure."""
     for line in dict.fromkeys(expected_error_lines(plan.answer.expected_error)):
-        yield f"{textwrap.fill(f'Expected error: {line}', _WIDTH, subsequent_indent='  ', break_long_words=False)}\n"
+        yield Paragraph(f"Expected error: {line}", indent="  ")
 
 
 def _tables(plan: DeploymentPlan) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A progress line on a terminal; silent elsewhere."""
+"""A progress line on a terminal, drawn over; elsewhere lines of their own, every few seconds. Silent with --quiet."""
 
 from __future__ import annotations
 
@@ -6,32 +6,38 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
+from cli.quiet import is_quiet
+
 if TYPE_CHECKING:
     from sweepdb.evaluating import Progress
 
 REDRAWN_EVERY_S = 0.1
+SAID_EVERY_S = 5.0
 WIDTH = 24
 _START_OF_LINE = "\r\x1b[K"  # and nothing of what stood there
 
 
 class _Redrawn:
-    """One line of a terminal that is drawn over, and taken away at the end."""
+    """One line of a terminal that is drawn over, and taken away at the end. Lines where no terminal is."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._on = stream.isatty()
-        self._drawn = 0.0
+        self._terminal = stream.isatty()
+        self._every_s = REDRAWN_EVERY_S if self._terminal else SAID_EVERY_S
+        self._drawn: float | None = None
+        self._started = time.monotonic()
 
     def _due(self) -> bool:
-        """Whether to draw now: on a terminal, at most ten times a second."""
+        """Whether to draw now; a short run draws nothing where no terminal is."""
         now = time.monotonic()
-        if not self._on or now - self._drawn < REDRAWN_EVERY_S:
+        last = self._drawn if self._drawn is not None else 0.0 if self._terminal else self._started
+        if is_quiet() or now - last < self._every_s:
             return False
         self._drawn = now
         return True
 
     def _draw(self, text: str) -> None:
-        self._stream.write(f"{_START_OF_LINE}{text}")
+        self._stream.write(f"{_START_OF_LINE}{text}" if self._terminal else f"{text}\n")
         self._stream.flush()
 
     def __enter__(self) -> Self:
@@ -40,16 +46,12 @@ class _Redrawn:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._on and self._drawn:
+        if self._terminal and self._drawn is not None:
             self._draw("")
 
 
 class ProgressBar(_Redrawn):
     """Scenarios done, probes a second and time left."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream)
-        self._started = time.monotonic()
 
     def show(self, progress: Progress) -> None:
         """Redraw the line where it is due."""
@@ -57,10 +59,10 @@ class ProgressBar(_Redrawn):
             return
         elapsed = max(time.monotonic() - self._started, 1e-9)
         share = progress.scenarios_done / max(progress.scenarios, 1)
-        bar = "#" * round(share * WIDTH)
+        bar = f"[{'#' * round(share * WIDTH):<{WIDTH}}] " if self._terminal else ""
         left = f", {elapsed * (1 - share) / share:.0f} s left" if share > 0 else ""
         self._draw(
-            f"[{bar:<{WIDTH}}] {progress.scenarios_done}/{progress.scenarios} scenarios,"
+            f"{bar}{progress.scenarios_done}/{progress.scenarios} scenarios,"
             f" {progress.probes_stored / elapsed:,.0f} probes/s{left}"
         )
 

@@ -12,6 +12,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Literal
 
+from cli.render.pieces import Table
 from cli.visible import visible
 
 _COMFORTABLE_WIDTH = 102  # of a terminal; tables that are wider break the names of their columns more often
@@ -82,17 +83,22 @@ def plain(value: object) -> object:  # noqa: PLR0911  one return a kind of value
 
 
 def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """An aligned table: a header, a rule, the rows; numbers to the right."""
+    """An aligned table in one piece: a header, a rule, the rows; numbers to the right."""
     texts = [[cell(value) for value in row] for row in rows]
     if not texts:
         yield "(no rows)\n"
         return
     numeric = [all(_is_number(text) for text in column if text) for column in zip(*texts, strict=True)]
+    drawn = "".join(_drawn(columns, texts, numeric))
+    yield Table(drawn, columns=tuple(map(visible, columns)), rows=texts, numeric=numeric)
+
+
+def _drawn(columns: Sequence[str], texts: Sequence[Sequence[str]], numeric: Sequence[bool]) -> Iterator[str]:
     cells = [max(len(row[index]) for row in texts) for index in range(len(columns))]
     columns = [visible(column).replace("\n", " ") for column in columns]
-    heads = [_header_lines(column) for column in columns]
+    heads = [header_lines_of(column) for column in columns]
     if sum(max(width, *map(len, head)) + 2 for width, head in zip(cells, heads, strict=True)) > _COMFORTABLE_WIDTH:
-        heads = [_header_lines(column, widest=max(width, 8)) for width, column in zip(cells, columns, strict=True)]
+        heads = [header_lines_of(column, widest=max(width, 8)) for width, column in zip(cells, columns, strict=True)]
     height = max(len(head) for head in heads)
     padded = [[""] * (height - len(head)) + head for head in heads]
     widths = [max(len(text) for text in (*head, *(row[index] for row in texts))) for index, head in enumerate(padded)]
@@ -103,7 +109,7 @@ def table_lines(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Ite
         yield _line(row, widths, numeric)
 
 
-def _header_lines(column: str, widest: int = 12) -> list[str]:
+def header_lines_of(column: str, widest: int = 12) -> list[str]:
     """A long name is broken at underscores so that it does not widen its column."""
     lines, current = [], ""
     for part in column.split("_"):

@@ -46,10 +46,11 @@ if TYPE_CHECKING:
         unfitted_engine,
         with_client,
     )
-    from evaluator.inputs.formats import check_precision, slow_formats
+    from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, slow_formats
     from evaluator.inputs.launch import Client, Launch, Routing
     from evaluator.inputs.launchable import RULES, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
+    from evaluator.inputs.model_ids import catalogue_ids
     from evaluator.inputs.models import list_models, load_model
     from evaluator.inputs.native_formats import BY_NAME
     from evaluator.inputs.parameters import parameter_count
@@ -61,14 +62,17 @@ if TYPE_CHECKING:
     from evaluator.inputs.workloads.traces import read_trace
     from evaluator.inputs.workloads.workload import LengthBin, Workload
     from evaluator.inputs.workloads.workload_labels import DEFAULT_TOKEN_BUDGET, effective_input_length, workload_of
+    from evaluator.inputs.yaml_checking import checked_yaml
     from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 
 __all__ = [
+    "ATTENTION_NAMES",
     "BY_NAME",
     "CALIBRATIONS_FOLDER",
     "DEFAULT_TOKEN_BUDGET",
     "ENGINES_FOLDER",
     "FITTED",
+    "LINEAR_NAMES",
     "NUMBERS",
     "RULES",
     "Accuracy",
@@ -97,7 +101,9 @@ __all__ = [
     "calibration_to_json",
     "calibration_to_mapping",
     "carried_to",
+    "catalogue_ids",
     "check_precision",
+    "checked_yaml",
     "choices_of_sizes",
     "effective_input_length",
     "effective_rate",

@@ -45,6 +45,13 @@ class Declared:
     option: Option
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """The words that it takes, where they are few."""
+        if isinstance(self.option.check, OneOf):
+            return self.option.check.known
+        return tuple(word for kind in (self.type, *get_args(self.type)) for word in _words(kind))
+
+    @property
     def takes_several(self) -> bool:
         """Whether it holds any number of texts."""
         return bool(self.type == tuple[str, ...])
@@ -75,9 +82,20 @@ def share(value: float) -> str | None:
     return None if 0 < value <= 1 else f"must lie in (0, 1], not {value:g}"
 
 
-def one_of(*known: str) -> Check:
+class OneOf:
+    """The check of a value that is one of a few words."""
+
+    def __init__(self, known: tuple[str, ...]) -> None:
+        self.known = known
+
+    def __call__(self, value: object) -> str | None:
+        """The fault of another word; None where there is none."""
+        return None if value in self.known else f"{value} is not one of {', '.join(self.known)}"
+
+
+def one_of(*known: str) -> OneOf:
     """Refuse what is not among a few words."""
-    return lambda value: None if value in known else f"{value} is not one of {', '.join(known)}"
+    return OneOf(known)
 
 
 def iso_date(value: str) -> str | None:
@@ -134,6 +152,10 @@ def _check_type(item: Declared, value: object) -> None:
     fits = any(isinstance(value, known[kind]) and (kind is bool or not isinstance(value, bool)) for kind in kinds)
     if not fits or (item.takes_several and not all(isinstance(one, str) for one in value)):  # type: ignore[attr-defined]
         raise InputError(f"`{item.keyword}` is {_NAMES[kinds[0]]}, not {value!r}")
+
+
+def _words(hint: Any) -> tuple[str, ...]:  # noqa: ANN401  a type hint is of no one type
+    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 _NAMES = {float: "a number", int: "a whole number", str: "a text", bool: "True or False", tuple: "a list of texts"}

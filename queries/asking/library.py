@@ -61,8 +61,9 @@ def report(name: str) -> Report:
     """One report; an unknown name lists the nearest."""
     known = reports()
     if name not in known:
-        nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
-        raise InputError(f"unknown report {name!r}", hint=_nearest(nearest, known))
+        asked = [item.name for item in known.values() if item.part_of is None]
+        nearest = difflib.get_close_matches(name, asked, n=3, cutoff=0.3)
+        raise InputError(f"unknown report {name!r}", hint=_nearest(nearest, asked))
     return known[name]
 
 

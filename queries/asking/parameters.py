@@ -4,7 +4,7 @@ Not here: running it (queries.session)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from queries.asking.declaring import declared
@@ -40,6 +40,7 @@ _LIMITED_PHASES = {
     "min_tokens_per_s_per_user": ("decode", "aggregated"),
 }
 _ALWAYS_USED = ("num_devices", "top")  # a budget bounds instances where nothing is allocated, and every list can end
+_FEW_TAKERS = 4  # reports that a hint names
 _TIME_VARIABLES = frozenset(
     str(option_table()[keyword].option.variable) for keyword in _LIMITED_PHASES if keyword != "tbt_limits"
 )
@@ -161,8 +162,18 @@ def check_used(question: Question, named: Collection[str]) -> None:
         hints = {one.option: one.hint for one in asked.instead}
         raise InputError(
             f"report {question.report} makes no use of {listed}",
-            hint=hints.get(unused[0], f"leave {'it' if len(unused) == 1 else 'them'} out"),
+            hint=hints.get(unused[0]) or _left_out(unused),
         )
+
+
+def _left_out(unused: Sequence[str]) -> str:
+    """The hint for options without use: a single one that few reports take names those."""
+    if len(unused) > 1:
+        return "leave them out"
+    from queries.asking.report_keywords import takers_of
+
+    takers = takers_of(unused[0])
+    return f"leave it out, or ask {' or '.join(takers)}" if 0 < len(takers) <= _FEW_TAKERS else "leave it out"
 
 
 def objective_of(question: Question, phases: Collection[str], *, served: bool = False) -> str:

@@ -41,6 +41,11 @@ def keywords_of(asked: Report) -> tuple[Keyword, ...]:
     return tuple(_keywords(asked))
 
 
+def takers_of(keyword: str) -> list[str]:
+    """Names of the reports that take a keyword."""
+    return [item.name for item in asked_reports().values() if keyword in {one.name for one in keywords_of(item)}]
+
+
 def _keywords(asked: Report) -> Iterator[Keyword]:
     if asked.names is not None:
         told = f"the two {asked.names.option} that are compared"

@@ -10,6 +10,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.reading.connecting import read_store_id
+    from store.reading.known_names import NameKind, StoredName, stored_names
     from store.reading.load_blocks import LOAD_VALUES, StoredLoads, stored_loads
     from store.reading.transactions import ReadTransaction, read_transaction
     from store.reading.typed_rows import Cells
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
 __all__ = [
     "LOAD_VALUES",
     "Cells",
+    "NameKind",
     "ReadTransaction",
     "StoredLoads",
+    "StoredName",
     "read_store_id",
     "read_transaction",
     "stored_loads",
+    "stored_names",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

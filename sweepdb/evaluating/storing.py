@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from evaluator.arrivals import ArrivalRequest
+from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.request import SweepRequest, parts_of, planned_scenarios
 from evaluator.serving import keep_engine
 from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep, wanted_operators
+from store.errors import StoreError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
@@ -58,8 +61,26 @@ def require_operators(request: SweepRequest | Sequence[SweepRequest], store_url:
                 raise without_torch()
 
 
-def count_request(request: SweepRequest | Sequence[SweepRequest]) -> RequestCounts:
-    """Scenarios and probes of a request; batch ranges are worked out, nothing is evaluated or stored."""
+def count_request(
+    request: SweepRequest | Sequence[SweepRequest],
+    store_url: str | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+) -> RequestCounts:
+    """Scenarios and probes of a request; batch ranges are worked out, nothing is evaluated or stored.
+
+    Operators that the store has are not captured again."""
     illegal = [planned.illegal is not None for planned in planned_scenarios(request)]
     with torch_needed():
-        return RequestCounts(scenarios=len(illegal), illegal=sum(illegal), probes=count_probes(request))
+        probes = count_probes(request, _known_operators(request, store_url), on_progress)
+    return RequestCounts(scenarios=len(illegal), illegal=sum(illegal), probes=probes)
+
+
+def _known_operators(request: SweepRequest | Sequence[SweepRequest], store_url: str | None) -> dict[str, OperatorSet]:
+    """Operator sets of a request that a store holds; none where there is no store that can be read."""
+    path = parse_url(store_url).path
+    if path is not None and not path.exists():
+        return {}
+    with suppress(StoreError), open_store(store_url, read_only=True) as store:
+        found = get_operators(store, wanted_operators(request))
+        return {key: operators_from_json(text) for key, text in found.items()}
+    return {}

@@ -1,73 +1,151 @@
-"""Reads a YAML sweep file: every key an option of `evaluate`, every value of its kind.
+"""Reads a YAML sweep file: every key an option of `evaluate`, every value of its kind, by one declaration.
 
-Not here: what they mean (sweepdb.evaluating.requests)."""
+The JSON Schema for editors follows from the same. Not here: what the keys mean (sweepdb.evaluating.requests)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from evaluator.inputs import parse_yaml, read_text, shortened
+from evaluator.inputs import checked_yaml, read_text, shortened
 from queries.asking import Declared, declared
 from store.errors import InputError
-from sweepdb.evaluating.option_values import nearest, read_value
+from sweepdb.evaluating.option_values import kind_of, read_value
 from sweepdb.evaluating.sweep_options import SweepOptions
 
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
 LARGEST_FILE_BYTES = 1_000_000
+STANDARD_INPUT = "-"
 Overrides = dict[str, Any]  # fields of SweepOptions, checked here
+_PARTS = {
+    "workloads": (
+        "workload_names", "input_length", "output_length", "prefix_cache_hit_rate", "max_batched_tokens", "mtp_tokens",
+        "mtp_acceptance",
+    ),
+    "precisions": ("linear", "experts", "attention", "mxfp4_group_size"),
+}  # fmt: skip
 
 
 def read_sweep_file(path: Path) -> list[Overrides]:
-    """The values of a file in place of the command's options: once for each of its workloads times its precisions."""
-    text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="a sweep file")
-    document = _mapping(parse_yaml(text, str(path)), f"{path}: the file", hint=f"keys: {', '.join(sorted(_KNOWN))}")
-    shared = _checked(document, _KNOWN, str(path))
+    """The values of a file in place of the command's options: once for each of its workloads times its precisions.
+
+    `-` is standard input."""
+    if str(path) == STANDARD_INPUT:
+        text, where = _standard_input(), "standard input"
+    else:
+        text, where = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="a sweep file"), str(path)
+    hint = f"keys: {', '.join(sorted({*_BY_KEY, *_PARTS}))}"
+    found = checked_yaml(sweep_keys(), text, where, hint=hint)
+    shared = _overrides(found)
     return [
         {**shared, **workload, **precision}
-        for workload in _parts(document, "workloads", _WORKLOAD_KEYS, path)
-        for precision in _parts(document, "precisions", _PRECISION_KEYS, path)
+        for workload in _listed(found, "workloads")
+        for precision in _listed(found, "precisions")
     ]
 
 
-def _mapping(data: object, where: str, hint: str | None = None) -> Mapping[str, object]:
-    if not isinstance(data, Mapping):
-        raise InputError(f"{where} must be a mapping of keys to values", hint=hint)
-    return {str(key): value for key, value in data.items()}
+def sweep_schema() -> str:
+    """The JSON Schema of sweep files, with a line break at its end."""
+    return json.dumps(_without_noise(sweep_keys().model_json_schema()), indent=1) + "\n"
 
 
-def _parts(document: Mapping[str, object], name: str, known: Collection[str], path: Path) -> list[Overrides]:
-    listed = document.get(name)
-    if listed is None:
-        return [{}]
-    if not isinstance(listed, list) or not listed:
-        raise InputError(f"{path}: {name} must be a list of mappings, not {shortened(listed)}")
-    where = f"{path}: {name}"
-    return [_checked(_mapping(item, f"{where}: each entry"), known, where) for item in listed]
+def _without_noise(schema: Any) -> Any:  # noqa: ANN401  JSON
+    """The schema without titles that repeat keys, and without defaults, which the options have."""
+    if isinstance(schema, list):
+        return [_without_noise(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    named = {"title", "default"} if "properties" not in schema else {"default"}
+    return {
+        key: {name: _without_noise(one) for name, one in value.items()}
+        if key in {"properties", "$defs"}
+        else _without_noise(value)
+        for key, value in schema.items()
+        if key not in named
+    }
 
 
-def _checked(data: Mapping[str, object], known: Collection[str], where: str) -> Overrides:
-    checked: Overrides = {}
-    for key, value in data.items():
-        if key not in known:
-            raise InputError(f"{where}: unknown key {shortened(key)}", hint=nearest(key, known))
-        item = _BY_KEY.get(key)
-        if item is not None:
-            checked[item.field] = read_value(item, value, f"{where}: {key}")
-    return checked
+@cache
+def sweep_keys() -> type[BaseModel]:
+    """The declaration of a sweep file: every key an option, and lists of workloads and of precisions."""
+    from pydantic import ConfigDict, Field, create_model
+
+    parts: dict[str, Any] = {
+        name: (
+            Annotated[list[_model(f"{name.removesuffix('s').title()}Keys", fields)], Field(min_length=1)],  # type: ignore[misc]
+            Field(default=None, description=f"several {name}: each with every other value"),
+        )
+        for name, fields in _PARTS.items()
+    }
+    options = _fields(item.field for item in declared(SweepOptions))
+    config = ConfigDict(extra="forbid", title="Sweep file of sweepdb")
+    return create_model("SweepKeys", __config__=config, **options, **parts)
 
 
-def _keys(fields: Iterable[str]) -> frozenset[str]:
-    return frozenset(
-        key for item in declared(SweepOptions) if item.field in fields for key in (item.field, item.keyword)
-    )
+def _model(name: str, fields: Iterable[str]) -> type[BaseModel]:
+    from pydantic import ConfigDict, create_model
+
+    return create_model(name, __config__=ConfigDict(extra="forbid"), **_fields(fields))
 
 
-_BY_KEY: Mapping[str, Declared] = {key: item for item in declared(SweepOptions) for key in (item.field, item.keyword)}
-_LISTS = ("workloads", "precisions")
-_KNOWN = frozenset({*_BY_KEY, *_LISTS})
-_WORKLOAD_KEYS = _keys({
-    "workload_names", "input_length", "output_length", "prefix_cache_hit_rate", "max_batched_tokens", "mtp_tokens",
-    "mtp_acceptance",
-})  # fmt: skip
-_PRECISION_KEYS = _keys({"linear", "experts", "attention", "mxfp4_group_size"})
+def _fields(names: Iterable[str]) -> dict[str, Any]:
+    """A field of a model for each key of the options, which have their keyword and their field's name."""
+    from pydantic import Field, PlainValidator, TypeAdapter, WithJsonSchema
+
+    found: dict[str, Any] = {}
+    wanted = set(names)
+    for key, item in _BY_KEY.items():
+        if item.field in wanted:
+            hint: Any = int | str if item.field == "input_length" else kind_of(item).hint
+            schema = TypeAdapter(hint).json_schema()
+            kind = Annotated[Any, PlainValidator(_reader(item)), WithJsonSchema(schema)]
+            told = item.option.help if key == item.keyword else f"the same as {item.keyword}"
+            found[key] = (kind, Field(default=None, description=told))
+    return found
+
+
+def _reader(item: Declared) -> Any:  # noqa: ANN401  a function of one value
+    def read(value: object) -> object:
+        try:
+            found = read_value(item, value, "")
+        except InputError as error:
+            raise ValueError(error.message.strip()) from None
+        if item.option.check is not None and (wrong := item.option.check(found)) is not None:
+            raise ValueError(wrong)
+        return value
+
+    return read
+
+
+def _overrides(found: BaseModel) -> Overrides:
+    given = {key: getattr(found, key) for key in type(found).model_fields if key in found.model_fields_set}
+    return {_BY_KEY[key].field: read_value(_BY_KEY[key], value, key) for key, value in given.items() if key in _BY_KEY}
+
+
+def _listed(found: BaseModel, name: str) -> list[Overrides]:
+    return [_overrides(one) for one in getattr(found, name) or ()] or [{}]
+
+
+def _standard_input() -> str:
+    text = sys.stdin.read(LARGEST_FILE_BYTES + 1)
+    if len(text) > LARGEST_FILE_BYTES:
+        raise InputError(f"standard input: too large for a sweep file (at most {LARGEST_FILE_BYTES})")
+    if not text.strip():
+        raise InputError(
+            f"standard input: no sweep file in it, but {shortened(text)}", hint="`sweep=FILE.yaml` reads a file"
+        )
+    return text
+
+
+def _spellings(item: Declared) -> Iterable[str]:
+    """A key is a keyword, another spelling of it, or the field's name."""
+    return (item.keyword, *(other.removeprefix("--").replace("-", "_") for other in item.option.also), item.field)
+
+
+_BY_KEY: Mapping[str, Declared] = {key: item for item in declared(SweepOptions) for key in _spellings(item)}

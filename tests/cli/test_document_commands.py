@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import typer.main
 from conftest_cli import sweepdb
+from readme_screen import shown
 
 from cli.joined_arguments import joined
 from cli.main import build_app
@@ -22,6 +23,7 @@ PAGES = [
 ]
 DOCUMENTS = [
     *PAGES,
+    *sorted((ROOT / "docs" / "readers").glob("*.md")),
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
     *sorted((ROOT / "docs" / "decisions").glob("*.md")),
 ]
@@ -137,8 +139,8 @@ def _exists(text: str) -> bool:
         if words[0] not in command.commands:
             return words[0].startswith("-") or words[0].isupper()
         command, words = command.commands[words[0]], words[1:]
-    known = {option for parameter in command.params for option in parameter.opts} | {"--help"}
-    return {word.partition("=")[0] for word in words if word.startswith("--")} <= known
+    known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+    return {word.partition("=")[0] for word in words if word.startswith("--") or word == "-h"} <= known
 
 
 def test_the_screen_of_the_readme_is_what_the_command_prints(folder):
@@ -148,4 +150,4 @@ def test_the_screen_of_the_readme_is_what_the_command_prints(folder):
     outcome = sweepdb(shlex.split(evaluate.removeprefix("$ sweepdb ")))
     assert re.sub(r"sweep \w+", "sweep KEY", outcome.err.rstrip()) == re.sub(r"sweep \w+", "sweep KEY", "\n".join(said))
     query, printed = answer.split("\n", 1)
-    assert sweepdb(shlex.split(query.removeprefix("sweepdb "))).out.splitlines() == printed.splitlines()
+    assert shown(shlex.split(query.removeprefix("sweepdb "))).splitlines() == printed.splitlines()

@@ -173,7 +173,7 @@ def test_points_that_no_rule_lets_through_still_have_an_answer(format_, tmp_path
         ("measurements import x.csv --set rack=7", "--set rack=7: not NAME=VALUE"),
         ("measurements import x.csv --set tp=two", "--set tp=two: tp: 'two' is not a number"),
         ("measurements import x.csv --set tp=0", "--set tp=0: must be above 0"),
-        ("measurements import", "measurements import is not one of: import FILE..., list"),
+        ("measurements import", "measurements import needs files or folders of points"),
         ("measurements drop x", "measurements drop x is not one of"),
         ("measurements import x.csv --model y", "--model belongs to measurements list"),
         ("validate --format parquet", "--format parquet is not one of table, json, html, csv"),

@@ -11,7 +11,9 @@ import signal
 import subprocess
 import sys
 
+import jsonschema
 import pytest
+import yaml
 from conftest_cli import sweepdb
 
 EVALUATE = "evaluate Qwen/Qwen3-0.6B --dry-run"
@@ -22,17 +24,28 @@ WORKLOAD = "workloads: [{input_length: 100, output_length: 10}]"
     ("text", "said"),
     [
         ("modles: [x]", "unknown key 'modles'\nhint: nearest: modes, models"),
-        ("models: [Qwen/Qwen3-0.6B]\nworkloads: 5", "workloads must be a list of mappings, not 5"),
+        ("models: [Qwen/Qwen3-0.6B]\nworkloads: 5", "line 2: workloads must be a list, not 5"),
         ("models: 7", "models must be a name or a list of names, not 7"),
         (f"num_devices: two\n{WORKLOAD}", "num_devices must be a whole number or a list of them, not 'two'"),
         (f"tp_sizes: two\n{WORKLOAD}", "tp_sizes must be a list of whole numbers, not 'two'"),
         (f"batch_range: [1, 2, 3]\n{WORKLOAD}", "batch_range must be the largest batch size, or [smallest, largest]"),
         (f"compile: 3\n{WORKLOAD}", "compile must be true or false, not 3"),
-        ("workloads: [{input_length: 1, output_length: [1]}]", "workloads: output_length must be a number, not [1]"),
-        ("workloads: [{input_lenght: 1}]", "workloads: unknown key 'input_lenght'\nhint: nearest: input_length"),
-        ("precisions: [3]", "precisions: each entry must be a mapping"),
+        (
+            "workloads: [{input_length: 1, output_length: [1]}]",
+            "line 1: workloads[0].output_length must be a number, not [1]",
+        ),
+        (
+            "workloads: [{input_lenght: 1}]",
+            "line 1: workloads[0]: unknown key 'input_lenght'\nhint: nearest: input_length",
+        ),
+        ("precisions: [3]", "precisions[0] must be a mapping"),
         ("a: [\n", "not a YAML file: line 2: "),
         ("- 1", "the file must be a mapping"),
+        ("workloads: []", "line 1: workloads must be a list of at least 1, not []"),
+        (
+            f"search: all\n{WORKLOAD}",
+            "line 1: search all is not one of launchable, every, tp",
+        ),
     ],
 )
 def test_a_sweep_file_names_the_key_that_is_wrong(tmp_path, text, said):
@@ -42,6 +55,32 @@ def test_a_sweep_file_names_the_key_that_is_wrong(tmp_path, text, said):
     assert outcome.code == 2
     assert said in outcome.err
     assert str(file) in outcome.err
+
+
+def test_a_sweep_comes_by_standard_input():
+    told = sweepdb(
+        "evaluate --sweep - --dry-run", stdin=f"models: Qwen/Qwen3-0.6B\nengine: waves\nbatch_range: 7\n{WORKLOAD}"
+    )
+    assert "3 scenarios (0 illegal), 21 probes" in told.err
+    wrong = sweepdb("evaluate --sweep - --dry-run", stdin=f"{WORKLOAD}\nmodel: 7\n")
+    assert (wrong.code, wrong.err) == (
+        2, "error: standard input: line 2: model must be a name or a list of names, not 7\n"
+    )  # fmt: skip
+    assert sweepdb("evaluate --sweep - --dry-run").err.startswith("error: standard input: no sweep file in it")
+
+
+def test_the_schema_of_sweep_files_takes_what_is_taken_and_refuses_what_is_refused():
+    schema = json.loads(sweepdb("evaluate --sweep-schema").out)
+    check = jsonschema.Draft202012Validator(schema)
+    check.check_schema(schema)
+    good = yaml.safe_load(
+        "{models: [a, b], device: c, num_devices: [4, 8], serving_model: [vllm, sglang], compile: true,"
+        " workloads: [{input_length: 3500, output_length: 1.5}, {input_length: bins.yaml}], precisions: [{linear: FP8}]}"
+    )
+    assert check.is_valid(good)
+    for key, value in (("modles", "x"), ("models", 7), ("search", "all"), ("workloads", []), ("precisions", [{"tp": 1}]),
+                       ("compile", 3), ("tp_sizes", "two")):  # fmt: skip
+        assert not check.is_valid({**good, key: value}), key
 
 
 def test_a_sweep_file_takes_one_value_where_a_list_has_one(tmp_path):

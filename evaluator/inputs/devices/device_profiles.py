@@ -12,37 +12,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from evaluator.inputs.devices.device import DeviceProfile, Link
-from evaluator.inputs.yaml_file import is_finite, parse_yaml, read_text, shortened
+from evaluator.inputs.yaml_checking import checked_yaml
+from evaluator.inputs.yaml_file import read_text
 from store.errors import InputError
 from store.records import Family
 
 WantedFamily = Family | Literal["auto"]
 LARGEST_FILE_BYTES = 1_000_000
-LONGEST_NAME = 200
-DTYPES = ("fp32", "bf16", "fp16", "int8", "fp8", "fp4", "int4")
-# Figures with their allowed range, inclusive: far wider than any machine, narrow enough to catch a wrong unit.
-_RANGES: Mapping[str, tuple[float, float]] = {
-    "memory_bytes": (2**20, 2**50),
-    "memory_bandwidth_bytes_per_s": (1e6, 1e16),
-    "compute_efficiency": (0.01, 1.0),
-    "memory_efficiency": (0.01, 1.0),
-    "matrix_static_s": (0.0, 1e-2),
-    "vector_static_s": (0.0, 1e-2),
-    "communication_static_s": (0.0, 1e-2),
-    "compute_units": (1, 1e5),
-    "watts": (0.1, 1e6),
-}
-_OPTIONAL = {"compute_units", "watts", "source", "aliases", "vendor", "family", "calibration"}
-_KEYS = {*_RANGES, "name", "matrix_flops_per_s", "vector_flops_per_s", "grid", "links", *_OPTIONAL}
-_LINK_RANGES: Mapping[str, tuple[float, float]] = {
-    "bandwidth_bytes_per_s": (1e6, 1e16),
-    "latency_s": (0.0, 1.0),
-    "efficiency": (0.01, 1.0),
-}
-RATE_RANGE = (1e6, 1e19)
 
 
 def load_device(name: str, *, family: WantedFamily = "auto") -> DeviceProfile:
@@ -119,103 +98,37 @@ def profile_from_file(path: Path) -> DeviceProfile:
 
 def profile_from_text(text: str, where: str) -> DeviceProfile:
     """The profile in YAML text; `where` names its file in errors."""
-    data = parse_yaml(text, where)
-    if not isinstance(data, Mapping):
-        raise InputError(f"{where}: expected a mapping of profile keys")
-    return _checked(data, where)
+    from evaluator.inputs.devices.device_file import DeviceKeys
 
-
-def _checked(data: Mapping[str, Any], where: str) -> DeviceProfile:
-    unknown = sorted(shortened(key) for key in data if key not in _KEYS)
-    if unknown:
-        nearest = difflib.get_close_matches(unknown[0].strip("'"), _KEYS, n=1)
-        raise InputError(f"{where}: unknown key {unknown[0]}", hint=f"did you mean {nearest[0]}?" if nearest else None)
-    missing = sorted(_KEYS - _OPTIONAL - set(data))
-    if missing:
-        raise InputError(f"{where}: {', '.join(missing)} missing", hint="docs/howto/add-a-device.md explains every key")
-    name = data["name"]
-    if not isinstance(name, str) or not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
-        raise InputError(f"{where}: name must be a text of at most {LONGEST_NAME} printable characters")
-    numbers = {key: _number(data[key], f"{where}: {key}", limits) for key, limits in _RANGES.items() if key in data}
-    grid, links = _interconnect(data, where)
+    found = checked_yaml(DeviceKeys, text, where, hint="docs/howto/add-a-device.md explains every key")
     return DeviceProfile(
-        name=data["name"],
-        vendor=str(data.get("vendor", "")),
-        family=_choice(data.get("family", "theoretical"), get_args(Family), f"{where}: family"),
-        matrix_flops_per_s=_rates(data["matrix_flops_per_s"], f"{where}: matrix_flops_per_s"),
-        vector_flops_per_s=_rates(data["vector_flops_per_s"], f"{where}: vector_flops_per_s"),
-        memory_bytes=int(numbers.pop("memory_bytes")),
-        compute_units=int(numbers.pop("compute_units")) if "compute_units" in numbers else None,
-        grid=grid,
-        links=links,
-        source=str(data.get("source", "")),
-        calibration=_calibration(data.get("calibration"), f"{where}: calibration"),
-        **numbers,
+        name=found.name,
+        vendor=found.vendor,
+        family=found.family,
+        matrix_flops_per_s=tuple(sorted(found.matrix_flops_per_s.items())),
+        vector_flops_per_s=tuple(sorted(found.vector_flops_per_s.items())),
+        memory_bytes=int(found.memory_bytes),
+        memory_bandwidth_bytes_per_s=found.memory_bandwidth_bytes_per_s,
+        compute_efficiency=found.compute_efficiency,
+        memory_efficiency=found.memory_efficiency,
+        matrix_static_s=found.matrix_static_s,
+        vector_static_s=found.vector_static_s,
+        communication_static_s=found.communication_static_s,
+        compute_units=None if found.compute_units is None else int(found.compute_units),
+        watts=found.watts,
+        grid=tuple(found.grid),
+        links=tuple(Link(**dict(link)) for link in found.links),
+        source=found.source,
+        calibration=_calibration(found.calibration, f"{where}: calibration"),
     )
 
 
-def _calibration(value: object, where: str) -> str | None:
+def _calibration(value: Mapping[str, Any] | None, where: str) -> str | None:
     if value is None:
         return None
     from evaluator.inputs.devices.calibration_record import calibration_from_mapping, calibration_to_json
 
-    if not isinstance(value, Mapping):
-        raise InputError(f"{where} must be a mapping, as sweepdb calibrate writes it")
     return calibration_to_json(calibration_from_mapping(value, where))
-
-
-def _number(value: object, where: str, limits: tuple[float, float]) -> float:
-    # YAML reads 1e12 without a dot as text; it is plain what was meant.
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            raise InputError(f"{where} must be a number, not {shortened(value)}") from None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not is_finite(value):
-        raise InputError(f"{where} must be a number, not {shortened(value)}")
-    low, high = limits
-    if not low <= value <= high:
-        raise InputError(f"{where} must lie between {low:g} and {high:g}, not {value:g}")
-    return float(value)
-
-
-def _choice(value: object, choices: tuple[str, ...], where: str) -> Any:  # noqa: ANN401  one of a closed set
-    if not isinstance(value, str) or value not in choices:
-        raise InputError(f"{where} must be one of {', '.join(choices)}, not {shortened(value)}")
-    return value
-
-
-def _rates(value: object, where: str) -> tuple[tuple[str, float], ...]:
-    if not isinstance(value, Mapping) or not value:
-        raise InputError(f"{where} must map dtypes to FLOP/s", hint=f"dtypes: {', '.join(DTYPES)}")
-    rates = []
-    for dtype, rate in value.items():
-        _choice(dtype, DTYPES, f"{where}: dtype")
-        rates.append((str(dtype), _number(rate, f"{where}.{dtype}", RATE_RANGE)))
-    if not {"bf16", "fp16", "fp32"} & {dtype for dtype, _ in rates}:
-        raise InputError(f"{where} needs a rate of bf16, fp16 or fp32")
-    return tuple(sorted(rates))
-
-
-def _interconnect(data: Mapping[str, Any], where: str) -> tuple[tuple[int, ...], tuple[Link, ...]]:
-    grid, links = data["grid"], data["links"]
-    if not isinstance(grid, list) or not grid or not all(isinstance(extent, int) and extent >= 1 for extent in grid):
-        raise InputError(f"{where}: grid must be a list of whole numbers of at least 1, outermost first")
-    if not isinstance(links, list) or len(links) != len(grid):
-        raise InputError(f"{where}: links must be a list with one link a grid dimension ({len(grid)})")
-    return tuple(grid), tuple(_link(link, f"{where}: links[{index}]") for index, link in enumerate(links))
-
-
-def _link(data: object, where: str) -> Link:
-    if not isinstance(data, Mapping):
-        raise InputError(f"{where} must be a mapping")
-    unknown = sorted(shortened(key) for key in data if key not in {*_LINK_RANGES, "topology"})
-    missing = sorted(set(_LINK_RANGES) - set(data))
-    if unknown or missing:
-        raise InputError(f"{where}: " + (f"unknown key {unknown[0]}" if unknown else f"{', '.join(missing)} missing"))
-    numbers = {key: _number(data[key], f"{where}.{key}", limits) for key, limits in _LINK_RANGES.items()}
-    topology = _choice(data.get("topology", "clos"), ("clos", "full_mesh"), f"{where}.topology")
-    return Link(topology=topology, **numbers)
 
 
 @functools.cache

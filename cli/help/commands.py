@@ -1,0 +1,125 @@
+"""Commands whose help puts options under headings, ends in examples, and knows what a report takes.
+
+Not here: the headings (cli.help.headings) and the examples (cli.help.examples)."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from typer.core import TyperCommand, TyperGroup
+
+from cli.help.examples import EXAMPLES
+from cli.help.headings import COMMANDS, heading_of, in_order
+
+if TYPE_CHECKING:
+    from sweepdb.asking import Report
+
+_TYPED = "sweepdb.typed"  # where a context keeps the words behind its command
+
+
+class DescribedCommand(TyperCommand):
+    """A command of `sweepdb`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  of one Typer or another
+        """Remember the words, which help asks for the report that is meant."""
+        ctx.meta[_TYPED] = tuple(args)
+        return super().parse_args(ctx, args)
+
+    def _report(self, ctx: Any) -> Report | None:  # noqa: ANN401  of one Typer or another
+        if self.name != "query":
+            return None
+        from cli.help.report_help import named_report
+
+        return named_report(ctx.meta.get(_TYPED, ()))
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
+        """The command's own sentence; for a report, its summary."""
+        asked = self._report(ctx)
+        if asked is None:
+            super().format_help_text(ctx, formatter)
+            return
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(f"{asked.name}: {asked.summary}")
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
+        """Arguments, then options under headings in the order of their first option."""
+        name = str(self.name)
+        asked = self._report(ctx)
+        beside: dict[str, str] = {}
+        if name == "query":
+            from cli.help.report_help import few_takers, report_names, taken
+
+            beside = few_takers() if asked is None else {}
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None or (asked is not None and not taken(asked, str(parameter.name))):
+                continue
+            argument = parameter.param_type_name == "argument"
+            heading = "Arguments" if argument else heading_of(name, str(parameter.name))
+            told = f"{record[1]} ({beside[parameter.name]})" if parameter.name in beside else record[1]
+            sections.setdefault(heading, []).append((record[0], told))
+        for heading in in_order(sections):
+            with formatter.section(heading):
+                formatter.write_dl(sections[heading])
+        if name == "query" and asked is None:
+            with formatter.section("Reports"):
+                listed = textwrap.wrap(", ".join(report_names()), formatter.width - 2, break_on_hyphens=False)
+                formatter.write("".join(f"  {line}\n" for line in listed))
+                formatter.write_text(
+                    "query reports says what each answers, query REPORT --help which options it takes."
+                )
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
+        """Two examples, whole, so that they can be copied."""
+        asked = self._report(ctx)
+        examples: Sequence[str] = EXAMPLES.get(str(self.name), ())
+        if asked is not None:
+            from cli.help.report_help import report_examples
+
+            examples = report_examples(asked)
+        if examples:
+            formatter.write_paragraph()
+            formatter.write("Examples:\n")
+            for example in examples:
+                formatter.write("".join(f"{line}\n" for line in _continued(f"sweepdb {example}", formatter.width)))
+
+
+class DescribedGroup(TyperGroup):
+    """`sweepdb` itself, and groups of commands."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
+        """Commands under headings; what no heading names comes last."""
+        left = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        named = {heading: [name for name in names if name in left] for heading, names in COMMANDS.items()}
+        rest = [name for name in left if all(name not in names for names in named.values())]
+        for heading, names in {**named, "Commands": rest}.items():
+            if names:
+                limit = formatter.width - 6 - max(map(len, left))
+                with formatter.section(heading):
+                    formatter.write_dl(
+                        [(name, self.commands[name].get_short_help_str(limit)) for name in names], col_max=20
+                    )
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
+        """Where to go on, under the list of all commands."""
+        if ctx.parent is None:
+            formatter.write_paragraph()
+            formatter.write_text(
+                "sweepdb COMMAND --help has options and examples, sweepdb query REPORT --help those of a report."
+                ' Completion: eval "$(sweepdb --show-completion bash)" in ~/.bashrc, or zsh in ~/.zshrc;'
+                " fish: sweepdb --show-completion fish > ~/.config/fish/completions/sweepdb.fish"
+            )
+
+
+def _continued(command: str, width: int) -> Iterator[str]:
+    """A command as lines that a shell joins again."""
+    lines = textwrap.wrap(
+        command, width - 4, initial_indent="  ", subsequent_indent="      ", break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
+    yield from (f"{line} \\" for line in lines[:-1])
+    yield from lines[-1:]

@@ -1,0 +1,60 @@
+"""Two examples of each command, as its help shows them; a test runs them through the parser.
+
+Not here: what commands do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+EXAMPLES: Mapping[str, tuple[str, str]] = {
+    "plan": (
+        "plan Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500",
+        "plan deepseek-ai/DeepSeek-V3 --device h200_sxm,b200_sxm --qps 50 --input-length 4000 --output-length 1000",
+    ),
+    "launch": (
+        "launch a1b2c3d4:18 --output started",
+        "launch a1b2c3d4:1 e5f6a7b8:18 4P1D --target k8s --output started",
+    ),
+    "evaluate": (
+        "evaluate Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500",
+        "evaluate --sweep sweep.yaml --dry-run",
+    ),
+    "explain": ("explain a1b2c3d4:175", "explain a1b2c3d4:175 e5f6a7b8:40 --step decode --top 10"),
+    "query": (
+        "query best --ttft-limits 1000 --tpot-limits 30",
+        "query pd-ratio --tpot-limits 50 --num-devices 32 --format csv --output answer.csv",
+    ),
+    "verify": ("verify proof.json", "verify proof.json answer.json --signed-by key.pem"),
+    "sql": (
+        'sql "SELECT plan, max(output_tokens_per_s) FROM feasible GROUP BY plan"',
+        "sql --file question.sql --format parquet --output answer.parquet",
+    ),
+    "sweeps": ("sweeps", "sweeps --limit 100 --format json"),
+    "show": ("show 6903164904d0", "show a1b2c3d4:175"),
+    "void": ('void 6903164904d0 --reason "wrong device profile"', 'void a1b2c3d4 --reason "measured otherwise"'),
+    "unvoid": ("unvoid 6903164904d0", "unvoid a1b2c3d4"),
+    "models": ("models", "models Qwen/Qwen3-32B"),
+    "devices": ("devices h200_sxm", "devices add my-device.yaml"),
+    "workloads": (
+        "workloads add chat --input-length 3500 --output-length 1500",
+        "workloads add code --trace requests.csv",
+    ),
+    "prices": ("prices set h200_sxm --usd-per-device-hour 3.5", "prices import prices.csv"),
+    "calibrate": (
+        "calibrate my-device --kernels kernels.csv --profile my-device-calibrated.yaml",
+        "calibrate --serving vllm --measurements runs --profile my-vllm.yaml",
+    ),
+    "measurements": (
+        "measurements import result.json --set device=h100_sxm --set tp=2",
+        "measurements list --model Qwen3-32B",
+    ),
+    "validate": ("validate", "validate --measurements runs --format html --output errors.html"),
+    "export": ("export bundle", "export bundle --sweep 6903164904d0 --format csv"),
+    "import": ("import bundle", "import bundle --store sqlite:///other.sqlite"),
+    "init": ("db init", "db init --store postgresql://user@host/database"),
+    "upgrade": ("db upgrade", "db upgrade --store sqlite:///old.sqlite"),
+    "current": ("db current", "db current --store sqlite:///old.sqlite"),
+    "check": ("db check", "db check --repair"),
+    "vacuum": ("db vacuum", "db vacuum --store sqlite:///old.sqlite"),
+    "seal": ("db seal", "db seal --store postgresql://user@host/database"),
+}

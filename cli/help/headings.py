@@ -1,0 +1,94 @@
+"""The heading that each option and each command stands under in help. Not here: what options mean."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from sweepdb.asking import PARTS, declared
+
+OUTPUT = "Output"
+STORE = "Store"
+OTHERS = "Options"
+_PARTS = {
+    "scope": "Which stored rows",
+    "limits": "Limits",
+    "definitions": "Definitions, where sources disagree",
+    "pairs": "Devices, and prefill and decode instances",
+    "options": "What the report shows",
+}
+_EVALUATED = {
+    "What is served": (
+        "model", "sweep", "from_deployment", "input_length", "output_length", "workload", "prefix_cache_hit_rate",
+        "max_batched_tokens", "num_mtp_tokens", "mtp_acceptance_rate",
+    ),
+    "Devices": (
+        "device", "num_devices", "total_devices", "prefill_devices_per_instance", "decode_devices_per_instance",
+        "family", "kv_transfer_gb_per_s", "price_date", "qps", "concurrency",
+    ),
+    "Weights and graph": (
+        "quantize_linear_action", "quantize_experts_action", "quantize_attention_action", "mxfp4_group_size", "compile",
+        "convention",
+    ),
+    "Plans and batches": (
+        "mode", "search", "tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes", "batch_range",
+    ),
+    "Engine and clients": (
+        "serving_model", "serving_cost", "client_lengths", "prompts_per_user", "poll_steps", "seats", "wait_steps",
+        "routing",
+    ),
+    "Requests that arrive": (
+        "arrivals", "rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft", "reject_tbt",
+        "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
+    ),
+    "The run": ("jobs", "dry_run", "label", "sweep_schema"),
+}  # fmt: skip
+_SHARED = {
+    OUTPUT: (
+        "format_", "output", "wide", "explain", "composition", "show_sql", "proof", "sign", "fail_empty", "schema",
+        "force",
+    ),
+    STORE: ("store",),
+}  # fmt: skip
+COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "Ask": ("plan", "query", "sql", "explain", "verify"),
+    "Evaluate and launch": ("evaluate", "launch"),
+    "Look up": ("models", "devices", "workloads", "prices"),
+    "Measure": ("measurements", "validate", "calibrate"),
+    "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "db"),
+}
+
+
+def _turned(headings: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:
+    return {name: heading for heading, names in headings.items() for name in names}
+
+
+def _of_questions() -> Mapping[str, str]:
+    found = {item.keyword: _PARTS[part] for part, kind in PARTS.items() for item in declared(kind)}
+    return {**found, "preset": _PARTS["definitions"], "report": OTHERS, "names": OTHERS}
+
+
+HEADINGS: Mapping[str, Mapping[str, str]] = {
+    "query": {**_of_questions(), **_turned(_SHARED)},
+    "evaluate": {**_turned(_EVALUATED), **_turned(_SHARED)},
+    "plan": {
+        **_turned(_EVALUATED),
+        **{item.keyword: _PARTS["limits"] for item in declared(PARTS["limits"])},
+        **_turned(_SHARED),
+    },
+}
+
+
+# What comes first where a command has it; the rest follows in the order of its options.
+_FIRST = ("What is served", *(_PARTS[part] for part in ("limits", "options", "pairs", "scope", "definitions")))
+
+
+def in_order(found: Collection[str]) -> list[str]:
+    """Headings as help shows them."""
+    first = [one for one in ("Arguments", *_FIRST) if one in found]
+    last = [one for one in (OTHERS,) if one in found and len(found) > 1]
+    return [*first, *(one for one in found if one not in first and one not in last), *last]
+
+
+def heading_of(command: str, parameter: str) -> str:
+    """The heading of an option of a command; short commands have few."""
+    return HEADINGS.get(command, _turned(_SHARED)).get(parameter, OTHERS)

@@ -1,0 +1,53 @@
+"""Help of a single report: which options it takes, and examples. Read from headers and SQL, asking nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cli.help.storeless_reports import STORELESS
+from sweepdb.asking import asked_reports, keywords_of, option_table
+
+if TYPE_CHECKING:
+    from sweepdb.asking import Report
+
+_FEW = 3  # reports that take an option: so few are named beside it
+_VALUES = {"vary": "tpot", "mix": "chat=0.6 --mix code=0.4", "rate": "5", "num_devices": "16"}
+_NAMES = {"probes": " a1b2c3d4:175 e5f6a7b8:40", "sweeps": " 6903164904d0 0ed0f32ae614"}
+
+
+def report_names() -> Sequence[str]:
+    """Every report that can be asked for."""
+    return sorted([*(item.name for item in asked_reports().values()), *STORELESS])
+
+
+def named_report(words: Sequence[str]) -> Report | None:
+    """The report that the words of `query` name, None where they name none."""
+    known = {item.name: item for item in asked_reports().values()}
+    return next((known[word] for word in words if word in known), None)
+
+
+def taken(asked: Report, parameter: str) -> bool:
+    """Whether a report makes use of a parameter; what is about every answer stays."""
+    if parameter == "names":
+        return asked.names is not None
+    if parameter == "report":
+        return False
+    return parameter not in option_table() or parameter in {one.name for one in keywords_of(asked)}
+
+
+def few_takers() -> dict[str, str]:
+    """Options that few reports take, with those."""
+    takers: dict[str, list[str]] = {}
+    for item in asked_reports().values():
+        for one in keywords_of(item):
+            takers.setdefault(one.name, []).append(item.name)
+    return {name: ", ".join(found) for name, found in takers.items() if len(found) <= _FEW}
+
+
+def report_examples(asked: Report) -> Sequence[str]:
+    """An example of a report with what it requires, and the same for a program."""
+    compared = "" if asked.names is None else _NAMES[asked.names.option]
+    required = "".join(f" --{one.option.replace('_', '-')} {_VALUES[one.option]}" for one in asked.requires)
+    first = f"query {asked.name}{compared}{required}"
+    return first, f"{first} --format json"

@@ -1,0 +1,90 @@
+"""The declaration of a device profile's YAML file: every key, and the range of every figure.
+
+Ranges are far wider than any machine, narrow enough to catch a wrong unit. Not here: profiles by name
+(evaluator.inputs.devices.device_profiles)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from store.records import Family
+
+LONGEST_NAME = 200
+_Dtype = Literal["fp32", "bf16", "fp16", "int8", "fp8", "fp4", "int4"]
+
+
+def _plain(value: object) -> object:
+    """YAML reads 1e12 without a dot as text; it is plain what was meant."""
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+def _named(name: str) -> str:
+    if not name.strip() or len(name) > LONGEST_NAME or not name.isprintable():
+        raise ValueError(f"must be a text of at most {LONGEST_NAME} printable characters")
+    return name
+
+
+def _rated(rates: dict[str, float]) -> dict[str, float]:
+    if not {"bf16", "fp16", "fp32"} & set(rates):
+        raise ValueError("needs a rate of bf16, fp16 or fp32")
+    return rates
+
+
+def _within(low: float, high: float) -> Any:  # noqa: ANN401  what pydantic calls a field
+    return Field(ge=low, le=high, allow_inf_nan=False, strict=True)
+
+
+_PLAIN = BeforeValidator(_plain)
+_Rate = Annotated[float, _within(1e6, 1e19), _PLAIN]
+_Rates = Annotated[dict[_Dtype, _Rate], AfterValidator(_rated)]
+_Bandwidth = Annotated[float, _within(1e6, 1e16), _PLAIN]
+_Share = Annotated[float, _within(0.01, 1.0), _PLAIN]
+_Start = Annotated[float, _within(0.0, 1e-2), _PLAIN]
+_Extent = Annotated[int, Field(ge=1, strict=True)]
+
+
+class LinkKeys(BaseModel):
+    """A link of one dimension of the grid."""
+
+    model_config = ConfigDict(extra="forbid")
+    bandwidth_bytes_per_s: _Bandwidth
+    latency_s: Annotated[float, _within(0.0, 1.0), _PLAIN]
+    efficiency: _Share
+    topology: Literal["clos", "full_mesh"] = "clos"
+
+
+class DeviceKeys(BaseModel):
+    """A device profile."""
+
+    model_config = ConfigDict(extra="forbid", title="Device profile of sweepdb")
+    name: Annotated[str, AfterValidator(_named)]
+    vendor: str = ""
+    family: Family = "theoretical"
+    aliases: list[str] = []
+    source: str = ""
+    matrix_flops_per_s: _Rates
+    vector_flops_per_s: _Rates
+    memory_bytes: Annotated[float, _within(2**20, 2**50), _PLAIN]
+    memory_bandwidth_bytes_per_s: _Bandwidth
+    compute_efficiency: _Share
+    memory_efficiency: _Share
+    matrix_static_s: _Start
+    vector_static_s: _Start
+    communication_static_s: _Start
+    compute_units: Annotated[float, _within(1, 1e5), _PLAIN] | None = None
+    watts: Annotated[float, _within(0.1, 1e6), _PLAIN] | None = None
+    grid: Annotated[list[_Extent], Field(min_length=1)]
+    links: list[LinkKeys]
+    calibration: dict[str, Any] | None = None
+
+    @model_validator(mode="after")
+    def one_link_a_dimension(self) -> Self:
+        """Refuse links that are not those of the grid."""
+        if len(self.links) != len(self.grid):
+            raise ValueError(f"links must be a list with one link a grid dimension ({len(self.grid)})")
+        return self
