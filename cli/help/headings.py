@@ -37,7 +37,7 @@ _EVALUATED = {
         "routing",
     ),
     "Requests that arrive": (
-        "arrivals", "rates", "requests", "seed", "kv_admission", "dispatch", "reject_ttft", "reject_tbt",
+        "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch", "reject_ttft", "reject_tbt",
         "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
     ),
     "The run": ("jobs", "dry_run", "label", "sweep_schema"),
