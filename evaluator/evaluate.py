@@ -138,9 +138,9 @@ def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers,
 
 def unsupported(scenario: Scenario) -> InputError | None:
     """Why the serving model of a scenario does not cover it; None where it does. Nothing is traced to know."""
-    model = serving_model_of(scenario)
-    of_both = scenario.model.residual_streams == 1 and scenario.model.draft_layer is None
-    if scenario.convention == "upstream" and not (of_both and all(map(_known_upstream, scenario.model.layers))):
+    model, spec = serving_model_of(scenario), scenario.model
+    plain = spec.residual_streams == 1 and not spec.residual_block and spec.draft_layer is None
+    if scenario.convention == "upstream" and not (plain and all(map(_known_upstream, spec.layers))):
         part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
         return InputError(part, hint="`convention=physical`")
     return model.refusal(scenario, model.source(scenario))

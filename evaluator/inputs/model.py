@@ -59,6 +59,7 @@ class LatentAttention:
     value_head_dim: int
     chosen_keys: int | None = field(default=None, metadata={IF_SET: True})
     indexer: TokenIndexer | None = field(default=None, metadata={IF_SET: True})
+    output_gate: bool = field(default=False, metadata={IF_SET: True})  # a projection gates what comes out (Kimi-K3)
 
     @property
     def split_heads(self) -> dict[str, int]:
@@ -68,13 +69,18 @@ class LatentAttention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedDeltaNet:
-    """Linear attention with a state of one matrix a value head (Qwen3-Next, Qwen3.5)."""
+    """Linear attention with a state of one matrix a value head (Qwen3-Next, Qwen3.5).
+
+    With `decay_rank` each channel of a key decays by itself, by a projection through so many dimensions (Kimi Delta
+    Attention); with `gate_rank` the gate behind goes through so many, too."""
 
     key_heads: int
     value_heads: int
     key_head_dim: int
     value_head_dim: int
     convolution: int  # tokens that the convolution before it sees
+    decay_rank: int | None = field(default=None, metadata={IF_SET: True})  # None: one decay a head
+    gate_rank: int | None = field(default=None, metadata={IF_SET: True})  # None: one projection
 
     @property
     def split_heads(self) -> dict[str, int]:
@@ -147,6 +153,7 @@ class MoeMlp:
     router_bias: bool = False
     gated: bool = field(default=True, metadata={IF_SET: True})  # as of a dense MLP, of routed and shared ones
     latent_size: int | None = field(default=None, metadata={IF_SET: True})  # routed experts work in so many dimensions
+    latent_norm: bool = field(default=False, metadata={IF_SET: True})  # what they give together is normalised there
 
     def expert_weights(self, hidden_size: int) -> int:
         """Weights of one routed expert, without biases."""
@@ -189,6 +196,8 @@ class ModelSpec:
     draft_layer: LayerGroup | None = field(default=None, metadata={IF_SET: True})  # None: like the last of `layers`
     residual_streams: int = field(default=1, metadata={IF_SET: True})  # that hyper-connections mix
     stream_rounds: int = field(default=0, metadata={IF_SET: True})  # of normalising what mixes them
+    # Layers after which a sum of residuals ends; each block of a layer reads a mixture of all ended ones. 0: one sum.
+    residual_block: int = field(default=0, metadata={IF_SET: True})
     native_linear: str = "BF16"  # precision the published weights come in, for linears
     native_experts: str = "BF16"  # the same, for experts
     max_positions: int | None = None

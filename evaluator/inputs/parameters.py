@@ -97,6 +97,8 @@ def _compressor(hidden: int, ratio: int, width: int, copies: int) -> int:
 def stream_parameters(spec: ModelSpec) -> tuple[int, int]:
     """Weights that mix residual streams: of one block, and at the end."""
     count, wide = spec.residual_streams, spec.residual_streams * spec.hidden_size
+    if spec.residual_block:  # a norm and a score of each sum, before a block and at the end
+        return 2 * spec.hidden_size, 2 * spec.hidden_size
     if count == 1:
         return 0, 0
     outputs = count * (count + 2)
@@ -114,9 +116,12 @@ def _state_space(hidden: int, space: StateSpace) -> int:
 def _delta_net(hidden: int, net: GatedDeltaNet) -> int:
     keys, values = net.key_heads * net.key_head_dim, net.value_heads * net.value_head_dim
     channels = 2 * keys + values
-    decay = 2 * net.value_heads  # a rate and a shift a head; what they are applied to comes from a projection as wide
-    projections = hidden * (channels + values + decay) + values * hidden
-    return projections + channels * net.convolution + decay + net.value_head_dim
+    rest = channels * net.convolution + net.value_head_dim + (channels + net.value_heads) * hidden + values * hidden
+    gate = hidden * values if net.gate_rank is None else net.gate_rank * (hidden + values)
+    if net.decay_rank is None:  # a rate and a shift a head, and a projection as wide
+        return rest + gate + hidden * net.value_heads + 2 * net.value_heads
+    decays = net.value_heads * net.key_head_dim  # each with a shift, and a rate a head
+    return rest + gate + net.decay_rank * (hidden + decays) + decays + net.value_heads
 
 
 def _latent(hidden: int, attention: LatentAttention) -> int:
@@ -126,7 +131,8 @@ def _latent(hidden: int, attention: LatentAttention) -> int:
     query = hidden * queries if rank is None else hidden * rank + rank + rank * queries
     compressed = hidden * (attention.kv_lora_rank + attention.rope_head_dim) + attention.kv_lora_rank
     expansion = attention.kv_lora_rank * attention.query_heads * (attention.nope_head_dim + attention.value_head_dim)
-    weights = query + compressed + expansion + attention.query_heads * attention.value_head_dim * hidden
+    values = attention.query_heads * attention.value_head_dim * hidden
+    weights = query + compressed + expansion + values * (2 if attention.output_gate else 1)
     return weights + (0 if attention.indexer is None else _indexer(hidden, rank or hidden, attention.indexer))
 
 
@@ -151,6 +157,7 @@ def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:
     one += (2 * mlp.intermediate_size + hidden) if mlp.expert_bias else 0
     router = hidden * mlp.experts + (mlp.experts if mlp.router_bias else 0)
     router += 2 * hidden * (mlp.latent_size or 0)  # into the experts' dimensions, and out of them
+    router += (mlp.latent_size or 0) if mlp.latent_norm else 0
     return (
         experts * one
         + router

@@ -27,6 +27,7 @@ from evaluator.graph.capture.mixers.block_indexer import choose_blocks
 from evaluator.graph.capture.mixers.compressed import compressed_attention
 from evaluator.graph.capture.mixers.delta_net import gated_delta_net
 from evaluator.graph.capture.mixers.residual_streams import collapsed, expanded
+from evaluator.graph.capture.mixers.residual_sums import held_sums, mix_residuals, sums_sent
 from evaluator.graph.capture.mixers.state_space import state_space
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.graph.capture.upstream_experts import upstream_mixture
@@ -52,18 +53,31 @@ def trace_step(step: Step) -> None:
     tables = _tables(step)
     with recorder.within("embedding", counts=first):
         x = _embedded(step)
-    for index, counts in enumerate(layers_of_stages(step.model, stages)):
+    rows = layers_of_stages(step.model, stages)
+    ended = held_sums(step)
+    for index, counts in enumerate(rows):
         name = f"layers{index}" if len(step.model.layers) > 1 else "layers"
         with recorder.within(name, counts=counts):
             x = decoder_layer(step, x, step.model.layers[index], tables)
+    if ended is not None:
+        mix_residuals(step, rows)
     if stages > 1:
-        with recorder.within("stage_transfer", counts=tuple(int(stage < stages - 1) for stage in range(stages))):
-            operators.send(x, step.plan.tp * step.plan.dp)
+        _send(step, x, sums_sent(step, rows))
+    del ended
     with recorder.within("", counts=last):
         _logits(step, x, shared_head=False)
     if step.model.mtp_layers:
         with recorder.within("mtp", counts=last, draft=True):
             _draft(step, x, tables)
+
+
+def _send(step: Step, x: Tensor, sums: list[int]) -> None:
+    """Hand the sums of residuals that each stage holds to the next."""
+    for many in sorted(set(sums)):
+        counts = tuple(int(stage < len(sums) and sums[stage] == many) for stage in range(step.plan.pp))
+        with step.recorder.within("stage_transfer", counts=counts):
+            sent = x if many == 1 else meta_tensor(x.shape[0], many * x.shape[1])
+            operators.send(sent, step.plan.tp * step.plan.dp)
 
 
 def _only(stages: int, stage: int) -> tuple[int, ...]:

@@ -204,8 +204,7 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
         native_linear=linear,
         native_experts=experts,
         native_kv_cache=native_kv_cache(quantisation),
-        max_positions=maximum,
-        **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), **options},
+        **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), "max_positions": maximum, **options},
     )
 
 

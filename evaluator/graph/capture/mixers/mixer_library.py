@@ -45,6 +45,16 @@ def delta_state(  # noqa: PLR0917  the schema is positional
     return mixed.new_empty((mixed.shape[0], decay.shape[1] * value_dim))
 
 
+@defined(
+    "channel_state(Tensor mixed, Tensor decays, Tensor weight, int sequences, int key_dim, int value_dim, bool scan)"
+    " -> Tensor"
+)
+def channel_state(  # noqa: PLR0917  the schema is positional
+    mixed: Tensor, decays: Tensor, weight: Tensor, sequences: int, key_dim: int, value_dim: int, scan: bool
+) -> Tensor:
+    return mixed.new_empty((mixed.shape[0], decays.shape[1] // key_dim * value_dim))
+
+
 @defined("gated_norm(Tensor x, Tensor gate, Tensor weight) -> Tensor")
 def gated_norm(x: Tensor, gate: Tensor, weight: Tensor) -> Tensor:
     return x.new_empty(x.shape)
@@ -58,6 +68,11 @@ def pool_tokens(both: Tensor, bias: Tensor, weight: Tensor, ratio: int) -> None:
 @defined("collapse_streams(Tensor streams, Tensor weight, Tensor bias, int count, int rounds) -> Tensor")
 def collapse_streams(streams: Tensor, weight: Tensor, bias: Tensor, count: int, rounds: int) -> Tensor:
     return streams.new_empty((streams.shape[0], streams.shape[1] // count))
+
+
+@defined("mix_sums(Tensor sums, Tensor weight) -> Tensor")
+def mix_sums(sums: Tensor, weight: Tensor) -> Tensor:
+    return sums.new_empty((sums.shape[0], weight.shape[1]))
 
 
 @defined("expand_streams(Tensor streams, Tensor out) -> Tensor")
