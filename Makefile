@@ -47,6 +47,7 @@ docs: $(INSTALLED)
 	$(BIN)/python -m queries.dictionary docs/reference/schema.md
 	$(BIN)/python -m tools.report_reference docs/reference/queries.md
 	$(BIN)/python -m tools.keyword_types
+	$(BIN)/python -m tools.support_page docs/reference/support.md
 	$(BIN)/python -m tools.ledger_page docs/reference/expected-errors.md
 	$(BIN)/python -m tools.architecture_page docs/explanation/architecture.md
 	PYTHONPATH=. $(BIN)/python tests/readme_screen.py README.md

@@ -139,7 +139,8 @@ def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers,
 def unsupported(scenario: Scenario) -> InputError | None:
     """Why the serving model of a scenario does not cover it; None where it does. Nothing is traced to know."""
     model, spec = serving_model_of(scenario), scenario.model
-    plain = spec.residual_streams == 1 and not spec.residual_block and spec.draft_layer is None
+    of_two_sums = spec.residual_streams > 1 or spec.residual_block or spec.output_norms
+    plain = not of_two_sums and spec.draft_layer is None
     if scenario.convention == "upstream" and not (plain and all(map(_known_upstream, spec.layers))):
         part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
         return InputError(part, hint="`convention=physical`")
@@ -150,9 +151,18 @@ def _known_upstream(group: LayerGroup) -> bool:
     """Whether a layer is of two parts that the program behind that convention has."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
-    newer = ("chosen_keys", "indexer", "output_gate", "value_head_dim")
-    routed = isinstance(group.mlp, MoeMlp) and (not group.mlp.gated or group.mlp.latent_size is not None)
-    return not routed and not any(getattr(group.attention, name, None) for name in newer)
+    newer = (
+        "chosen_keys", "indexer", "output_gate", "value_head_dim", "head_gate", "unscaled_norm", "values_are_keys",
+    )  # fmt: skip
+    other = isinstance(group.mlp, MoeMlp) and (group.mlp.apart_norms or group.mlp.latent_size is not None)
+    routed = other or (isinstance(group.mlp, MoeMlp) and not group.mlp.gated)
+    turned = getattr(group.attention, "rope_fraction", None) is not None
+    return (
+        not routed
+        and not turned
+        and not group.chunked
+        and not any(getattr(group.attention, name, None) for name in newer)
+    )
 
 
 def evaluate_scenario(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.support import support_table, supported
     from evaluator.inputs import (
         DeviceProfile,
         PlanSearch,
@@ -33,6 +34,8 @@ __all__ = [
     "load_device",
     "load_model",
     "parameter_count",
+    "support_table",
+    "supported",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

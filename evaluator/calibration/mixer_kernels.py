@@ -40,6 +40,12 @@ def mixer_values(device: str, kind: str) -> Mapping[str, float]:
     return values
 
 
+def mixer_error(device: str, kind: str) -> float:
+    """Median error in percent of that roofline on rows held out."""
+    error: float = _shipped()[device][UNMEASURED.get(kind, kind)]["accuracy"]["median_ape"]
+    return error
+
+
 @functools.cache
 def _shipped() -> Mapping[str, Mapping[str, Any]]:
     import yaml

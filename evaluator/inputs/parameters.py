@@ -36,7 +36,8 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
     shared += spec.learned_positions * hidden + norm + (norm if spec.embedding_norm else 0)
     total = active = shared
     for group in spec.layers:
-        layer = attention_parameters(spec, group) + (norm + mixing) * sum(
+        norms = norm * (2 if spec.output_norms else 1)
+        layer = attention_parameters(spec, group) + (norms + mixing) * sum(
             part is not None for part in (group.attention, group.mlp)
         )
         total += group.count * (layer + _mlp(hidden, group.mlp, visited=False))
@@ -63,7 +64,7 @@ def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     queries = attention.query_heads * attention.head_dim
     keys = attention.kv_heads * attention.head_dim
     asked = queries * (2 if attention.output_gate else 1)
-    values = attention.kv_heads * attention.value_width
+    values = 0 if attention.values_are_keys else attention.kv_heads * attention.value_width
     weights = hidden * (asked + keys + values) + attention.query_heads * attention.value_width * hidden
     biases = (asked + keys + values if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
     norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": queries + keys}[attention.qk_norm]
@@ -71,7 +72,8 @@ def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     if attention.indexer is not None:  # queries and one key, each with a norm
         small = attention.indexer
         indexer = hidden * small.head_dim * (small.heads + 1) + 2 * small.head_dim
-    return weights + biases + norms + (attention.query_heads if attention.sinks else 0) + indexer
+    gates = hidden * attention.query_heads if attention.head_gate else 0
+    return weights + biases + norms + (attention.query_heads if attention.sinks else 0) + indexer + gates
 
 
 def _compressed(hidden: int, attention: CompressedAttention) -> int:
@@ -158,6 +160,7 @@ def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:
     router = hidden * mlp.experts + (mlp.experts if mlp.router_bias else 0)
     router += 2 * hidden * (mlp.latent_size or 0)  # into the experts' dimensions, and out of them
     router += (mlp.latent_size or 0) if mlp.latent_norm else 0
+    router += 4 * hidden + mlp.experts if mlp.apart_norms else 0  # one scales what is routed by, and each expert is
     return (
         experts * one
         + router

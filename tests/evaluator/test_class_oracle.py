@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from evaluator.graph.capture.mixers.mixer_formulas import SCAN_CHUNK
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import architectures, spec_from_config
-from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, LatentAttention, StateSpace
+from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, LatentAttention, MoeMlp, StateSpace
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 
@@ -35,6 +35,10 @@ MAMBA = {
     "head_dim": 32, "mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2, "ssm_state_size": 32, "chunk_size": 16,
     "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
     "moe_shared_expert_intermediate_size": 96,
+}  # fmt: skip
+GEMMA4 = {
+    "head_dim": 32, "global_head_dim": 64, "num_global_key_value_heads": 1, "attention_k_eq_v": True,
+    "hidden_size_per_layer_input": 0, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 2,
 }  # fmt: skip
 KIMI = {
     "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "num_key_value_heads": 4,
@@ -66,7 +70,16 @@ CASES = {
     "kimi_linear": KIMI,
     "kimi_linear with compressed queries": {**KIMI, "q_lora_rank": 48},
     "llama": {},
+    "llama4_text": {
+        "head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 1, "intermediate_size_mlp": 160,
+        "interleave_moe_layer_step": 2, "attention_chunk_size": 64,
+    },
     "bloom": {"n_layer": 4, "n_head": 4, "intermediate_size": None, "num_key_value_heads": None},
+    "gemma3_text": {"head_dim": 32, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 2},
+    "gemma4_text": GEMMA4,
+    "gemma4_text with experts": {
+        **GEMMA4, "enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 64,
+    },
     "glm4_moe": {
         "head_dim": 32, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
         "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "use_qk_norm": True,
@@ -163,6 +176,9 @@ def other_flops(spec):
     total = 0
     for group in spec.layers:
         attention = group.attention
+        if spec.architecture == "llama4_text" and isinstance(group.mlp, MoeMlp):  # every expert computes every token
+            others = group.mlp.experts - group.mlp.experts_per_token
+            total += group.count * 2 * TOKENS * others * group.mlp.expert_weights(spec.hidden_size)
         if getattr(attention, "chosen_keys", None):
             if not isinstance(attention, LatentAttention):
                 continue

@@ -88,14 +88,22 @@ def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
     if step.model.position != "rope":
         return None
     rotating = (group.attention for group in step.model.layers)
-    attention = next((one for one in rotating if one and not isinstance(one, GatedDeltaNet | StateSpace)), None)
+    attention = next(
+        (
+            one
+            for one in rotating
+            if one and not isinstance(one, GatedDeltaNet | StateSpace) and getattr(one, "rope_fraction", None) != 0.0
+        ),
+        None,
+    )
     if attention is None:
         return None
     if isinstance(attention, LatentAttention | CompressedAttention):
         width = attention.rope_head_dim
     else:
         # Upstream rotates whole heads.
-        share = 1.0 if step.request.convention == "upstream" else step.model.rope_fraction
+        own = step.model.rope_fraction if attention.rope_fraction is None else attention.rope_fraction
+        share = 1.0 if step.request.convention == "upstream" else own
         width = int(attention.head_dim * share)
     with step.recorder.within("", counts=(1,) * step.plan.pp):
         return rope_tables(step, width)
@@ -126,6 +134,8 @@ def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor
         h = _mixed(step, x, group, tables)
         with recorder.within("attention_all_reduce"):
             h = all_reduced(step, h)
+        if step.model.output_norms:
+            h = normed(step, "attention_output_norm", h)
     if group.mlp is not None:
         if h is None:
             h = normed(step, "input_norm", x, form)
@@ -136,6 +146,8 @@ def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor
             if not isinstance(group.mlp, MoeMlp):
                 with recorder.within("all_reduce"):
                     h = all_reduced(step, h)
+        if step.model.output_norms:
+            h = normed(step, "mlp_output_norm", h)
     with recorder.within("residual"):
         return x if h is None else pointwise("add", x, h)
 
@@ -170,7 +182,7 @@ def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tenso
         h = normed(step, "input_norm", x, form)
         if group.attention.indexer is not None:
             choose_blocks(step, h, group.attention, group.attention.indexer, tables)
-        return grouped_query_attention(step, h, group.attention, group.window, tables)
+        return grouped_query_attention(step, h, group.attention, group.span, tables)
     if isinstance(group.attention, CompressedAttention):
         h = normed(step, "input_norm", x, form)
         return compressed_attention(step, h, group.attention, group.window, tables)

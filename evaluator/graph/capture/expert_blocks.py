@@ -20,13 +20,18 @@ def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     """Routed experts plus shared ones. The result is complete on every tensor-parallel rank."""
     plan = step.plan
     replicated = plan.ep == 1 and plan.moe_dp == 1 and plan.dp == 1
-    out = _replicated(step, x, mlp) if replicated else _dispatched(step, x, mlp)
-    whole = not replicated or mlp.latent_norm
+    read = normed(step, "routed_norm", x) if mlp.apart_norms else x
+    out = _replicated(step, read, mlp) if replicated else _dispatched(step, read, mlp)
+    whole = not replicated or mlp.latent_norm or mlp.apart_norms
+    if mlp.apart_norms:
+        out = normed(step, "routed_output_norm", out)
     if mlp.shared_intermediate_size:
         shared = _shared(step, x, mlp)
         if whole:
             with step.recorder.within("shared_experts.all_reduce"):
                 shared = all_reduced(step, shared)
+        if mlp.apart_norms:
+            shared = normed(step, "shared_experts.output_norm", shared)
         with step.recorder.within("shared_experts.add"):
             out = pointwise("add", out, shared)
     if not whole:
@@ -77,8 +82,8 @@ def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     rows = _experts(step, rows, mlp)
     with step.recorder.within("combine"):
         out = _combined(step, rows, weights)
-    if mlp.latent_norm:
-        with step.recorder.within("latent_all_reduce"):
+    if mlp.latent_norm or mlp.apart_norms:
+        with step.recorder.within("latent_all_reduce" if mlp.latent_norm else "routed_all_reduce"):
             out = all_reduced(step, out)
     return _out_of_latent(step, out, mlp)
 
@@ -97,6 +102,14 @@ def _out_of_latent(step: Step, out: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _gated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+    if not mlp.apart_norms:
+        return _routed(step, x, mlp)
+    weights = _routed(step, normed(step, "router_norm", x), mlp)
+    with step.recorder.within("router_scale"):
+        return operators.scale(weights, parameter(mlp.experts))
+
+
+def _routed(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     logits = linear(step, "router", x, mlp.experts, HALF, bias=mlp.router_bias)
     with step.recorder.within("routing"):
         if step.fused:

@@ -194,6 +194,8 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
     if quantisation is not None and not isinstance(quantisation, Mapping):
         raise InputError(f"{reader.where}: quantization_config must be a mapping, not {shortened(quantisation)}")
     linear, experts = native_formats(quantisation)
+    if linear != experts and not any(isinstance(group.mlp, MoeMlp) for group in layers):
+        linear = experts = f"{linear} and {experts}"  # of a dense model attention and MLPs, which have one format here
     maximum = reader.count("max_position_embeddings") or None
     return ModelSpec(
         architecture=str(reader.value("model_type")),
