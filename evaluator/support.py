@@ -17,6 +17,7 @@ from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import list_devices, load_device
+from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
 from evaluator.inputs.formats import check_precision
 from evaluator.inputs.model import ModelSpec
@@ -30,7 +31,7 @@ from evaluator.pricing.step import operator_seconds
 from evaluator.scenario import Scenario
 from store.errors import InputError
 
-State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet", "left out", "refused"]
+State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet", "left out", "refused", "measured"]
 _WORKLOAD = Workload(input_length=1024, output_length=128.0)
 
 
@@ -67,7 +68,18 @@ def support_table() -> tuple[tuple[str, str, SupportPart], ...]:
     """(model, device or engine; its name; how well it is known) of everything that ships."""
     models = [("model", name, next(_of_model(load_model(name)[1]))) for name in list_models()]
     devices = [("device", name, device_support(load_device(name))) for name in list_devices()]
-    return (*models, *devices, *(("engine", name, engine_support(name)) for name in list_engines()))
+    engines = [("engine", name, engine_support(name)) for name in list_engines()]
+    return (*models, *devices, *engines, *(("drafts", name, _of_drafts(name)) for name in list_acceptance()))
+
+
+def _of_drafts(name: str) -> SupportPart:
+    table = acceptance_table(name)
+    lengths = ", ".join(f"{one:g}" for one in table.tokens_per_step)
+    how = f"{table.model}, {table.method}: {lengths} tokens a step at 1 to {len(table.tokens_per_step)} drafts"
+    missing = None if table.model is None else missing_draft(table, load_model(table.model)[1])
+    if missing is not None:
+        return SupportPart(part="drafts", state="refused", how=f"{how}; {missing}")
+    return SupportPart(part="drafts", state="measured", how=how)
 
 
 def device_support(profile: DeviceProfile) -> SupportPart:

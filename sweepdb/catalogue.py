@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.support import support_table, supported
     from evaluator.inputs import (
         DeviceProfile,
         PlanSearch,
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
         load_model,
         parameter_count,
     )
+    from evaluator.support import support_table, supported
 
 __all__ = [
     "DeviceProfile",

@@ -28,8 +28,12 @@ def support_page() -> str:
     """The page as text."""
     rows = support_table()
     sections = [_INTRODUCTION]
-    for what, title in (("device", "Devices"), ("engine", "Engines")):
-        found = [[name, part.state, part.how.split(";")[0]] for kind, name, part in rows if kind == what]
+    for what, title in (("device", "Devices"), ("engine", "Engines"), ("drafts", "Drafts")):
+        found = [
+            [name, part.state, part.how if kind == "drafts" else part.how.split(";")[0]]
+            for kind, name, part in rows
+            if kind == what
+        ]
         sections.append(f"## {title}\n\n" + _table(("name", "state", "how"), found))
     models = [[name, part.state, *_native(name)] for kind, name, part in rows if kind == "model"]
     sections.append(

@@ -63,4 +63,4 @@ def test_a_format_that_only_a_name_says_is_refused(tmp_path):
 
 def test_the_page_is_what_the_command_says():
     assert PAGE.read_text(encoding="utf-8") == support_page()
-    assert {what for what, _, _ in support_table()} == {"model", "device", "engine"}
+    assert {what for what, _, _ in support_table()} == {"model", "device", "engine", "drafts"}

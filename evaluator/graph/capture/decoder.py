@@ -26,6 +26,7 @@ from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.block_indexer import choose_blocks
 from evaluator.graph.capture.mixers.compressed import compressed_attention
 from evaluator.graph.capture.mixers.delta_net import gated_delta_net
+from evaluator.graph.capture.mixers.fused_draft import fused_draft
 from evaluator.graph.capture.mixers.residual_streams import collapsed, expanded
 from evaluator.graph.capture.mixers.residual_sums import held_sums, mix_residuals, sums_sent
 from evaluator.graph.capture.mixers.state_space import state_space
@@ -67,8 +68,9 @@ def trace_step(step: Step) -> None:
     with recorder.within("", counts=last):
         _logits(step, x, shared_head=False)
     if step.model.mtp_layers:
+        draft = fused_draft if step.model.draft_states else _draft
         with recorder.within("mtp", counts=last, draft=True):
-            _draft(step, x, tables)
+            draft(step, x, tables)
 
 
 def _send(step: Step, x: Tensor, sums: list[int]) -> None:
