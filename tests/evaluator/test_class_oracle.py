@@ -36,6 +36,10 @@ MAMBA = {
     "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
     "moe_shared_expert_intermediate_size": 96,
 }  # fmt: skip
+GRANITE = {
+    "mamba_n_heads": 8, "mamba_d_head": 32, "mamba_n_groups": 2, "mamba_d_state": 32, "mamba_chunk_size": 16,
+    "shared_intermediate_size": 160, "num_local_experts": 0, "layer_types": ["mamba", "mamba", "attention", "mamba"],
+}  # fmt: skip
 GEMMA4 = {
     "head_dim": 32, "global_head_dim": 64, "num_global_key_value_heads": 1, "attention_k_eq_v": True,
     "hidden_size_per_layer_input": 0, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 2,
@@ -65,6 +69,8 @@ CASES = {
         "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 64, "moe_num_shared_experts": 2,
         "moe_layer_start_index": 1, "moe_layer_end_index": 3,
     },
+    "granitemoehybrid": GRANITE,
+    "granitemoehybrid with experts": {**GRANITE, "num_local_experts": 8, "num_experts_per_tok": 2},
     "hunyuan_v1_dense": {"head_dim": 32},
     "hunyuan_v1_moe": {"head_dim": 32, "num_experts": 8, "moe_topk": 2},
     "kimi_linear": KIMI,

@@ -116,7 +116,7 @@ def test_short_and_differently_cased_names_resolve():
     ("said", "part"),
     [
         ({"model_type": "bailing_hybrid"}, "Lightning layers"),
-        ({"model_type": "granitemoehybrid", "mamba_n_heads": 8}, "model_type 'granitemoehybrid'"),
+        ({"model_type": "jamba", "mamba_n_heads": 8}, "model_type 'jamba'"),
         (
             {"model_type": "falcon_h1", "ssm_state_size": 8},
             "state space layers (ssm_state_size of model_type 'falcon_h1')",

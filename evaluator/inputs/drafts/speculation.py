@@ -64,7 +64,7 @@ class Speculation:
 
     @property
     def rates(self) -> tuple[float, ...]:
-        """Tokens that each draft adds. Where more drafts gained less, those before added no more than the last one shows."""
+        """Tokens that each draft adds. Where more drafts gained less, those before are taken down to the last one."""
         # 1.84, 2.51, 3.73, 3.47 tokens at 1 to 4 drafts: the third is taken at 3.47, so 0.84, 0.67, 0.96, 0.
         gained = [1.0]
         for length in reversed(self.table.tokens_per_step[: self.drafts]):
