@@ -338,8 +338,7 @@ def send(x: Tensor, stride: int) -> Tensor:
 
 @functools.lru_cache(maxsize=4096)
 def parameter(*shape: int) -> Tensor:
-    """A weight on the meta device, the same one for all of its shape; formulas count its true bits, not those of
-    this dtype."""
+    """A weight on the meta device, one for all of its shape. Formulas count its true bits, not those of this dtype."""
     return torch.empty(shape, dtype=torch.bfloat16, device="meta")
 
 
