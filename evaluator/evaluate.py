@@ -18,7 +18,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import Routing
-from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
@@ -144,7 +144,15 @@ def unsupported(scenario: Scenario) -> InputError | None:
     if scenario.convention == "upstream" and not (plain and all(map(_known_upstream, spec.layers))):
         part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
         return InputError(part, hint="`convention=physical`")
+    if spec.draft_states and not _drafts_beside(spec):
+        return InputError("a draft beside a model is one layer of grouped queries and a dense MLP")
     return model.refusal(scenario, model.source(scenario))
+
+
+def _drafts_beside(spec: ModelSpec) -> bool:
+    """Whether what drafts is a layer that can stand beside a model."""
+    layer = spec.draft_layer
+    return layer is not None and isinstance(layer.attention, GroupedQueryAttention) and isinstance(layer.mlp, DenseMlp)
 
 
 def _known_upstream(group: LayerGroup) -> bool:

@@ -25,6 +25,7 @@ from queries.asking.parameters import (
 from queries.asking.question import Answer, Question
 from queries.asking.variables import settings
 from queries.connect import StoreConnection
+from queries.judging.changes import WINNERS, change_lines
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
@@ -111,6 +112,11 @@ class Session:
         if kind == "separation" and question.options.mode == "pd":
             self._create_macros(SEPARATION)
             return separation_lines(answer, self._connection.duckdb)
+        if kind == "changes" and self._scope is not None:
+            self._create_macros(WINNERS)
+            groups = [(row.scenario_id, row.question_group) for row in self._scope.rows]
+            with read_transaction(self.location) as transaction:
+                return list(change_lines(transaction, self._connection.duckdb, groups, question.options.sweeps))
         return ()
 
     def _surely(self, question: Question, pinned: Pinned | None) -> Answer | None:

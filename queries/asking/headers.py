@@ -23,7 +23,7 @@
     of loads             report about requests that arrive that answers in its place | the option that asks for it
     part of              the report that it is a variant of
     predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
-    verdict              a sentence says which wins: deployments of probes, goodputs, or separation of a pair
+    verdict              sentences: which wins (deployments, goodputs, separation of a pair), or changes between sweeps
     layout               long or turned
     shows                columns of a table, each `NAME` or `NAME if OPTION or OPTION`; `shows with OPTION` goes before
 
@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-Verdict = Literal["deployments", "goodputs", "separation"]
+Verdict = Literal["deployments", "goodputs", "separation", "changes"]
 ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
 _LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
 _COMMENT = re.compile(r"--[^\n]*")

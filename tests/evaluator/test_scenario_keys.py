@@ -175,9 +175,9 @@ WHOLE = {"engine", "plan", "calibration", "family", "input_length", "bins", "mtp
 
 
 # Vector work of a kernel that memory bounds here; a draft is as often as mtp_layers says, and this one has no blocks, no
-# window to be cut into chunks, and no positions of its own to turn (its model's are narrower).
+# window to be cut into chunks, no head of its own, and no positions of its own to turn (its model's are narrower).
 HIDDEN = {
-    "model.draft_layer.chunked", "model.draft_layer.attention.rope_fraction",
+    "model.draft_vocab", "model.draft_layer.chunked", "model.draft_layer.attention.rope_fraction",
     "model.draft_layer.count", "model.draft_layer.attention.chosen_block", "model.stream_rounds",
     "model.layers.attention.chunk",
 }  # fmt: skip

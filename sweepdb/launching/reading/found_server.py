@@ -36,7 +36,7 @@ class FoundServer:
     mtp_tokens: int = 0
     speculative: str | None = None  # the table that says what they gain, where one does
     input_length: int | None = None
-    output_length: int | None = None
+    output_length: float | None = None
     prefix_cache_hit_rate: float | None = None
     not_mapped: list[str] = field(default_factory=list)
 
