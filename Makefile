@@ -49,6 +49,7 @@ docs: $(INSTALLED)
 	$(BIN)/python -m tools.keyword_types
 	$(BIN)/python -m tools.command_reference docs/reference/commands.md
 	$(BIN)/python -m tools.sweep_file_page docs/reference
+	$(BIN)/python -m tools.support_page docs/reference/support.md
 	$(BIN)/python -m tools.ledger_page docs/reference/expected-errors.md
 	$(BIN)/python -m tools.architecture_page docs/explanation/architecture.md
 	PYTHONPATH=. $(BIN)/python tests/readme_screen.py README.md

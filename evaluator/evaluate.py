@@ -18,7 +18,7 @@ from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import Routing
-from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, LayerGroup, MoeMlp
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
@@ -138,21 +138,39 @@ def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers,
 
 def unsupported(scenario: Scenario) -> InputError | None:
     """Why the serving model of a scenario does not cover it; None where it does. Nothing is traced to know."""
-    model = serving_model_of(scenario)
-    of_both = scenario.model.residual_streams == 1 and scenario.model.draft_layer is None
-    if scenario.convention == "upstream" and not (of_both and all(map(_known_upstream, scenario.model.layers))):
+    model, spec = serving_model_of(scenario), scenario.model
+    of_two_sums = spec.residual_streams > 1 or spec.residual_block or spec.output_norms
+    plain = not of_two_sums and spec.draft_layer is None
+    if scenario.convention == "upstream" and not (plain and all(map(_known_upstream, spec.layers))):
         part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
         return InputError(part, hint="`convention=physical`")
+    if spec.draft_states and not _drafts_beside(spec):
+        return InputError("a draft beside a model is one layer of grouped queries and a dense MLP")
     return model.refusal(scenario, model.source(scenario))
+
+
+def _drafts_beside(spec: ModelSpec) -> bool:
+    """Whether what drafts is a layer that can stand beside a model."""
+    layer = spec.draft_layer
+    return layer is not None and isinstance(layer.attention, GroupedQueryAttention) and isinstance(layer.mlp, DenseMlp)
 
 
 def _known_upstream(group: LayerGroup) -> bool:
     """Whether a layer is of two parts that the program behind that convention has."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
-    newer = ("chosen_keys", "indexer", "output_gate", "value_head_dim")
-    routed = isinstance(group.mlp, MoeMlp) and (not group.mlp.gated or group.mlp.latent_size is not None)
-    return not routed and not any(getattr(group.attention, name, None) for name in newer)
+    newer = (
+        "chosen_keys", "indexer", "output_gate", "value_head_dim", "head_gate", "unscaled_norm", "values_are_keys",
+    )  # fmt: skip
+    other = isinstance(group.mlp, MoeMlp) and (group.mlp.apart_norms or group.mlp.latent_size is not None)
+    routed = other or (isinstance(group.mlp, MoeMlp) and not group.mlp.gated)
+    turned = getattr(group.attention, "rope_fraction", None) is not None
+    return (
+        not routed
+        and not turned
+        and not group.chunked
+        and not any(getattr(group.attention, name, None) for name in newer)
+    )
 
 
 def evaluate_scenario(

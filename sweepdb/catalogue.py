@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         load_model,
         parameter_count,
     )
+    from evaluator.support import support_table, supported
 
 __all__ = [
     "ATTENTION_NAMES",
@@ -41,6 +42,8 @@ __all__ = [
     "load_device",
     "load_model",
     "parameter_count",
+    "support_table",
+    "supported",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

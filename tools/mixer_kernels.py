@@ -82,6 +82,12 @@ def _scan(x: Columns, units: int) -> Work:
     }
 
 
+def _channel_scan(x: Columns, units: int) -> Work:
+    found = _scan(x, units)
+    decays = 2 * x["batch_size"] * x["seq_len"] * x["num_v_heads"] * x["head_k_dim"]
+    return {**found, "moved_bytes": found["moved_bytes"] + decays}
+
+
 def _update(x: Columns, _: int) -> Work:
     states = x["num_v_heads"] * x["head_k_dim"] * x["head_v_dim"]
     return {"matrix_flops": 0 * states, "moved_bytes": 8 * x["batch_size"] * states}
@@ -112,6 +118,15 @@ TABLES = {
     ),
     "state_update": Table(
         name="gdn", engine="vllm", work=_update, where="latency > 0 and kernel_source like 'fused_recurrent%'"
+    ),
+    "channel_scan": Table(
+        name="kda",
+        engine="vllm",
+        work=_channel_scan,
+        where="latency > 0 and phase = 'context' and kernel_source not like 'causal_conv%'",
+    ),
+    "channel_update": Table(
+        name="kda", engine="vllm", work=_update, where="latency > 0 and kernel_source = 'fused_kda_decode'"
     ),
     "stream_collapse": Table(name="mhc_module", work=_collapse, engine="vllm", where="latency > 0 and op_name = 'pre'"),
     "stream_expand": Table(name="mhc_module", work=_expand, engine="vllm", where="latency > 0 and op_name = 'post'"),

@@ -1,4 +1,4 @@
-"""models, devices and workloads: what can be evaluated, and adding one's own."""
+"""models, devices, workloads and support: what can be evaluated, and adding one's own."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     app.command("models")(models)
     app.command("devices")(devices)
     app.command("workloads")(workloads)
+    app.command("support")(support)
 
 
 def models(
@@ -97,6 +98,26 @@ def _show_one(counted: dict[str, object], record: DataclassInstance, format_: st
 
     values = {**counted, **asdict(record)}
     write_rows(list(values), [list(values.values())], format_, output)
+
+
+def support(
+    model: Annotated[str | None, typer.Argument(help="id, directory or config.json")] = None,
+    device: Annotated[str | None, typer.Argument(help="device name or profile file")] = None,
+    engine: Annotated[str | None, typer.Argument(help="serving engine")] = None,
+    format_: FormatOption = "table",
+    output: OutputOption = None,
+) -> int:
+    """Show what is exact, fitted, carried over or refused, of all that ships or of what is named."""
+    check_format(format_, output)
+    from sweepdb.catalogue import support_table, supported
+
+    if model is None:
+        rows = [[what, name, part.state, part.how] for what, name, part in support_table()]
+        write_rows(("what", "name", "state", "how"), rows, format_, output)
+        return 0
+    parts = supported(model, device, engine)
+    write_rows(("part", "state", "how"), [[one.part, one.state, one.how] for one in parts], format_, output)
+    return 0
 
 
 def workloads(  # noqa: PLR0917  one parameter an option

@@ -17,7 +17,7 @@ MIXER_KERNELS = "calibration/mixer_kernels.yaml"
 MIXER_KINDS = frozenset(
     {
         "index_scores", "index_choice", "sparse_attention", "state_scan", "state_update", "stream_collapse",
-        "stream_expand", "space_scan", "space_update",
+        "stream_expand", "space_scan", "space_update", "channel_scan", "channel_update",
     }
 )  # fmt: skip
 _OLDER, _NEWER = "h100_sxm", "b200_sxm"
@@ -38,6 +38,12 @@ def mixer_values(device: str, kind: str) -> Mapping[str, float]:
     """Coefficients of the roofline of one kind of kernel."""
     values: Mapping[str, float] = _shipped()[device][UNMEASURED.get(kind, kind)]["values"]
     return values
+
+
+def mixer_error(device: str, kind: str) -> float:
+    """Median error in percent of that roofline on rows held out."""
+    error: float = _shipped()[device][UNMEASURED.get(kind, kind)]["accuracy"]["median_ape"]
+    return error
 
 
 @functools.cache

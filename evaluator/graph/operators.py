@@ -28,6 +28,8 @@ OperatorKind = Literal[
     "index_choice",
     "state_scan",  # of linear attention: new tokens in chunks into a state of one size
     "state_update",
+    "channel_scan",  # the same with a decay of every channel
+    "channel_update",
     "space_scan",  # the same of state space layers
     "space_update",
     "stream_collapse",  # of several residual streams, before a block and after it

@@ -16,7 +16,7 @@ from evaluator.arithmetic import FloatArray, dot
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSums:
     """Four sums of each of many batches (arrays that broadcast). `windows` repeats pairs and keys under each sliding
-    window."""
+    window; a width below zero is a chunk of as many tokens, beyond whose beginning nothing is seen."""
 
     tokens: FloatArray
     sequences: FloatArray
@@ -56,12 +56,14 @@ def request_sums(
     windows: Sequence[int] = (),
     square: bool = False,
     logits: ArrayLike = 1.0,
+    anywhere: bool = False,
 ) -> BatchSums:
     """Sums of one request that adds `new_tokens` after `context` tokens in the cache, for arrays of such requests.
 
     Causal: token i of the new ones attends context + i + 1 keys, so pairs = q c + q (q + 1) / 2. `square` counts the
     whole q x (c + q) rectangle instead, as upstream does. A window w caps the keys a token attends at w, and the keys
-    read at q + w - 1."""
+    read at q + w - 1. A chunk of w tokens is seen from its beginning; by a request that is `anywhere` beyond its first
+    chunk, half of one on average: requests of a decode step are spread."""
     new = np.asarray(new_tokens, dtype=np.float64)
     cached = np.asarray(context, dtype=np.float64)
     everything = cached + new
@@ -72,19 +74,45 @@ def request_sums(
         pairs=rectangle if square else rectangle - 0.5 * new * (new - 1.0),
         keys=everything,
         windows=tuple(
-            (width, window_pairs(new, cached, width, square=square), np.minimum(everything, new + width - 1.0))
+            (width, window_pairs(new, cached, width, square=square), window_keys(new, cached, width))
+            if width > 0 or not anywhere
+            else (width, *_somewhere(new, cached, -width))
             for width in windows
         ),
     )
 
 
+def _somewhere(new: FloatArray, cached: FloatArray, chunk: int) -> tuple[FloatArray, FloatArray]:
+    """Pairs and keys of a few tokens, averaged over their place in a chunk beyond the first one."""
+    first = cached + new <= chunk
+    pairs = np.where(first, window_pairs(new, cached, -chunk, square=False), 0.5 * (chunk + 1.0) * new)
+    return np.asarray(pairs), np.asarray(np.where(first, cached + new, new + 0.5 * (chunk - 1.0)))
+
+
+def window_keys(new: FloatArray, cached: FloatArray, window: int) -> FloatArray:
+    """Keys that `new` tokens after `cached` ones read under a sliding window, or from the beginning of their chunk."""
+    # 4 tokens after 10 cached ones, window 8: 4 + 8 - 1 = 11 of the 14 keys; chunks of 8: the third and fourth, 6.
+    if window < 0:
+        return np.asarray(new + np.mod(cached, -window))
+    return np.asarray(np.minimum(cached + new, new + window - 1.0))
+
+
 def window_pairs(new: FloatArray, cached: FloatArray, window: int, *, square: bool) -> FloatArray:
-    """Pairs of `new` tokens after `cached` ones when a token attends at most the last `window` keys."""
+    """Pairs of `new` tokens after `cached` ones when a token attends at most the last `window` keys, or its chunk."""
     if square:
-        return new * np.minimum(cached + new, window)
+        return new * np.minimum(cached + new, abs(window))
+    if window < 0:
+        return _chunked(cached + new, -window) - _chunked(cached, -window)
     # Tokens whose whole past still fits the window attend cached + i + 1 keys, the others attend the window.
     growing = np.clip(window - cached, 0.0, new)
     return np.asarray(growing * cached + 0.5 * growing * (growing + 1.0) + (new - growing) * window)
+
+
+def _chunked(tokens: FloatArray, chunk: int) -> FloatArray:
+    """Pairs of the first `tokens` tokens of a request within chunks."""
+    whole = np.floor(tokens / chunk)
+    rest = tokens - whole * chunk
+    return np.asarray(0.5 * whole * chunk * (chunk + 1.0) + 0.5 * rest * (rest + 1.0))
 
 
 def repeated(sums: BatchSums, requests: ArrayLike) -> BatchSums:

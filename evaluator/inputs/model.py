@@ -32,6 +32,10 @@ class GroupedQueryAttention:
     chosen_keys: int | None = field(default=None, metadata={IF_SET: True})  # whole blocks that an indexer chose
     chosen_block: int = field(default=1, metadata={IF_SET: True})  # keys of a block
     indexer: TokenIndexer | None = field(default=None, metadata={IF_SET: True})
+    head_gate: bool = field(default=False, metadata={IF_SET: True})  # one number gates a head's output (Step-3.5)
+    rope_fraction: float | None = field(default=None, metadata={IF_SET: True})  # of its heads; None: as the model's
+    unscaled_norm: Literal["", "query_key", "value"] = field(default="", metadata={IF_SET: True})  # without weights
+    values_are_keys: bool = field(default=False, metadata={IF_SET: True})  # one projection makes both (Gemma 4)
 
     @property
     def value_width(self) -> int:
@@ -59,6 +63,7 @@ class LatentAttention:
     value_head_dim: int
     chosen_keys: int | None = field(default=None, metadata={IF_SET: True})
     indexer: TokenIndexer | None = field(default=None, metadata={IF_SET: True})
+    output_gate: bool = field(default=False, metadata={IF_SET: True})  # a projection gates what comes out (Kimi-K3)
 
     @property
     def split_heads(self) -> dict[str, int]:
@@ -68,13 +73,18 @@ class LatentAttention:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatedDeltaNet:
-    """Linear attention with a state of one matrix a value head (Qwen3-Next, Qwen3.5)."""
+    """Linear attention with a state of one matrix a value head (Qwen3-Next, Qwen3.5).
+
+    With `decay_rank` each channel of a key decays by itself, by a projection through so many dimensions (Kimi Delta
+    Attention); with `gate_rank` the gate behind goes through so many, too."""
 
     key_heads: int
     value_heads: int
     key_head_dim: int
     value_head_dim: int
     convolution: int  # tokens that the convolution before it sees
+    decay_rank: int | None = field(default=None, metadata={IF_SET: True})  # None: one decay a head
+    gate_rank: int | None = field(default=None, metadata={IF_SET: True})  # None: one projection
 
     @property
     def split_heads(self) -> dict[str, int]:
@@ -147,6 +157,9 @@ class MoeMlp:
     router_bias: bool = False
     gated: bool = field(default=True, metadata={IF_SET: True})  # as of a dense MLP, of routed and shared ones
     latent_size: int | None = field(default=None, metadata={IF_SET: True})  # routed experts work in so many dimensions
+    latent_norm: bool = field(default=False, metadata={IF_SET: True})  # what they give together is normalised there
+    # Routed experts read by a norm of their own, their sum and that of shared ones each normalised (Gemma 4).
+    apart_norms: bool = field(default=False, metadata={IF_SET: True})
 
     def expert_weights(self, hidden_size: int) -> int:
         """Weights of one routed expert, without biases."""
@@ -161,14 +174,20 @@ class LayerGroup:
     attention: Mixer | None  # what mixes tokens; None in a layer that has none
     mlp: DenseMlp | MoeMlp | None
     window: int | None = None  # sliding attention window in tokens; None attends to everything
+    chunked: bool = field(default=False, metadata={IF_SET: True})  # the window is a chunk, not the last tokens
+
+    @property
+    def span(self) -> int | None:
+        """The window as sums of batches name it: below zero for a chunk."""
+        return -self.window if self.window is not None and self.chunked else self.window
 
     @property
     def windows(self) -> tuple[int, ...]:
-        """Every number of tokens that something in this layer attends to at most."""
+        """Every number of tokens that something in this layer attends to at most; of chunks, below zero."""
         chosen: int | None = getattr(self.attention, "chosen_keys", None)
         if isinstance(self.attention, CompressedAttention) and self.attention.chosen_entries is not None:
             chosen = self.attention.ratio * self.attention.chosen_entries
-        return tuple(window for window in (self.window, chosen) if window is not None)
+        return tuple(window for window in (self.span, chosen) if window is not None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +206,13 @@ class ModelSpec:
     learned_positions: int = 0  # rows of the position table (position == "learned")
     mtp_layers: int = 0  # multi-token-prediction modules shipped with the weights
     draft_layer: LayerGroup | None = field(default=None, metadata={IF_SET: True})  # None: like the last of `layers`
+    draft_states: int = field(default=0, metadata={IF_SET: True})  # hidden states that a draft beside the model fuses
+    draft_vocab: int | None = field(default=None, metadata={IF_SET: True})  # tokens that its head knows
     residual_streams: int = field(default=1, metadata={IF_SET: True})  # that hyper-connections mix
     stream_rounds: int = field(default=0, metadata={IF_SET: True})  # of normalising what mixes them
+    output_norms: bool = field(default=False, metadata={IF_SET: True})  # of each block, before it is added
+    # Layers after which a sum of residuals ends; each block of a layer reads a mixture of all ended ones. 0: one sum.
+    residual_block: int = field(default=0, metadata={IF_SET: True})
     native_linear: str = "BF16"  # precision the published weights come in, for linears
     native_experts: str = "BF16"  # the same, for experts
     max_positions: int | None = None

@@ -173,6 +173,7 @@ def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> LayerGroup
         else _mixer(own if {"key_heads", "state_size"} & own.keys() else {**attention, **own}),
         mlp=None if mlp is None else MoeMlp(**mlp) if "experts" in mlp else DenseMlp(**mlp),
         window=group.get("window"),
+        chunked=group.get("chunked", False),
     )
 
 

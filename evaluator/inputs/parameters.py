@@ -36,7 +36,8 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
     shared += spec.learned_positions * hidden + norm + (norm if spec.embedding_norm else 0)
     total = active = shared
     for group in spec.layers:
-        layer = attention_parameters(spec, group) + (norm + mixing) * sum(
+        norms = norm * (2 if spec.output_norms else 1)
+        layer = attention_parameters(spec, group) + (norms + mixing) * sum(
             part is not None for part in (group.attention, group.mlp)
         )
         total += group.count * (layer + _mlp(hidden, group.mlp, visited=False))
@@ -63,7 +64,7 @@ def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     queries = attention.query_heads * attention.head_dim
     keys = attention.kv_heads * attention.head_dim
     asked = queries * (2 if attention.output_gate else 1)
-    values = attention.kv_heads * attention.value_width
+    values = 0 if attention.values_are_keys else attention.kv_heads * attention.value_width
     weights = hidden * (asked + keys + values) + attention.query_heads * attention.value_width * hidden
     biases = (asked + keys + values if attention.qkv_bias else 0) + (hidden if attention.output_bias else 0)
     norms = {"none": 0, "per_head": 2 * attention.head_dim, "per_layer": queries + keys}[attention.qk_norm]
@@ -71,7 +72,8 @@ def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
     if attention.indexer is not None:  # queries and one key, each with a norm
         small = attention.indexer
         indexer = hidden * small.head_dim * (small.heads + 1) + 2 * small.head_dim
-    return weights + biases + norms + (attention.query_heads if attention.sinks else 0) + indexer
+    gates = hidden * attention.query_heads if attention.head_gate else 0
+    return weights + biases + norms + (attention.query_heads if attention.sinks else 0) + indexer + gates
 
 
 def _compressed(hidden: int, attention: CompressedAttention) -> int:
@@ -97,6 +99,8 @@ def _compressor(hidden: int, ratio: int, width: int, copies: int) -> int:
 def stream_parameters(spec: ModelSpec) -> tuple[int, int]:
     """Weights that mix residual streams: of one block, and at the end."""
     count, wide = spec.residual_streams, spec.residual_streams * spec.hidden_size
+    if spec.residual_block:  # a norm and a score of each sum, before a block and at the end
+        return 2 * spec.hidden_size, 2 * spec.hidden_size
     if count == 1:
         return 0, 0
     outputs = count * (count + 2)
@@ -114,9 +118,12 @@ def _state_space(hidden: int, space: StateSpace) -> int:
 def _delta_net(hidden: int, net: GatedDeltaNet) -> int:
     keys, values = net.key_heads * net.key_head_dim, net.value_heads * net.value_head_dim
     channels = 2 * keys + values
-    decay = 2 * net.value_heads  # a rate and a shift a head; what they are applied to comes from a projection as wide
-    projections = hidden * (channels + values + decay) + values * hidden
-    return projections + channels * net.convolution + decay + net.value_head_dim
+    rest = channels * net.convolution + net.value_head_dim + (channels + net.value_heads) * hidden + values * hidden
+    gate = hidden * values if net.gate_rank is None else net.gate_rank * (hidden + values)
+    if net.decay_rank is None:  # a rate and a shift a head, and a projection as wide
+        return rest + gate + hidden * net.value_heads + 2 * net.value_heads
+    decays = net.value_heads * net.key_head_dim  # each with a shift, and a rate a head
+    return rest + gate + net.decay_rank * (hidden + decays) + decays + net.value_heads
 
 
 def _latent(hidden: int, attention: LatentAttention) -> int:
@@ -126,7 +133,8 @@ def _latent(hidden: int, attention: LatentAttention) -> int:
     query = hidden * queries if rank is None else hidden * rank + rank + rank * queries
     compressed = hidden * (attention.kv_lora_rank + attention.rope_head_dim) + attention.kv_lora_rank
     expansion = attention.kv_lora_rank * attention.query_heads * (attention.nope_head_dim + attention.value_head_dim)
-    weights = query + compressed + expansion + attention.query_heads * attention.value_head_dim * hidden
+    values = attention.query_heads * attention.value_head_dim * hidden
+    weights = query + compressed + expansion + values * (2 if attention.output_gate else 1)
     return weights + (0 if attention.indexer is None else _indexer(hidden, rank or hidden, attention.indexer))
 
 
@@ -151,6 +159,8 @@ def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:
     one += (2 * mlp.intermediate_size + hidden) if mlp.expert_bias else 0
     router = hidden * mlp.experts + (mlp.experts if mlp.router_bias else 0)
     router += 2 * hidden * (mlp.latent_size or 0)  # into the experts' dimensions, and out of them
+    router += (mlp.latent_size or 0) if mlp.latent_norm else 0
+    router += 4 * hidden + mlp.experts if mlp.apart_norms else 0  # one scales what is routed by, and each expert is
     return (
         experts * one
         + router

@@ -140,7 +140,7 @@ class CalibratedCost:
         inputs: dict[str, FloatArray | float] = {
             "matrix_flops": operator.matrix_flops.at(sums) * padding,
             "moved_bytes": operator.bytes_read.at(sums) + operator.bytes_written.at(sums),
-            "chain": chunks if operator.kind in {"state_scan", "space_scan"} else 0.0,
+            "chain": chunks if operator.kind in {"state_scan", "channel_scan", "space_scan"} else 0.0,
             "peak_flops_per_s": self.figures.peak(operator.matrix_dtype),
         }
         values = mixer_values(mixer_device(self.calibration, self.figures), operator.kind)

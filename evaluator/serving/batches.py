@@ -176,6 +176,7 @@ class FixedLengths:
             windows=self.windows,
             square=self.convention == "upstream",
             logits=float(new_tokens),
+            anywhere=True,
         )
         return repeated(one, requests)
 

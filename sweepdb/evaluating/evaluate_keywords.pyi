@@ -23,6 +23,7 @@ class EvaluateKeywords(TypedDict, total=False):
     mxfp4_group_size: int | None
     num_mtp_tokens: int | None
     mtp_acceptance_rate: float | Sequence[float] | None
+    speculative: str | None
     compile: bool | None
     convention: Literal["physical", "upstream"] | None
     mode: Literal["prefill", "decode", "aggregated"] | Sequence[Literal["prefill", "decode", "aggregated"]] | None

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from evaluator.defaults import FORMULAS
 from evaluator.evaluate import unsupported
-from evaluator.inputs import choices_of_sizes, launchable_by, slow_formats
+from evaluator.inputs import Speculation, choices_of_sizes, launchable_by, slow_formats
 from evaluator.request import SweepRequest, planned_scenarios
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -37,6 +37,20 @@ def said_of_defaults(options: SweepOptions, parts: Sequence[SweepRequest]) -> tu
         return ()
     lines = (", ".join(_defaults(options, part)) for part in parts)
     return tuple(f"assumed: {line}" for line in dict.fromkeys(lines) if line)
+
+
+def said_of_drafts(drafts: Speculation | None) -> tuple[str, ...]:
+    """A line about measured drafts: what they gain, and where that was measured."""
+    if drafts is None:
+        return ()
+    table, head = (
+        drafts.table,
+        f"drafts: {drafts.gained:g} tokens a step of {drafts.drafts} drafts ({drafts.table.name}",
+    )
+    if table.run is None:
+        return (f"{head})",)
+    thinking = "thinking" if table.thinking else "not thinking"
+    return (f"{head}, {table.method}, measured on SPEED-Bench coding, {thinking}, InferenceX run {table.run})",)
 
 
 def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:

@@ -17,12 +17,15 @@ from evaluator.inputs import (
     PlanSearch,
     Precision,
     SearchRule,
+    Speculation,
     Workload,
     check_precision,
     load_device,
     load_distribution,
     load_model,
     mean_output_length,
+    speculation,
+    with_draft,
     with_kernels_of,
     workload_of,
 )
@@ -30,7 +33,7 @@ from evaluator.request import PHASES, NamedModel, SweepRequest
 from store.errors import InputError
 from store.records import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
-from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, warnings_of
+from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, said_of_drafts, warnings_of
 from sweepdb.evaluating.service import Serving, client_of, find_serving, launch_of, routing_of
 from sweepdb.evaluating.sweep_file import read_sweep_file
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -81,7 +84,13 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
             "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
         )
     convention = options.convention
-    models = tuple(NamedModel(name=name, spec=spec) for name, spec in map(load_model, options.models))
+    drafts = None if options.speculative is None else speculation(options.speculative)
+    if drafts is not None:
+        options = _drafting(options, drafts)
+    loaded = [load_model(name) for name in options.models]
+    if drafts is not None:
+        loaded = [with_draft(name, spec, drafts) for name, spec in loaded]
+    models = tuple(NamedModel(name=name, spec=spec) for name, spec in loaded)
     devices = [load_device(name, family=options.family) for name in options.devices]
     parts: list[SweepRequest] = []
     notes: list[str] = []
@@ -94,7 +103,22 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
                 formulas = _product(options, convention, find_serving(FORMULAS, store_url), served, store_url)
                 part = replace(formulas, models=group, precisions=(precision,), search=part.search)
             parts.append(part)
-    return BuiltRequest(parts=tuple(parts), notes=(*said_of_defaults(options, parts), *notes, *warnings_of(parts)))
+    said = said_of_drafts(drafts)
+    return BuiltRequest(
+        parts=tuple(parts), notes=(*said_of_defaults(options, parts), *said, *notes, *warnings_of(parts))
+    )
+
+
+def _drafting(options: SweepOptions, drafts: Speculation) -> SweepOptions:
+    """The same options with the drafts and rates of a table, which nothing else may state."""
+    for keyword, given in (
+        ("num_mtp_tokens", options.mtp_tokens != 0),
+        ("mtp_acceptance_rate", options.mtp_acceptance is not None),
+        ("workload", bool(options.workload_names)),
+    ):
+        if given:
+            raise InputError(f"`speculative={drafts.label}` brings its own drafts and rates: drop `{keyword}`")
+    return replace(options, mtp_tokens=drafts.drafts, mtp_acceptance=drafts.rates)
 
 
 def _product(

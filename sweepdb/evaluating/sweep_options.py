@@ -71,6 +71,10 @@ class SweepOptions:
     mtp_acceptance: tuple[float, ...] | None = option(
         None, "acceptance of each drafted token", keyword="mtp_acceptance_rate", unit="ratio"
     )
+    speculative: str | None = option(
+        None,
+        "drafts as measured, NAME:k or FILE.yaml:k for k drafts, such as dsv4-pro-mtp:3; sweepdb support lists them",
+    )
     compile: bool = option(True, "compiled or eager graph [default: compile]", flag="--compile/--eager")
     convention: Convention = option("physical", "physical or upstream", check=one_of(*get_args(Convention)))
     modes: tuple[Phase, ...] = option(

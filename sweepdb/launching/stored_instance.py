@@ -122,7 +122,7 @@ def read_instance(location: StoreLocation, reference: str) -> StoredInstance:
     found = StoredInstance(
         probe=reference,
         scenario=planned.scenario,
-        model_name=planned.model_name,
+        model_name=_launched_name(planned.model_name, planned.scenario.model),
         batch_size=parsed.batch_size,
         concurrency=_whole(values["concurrency"]),
         seats=None if values["seats"] is None else _whole(values["seats"]),
@@ -136,6 +136,13 @@ def read_instance(location: StoreLocation, reference: str) -> StoredInstance:
             hint="take a row that an answer gives: all of them fit",
         )
     return found
+
+
+def _launched_name(name: str, model: ModelSpec) -> str:
+    """The model's own name; a draft beside it has no place that a row knows."""
+    if model.draft_states:
+        raise InputError(f"{name} drafts with a model of its own, whose place no row knows", hint="launch it without")
+    return name
 
 
 def _whole(value: object) -> int:

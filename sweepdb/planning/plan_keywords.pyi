@@ -19,6 +19,7 @@ class PlanKeywords(TypedDict, total=False):
     quantize_attention_action: str | None
     num_mtp_tokens: int | None
     mtp_acceptance_rate: float | Sequence[float] | None
+    speculative: str | None
     compile: bool | None
     search: Literal["launchable", "every", "tp"] | None
     serving_model: str | Sequence[str] | None

@@ -12,7 +12,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from evaluator.graph.capture.mixers.mixer_formulas import SCAN_CHUNK
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import architectures, spec_from_config
-from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, LatentAttention, StateSpace
+from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, LatentAttention, MoeMlp, StateSpace
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 
@@ -36,6 +36,20 @@ MAMBA = {
     "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
     "moe_shared_expert_intermediate_size": 96,
 }  # fmt: skip
+GRANITE = {
+    "mamba_n_heads": 8, "mamba_d_head": 32, "mamba_n_groups": 2, "mamba_d_state": 32, "mamba_chunk_size": 16,
+    "shared_intermediate_size": 160, "num_local_experts": 0, "layer_types": ["mamba", "mamba", "attention", "mamba"],
+}  # fmt: skip
+GEMMA4 = {
+    "head_dim": 32, "global_head_dim": 64, "num_global_key_value_heads": 1, "attention_k_eq_v": True,
+    "hidden_size_per_layer_input": 0, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 2,
+}  # fmt: skip
+KIMI = {
+    "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "num_key_value_heads": 4,
+    "num_local_experts": 8, "num_experts_per_token": 2, "moe_intermediate_size": 64, "num_shared_experts": 2,
+    "linear_head_dim": 32, "linear_num_heads": 4,
+    "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+}  # fmt: skip
 CASES = {
     "deepseek_v2": {**LATENT, "topk_method": "greedy"},
     "deepseek_v2 without compressed queries": {**LATENT, "topk_method": "greedy", "q_lora_rank": None},
@@ -55,10 +69,23 @@ CASES = {
         "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 64, "moe_num_shared_experts": 2,
         "moe_layer_start_index": 1, "moe_layer_end_index": 3,
     },
+    "granitemoehybrid": GRANITE,
+    "granitemoehybrid with experts": {**GRANITE, "num_local_experts": 8, "num_experts_per_tok": 2},
     "hunyuan_v1_dense": {"head_dim": 32},
     "hunyuan_v1_moe": {"head_dim": 32, "num_experts": 8, "moe_topk": 2},
+    "kimi_linear": KIMI,
+    "kimi_linear with compressed queries": {**KIMI, "q_lora_rank": 48},
     "llama": {},
+    "llama4_text": {
+        "head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 1, "intermediate_size_mlp": 160,
+        "interleave_moe_layer_step": 2, "attention_chunk_size": 64,
+    },
     "bloom": {"n_layer": 4, "n_head": 4, "intermediate_size": None, "num_key_value_heads": None},
+    "gemma3_text": {"head_dim": 32, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 2},
+    "gemma4_text": GEMMA4,
+    "gemma4_text with experts": {
+        **GEMMA4, "enable_moe_block": True, "num_experts": 8, "top_k_experts": 2, "moe_intermediate_size": 64,
+    },
     "glm4_moe": {
         "head_dim": 32, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
         "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "use_qk_norm": True,
@@ -133,7 +160,9 @@ def test_flops_of_a_prompt_are_those_of_the_class(case):
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         model(input_ids=ids, attention_mask=mask, use_cache=False)
     ours = sum(
-        work for one, work in prompt_flops(spec) if one.kind not in {"sparse_attention", "state_scan", "space_scan"}
+        work
+        for one, work in prompt_flops(spec)
+        if one.kind not in {"sparse_attention", "state_scan", "channel_scan", "space_scan"}
     )
     assert math.isclose(ours, counter.get_total_flops() - other_flops(spec), rel_tol=1e-3)
 
@@ -153,6 +182,9 @@ def other_flops(spec):
     total = 0
     for group in spec.layers:
         attention = group.attention
+        if spec.architecture == "llama4_text" and isinstance(group.mlp, MoeMlp):  # every expert computes every token
+            others = group.mlp.experts - group.mlp.experts_per_token
+            total += group.count * 2 * TOKENS * others * group.mlp.expert_weights(spec.hidden_size)
         if getattr(attention, "chosen_keys", None):
             if not isinstance(attention, LatentAttention):
                 continue
@@ -175,6 +207,8 @@ def scan_of_the_class(net, tokens=TOKENS):
     """Products of a scan over whole chunks, without the triangular system, which the class solves and kernels invert."""
     keys, values = net.key_head_dim, net.value_head_dim
     each = 4 * SCAN_CHUNK * keys + 2 * SCAN_CHUNK * values + 6 * keys * values
+    if net.decay_rank is not None:  # scores are sums there, since channels decay; the inverse is applied to both
+        each = 2 * SCAN_CHUNK * keys + 4 * SCAN_CHUNK * values + 6 * keys * values
     return -(-tokens // SCAN_CHUNK) * SCAN_CHUNK * net.value_heads * each
 
 
@@ -235,6 +269,22 @@ def test_a_scan_is_the_chunked_rule_of_the_class_with_the_inverse_applied(keys, 
     inverse = 2 * SCAN_CHUNK * (keys + values) * tokens * net.value_heads
     sums = repeated(request_sums(float(tokens), 0.0), 1.0)
     assert float(operator.matrix_flops.at(sums)) == counter.get_total_flops() + inverse
+
+
+def test_a_scan_of_decaying_channels_is_that_of_the_class_with_scores_as_products():
+    modeling = pytest.importorskip("transformers.models.kimi_linear.modeling_kimi_linear")
+    net = GatedDeltaNet(key_heads=2, value_heads=2, key_head_dim=128, value_head_dim=128, convolution=4, decay_rank=128)
+    tokens, shape = 2 * SCAN_CHUNK, (1, 2 * SCAN_CHUNK, 2, 128)
+    with FlopCounterMode(display=False) as counter:
+        modeling.chunk_kimi_delta_attention(
+            *(torch.empty(shape, device="meta") for _ in range(4)), torch.empty(shape[:3], device="meta")
+        )
+    assert counter.get_total_flops() == scan_of_the_class(net, tokens)
+    ours = one_group("x", 64, 100, 1, net, DenseMlp(intermediate_size=64), position="none")
+    operator = next(one for one in captured(ours, Plan(), "prefill").operators if one.kind == "channel_scan")
+    scores = 4 * SCAN_CHUNK * 128 * tokens * 2  # keys with keys, and with queries
+    sums = repeated(request_sums(float(tokens), 0.0), 1.0)
+    assert float(operator.matrix_flops.at(sums)) == counter.get_total_flops() + scores
 
 
 def test_every_reader_of_a_class_with_one_is_held_to_it():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+import warnings
 
 import pytest
 from hypothesis import given
@@ -113,6 +115,28 @@ def test_a_key_that_is_added_is_read_refused_or_harmless(config, key, value):
     reader = ConfigReader({**config, key: value}, "config.json")
     architectures()[str(config["model_type"])](reader)
     assert key in reader.read or HARMLESS.get(key), f"{key} is neither read nor harmless"
+
+
+@pytest.mark.long  # 804 classes of transformers 5.23 have 2,307 keys
+def test_every_key_of_every_installed_class_is_read_refused_or_harmless():
+    transformers = pytest.importorskip("transformers", minversion="5.0")
+    keys = set(RESTATED)
+    for name in list(transformers.CONFIG_MAPPING.keys()):
+        with contextlib.suppress(Exception), warnings.catch_warnings():  # some want packages that are not there
+            warnings.simplefilter("ignore")
+            keys |= set(transformers.CONFIG_MAPPING[name]().to_dict())
+    silent = []
+    for config in LEGAL:
+        for key in sorted(keys - config.keys()):
+            error = refusal({**config, key: 7})
+            if error is not None:
+                silent += [] if names(error, key) else [(config["model_type"], key, error.message)]
+                continue
+            reader = ConfigReader({**config, key: 7}, "config.json")
+            architectures()[str(config["model_type"])](reader)
+            silent += [] if key in reader.read or HARMLESS.get(key) else [(config["model_type"], key, "")]
+    assert not silent
+    assert len(keys) > 2000
 
 
 @pytest.mark.parametrize("config", LEGAL, ids=lambda config: config["model_type"])

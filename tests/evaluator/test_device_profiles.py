@@ -57,7 +57,17 @@ def test_data_sheet_devices_are_there():
 
 
 @pytest.mark.parametrize(
-    "alias, name", [("H200", "h200_sxm"), ("h200-sxm", "h200_sxm"), ("test_device", "TEST_DEVICE")]
+    "alias, name",
+    [
+        ("H200", "h200_sxm"),
+        ("h200-sxm", "h200_sxm"),
+        ("test_device", "TEST_DEVICE"),
+        ("A3", "ascend_910c"),
+        ("910C", "ascend_910c"),
+        ("Ironwood", "tpu7x"),
+        ("Trn3", "trainium3"),
+        ("gaudi-3", "gaudi3"),
+    ],
 )
 def test_aliases_resolve(alias, name):
     assert resolve(alias) == name
@@ -121,3 +131,18 @@ def test_a_bad_profile_names_file_key_and_range(tmp_path, before, after, complai
     with pytest.raises(InputError, match=complaint) as caught:
         profile_from_file(path)
     assert str(path) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "fp8_to_bf16", "fp4", "gib"),
+    [("tpu7x", 2.0, False, 192), ("trainium3", 3.751, True, 144), ("gaudi3", 1.0, False, 128)],
+)
+def test_data_sheets_of_other_makers(name, fp8_to_bf16, fp4, gib):
+    """FP4 only where the data sheet has a dense rate of it; nothing of them was measured."""
+    device = load_device(name)
+    rates = dict(device.matrix_flops_per_s)
+    assert device.family == "theoretical"
+    assert rates["fp8"] / rates["bf16"] == pytest.approx(fp8_to_bf16, rel=1e-3)
+    assert ("fp4" in rates) == fp4
+    assert device.memory_bytes == gib * 2**30
+    assert "assumed" in device.source

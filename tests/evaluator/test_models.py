@@ -115,8 +115,8 @@ def test_short_and_differently_cased_names_resolve():
 @pytest.mark.parametrize(
     ("said", "part"),
     [
-        ({"model_type": "step3p7"}, "a gate on each head"),
-        ({"model_type": "granitemoehybrid", "mamba_n_heads": 8}, "model_type 'granitemoehybrid'"),
+        ({"model_type": "bailing_hybrid"}, "Lightning layers"),
+        ({"model_type": "jamba", "mamba_n_heads": 8}, "model_type 'jamba'"),
         (
             {"model_type": "falcon_h1", "ssm_state_size": 8},
             "state space layers (ssm_state_size of model_type 'falcon_h1')",
@@ -139,6 +139,7 @@ LLAMA = {
     "num_attention_heads": 4,
     "intermediate_size": 128,
 }
+MIXTRAL = {**LLAMA, "model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
 
 
 @pytest.mark.parametrize(
@@ -238,9 +239,16 @@ def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
 )
 def test_what_the_published_weights_come_in(tmp_path, quantisation, native):
     path = tmp_path / "config.json"
-    path.write_text(json.dumps({**LLAMA, "quantization_config": quantisation}))
+    path.write_text(json.dumps({**MIXTRAL, "quantization_config": quantisation}))
     spec = load_model(str(path))[1]
     assert (spec.native_linear, spec.native_experts) == native
+
+
+def test_a_dense_model_in_two_formats_names_both_and_is_asked_for_one(tmp_path):
+    path = tmp_path / "config.json"
+    spared = {"config_groups": {"g": {"weights": {"num_bits": 4, "type": "float"}}}, "ignore": ["model.*.self_attn*"]}
+    path.write_text(json.dumps({**LLAMA, "quantization_config": spared}))
+    assert load_model(str(path))[1].native_linear == "BF16 and NVFP4"
 
 
 @pytest.mark.parametrize(
@@ -267,7 +275,7 @@ def test_what_the_published_weights_come_in(tmp_path, quantisation, native):
     ],
 )
 def test_a_modelopt_checkpoint_says_its_precision_beside_its_config(tmp_path, quantization, native):
-    (tmp_path / "config.json").write_text(json.dumps(LLAMA), encoding="utf-8")
+    (tmp_path / "config.json").write_text(json.dumps(MIXTRAL), encoding="utf-8")
     document = {"producer": {"name": "modelopt", "version": "0.29.0"}, "quantization": quantization}
     (tmp_path / "hf_quant_config.json").write_text(json.dumps(document), encoding="utf-8")
     spec = load_model(str(tmp_path))[1]

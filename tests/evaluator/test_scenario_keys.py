@@ -164,7 +164,8 @@ CHOICES = {
     "linear": {"BF16": "W8A8_DYNAMIC", "W8A8_DYNAMIC": "W4A8_DYNAMIC"}, "experts": {None: "W4A16", "MXFP4": "FP8_BLOCK"},
     "attention": {"DISABLED": "FP8", "INT8": "DISABLED"}, "serving_model": {"waves": "seed002", "sglang": "vllm_v0", "vllm": "trtllm"},
     "routing": {"balanced": "power_law_1.2", "power_law_1.2": "balanced"}, "shortest": 0.9,
-    "chosen_keys": 512, "chosen_entries": 64, "value_head_dim": 96, "latent_size": 512,
+    "chosen_keys": 512, "chosen_entries": 64, "value_head_dim": 96, "latent_size": 512, "decay_rank": 32, "gate_rank": 32, "rope_fraction": 0.5, "draft_vocab": 500,
+    "unscaled_norm": {"": "value", "value": ""},
     "indexer": TokenIndexer(heads=4, head_dim=64), "mlp": DenseMlp(intermediate_size=64),
     "draft_layer": LayerGroup(count=1, attention=gqa(128, 8, 128), mlp=DenseMlp(intermediate_size=4096)),
     "prefix_cache_hit_rate": 0.25, "client": Client(shortest=0.9), "seats": 10,
@@ -173,8 +174,10 @@ CHOICES = {
 WHOLE = {"engine", "plan", "calibration", "family", "input_length", "bins", "mtp_tokens", "name"}
 
 
-# Vector work of a kernel that memory bounds here; a draft is as often as mtp_layers says, and this one has no blocks.
+# Vector work of a kernel that memory bounds here; a draft is as often as mtp_layers says, and this one has no blocks, no
+# window to be cut into chunks, no head of its own, and no positions of its own to turn (its model's are narrower).
 HIDDEN = {
+    "model.draft_vocab", "model.draft_layer.chunked", "model.draft_layer.attention.rope_fraction",
     "model.draft_layer.count", "model.draft_layer.attention.chosen_block", "model.stream_rounds",
     "model.layers.attention.chunk",
 }  # fmt: skip

@@ -26,7 +26,9 @@ from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.block_indexer import choose_blocks
 from evaluator.graph.capture.mixers.compressed import compressed_attention
 from evaluator.graph.capture.mixers.delta_net import gated_delta_net
+from evaluator.graph.capture.mixers.fused_draft import fused_draft
 from evaluator.graph.capture.mixers.residual_streams import collapsed, expanded
+from evaluator.graph.capture.mixers.residual_sums import held_sums, mix_residuals, sums_sent
 from evaluator.graph.capture.mixers.state_space import state_space
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.graph.capture.upstream_experts import upstream_mixture
@@ -52,18 +54,32 @@ def trace_step(step: Step) -> None:
     tables = _tables(step)
     with recorder.within("embedding", counts=first):
         x = _embedded(step)
-    for index, counts in enumerate(layers_of_stages(step.model, stages)):
+    rows = layers_of_stages(step.model, stages)
+    ended = held_sums(step)
+    for index, counts in enumerate(rows):
         name = f"layers{index}" if len(step.model.layers) > 1 else "layers"
         with recorder.within(name, counts=counts):
             x = decoder_layer(step, x, step.model.layers[index], tables)
+    if ended is not None:
+        mix_residuals(step, rows)
     if stages > 1:
-        with recorder.within("stage_transfer", counts=tuple(int(stage < stages - 1) for stage in range(stages))):
-            operators.send(x, step.plan.tp * step.plan.dp)
+        _send(step, x, sums_sent(step, rows))
+    del ended
     with recorder.within("", counts=last):
         _logits(step, x, shared_head=False)
     if step.model.mtp_layers:
+        draft = fused_draft if step.model.draft_states else _draft
         with recorder.within("mtp", counts=last, draft=True):
-            _draft(step, x, tables)
+            draft(step, x, tables)
+
+
+def _send(step: Step, x: Tensor, sums: list[int]) -> None:
+    """Hand the sums of residuals that each stage holds to the next."""
+    for many in sorted(set(sums)):
+        counts = tuple(int(stage < len(sums) and sums[stage] == many) for stage in range(step.plan.pp))
+        with step.recorder.within("stage_transfer", counts=counts):
+            sent = x if many == 1 else meta_tensor(x.shape[0], many * x.shape[1])
+            operators.send(sent, step.plan.tp * step.plan.dp)
 
 
 def _only(stages: int, stage: int) -> tuple[int, ...]:
@@ -74,14 +90,22 @@ def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
     if step.model.position != "rope":
         return None
     rotating = (group.attention for group in step.model.layers)
-    attention = next((one for one in rotating if one and not isinstance(one, GatedDeltaNet | StateSpace)), None)
+    attention = next(
+        (
+            one
+            for one in rotating
+            if one and not isinstance(one, GatedDeltaNet | StateSpace) and getattr(one, "rope_fraction", None) != 0.0
+        ),
+        None,
+    )
     if attention is None:
         return None
     if isinstance(attention, LatentAttention | CompressedAttention):
         width = attention.rope_head_dim
     else:
         # Upstream rotates whole heads.
-        share = 1.0 if step.request.convention == "upstream" else step.model.rope_fraction
+        own = step.model.rope_fraction if attention.rope_fraction is None else attention.rope_fraction
+        share = 1.0 if step.request.convention == "upstream" else own
         width = int(attention.head_dim * share)
     with step.recorder.within("", counts=(1,) * step.plan.pp):
         return rope_tables(step, width)
@@ -112,6 +136,8 @@ def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor
         h = _mixed(step, x, group, tables)
         with recorder.within("attention_all_reduce"):
             h = all_reduced(step, h)
+        if step.model.output_norms:
+            h = normed(step, "attention_output_norm", h)
     if group.mlp is not None:
         if h is None:
             h = normed(step, "input_norm", x, form)
@@ -122,6 +148,8 @@ def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor
             if not isinstance(group.mlp, MoeMlp):
                 with recorder.within("all_reduce"):
                     h = all_reduced(step, h)
+        if step.model.output_norms:
+            h = normed(step, "mlp_output_norm", h)
     with recorder.within("residual"):
         return x if h is None else pointwise("add", x, h)
 
@@ -156,7 +184,7 @@ def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tenso
         h = normed(step, "input_norm", x, form)
         if group.attention.indexer is not None:
             choose_blocks(step, h, group.attention, group.attention.indexer, tables)
-        return grouped_query_attention(step, h, group.attention, group.window, tables)
+        return grouped_query_attention(step, h, group.attention, group.span, tables)
     if isinstance(group.attention, CompressedAttention):
         h = normed(step, "input_norm", x, form)
         return compressed_attention(step, h, group.attention, group.window, tables)

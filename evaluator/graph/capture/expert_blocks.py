@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from evaluator.graph.capture.blocks import HALF, Step, all_reduced, dense_mlp, divided, linear, pointwise
+from evaluator.graph.capture.blocks import HALF, Step, all_reduced, dense_mlp, divided, linear, normed, pointwise
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.graph.operators import Affine, ExpertExtents
@@ -20,15 +20,21 @@ def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     """Routed experts plus shared ones. The result is complete on every tensor-parallel rank."""
     plan = step.plan
     replicated = plan.ep == 1 and plan.moe_dp == 1 and plan.dp == 1
-    out = _replicated(step, x, mlp) if replicated else _dispatched(step, x, mlp)
+    read = normed(step, "routed_norm", x) if mlp.apart_norms else x
+    out = _replicated(step, read, mlp) if replicated else _dispatched(step, read, mlp)
+    whole = not replicated or mlp.latent_norm or mlp.apart_norms
+    if mlp.apart_norms:
+        out = normed(step, "routed_output_norm", out)
     if mlp.shared_intermediate_size:
         shared = _shared(step, x, mlp)
-        if not replicated:
+        if whole:
             with step.recorder.within("shared_experts.all_reduce"):
                 shared = all_reduced(step, shared)
+        if mlp.apart_norms:
+            shared = normed(step, "shared_experts.output_norm", shared)
         with step.recorder.within("shared_experts.add"):
             out = pointwise("add", out, shared)
-    if replicated:
+    if not whole:
         # Routed and shared experts are partial sums of the same ranks: one reduction for both.
         with step.recorder.within("all_reduce"):
             out = all_reduced(step, out)
@@ -67,7 +73,8 @@ def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
-    """Every rank holds every token and a slice of every expert: nothing to exchange but the sum, left to the caller."""
+    """Every rank holds every token and a slice of every expert: nothing to exchange but the sum, left to the caller
+    unless a norm needs it."""
     weights = _gated(step, x, mlp)
     x = _latent(step, x, mlp)
     with step.recorder.within("permute"):
@@ -75,6 +82,9 @@ def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     rows = _experts(step, rows, mlp)
     with step.recorder.within("combine"):
         out = _combined(step, rows, weights)
+    if mlp.latent_norm or mlp.apart_norms:
+        with step.recorder.within("latent_all_reduce" if mlp.latent_norm else "routed_all_reduce"):
+            out = all_reduced(step, out)
     return _out_of_latent(step, out, mlp)
 
 
@@ -86,10 +96,20 @@ def _latent(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 def _out_of_latent(step: Step, out: Tensor, mlp: MoeMlp) -> Tensor:
     if mlp.latent_size is None:
         return out
+    if mlp.latent_norm:
+        out = normed(step, "latent_norm", out, step.request.linear)
     return linear(step, "latent_up_proj", out, step.model.hidden_size, step.request.linear)
 
 
 def _gated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
+    if not mlp.apart_norms:
+        return _routed(step, x, mlp)
+    weights = _routed(step, normed(step, "router_norm", x), mlp)
+    with step.recorder.within("router_scale"):
+        return operators.scale(weights, parameter(mlp.experts))
+
+
+def _routed(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     logits = linear(step, "router", x, mlp.experts, HALF, bias=mlp.router_bias)
     with step.recorder.within("routing"):
         if step.fused:

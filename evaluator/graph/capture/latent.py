@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from evaluator.graph.capture.blocks import Step, attended, divided, linear, normed, rotated
+from evaluator.graph.capture.blocks import Step, attended, divided, linear, normed, pointwise, rotated
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.sparse_latent import attended_choice, choose_keys
 from evaluator.inputs.model import LatentAttention
@@ -27,7 +27,12 @@ def latent_attention(step: Step, x: Tensor, attention: LatentAttention, tables: 
     out = core(step, query, attention)
     del query, latent, key_rope
     width = heads * attention.value_head_dim
-    return linear(step, "output_proj", out.reshape(x.shape[0], width), step.model.hidden_size, step.request.linear)
+    out = out.reshape(x.shape[0], width)
+    if attention.output_gate:
+        gate = linear(step, "gate_proj", x, width, step.request.linear)
+        with step.recorder.within("output_gate"):
+            out = pointwise("multiply", out, pointwise("sigmoid", gate))
+    return linear(step, "output_proj", out, step.model.hidden_size, step.request.linear)
 
 
 def _projections(

@@ -5,13 +5,14 @@ Not here: what an operator costs (evaluator.graph.capture.formulas)."""
 # ruff: noqa: ARG001  kernels on meta need shapes only; their signatures are the schemas'
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 NAMESPACE = "sweepdb"
 _library = torch.library.Library(NAMESPACE, "DEF")
@@ -29,9 +30,14 @@ def defined(signature: str) -> Callable[[Callable[..., object]], Callable[..., o
     return register
 
 
+def made(like: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
+    """A result of a kernel. PyTorch's own `new_empty` runs in Python on this device, ten times as long."""
+    return torch.empty(shape, dtype=like.dtype if dtype is None else dtype, device="meta")
+
+
 def _bytes_like(x: Tensor) -> Tensor:
     # Quantised activations: one byte an element whatever the format; formulas count their true bits.
-    return x.new_empty(x.shape, dtype=torch.int8)
+    return made(x, x.shape, dtype=torch.int8)
 
 
 # Small operators of eager graphs and residual adds. PyTorch's own have meta kernels in Python that import its compiler.
@@ -39,62 +45,62 @@ def _bytes_like(x: Tensor) -> Tensor:
 
 @defined("pointwise(Tensor[] inputs, str name) -> Tensor")
 def pointwise(inputs: list[Tensor], name: str) -> Tensor:
-    return inputs[0].new_empty(inputs[0].shape)
+    return made(inputs[0], inputs[0].shape)
 
 
 @defined("reduce(Tensor x, int dim, bool keep, str name) -> Tensor")
 def reduce(x: Tensor, dim: int, keep: bool, name: str) -> Tensor:
     shape = list(x.shape)
     shape[dim : dim + 1] = [1] if keep else []
-    return x.new_empty(shape)
+    return made(x, shape)
 
 
 @defined("cast(Tensor x, Tensor like) -> Tensor")
 def cast(x: Tensor, like: Tensor) -> Tensor:
-    return x.new_empty(x.shape, dtype=like.dtype)
+    return made(x, x.shape, dtype=like.dtype)
 
 
 @defined("join(Tensor[] parts, int dim) -> Tensor")
 def join(parts: list[Tensor], dim: int) -> Tensor:
     shape = list(parts[0].shape)
     shape[dim] = sum(part.shape[dim] for part in parts)
-    return parts[0].new_empty(shape)
+    return made(parts[0], shape)
 
 
 @defined("choose(Tensor scores, int chosen) -> (Tensor, Tensor)")
 def choose(scores: Tensor, chosen: int) -> tuple[Tensor, Tensor]:
     shape = (scores.shape[0], chosen)
-    return scores.new_empty(shape), scores.new_empty(shape, dtype=torch.int64)
+    return made(scores, shape), made(scores, shape, dtype=torch.int64)
 
 
 @defined("embed(Tensor table, Tensor ids) -> Tensor")
 def embed(table: Tensor, ids: Tensor) -> Tensor:
-    return table.new_empty((ids.shape[0], table.shape[1]))
+    return made(table, (ids.shape[0], table.shape[1]))
 
 
 @defined("read_rope_table(Tensor table, Tensor positions) -> Tensor")
 def read_rope_table(table: Tensor, positions: Tensor) -> Tensor:
-    return table.new_empty((positions.shape[0], table.shape[1]))
+    return made(table, (positions.shape[0], table.shape[1]))
 
 
 @defined("gather_rows(Tensor table, Tensor positions) -> Tensor")
 def gather_rows(table: Tensor, positions: Tensor) -> Tensor:
-    return table.new_empty((positions.shape[0], table.shape[1]))
+    return made(table, (positions.shape[0], table.shape[1]))
 
 
 @defined("scale(Tensor x, Tensor weight) -> Tensor")
 def scale(x: Tensor, weight: Tensor) -> Tensor:
-    return x.new_empty(x.shape)
+    return made(x, x.shape)
 
 
 @defined("select_rows(Tensor x, int rows) -> Tensor")
 def select_rows(x: Tensor, rows: int) -> Tensor:
-    return x.new_empty((rows, x.shape[1]))
+    return made(x, (rows, x.shape[1]))
 
 
 @defined("norm(Tensor x, Tensor weight) -> Tensor")
 def norm(x: Tensor, weight: Tensor) -> Tensor:
-    return x.new_empty(x.shape)
+    return made(x, x.shape)
 
 
 @defined("norm_quantise(Tensor x, Tensor weight, int bits) -> Tensor")
@@ -104,12 +110,12 @@ def norm_quantise(x: Tensor, weight: Tensor, bits: int) -> Tensor:
 
 @defined("add_norm(Tensor x, Tensor residual, Tensor weight) -> (Tensor, Tensor)")
 def add_norm(x: Tensor, residual: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    return x.new_empty(x.shape), x.new_empty(x.shape)
+    return made(x, x.shape), made(x, x.shape)
 
 
 @defined("add_norm_quantise(Tensor x, Tensor residual, Tensor weight, int bits) -> (Tensor, Tensor)")
 def add_norm_quantise(x: Tensor, residual: Tensor, weight: Tensor, bits: int) -> tuple[Tensor, Tensor]:
-    return _bytes_like(x), x.new_empty(x.shape)
+    return _bytes_like(x), made(x, x.shape)
 
 
 @defined("quantise(Tensor x, int bits) -> Tensor")
@@ -119,22 +125,22 @@ def quantise(x: Tensor, bits: int) -> Tensor:
 
 @defined("linear(Tensor x, Tensor weight, Tensor? bias, str form, bool shared) -> Tensor")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, form: str, shared: bool) -> Tensor:
-    return x.new_empty((x.shape[0], weight.shape[0]), dtype=torch.bfloat16)
+    return made(x, (x.shape[0], weight.shape[0]), dtype=torch.bfloat16)
 
 
 @defined("heads_product(Tensor x, Tensor weight) -> Tensor")
 def heads_product(x: Tensor, weight: Tensor) -> Tensor:
-    return x.new_empty((x.shape[0], weight.shape[0], weight.shape[2]))
+    return made(x, (x.shape[0], weight.shape[0], weight.shape[2]))
 
 
 @defined("gated_activation(Tensor gate_up) -> Tensor")
 def gated_activation(gate_up: Tensor) -> Tensor:
-    return gate_up.new_empty((gate_up.shape[0], gate_up.shape[1] // 2))
+    return made(gate_up, (gate_up.shape[0], gate_up.shape[1] // 2))
 
 
 @defined("rope(Tensor query, Tensor key, Tensor cosine, Tensor sine) -> (Tensor, Tensor)")
 def rope(query: Tensor, key: Tensor, cosine: Tensor, sine: Tensor) -> tuple[Tensor, Tensor]:
-    return query.new_empty(query.shape), key.new_empty(key.shape)
+    return made(query, query.shape), made(key, key.shape)
 
 
 @defined("write_cache(Tensor[] entries, int bits) -> ()")
@@ -144,7 +150,7 @@ def write_cache(entries: list[Tensor], bits: int) -> None:
 
 @defined("read_latent(int keys, int width, Tensor like, int bits) -> Tensor")
 def read_latent(keys: int, width: int, like: Tensor, bits: int) -> Tensor:
-    return like.new_empty((keys, width))
+    return made(like, (keys, width))
 
 
 @defined(
@@ -164,55 +170,55 @@ def attention(  # noqa: PLR0917  the schema is positional
     alibi: bool,
     form: str,
 ) -> Tensor:
-    return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
+    return made(query, (query.shape[0], query.shape[1], value_head_dim))
 
 
 @defined("route(Tensor logits, int chosen) -> (Tensor, Tensor)")
 def route(logits: Tensor, chosen: int) -> tuple[Tensor, Tensor]:
     shape = (logits.shape[0], chosen)
-    return logits.new_empty(shape), logits.new_empty(shape, dtype=torch.int64)
+    return made(logits, shape), made(logits, shape, dtype=torch.int64)
 
 
 @defined("permute_tokens(Tensor x, int chosen) -> Tensor")
 def permute_tokens(x: Tensor, chosen: int) -> Tensor:
-    return x.new_empty((x.shape[0] * chosen, x.shape[1]))
+    return made(x, (x.shape[0] * chosen, x.shape[1]))
 
 
 @defined("combine_tokens(Tensor rows, Tensor weights) -> Tensor")
 def combine_tokens(rows: Tensor, weights: Tensor) -> Tensor:
-    return rows.new_empty((weights.shape[0], rows.shape[1]))
+    return made(rows, (weights.shape[0], rows.shape[1]))
 
 
 @defined("unpermute_tokens(Tensor rows) -> Tensor")
 def unpermute_tokens(rows: Tensor) -> Tensor:
-    return rows.new_empty(rows.shape)
+    return made(rows, rows.shape)
 
 
 @defined("grouped_linear(Tensor rows, Tensor weight, Tensor? bias, str form, str role) -> Tensor")
 def grouped_linear(rows: Tensor, weight: Tensor, bias: Tensor | None, form: str, role: str) -> Tensor:
-    return rows.new_empty((rows.shape[0], weight.shape[1]), dtype=torch.bfloat16)
+    return made(rows, (rows.shape[0], weight.shape[1]), dtype=torch.bfloat16)
 
 
 @defined("all_reduce(Tensor x, int group, int stride) -> Tensor")
 def all_reduce(x: Tensor, group: int, stride: int) -> Tensor:
-    return x.new_empty(x.shape)
+    return made(x, x.shape)
 
 
 @defined("all_gather(Tensor x, int dim, int group, int stride) -> Tensor")
 def all_gather(x: Tensor, dim: int, group: int, stride: int) -> Tensor:
     shape = list(x.shape)
     shape[dim] *= group
-    return x.new_empty(shape)
+    return made(x, shape)
 
 
 @defined("reduce_scatter(Tensor x, int group, int stride) -> Tensor")
 def reduce_scatter(x: Tensor, group: int, stride: int) -> Tensor:
-    return x.new_empty((x.shape[0] // group, *x.shape[1:]))
+    return made(x, (x.shape[0] // group, *x.shape[1:]))
 
 
 @defined("all_to_all(Tensor x, int rows, int group, int stride) -> Tensor")
 def all_to_all(x: Tensor, rows: int, group: int, stride: int) -> Tensor:
-    return x.new_empty((rows, *x.shape[1:]))
+    return made(x, (rows, *x.shape[1:]))
 
 
 # What only upstream's graphs have.
@@ -220,52 +226,52 @@ def all_to_all(x: Tensor, rows: int, group: int, stride: int) -> Tensor:
 
 @defined("pad(Tensor x) -> Tensor")
 def pad(x: Tensor) -> Tensor:
-    return x.new_empty(x.shape)
+    return made(x, x.shape)
 
 
 @defined("dealt(Tensor x, int chosen) -> Tensor")
 def dealt(x: Tensor, chosen: int) -> Tensor:
-    return x.new_empty((x.shape[0] * chosen, x.shape[1]))
+    return made(x, (x.shape[0] * chosen, x.shape[1]))
 
 
 @defined("undealt(Tensor rows) -> Tensor")
 def undealt(rows: Tensor) -> Tensor:
-    return rows.new_empty(rows.shape)
+    return made(rows, rows.shape)
 
 
 @defined("held_rows(Tensor table, Tensor positions) -> Tensor")
 def held_rows(table: Tensor, positions: Tensor) -> Tensor:
-    return table.new_empty((positions.shape[0], table.shape[1]))
+    return made(table, (positions.shape[0], table.shape[1]))
 
 
 @defined("copied(Tensor x) -> Tensor")
 def copied(x: Tensor) -> Tensor:
-    return x.new_empty(x.shape)
+    return made(x, x.shape)
 
 
 @defined("fill(Tensor like) -> Tensor")
 def fill(like: Tensor) -> Tensor:
-    return like.new_empty(like.shape)
+    return made(like, like.shape)
 
 
 @defined("overwrite(Tensor x) -> Tensor")
 def overwrite(x: Tensor) -> Tensor:
-    return x.new_empty(x.shape)
+    return made(x, x.shape)
 
 
 @defined("picked(Tensor values, int chosen) -> Tensor")
 def picked(values: Tensor, chosen: int) -> Tensor:
-    return values.new_empty((values.shape[0], chosen))
+    return made(values, (values.shape[0], chosen))
 
 
 @defined("weighted(Tensor x, Tensor weights) -> Tensor")
 def weighted(x: Tensor, weights: Tensor) -> Tensor:
-    return x.new_empty(x.shape, dtype=weights.dtype)
+    return made(x, x.shape, dtype=weights.dtype)
 
 
 @defined("wide_linear(Tensor x, Tensor weight) -> Tensor")
 def wide_linear(x: Tensor, weight: Tensor) -> Tensor:
-    return x.new_empty((x.shape[0], weight.shape[0]), dtype=torch.float32)
+    return made(x, (x.shape[0], weight.shape[0]), dtype=torch.float32)
 
 
 @defined(
@@ -285,7 +291,7 @@ def indexed_attention(  # noqa: PLR0917  the schema is positional
     extra: int,
     form: str,
 ) -> Tensor:
-    return query.new_empty((query.shape[0], query.shape[1], value_head_dim), dtype=torch.bfloat16)
+    return made(query, (query.shape[0], query.shape[1], value_head_dim), dtype=torch.bfloat16)
 
 
 @defined(
@@ -303,7 +309,7 @@ def latent_projections(  # noqa: PLR0917  the schema is positional
     rope: int,
     form: str,
 ) -> Tensor:
-    return x.new_empty((x.shape[0], query_width))
+    return made(x, (x.shape[0], query_width))
 
 
 @defined(
@@ -322,16 +328,17 @@ def latent_core(  # noqa: PLR0917  the schema is positional
     form: str,
     trace: str,
 ) -> Tensor:
-    return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
+    return made(query, (query.shape[0], query.shape[1], value_head_dim))
 
 
 @defined("send(Tensor x, int stride) -> Tensor")
 def send(x: Tensor, stride: int) -> Tensor:
-    return x.new_empty(x.shape)
+    return made(x, x.shape)
 
 
+@functools.lru_cache(maxsize=4096)
 def parameter(*shape: int) -> Tensor:
-    """A weight on the meta device; formulas count its true bits, not those of this dtype."""
+    """A weight on the meta device, one for all of its shape. Formulas count its true bits, not those of this dtype."""
     return torch.empty(shape, dtype=torch.bfloat16, device="meta")
 
 

@@ -134,6 +134,11 @@ class Recorder(TorchDispatchMode):
         )
         return result
 
+    def hold(self, tensor: Tensor) -> Tensor:
+        """A tensor that no operator of the step made, alive from now on."""
+        self._note(tensor)
+        return tensor
+
     def _note(self, result: object) -> None:
         for tensor in result if isinstance(result, tuple | list) else (result,):
             if isinstance(tensor, Tensor):

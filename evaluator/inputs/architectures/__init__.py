@@ -20,11 +20,7 @@ Read = Callable[[ConfigReader], ModelSpec]
 # What is missing for a model_type that nobody reads, where its keys alone would not tell.
 _MISSING = {
     "bailing_hybrid": "linear attention of Lightning layers between full ones",
-    "gemma4_text": "heads of other sizes in full layers, keys that are values, experts beside a dense MLP",
-    "kimi_linear": "delta nets with a decay a channel (KDA), latent experts",
-    "llama4_text": "attention within chunks, and experts on some layers",
     "longcat_flash": "two attentions a layer, and experts that compute nothing",
-    "step3p7": "other heads in layers with a window, and a gate on each head",
 }
 # Settings that change what is computed, in models we do not cover. A value that is false-like leaves the model plain.
 _UNCOVERED = {

@@ -194,6 +194,8 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
     if quantisation is not None and not isinstance(quantisation, Mapping):
         raise InputError(f"{reader.where}: quantization_config must be a mapping, not {shortened(quantisation)}")
     linear, experts = native_formats(quantisation)
+    if linear != experts and not any(isinstance(group.mlp, MoeMlp) for group in layers):
+        linear = experts = f"{linear} and {experts}"  # of a dense model attention and MLPs, which have one format here
     maximum = reader.count("max_position_embeddings") or None
     return ModelSpec(
         architecture=str(reader.value("model_type")),
@@ -204,8 +206,7 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
         native_linear=linear,
         native_experts=experts,
         native_kv_cache=native_kv_cache(quantisation),
-        max_positions=maximum,
-        **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), **options},
+        **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), "max_positions": maximum, **options},
     )
 
 

@@ -87,7 +87,7 @@ class TableExtents:
         """Sums of one sequence of a decode step: kinds count by probability x output, because long outputs stay."""
         # Prompts of 1,000 and 3,000, outputs of 100 and 300, equally likely: 1/4 x 1,050 + 3/4 x 3,150 = 2,625 keys.
         keys = [self.share * (kind.new_tokens + kind.cached + kind.output_length / 2) for kind in self.kinds]
-        each = request_sums(new_tokens, np.asarray(keys) - 1.0, windows=windows, logits=new_tokens)
+        each = request_sums(new_tokens, np.asarray(keys) - 1.0, windows=windows, logits=new_tokens, anywhere=True)
         share = weights_of(self.kinds) * [kind.output_length for kind in self.kinds]
         return composed(share / share.sum(), each)
 

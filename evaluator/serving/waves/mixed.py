@@ -166,6 +166,7 @@ class MixedLengths:
                 windows=self.windows,
                 square=self.convention == "upstream",
                 logits=float(new_tokens),
+                anywhere=True,
             )
             self._steady[new_tokens] = composed(self.steady_weights[None, :], kinds)
         return self._steady[new_tokens]

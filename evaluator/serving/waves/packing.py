@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
-from evaluator.graph.sums import BatchSums, concatenated, window_pairs
+from evaluator.graph.sums import BatchSums, concatenated, window_keys, window_pairs
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 
@@ -162,12 +162,12 @@ class _Steps:
         return self.total(one) + np.where(self._head > 0, head - one[self._kind_before], 0.0) + rest
 
     def window_keys(self, window: int) -> FloatArray:
-        """Keys read under a sliding window: q + w - 1 at most for q new tokens."""
+        """Keys read under a sliding window or within chunks."""
         line = self._line
-        # 4 tokens after 10 cached ones, window 8: 4 + 8 - 1 = 11 of the 14 keys.
-        one = np.minimum(line.keys, line.length + window - 1)
-        head = np.minimum(line.keys[self._kind_before], self._head + window - 1) - one[self._kind_before]
-        rest = np.minimum(line.cached[self.kind] + self.offset, self._rest + window - 1)
+        one = _keys(line.length, line.cached, window)
+        before = self._kind_before
+        head = _keys(self._head, line.keys[before] - self._head, window) - one[before]
+        rest = _keys(self._rest, line.cached[self.kind] + self.offset - self._rest, window)
         return self.total(one) + np.where(self._head > 0, head, 0) + np.where(self._rest > 0, rest, 0)
 
     def _before(self, values: NDArray[_Number]) -> NDArray[_Number]:
@@ -176,6 +176,10 @@ class _Steps:
         before[1:] = values[:-1]
         before[self._first] = 0
         return before
+
+
+def _keys(new: Integers, context: Integers, window: int) -> FloatArray:
+    return window_keys(new.astype(np.float64), context.astype(np.float64), window)
 
 
 def _pairs(new: Integers, context: Integers, window: int | None, *, square: bool) -> FloatArray:

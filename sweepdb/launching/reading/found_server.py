@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from evaluator.inputs import load_model
+from evaluator.inputs import load_model, measured_for, missing_draft
 from store.errors import InputError
 from store.records import Phase
 from sweepdb.launching.server_command import Engine, Role
@@ -34,6 +34,7 @@ class FoundServer:
     attention: str | None = None
     compile: bool = True
     mtp_tokens: int = 0
+    speculative: str | None = None  # the table that says what they gain, where one does
     input_length: int | None = None
     output_length: float | None = None
     prefix_cache_hit_rate: float | None = None
@@ -44,6 +45,7 @@ class FoundServer:
         if self.model is None:
             raise InputError(f"{self.where} names no model", hint="name it before the file: evaluate MODEL ...")
         routed = load_model(self.model)[1].routed
+        self.measured_drafts()
         group = self.tp * self.dp
         ep = (1 if self.ep is None else self.ep) if routed else 1
         moe_tp = (max(group // ep, 1) if self.moe_tp is None else self.moe_tp) if routed else 1
@@ -63,7 +65,7 @@ class FoundServer:
             "quantize_experts_action": self.experts,
             "quantize_attention_action": self.attention,
             "compile": self.compile,
-            "num_mtp_tokens": self.mtp_tokens,
+            **self._drafts(),
             "input_length": self.input_length,
             "output_length": self.output_length,
             "prefix_cache_hit_rate": self.prefix_cache_hit_rate,
@@ -71,6 +73,23 @@ class FoundServer:
             "mode": PHASES[self.role],
         }
         return {keyword: value for keyword, value in said.items() if value is not None}
+
+    def measured_drafts(self) -> None:
+        """Take what its drafts gain from the table of its model.
+
+        Drafts that have no price are named among what is not mapped."""
+        found = measured_for(self.model, self.mtp_tokens) if self.model and self.mtp_tokens else None
+        if found is None or self.model is None:
+            return
+        missing = missing_draft(found.table, load_model(self.model)[1])
+        if missing is None:
+            self.speculative = found.label
+        else:
+            self.not_mapped.append(f"drafts of {found.table.name}, evaluated without: {missing}")
+        self.mtp_tokens = 0
+
+    def _drafts(self) -> dict[str, object]:
+        return {"speculative": self.speculative} if self.speculative else {"num_mtp_tokens": self.mtp_tokens}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

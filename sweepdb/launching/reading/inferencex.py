@@ -121,6 +121,7 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
             mtp_tokens=_DRAFTS if row.get("spec-decoding") == "mtp" else 0,
             not_mapped=[*base.not_mapped, *sorted(set(row) - set(_ROW))],
         )
+        said.measured_drafts()
         if "prefill" in row:
             for role in ("prefill", "decode"):
                 yield _side(said, "prefill" if role == "prefill" else "decode", row[role], users)

@@ -1,4 +1,4 @@
-"""Gated delta nets (Qwen3-Next, Qwen3.5): linear attention that keeps one matrix a head, whatever the length.
+"""Gated delta nets (Qwen3-Next, Qwen3.5, Kimi): linear attention that keeps one matrix a head, whatever the length.
 
 A prompt runs as a scan over chunks of tokens, a decode as an update of the state."""
 
@@ -16,20 +16,13 @@ def gated_delta_net(step: Step, x: Tensor, net: GatedDeltaNet) -> Tensor:
     form, tokens, tp = step.request.linear, x.shape[0], step.plan.tp
     keys, heads = divided(net.key_heads, tp), divided(net.value_heads, tp)
     channels, values = 2 * keys * net.key_head_dim + heads * net.value_head_dim, heads * net.value_head_dim
-    mixed, gate = _projected(step, x, channels, values)
-    linear(step, "decay_proj", x, 2 * heads, HALF)
+    mixed, gate = _projected(step, x, channels, values, net.gate_rank)
+    decays = _decays(step, x, heads, net)
     with step.recorder.within("convolution", per_phase=True):
         mixed = operators.short_convolution(mixed, parameter(channels, net.convolution), None, step.point.sequences)
     with step.recorder.within("state", per_phase=True):
-        out = operators.delta_state(
-            mixed,
-            parameter(2, heads),
-            step.point.sequences,
-            net.key_head_dim,
-            net.value_head_dim,
-            step.request.trace == "prefill",
-        )
-    del mixed
+        out = _recurrence(step, mixed, decays, heads, net)
+    del mixed, decays
     out, gate = out.view(tokens, heads, net.value_head_dim), gate.view(tokens, heads, net.value_head_dim)
     with step.recorder.within("norm"):
         weight = parameter(net.value_head_dim)
@@ -41,8 +34,29 @@ def gated_delta_net(step: Step, x: Tensor, net: GatedDeltaNet) -> Tensor:
     return linear(step, "output_proj", out.view(tokens, values), step.model.hidden_size, form)
 
 
-def _projected(step: Step, x: Tensor, channels: int, values: int) -> tuple[Tensor, Tensor]:
+def _decays(step: Step, x: Tensor, heads: int, net: GatedDeltaNet) -> Tensor | None:
+    """How much each head writes and forgets; of every channel where a rank says so, through that many dimensions."""
+    if net.decay_rank is None:
+        linear(step, "decay_proj", x, 2 * heads, HALF)
+        return None
+    packed = linear(step, "decay_down_proj", x, net.decay_rank + heads, HALF)
+    down, _ = packed.split([net.decay_rank, heads], dim=1)
+    return linear(step, "decay_up_proj", down, heads * net.key_head_dim, HALF)
+
+
+def _recurrence(step: Step, mixed: Tensor, decays: Tensor | None, heads: int, net: GatedDeltaNet) -> Tensor:
+    sequences, scan = step.point.sequences, step.request.trace == "prefill"
+    if decays is None:
+        return operators.delta_state(mixed, parameter(2, heads), sequences, net.key_head_dim, net.value_head_dim, scan)
+    weight = parameter(heads * (1 + net.key_head_dim))  # a rate a head, and a shift a channel
+    return operators.channel_state(mixed, decays, weight, sequences, net.key_head_dim, net.value_head_dim, scan)
+
+
+def _projected(step: Step, x: Tensor, channels: int, values: int, rank: int | None) -> tuple[Tensor, Tensor]:
     form = step.request.linear
+    if rank is not None:
+        mixed = linear(step, "qkv_proj", x, channels, form)
+        return mixed, linear(step, "gate_up_proj", linear(step, "gate_down_proj", x, rank, form), values, form)
     if step.fused:
         mixed, gate = linear(step, "input_proj", x, channels + values, form).split([channels, values], dim=1)
         return mixed, gate

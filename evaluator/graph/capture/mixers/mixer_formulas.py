@@ -123,16 +123,42 @@ def _delta_state(call: Call) -> Work:
     whole chunks. Token by token 7 k v on the vector unit: decay, read, difference, update, read."""
     mixed, decay, sequences, key_dim, value_dim, scan = call.args
     tokens, heads = mixed.shape[0], decay.shape[1]
-    chunk = 4 * SCAN_CHUNK * key_dim + 2 * SCAN_CHUNK * value_dim + 2 * SCAN_CHUNK * (key_dim + value_dim)
     state = key_dim * value_dim
     moved = _STATE_BYTES * heads * state * sequences
     return Work(
         kind="state_scan" if scan else "state_update",
-        matrix_flops=tokens * heads * (chunk + 6 * state) if scan else 0,
+        matrix_flops=tokens * heads * _scanned(key_dim, value_dim) if scan else 0,
         vector_flops=0 if scan else 7 * tokens * heads * state,
         bytes_read=size_bytes(mixed, decay) + moved,
         bytes_written=size_bytes(call.result) + moved,
         weight_bytes=size_bytes(decay),
+        attention=AttentionExtents(query_heads=heads, kv_heads=heads, head_dim=key_dim, value_head_dim=value_dim),
+    )
+
+
+def _scanned(key_dim: int, value_dim: int) -> int:
+    """FLOPs of a token and head in a chunk."""
+    chunk = 4 * SCAN_CHUNK * key_dim + 2 * SCAN_CHUNK * value_dim + 2 * SCAN_CHUNK * (key_dim + value_dim)
+    return chunk + 6 * key_dim * value_dim
+
+
+@formula("sweepdb::channel_state")
+def _channel_state(call: Call) -> Work:
+    """The delta rule with a decay of every channel: the same products, of keys and queries that their decays scaled.
+
+    Kimi Team 2025, Kimi Linear (arXiv 2510.26692), sections 3.1 and 3.2. Left out, as of the rule with one decay a
+    head: what pads a sequence to whole chunks, and that decays are scaled within smaller chunks."""
+    mixed, decays, weight, sequences, key_dim, value_dim, scan = call.args
+    tokens, heads = mixed.shape[0], decays.shape[1] // key_dim
+    state = key_dim * value_dim
+    moved = _STATE_BYTES * heads * state * sequences
+    return Work(
+        kind="channel_scan" if scan else "channel_update",
+        matrix_flops=tokens * heads * _scanned(key_dim, value_dim) if scan else 0,
+        vector_flops=0 if scan else 7 * tokens * heads * state,
+        bytes_read=size_bytes(mixed, decays, weight) + moved,
+        bytes_written=size_bytes(call.result) + moved,
+        weight_bytes=size_bytes(weight),
         attention=AttentionExtents(query_heads=heads, kv_heads=heads, head_dim=key_dim, value_head_dim=value_dim),
     )
 
@@ -178,6 +204,22 @@ def _collapse_streams(call: Call) -> Work:
         bytes_read=size_bytes(streams, streams, weight, bias),
         bytes_written=size_bytes(call.result) + 4 * tokens * outputs,
         weight_bytes=size_bytes(weight, bias),
+    )
+
+
+@formula("sweepdb::mix_sums")
+def _mix_sums(call: Call) -> Work:
+    """A norm of each sum of residuals, its score, a softmax over the sums, and their weighted sum.
+
+    Kimi Team 2026, Attention Residuals, block form. Sums are read twice, as streams are: their weights are known after
+    the first time."""
+    sums, weight = call.args
+    return Work(
+        kind="stream_collapse",
+        vector_flops=8 * sums.numel(),
+        bytes_read=size_bytes(sums, sums, weight),
+        bytes_written=size_bytes(call.result),
+        weight_bytes=size_bytes(weight),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from evaluator.graph.capture.library import defined
+from evaluator.graph.capture.library import defined, made
 
 
 @defined("index_scores(Tensor query, int pairs, int keys, int ratio, int entry_bytes) -> ()")
@@ -30,24 +30,34 @@ def index_choice(like: Tensor, pairs: int, ratio: int) -> None:
 def gathered_attention(  # noqa: PLR0917  the schema is positional
     query: Tensor, pairs: int, value_head_dim: int, window: int, entry_bits: int, ratio: int, sinks: Tensor | None
 ) -> Tensor:
-    return query.new_empty((query.shape[0], query.shape[1], value_head_dim))
+    return made(query, (query.shape[0], query.shape[1], value_head_dim))
 
 
 @defined("short_convolution(Tensor x, Tensor weight, Tensor? bias, int sequences) -> Tensor")
 def short_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, sequences: int) -> Tensor:
-    return x.new_empty(x.shape)
+    return made(x, x.shape)
 
 
 @defined("delta_state(Tensor mixed, Tensor decay, int sequences, int key_dim, int value_dim, bool scan) -> Tensor")
 def delta_state(  # noqa: PLR0917  the schema is positional
     mixed: Tensor, decay: Tensor, sequences: int, key_dim: int, value_dim: int, scan: bool
 ) -> Tensor:
-    return mixed.new_empty((mixed.shape[0], decay.shape[1] * value_dim))
+    return made(mixed, (mixed.shape[0], decay.shape[1] * value_dim))
+
+
+@defined(
+    "channel_state(Tensor mixed, Tensor decays, Tensor weight, int sequences, int key_dim, int value_dim, bool scan)"
+    " -> Tensor"
+)
+def channel_state(  # noqa: PLR0917  the schema is positional
+    mixed: Tensor, decays: Tensor, weight: Tensor, sequences: int, key_dim: int, value_dim: int, scan: bool
+) -> Tensor:
+    return made(mixed, (mixed.shape[0], decays.shape[1] // key_dim * value_dim))
 
 
 @defined("gated_norm(Tensor x, Tensor gate, Tensor weight) -> Tensor")
 def gated_norm(x: Tensor, gate: Tensor, weight: Tensor) -> Tensor:
-    return x.new_empty(x.shape)
+    return made(x, x.shape)
 
 
 @defined("pool_tokens(Tensor both, Tensor bias, Tensor weight, int ratio) -> ()")
@@ -57,12 +67,17 @@ def pool_tokens(both: Tensor, bias: Tensor, weight: Tensor, ratio: int) -> None:
 
 @defined("collapse_streams(Tensor streams, Tensor weight, Tensor bias, int count, int rounds) -> Tensor")
 def collapse_streams(streams: Tensor, weight: Tensor, bias: Tensor, count: int, rounds: int) -> Tensor:
-    return streams.new_empty((streams.shape[0], streams.shape[1] // count))
+    return made(streams, (streams.shape[0], streams.shape[1] // count))
+
+
+@defined("mix_sums(Tensor sums, Tensor weight) -> Tensor")
+def mix_sums(sums: Tensor, weight: Tensor) -> Tensor:
+    return made(sums, (sums.shape[0], weight.shape[1]))
 
 
 @defined("expand_streams(Tensor streams, Tensor out) -> Tensor")
 def expand_streams(streams: Tensor, out: Tensor) -> Tensor:
-    return streams.new_empty(streams.shape)
+    return made(streams, streams.shape)
 
 
 @defined(
@@ -72,4 +87,4 @@ def expand_streams(streams: Tensor, out: Tensor) -> Tensor:
 def space_state(  # noqa: PLR0917  the schema is positional
     mixed: Tensor, rates: Tensor, sequences: int, groups: int, head_dim: int, state_size: int, chunk: int, scan: bool
 ) -> Tensor:
-    return mixed.new_empty((mixed.shape[0], rates.shape[1] * head_dim))
+    return made(mixed, (mixed.shape[0], rates.shape[1] * head_dim))

@@ -1,0 +1,75 @@
+"""One pass of what drafts tokens: an MTP module of the model's own, or a layer beside it (EAGLE-3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from evaluator.graph.capture.blocks import (
+    HALF,
+    Step,
+    add_normed,
+    all_reduced,
+    dense_mlp,
+    divided,
+    grouped_query_attention,
+    linear,
+    normed,
+    pointwise,
+)
+from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.recorder import meta_tensor
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup
+
+
+def fused_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> None:
+    """One pass of an EAGLE-3 draft (Li et al. 2025, arXiv 2503.01840): states of several layers fused into one, and a
+    layer that reads them beside the embedding. In 16 bits, with a head of its own tokens.
+
+    Every pass fuses states; engines do so in the first one of a step alone."""
+    layer, model = step.model.draft_layer, step.model
+    if layer is None or not isinstance(layer.attention, GroupedQueryAttention) or not isinstance(layer.mlp, DenseMlp):
+        raise TypeError("an EAGLE-3 draft is a layer of grouped queries and a dense MLP")
+    half = replace(step, request=replace(step.request, linear=HALF))
+    ids = meta_tensor(step.point.tokens, dtype=torch.int64)
+    with step.recorder.within("states"):
+        states = operators.join([hidden] * model.draft_states, 1)
+    x = linear(half, "states_proj", states, model.hidden_size, HALF)
+    with step.recorder.within("embedding"):
+        look_up = operators.embed if step.plan.pp > 1 else operators.gather_rows
+        embedded = look_up(parameter(model.vocab_size, model.hidden_size), ids)
+    pair = operators.join([normed(half, "embedding_norm", embedded), normed(half, "hidden_norm", x)], 1)
+    with step.recorder.within("layer"):
+        x = _layer(half, x, pair, layer, layer.attention, layer.mlp, tables)
+    _own_logits(half, x)
+
+
+def _layer(  # noqa: PLR0917  its caller's own values
+    step: Step,
+    x: Tensor,
+    pair: Tensor,
+    layer: LayerGroup,
+    attention: GroupedQueryAttention,
+    mlp: DenseMlp,
+    tables: tuple[Tensor, Tensor] | None,
+) -> Tensor:
+    h = grouped_query_attention(step, pair, attention, layer.span, tables)
+    with step.recorder.within("attention_all_reduce"):
+        h = all_reduced(step, h)
+    h, x = add_normed(step, "post_attention_norm", h, x)
+    with step.recorder.within("mlp"):
+        h = dense_mlp(step, h, mlp, HALF)
+        with step.recorder.within("all_reduce"):
+            h = all_reduced(step, h)
+    with step.recorder.within("residual"):
+        return pointwise("add", x, h)
+
+
+def _own_logits(step: Step, x: Tensor) -> None:
+    x = normed(step, "final_norm", x).new_empty((step.point.sequences, x.shape[1]))
+    logits = linear(step, "lm_head", x, divided(step.model.draft_vocab or step.model.vocab_size, step.plan.tp), HALF)
+    if step.plan.tp > 1:
+        with step.recorder.within("lm_head_all_gather"):
+            operators.all_gather(logits, 1, step.plan.tp, 1)

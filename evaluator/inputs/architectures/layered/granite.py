@@ -1,0 +1,67 @@
+"""Granite 4 (hybrid): state spaces between layers of attention, a shared MLP behind each, and experts in some."""
+
+from __future__ import annotations
+
+from evaluator.inputs.architectures.config_reader import (
+    ConfigReader,
+    grouped_queries,
+    like_layers,
+    model_spec,
+    require_gated,
+)
+from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp, StateSpace
+from evaluator.inputs.yaml_file import shortened
+
+_KINDS = {"mamba": "mamba", "linear_attention": "mamba", "attention": "attention", "full_attention": "attention"}
+
+
+def _granite_hybrid(reader: ConfigReader) -> ModelSpec:
+    require_gated(reader)
+    for name in ("attention_bias", "mamba_proj_bias"):
+        if reader.flag(name):
+            raise reader.refuse(f"granitemoehybrid with biases ({name})")
+    # Scales of embeddings, scores, residuals and logits; bounds of rates; the expansion is heads by their size.
+    reader.ignore(
+        "attention_multiplier", "embedding_multiplier", "logits_scaling", "residual_multiplier", "time_step_limit",
+        "time_step_min", "time_step_max", "mamba_expand",
+    )  # fmt: skip
+    space = StateSpace(
+        heads=reader.size("mamba_n_heads"),
+        head_dim=_head_dim(reader),
+        groups=reader.size("mamba_n_groups", default=1),
+        state_size=reader.size("mamba_d_state", default=256),
+        convolution=reader.size("mamba_d_conv", default=4),
+        convolution_bias=reader.flag("mamba_conv_bias", default=True),
+        chunk=reader.size("mamba_chunk_size", default=256),
+    )
+    full, mlp = grouped_queries(reader), _mlp(reader)
+    total, kinds = reader.size("num_hidden_layers"), reader.words("layer_types") or reader.words("layers_block_type")
+    if len(kinds) != total or set(kinds) - _KINDS.keys():
+        raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+    layers = [LayerGroup(count=1, attention=space if _KINDS[kind] == "mamba" else full, mlp=mlp) for kind in kinds]
+    turned = reader.word("position_embedding_type", "nope") == "rope"
+    return model_spec(reader, like_layers(layers), position="rope" if turned else "none")
+
+
+def _head_dim(reader: ConfigReader) -> int:
+    """Numbers of a head: as said, or what the expansion leaves for each."""
+    said = reader.value("mamba_d_head")
+    if isinstance(said, int) and not isinstance(said, bool):
+        return reader.size("mamba_d_head")
+    return reader.size("mamba_expand", default=2) * reader.size("hidden_size") // reader.size("mamba_n_heads")
+
+
+def _mlp(reader: ConfigReader) -> DenseMlp | MoeMlp:
+    shared = reader.size("shared_intermediate_size")
+    if not reader.count("num_local_experts"):
+        reader.ignore("num_experts_per_tok", "intermediate_size")
+        return DenseMlp(intermediate_size=shared)
+    return MoeMlp(
+        experts=reader.size("num_local_experts"),
+        experts_per_token=reader.size("num_experts_per_tok"),
+        intermediate_size=reader.size("intermediate_size"),
+        shared_intermediate_size=shared,
+    )
+
+
+READERS = {"granitemoehybrid": _granite_hybrid}

@@ -1,0 +1,71 @@
+"""Llama 4: attention within chunks on most layers, whose positions alone are turned, and experts on some layers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from evaluator.inputs.architectures.config_reader import (
+    ConfigReader,
+    grouped_queries,
+    like_layers,
+    model_spec,
+    require_gated,
+)
+from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.yaml_file import shortened
+
+
+def _llama4(reader: ConfigReader) -> ModelSpec:
+    require_gated(reader)
+    if reader.flag("attention_bias"):
+        raise reader.refuse("llama4 with biases (attention_bias)")
+    # Scales of queries by their position.
+    reader.ignore("attn_scale", "floor_scale", "attn_temperature_tuning")
+    total, chunk = reader.size("num_hidden_layers"), reader.count("attention_chunk_size", 8192)
+    turned, chunks = _turned(reader, total), _chunks(reader, total)
+    near = grouped_queries(
+        reader, unscaled_norm="query_key" if reader.flag("use_qk_norm", default=True) else ""
+    )  # fmt: skip
+    far = replace(near, rope_fraction=0.0, unscaled_norm="")
+    moe = MoeMlp(
+        experts=reader.size("num_local_experts"),
+        experts_per_token=reader.size("num_experts_per_tok", default=1),
+        intermediate_size=reader.size("intermediate_size"),
+        shared_intermediate_size=reader.size("intermediate_size"),
+    )
+    dense = DenseMlp(intermediate_size=reader.size("intermediate_size_mlp"))
+    often = reader.size("interleave_moe_layer_step", default=1)
+    routed = reader.numbers("moe_layers") or range(often - 1, total, often)
+    layers = [
+        LayerGroup(
+            count=1,
+            attention=near if turned[layer] else far,
+            mlp=moe if layer in routed else dense,
+            window=chunk if chunks[layer] and chunk else None,
+            chunked=bool(chunks[layer] and chunk),
+        )
+        for layer in range(total)
+    ]
+    return model_spec(reader, like_layers(layers))
+
+
+def _turned(reader: ConfigReader, total: int) -> list[int]:
+    """Of every layer, whether positions are turned."""
+    often = reader.size("no_rope_layer_interval", default=4)
+    flags = reader.numbers("no_rope_layers") or [int((layer + 1) % often != 0) for layer in range(total)]
+    if len(flags) < total or set(flags) - {0, 1}:
+        raise reader.refuse(f"no_rope_layers that is no list of {total} zeros and ones")
+    return flags
+
+
+def _chunks(reader: ConfigReader, total: int) -> list[int]:
+    """Of every layer, whether attention ends at a chunk: those that turn positions, unless kinds are said."""
+    kinds = reader.words("layer_types")
+    if not kinds:
+        return _turned(reader, total)
+    if len(kinds) != total or set(kinds) - {"chunked_attention", "full_attention"}:
+        raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
+    return [int(kind == "chunked_attention") for kind in kinds]
+
+
+READERS = {"llama4_text": _llama4}

@@ -1,0 +1,209 @@
+"""Named tables of measured acceptance, and a user's own: how many tokens a step gains by how many are drafted.
+
+Not here: what a draft costs (evaluator.graph.capture), and rates that are stated by hand (workloads)."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
+from evaluator.inputs.models import load_model
+from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
+from store.errors import InputError
+
+Method = Literal["mtp", "eagle3", "dspark"]
+METHODS: tuple[Method, ...] = ("mtp", "eagle3", "dspark")
+FUSED_STATES = 3  # hidden states of a model that an EAGLE-3 draft reads
+_FILE_KEYS = ("acceptance", "method", "tokens_per_step", "draft")
+_DRAFT_KEYS = ("query_heads", "kv_heads", "head_dim", "intermediate_size", "vocab_size")
+_LARGEST_BYTES = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DraftShape:
+    """The one layer of an EAGLE-3 draft, and the tokens that its head knows."""
+
+    query_heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate_size: int
+    vocab_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptanceTable:
+    """Tokens that a request gains in a step with 1, 2, 3 ... drafts. `model` is what was measured; None: any."""
+
+    name: str
+    method: Method
+    tokens_per_step: tuple[float, ...]
+    model: str | None = None
+    thinking: bool = True
+    run: int | None = None
+    draft: DraftShape | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speculation:
+    """A table with a number of drafts."""
+
+    table: AcceptanceTable
+    drafts: int
+
+    @property
+    def gained(self) -> float:
+        """Tokens that a request gains in a step."""
+        return self.table.tokens_per_step[self.drafts - 1]
+
+    @property
+    def rates(self) -> tuple[float, ...]:
+        """Tokens that each draft adds. Where more drafts gained less, those before are taken down to the last one."""
+        # 1.84, 2.51, 3.73, 3.47 tokens at 1 to 4 drafts: the third is taken at 3.47, so 0.84, 0.67, 0.96, 0.
+        gained = [1.0]
+        for length in reversed(self.table.tokens_per_step[: self.drafts]):
+            gained.insert(1, min(length, gained[1] if len(gained) > 1 else length))
+        return tuple(round(after - before, 9) for before, after in itertools.pairwise(gained))
+
+    @property
+    def label(self) -> str:
+        """`NAME:k`."""
+        return f"{self.table.name}:{self.drafts}"
+
+
+def list_acceptance() -> tuple[str, ...]:
+    """Names of the tables that come with the program."""
+    return tuple(_shipped())
+
+
+def acceptance_table(name: str) -> AcceptanceTable:
+    """The shipped table of a name."""
+    found = _shipped().get(name)
+    if found is None:
+        nearest = difflib.get_close_matches(name, list_acceptance(), n=3, cutoff=0.3) or list_acceptance()
+        raise InputError(f"unknown drafts {shortened(name)}", hint=f"nearest known: {', '.join(nearest)}; or FILE.yaml")
+    return found
+
+
+def speculation(text: str) -> Speculation:
+    """The table and the number of drafts of `NAME:k` or `FILE.yaml:k`."""
+    name, colon, number = text.rpartition(":")
+    if not colon or not number.isdigit():
+        raise InputError(f"`speculative={text}`: not NAME:k, such as {list_acceptance()[0]}:3")
+    path = Path(name).expanduser()
+    table = _from_file(path) if path.suffix in {".yaml", ".yml"} else acceptance_table(name)
+    most = len(table.tokens_per_step)
+    if not 1 <= int(number) <= most:
+        raise InputError(f"`speculative={text}`: {table.name} is known for 1 to {most} drafts")
+    return Speculation(table=table, drafts=int(number))
+
+
+def measured_for(model: str, drafts: int) -> Speculation | None:
+    """The table of a model and of those with the same layers, thinking, one that can be priced before others.
+
+    None where nobody measured."""
+    spec = load_model(model)[1]
+    found = [
+        table
+        for table in _shipped().values()
+        if table.thinking and table.model is not None and load_model(table.model)[1].layers == spec.layers
+    ]
+    found.sort(key=lambda table: missing_draft(table, spec) is not None)
+    return Speculation(table=found[0], drafts=min(drafts, len(found[0].tokens_per_step))) if found else None
+
+
+def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, ModelSpec]:
+    """The model with what drafts for it: its own module, or a layer that the table brings."""
+    table = asked.table
+    if table.model is not None and load_model(table.model)[1].layers != spec.layers:
+        raise InputError(
+            f"the drafts {table.name} were measured with {table.model}, not with {name}",
+            hint="a FILE.yaml with acceptance: states them for another model",
+        )
+    if (missing := missing_draft(table, spec)) is not None:
+        raise InputError(f"{name} with {table.name}: {missing}", hint="docs/howto/evaluate-with-drafts.md")
+    if table.draft is None:
+        return name, spec
+    draft = table.draft
+    layer = LayerGroup(
+        count=1,
+        attention=GroupedQueryAttention(
+            query_heads=draft.query_heads, kv_heads=draft.kv_heads, head_dim=draft.head_dim
+        ),
+        mlp=DenseMlp(intermediate_size=draft.intermediate_size),
+    )
+    drafted = replace(spec, mtp_layers=1, draft_layer=layer, draft_states=FUSED_STATES, draft_vocab=draft.vocab_size)
+    return f"{name}+{table.name}", drafted
+
+
+def missing_draft(table: AcceptanceTable, spec: ModelSpec) -> str | None:
+    """Why the drafts of a table cannot be priced for a model; None where they can."""
+    if table.method == "dspark":
+        return "drafts of a whole block in one pass (DSpark) are not covered"
+    if table.method == "eagle3" and table.draft is None:
+        return "the shape of its draft is not known; a FILE.yaml with draft: states one"
+    if table.method == "mtp" and not spec.mtp_layers:
+        return "the model has no MTP module"
+    return None
+
+
+@functools.cache
+def _shipped() -> Mapping[str, AcceptanceTable]:
+    file = resources.files("evaluator").joinpath("inputs/drafts/acceptance.yaml")
+    content: Any = parse_yaml(file.read_text(encoding="utf-8"), "acceptance.yaml")
+    return {
+        name: AcceptanceTable(**{**said, "name": name, "tokens_per_step": tuple(said["tokens_per_step"])})
+        for name, said in content.items()
+    }
+
+
+def _from_file(path: Path) -> AcceptanceTable:
+    """A user's table: its own lengths, or those of a shipped one; an EAGLE-3 draft has a shape."""
+    content = parse_yaml(read_text(path, largest_bytes=_LARGEST_BYTES, what="a file of drafts"), str(path))
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: not a mapping of {', '.join(_FILE_KEYS)}")
+    if unknown := [str(key) for key in content if key not in _FILE_KEYS]:
+        raise InputError(f"{path}: {', '.join(unknown)}: not among {', '.join(_FILE_KEYS)}")
+    named = content.get("acceptance")
+    if (named is None) == (content.get("tokens_per_step") is None):
+        raise InputError(f"{path}: give acceptance, the name of a table, or tokens_per_step")
+    shipped = None if named is None else acceptance_table(str(named))
+    method = content.get("method", "mtp" if shipped is None else shipped.method)
+    if method not in METHODS:
+        raise InputError(f"{path}: method {shortened(method)} is not among {', '.join(METHODS)}")
+    lengths = _lengths(content["tokens_per_step"], path) if shipped is None else shipped.tokens_per_step
+    draft = content.get("draft")
+    if (draft is not None) != (method == "eagle3"):
+        raise InputError(f"{path}: a draft of method eagle3 has a shape (draft), and no other has one")
+    shape = None if draft is None else _shape(draft, path)
+    return AcceptanceTable(name=path.stem, method=method, tokens_per_step=lengths, draft=shape)
+
+
+def _lengths(said: object, path: Path) -> tuple[float, ...]:
+    numbers = said if isinstance(said, list) else []
+    if not 1 <= len(numbers) <= 9 or not all(
+        _is_number(one) and 1 <= one <= 1 + at for at, one in enumerate(numbers, 1)
+    ):
+        raise InputError(f"{path}: tokens_per_step is no list of 1 to 9 numbers, each from 1 to 1 + its drafts")
+    return tuple(float(one) for one in numbers)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shape(said: object, path: Path) -> DraftShape:
+    if not isinstance(said, dict) or set(said) != set(_DRAFT_KEYS):
+        raise InputError(f"{path}: draft has the keys {', '.join(_DRAFT_KEYS)}")
+    for key, value in said.items():
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
+            raise InputError(f"{path}: {key} of draft must be a whole number of at least 1, not {shortened(value)}")
+    if said["query_heads"] % said["kv_heads"]:
+        raise InputError(f"{path}: kv_heads of draft do not divide its query_heads")
+    return DraftShape(**said)

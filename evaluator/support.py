@@ -1,0 +1,214 @@
+"""Parts of a model, a device and an engine: whether each is exact, fitted, carried over or refused.
+
+Not here: how far whole answers have been off (the ledger), and what one scenario assumes (evaluator.evaluate)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evaluator.calibration.forms import Inputs, Parts
+from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_error
+from evaluator.evaluate import capture_requests, cost_model
+from evaluator.graph import OperatorSet, capture_operators
+from evaluator.graph.operators import COLLECTIVE_KINDS
+from evaluator.graph.sums import repeated, request_sums
+from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
+from evaluator.inputs.devices.device import DeviceProfile
+from evaluator.inputs.devices.device_profiles import list_devices, load_device
+from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft
+from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
+from evaluator.inputs.formats import check_precision
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.models import list_models, load_model
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.plan_search import illegality
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import Workload
+from evaluator.pricing.calibrated import CalibratedCost
+from evaluator.pricing.step import operator_seconds
+from evaluator.scenario import Scenario
+from store.errors import InputError
+
+State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet", "left out", "refused", "measured"]
+_WORKLOAD = Workload(input_length=1024, output_length=128.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupportPart:
+    """One part of a model, device or engine, and how well it is known."""
+
+    part: str
+    state: State
+    how: str
+
+
+def supported(model: str | None, device: str | None = None, engine: str | None = None) -> tuple[SupportPart, ...]:
+    """Every part of what is named; kernels where a model and a device are."""
+    found: list[SupportPart] = []
+    spec = None
+    if model is not None:
+        try:
+            spec = load_model(model)[1]
+        except InputError as error:
+            return (SupportPart(part="model", state="refused", how=error.message),)
+        found += _of_model(spec)
+    profile = None if device is None else load_device(device)
+    if profile is not None:
+        found.append(device_support(profile))
+    if spec is not None and profile is not None:
+        found += _of_kernels(spec, profile)
+    if engine is not None:
+        found.append(engine_support(engine))
+    return tuple(found)
+
+
+def support_table() -> tuple[tuple[str, str, SupportPart], ...]:
+    """(model, device or engine; its name; how well it is known) of everything that ships."""
+    models = [("model", name, next(_of_model(load_model(name)[1]))) for name in list_models()]
+    devices = [("device", name, device_support(load_device(name))) for name in list_devices()]
+    engines = [("engine", name, engine_support(name)) for name in list_engines()]
+    return (*models, *devices, *engines, *(("drafts", name, _of_drafts(name)) for name in list_acceptance()))
+
+
+def _of_drafts(name: str) -> SupportPart:
+    table = acceptance_table(name)
+    lengths = ", ".join(f"{one:g}" for one in table.tokens_per_step)
+    how = f"{table.model}, {table.method}: {lengths} tokens a step at 1 to {len(table.tokens_per_step)} drafts"
+    missing = None if table.model is None else missing_draft(table, load_model(table.model)[1])
+    if missing is not None:
+        return SupportPart(part="drafts", state="refused", how=f"{how}; {missing}")
+    return SupportPart(part="drafts", state="measured", how=how)
+
+
+def device_support(profile: DeviceProfile) -> SupportPart:
+    """Whether a device's kernels were measured, are those of another, or follow from its data sheet."""
+    if profile.calibration is None:
+        return SupportPart(part="device", state="data sheet", how=f"{profile.source or 'stated figures'}")
+    calibration = calibration_from_json(profile.calibration)
+    if calibration.carried_from:
+        return SupportPart(part="device", state="carried", how=f"kernels of {calibration.carried_from}, by its rates")
+    errors = sorted(entry.median_ape for entry in calibration.accuracy.values())
+    middle = f"median error {errors[len(errors) // 2]:.1f} % of {len(errors)} kernels" if errors else "measured kernels"
+    return SupportPart(part="device", state="fitted", how=middle)
+
+
+def engine_support(name: str) -> SupportPart:
+    """Whether an engine's numbers were fitted to measured servers."""
+    fitted = fitted_engine(name)
+    pairs = len(fitted.held_out)
+    if not pairs:
+        return SupportPart(part="engine", state="stated", how="numbers that fits start from; nobody measured it")
+    how = f"{fitted.profile.admission} prompts; measured servers of {pairs} devices with models"
+    return SupportPart(part="engine", state="fitted", how=how)
+
+
+def _of_model(spec: ModelSpec) -> Iterator[SupportPart]:
+    how = "parameters and products are those of the Hugging Face class"
+    if spec.residual_block:  # no class has these
+        yield SupportPart(part="model", state="by hand", how="parameters of its released tensors; no class holds it")
+    else:
+        yield SupportPart(part="model", state="exact", how=how)
+    if spec.left_out:
+        yield SupportPart(
+            part=spec.left_out, state="left out", how="image tokens lengthen the prompt; encoding is free"
+        )
+    for part, name in (("linears", spec.native_linear), ("experts", spec.native_experts)):
+        try:
+            check_precision(Precision(linear=name))
+        except InputError as error:
+            yield SupportPart(part=f"format of {part}", state="refused", how=error.message)
+        else:
+            yield SupportPart(part=f"format of {part}", state="exact", how=f"{name}, as published")
+
+
+def _of_kernels(spec: ModelSpec, profile: DeviceProfile) -> Iterator[SupportPart]:
+    """The kernels that price each kind of operator on the device."""
+    cost = cost_model(profile, "physical")
+    sets = _operators(spec, profile)
+    kinds = sorted({operator.kind for one in sets for operator in one.operators})
+    if not isinstance(cost, CalibratedCost):
+        yield SupportPart(part=", ".join(kinds), state="data sheet", how="rates, memory and links of its data sheet")
+        return
+    named = _NamingCost(**{name: getattr(cost, name) for name in ("profile", "calibration", "figures", "routing")})
+    sums = repeated(request_sums(64.0, 512.0, windows=spec.windows), 8.0)
+    for one in sets:
+        for operator in one.operators:
+            named.kind[0] = operator.kind
+            operator_seconds(operator, named, sums)
+    for kind in kinds:
+        kernels = sorted(named.asked.get(kind, ())) or _of_collective(kind, cost.calibration)
+        if kind in MIXER_KINDS:
+            yield _of_mixer(kind, cost)
+        elif kernels:
+            yield _of_fit(kind, kernels, cost.calibration)
+        else:
+            state: State = "carried" if cost.calibration.carried_from else "fitted"
+            yield SupportPart(part=kind, state=state, how="inside the measured kernels of others")
+
+
+def _of_collective(kind: str, calibration: Calibration) -> list[str]:
+    if kind not in COLLECTIVE_KINDS:
+        return []
+    wanted = "all_gather" if kind == "send_receive" else kind
+    return [
+        name for name in sorted(calibration.kernels) if name in {f"collective.{wanted}", f"collective.{wanted}_custom"}
+    ]
+
+
+def _native(spec: ModelSpec) -> Precision:
+    """The published formats, 16 bits where they are none."""
+    try:
+        return check_precision(Precision(linear=spec.native_linear, experts=spec.native_experts))
+    except InputError:
+        return Precision()
+
+
+def _operators(spec: ModelSpec, profile: DeviceProfile) -> list[OperatorSet]:
+    """The operators of both traces, on two devices where the model can be split."""
+    plan = Plan(tp=2, ep=2) if spec.routed else Plan(tp=2)
+    scenario = Scenario(
+        model=spec,
+        device=profile,
+        precision=_native(spec),
+        plan=plan if illegality(spec, plan, 2) is None else Plan(),
+        workload=_WORKLOAD,
+        phase="aggregated",
+    )
+    return [capture_operators(request) for request in capture_requests(scenario).values()]
+
+
+def _of_mixer(kind: str, cost: CalibratedCost) -> SupportPart:
+    measured = mixer_device(cost.calibration, cost.figures)
+    error = f"median error {mixer_error(measured, kind):.1f} %"
+    if kind in UNMEASURED:
+        how = f"as {UNMEASURED[kind]} of {measured} ({error}): no kernel of it was measured"
+        return SupportPart(part=kind, state="carried", how=how)
+    if measured != cost.calibration.device:
+        return SupportPart(part=kind, state="carried", how=f"kernels of {measured} ({error}), by the device's rates")
+    return SupportPart(part=kind, state="fitted", how=f"measured kernels, {error}")
+
+
+def _of_fit(kind: str, kernels: list[str], calibration: Calibration) -> SupportPart:
+    names = ", ".join(kernels)
+    if calibration.carried_from:
+        return SupportPart(part=kind, state="carried", how=f"{names} of {calibration.carried_from}")
+    if other := [name for name in kernels if name in calibration.carried]:
+        return SupportPart(part=kind, state="carried", how=f"{', '.join(other)} of {calibration.donor}, scaled")
+    known = [calibration.accuracy[name].median_ape for name in kernels if name in calibration.accuracy]
+    if not known:
+        return SupportPart(part=kind, state="stated", how=f"{names}: coefficients stated, not fitted")
+    return SupportPart(part=kind, state="fitted", how=f"{names}: median error {max(known):.1f} %")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NamingCost(CalibratedCost):
+    """A calibration that notes which kernel each kind of operator asks for."""
+
+    kind: list[str] = field(default_factory=lambda: [""])
+    asked: dict[str, set[str]] = field(default_factory=dict)
+
+    def _price(self, name: str, form: str, inputs: Inputs) -> Parts:
+        self.asked.setdefault(self.kind[0], set()).add(name)
+        return CalibratedCost._price(self, name, form, inputs)  # noqa: SLF001  its own base, which slots hide from super

@@ -1,0 +1,66 @@
+"""What is exact, fitted, carried over or refused, for a model, a device and an engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from evaluator.support import support_table, supported
+from store.errors import InputError
+from tools.support_page import support_page
+
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "support.md"
+
+
+def states(*named):
+    return {one.part: (one.state, one.how) for one in supported(*named)}
+
+
+def test_kernels_of_a_measured_device_have_errors():
+    found = states("moonshotai/Kimi-K3", "b200_sxm", "vllm")
+    assert found["model"][0] == "by hand"
+    assert found["image encoder"][0] == "left out"
+    assert found["format of experts"] == ("exact", "MXFP4_W4A16, as published")
+    assert found["channel_scan"] == ("fitted", "measured kernels, median error 5.5 %")
+    assert found["gemm"][0] == "fitted"
+    assert "median error" in found["all_reduce"][1]
+    assert found["engine"][0] == "fitted"
+
+
+def test_another_device_carries_kernels_and_a_third_has_a_data_sheet():
+    carried = states("Qwen/Qwen3.5-27B", "gb300")
+    assert carried["device"] == ("carried", "kernels of b200_sxm, by its rates")
+    assert carried["state_scan"][0] == carried["gemm"][0] == "carried"
+    sheet = states("Qwen/Qwen3.5-27B", "mi355x")
+    assert {state for state, _ in sheet.values()} == {"exact", "left out", "data sheet"}
+
+
+def test_kernels_that_nobody_measured_say_whose_they_are():
+    found = states("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", "h200_sxm")
+    assert found["space_scan"][0] == "carried"
+    assert "as state_scan of h200_sxm" in found["space_scan"][1]
+
+
+def test_what_cannot_be_read_is_refused_with_its_part(tmp_path):
+    file = tmp_path / "config.json"
+    file.write_text('{"model_type": "longcat_flash", "hidden_size": 64}')
+    (refused,) = supported(str(file))
+    assert refused.state == "refused"
+    assert "two attentions a layer" in refused.how
+    with pytest.raises(InputError, match="nearest"):
+        supported("Qwen/Qwen3-8B", "h20O_sxm")
+
+
+def test_a_format_that_only_a_name_says_is_refused(tmp_path):
+    file = tmp_path / "my-model-NVFP4" / "config.json"
+    file.parent.mkdir()
+    small = {"hidden_size": 64, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    file.write_text(json.dumps({"model_type": "llama", "vocab_size": 100, **small}))
+    assert states(str(file))["format of linears"][0] == "refused"
+
+
+def test_the_page_is_what_the_command_says():
+    assert PAGE.read_text(encoding="utf-8") == support_page()
+    assert {what for what, _, _ in support_table()} == {"model", "device", "engine", "drafts"}

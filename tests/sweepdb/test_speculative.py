@@ -1,0 +1,202 @@
+"""Drafts as measured: named tables, files of a user's own, and EAGLE-3 drafts as a layer beside the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import yaml
+from evaluator_cases import QWEN3_32B, TEST_DEVICE, captured
+from hypothesis import given
+from hypothesis import strategies as st
+from shared_data import ROOT
+
+import sweepdb
+from evaluator.evaluate import capture_requests, evaluate_scenario
+from evaluator.graph import capture_operators
+from evaluator.inputs import (
+    Plan,
+    Precision,
+    list_acceptance,
+    load_model,
+    measured_for,
+    speculation,
+    with_draft,
+    workload_of,
+)
+from evaluator.inputs.drafts.speculation import AcceptanceTable, Speculation
+from evaluator.scenario import Scenario
+from evaluator.serving.waves.wave_latencies import tokens_per_step
+from store.errors import InputError
+
+SHAPE = {"query_heads": 64, "kv_heads": 8, "head_dim": 128, "intermediate_size": 25600, "vocab_size": 32000}
+SIZES = {
+    "device": "TEST_DEVICE",
+    "num_devices": 16,
+    "input_length": 1000,
+    "output_length": 100,
+    "tp_sizes": 16,
+    "ep_sizes": 16,
+}
+
+
+@given(name=st.sampled_from(list_acceptance()), drafts=st.integers(1, 8))
+def test_a_step_gains_what_was_measured(name, drafts):
+    asked = speculation(f"{name}:{drafts}")
+    assert len(asked.rates) == drafts
+    assert all(0 <= rate <= 1 for rate in asked.rates)
+    assert tokens_per_step(drafts, asked.rates) == pytest.approx(asked.table.tokens_per_step[drafts - 1])
+
+
+def test_more_drafts_that_gain_less_take_the_others_down():
+    table = AcceptanceTable(name="x", method="mtp", tokens_per_step=(1.84, 2.51, 3.73, 3.47))
+    assert Speculation(table=table, drafts=4).rates == (0.84, 0.67, 0.96, 0.0)
+
+
+@pytest.mark.skipif(not ROOT.is_dir(), reason="comparison data not found")
+def test_tables_are_the_published_lengths():
+    published = {}
+    for path in sorted((ROOT / "deployments" / "inferencex" / "acceptance").glob("*.yaml")):
+        for kinds in yaml.safe_load(path.read_text()).values():
+            for lengths in kinds.values():
+                published.setdefault(tuple(map(float, lengths.values())), path.name)
+    ours = {tuple(map(float, speculation(f"{name}:1").table.tokens_per_step)) for name in list_acceptance()}
+    assert ours == published.keys()
+    assert len(list_acceptance()) == len(ours) == 14
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dsv4-pro-mtp", "not NAME:k"),
+        ("dsv4-pro-mtp:9", "known for 1 to 8 drafts"),
+        ("dsv4-pro:3", "unknown drafts 'dsv4-pro'"),
+        ("nothing.yaml:3", "cannot be read"),
+    ],
+)
+def test_what_names_no_table_is_one_sentence(text, message):
+    with pytest.raises(InputError, match=message):
+        speculation(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1]", "not a mapping"),
+        ("{tokens_per_step: [1.5], colour: red}", "colour: not among"),
+        ("{}", "give acceptance"),
+        ("{acceptance: glm5.2-mtp, tokens_per_step: [1.5]}", "give acceptance"),
+        ("{tokens_per_step: [2.5]}", "each from 1 to 1"),
+        ("{tokens_per_step: [1.5], method: guess}", "method 'guess'"),
+        ("{tokens_per_step: [1.5], method: eagle3}", "has a shape"),
+        ("{tokens_per_step: [1.5], method: eagle3, draft: {query_heads: 1}}", "draft has the keys"),
+        (f"{{tokens_per_step: [1.5], method: eagle3, draft: { ({**SHAPE, 'kv_heads': 7}) }}}", "do not divide"),
+        (f"{{tokens_per_step: [1.5], method: eagle3, draft: { ({**SHAPE, 'head_dim': 0}) }}}", "head_dim of draft"),
+    ],
+)
+def test_a_file_of_drafts_says_what_is_wrong(tmp_path, content, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        speculation(f"{path}:1")
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "message"),
+    [
+        ("zai-org/GLM-5.2", "dsv4-pro-mtp", "measured with deepseek-ai/DeepSeek-V4-Pro"),
+        ("moonshotai/Kimi-K3", "kimi-k3-dspark", "whole block"),
+        ("MiniMaxAI/MiniMax-M3", "minimax-m3-eagle3", "shape of its draft is not known"),
+    ],
+)
+def test_drafts_that_a_model_cannot_have_are_refused(model, name, message):
+    with pytest.raises(InputError, match=message):
+        with_draft(*load_model(model), speculation(f"{name}:3"))
+
+
+def test_a_table_is_for_all_formats_of_its_model():
+    assert measured_for("nvidia/DeepSeek-V4-Pro-NVFP4", 3).label == "dsv4-pro-mtp:3"
+    assert measured_for("deepseek-ai/DeepSeek-V3", 3) is None
+    assert measured_for("moonshotai/Kimi-K3", 3).table.method == "dspark"
+
+
+def drafted(tmp_path, drafts):
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"tokens_per_step": [1.8, 2.3, 2.6], "method": "eagle3", "draft": SHAPE}))
+    return with_draft("Qwen/Qwen3-32B", QWEN3_32B, speculation(f"{path}:{drafts}"))
+
+
+def test_an_eagle_draft_is_a_layer_beside_the_model(tmp_path):
+    name, spec = drafted(tmp_path, 3)
+    assert name == "Qwen/Qwen3-32B+mine"
+    operators = {one.label.removeprefix("mtp."): one for one in captured(spec, Plan(), "decode").draft_operators}
+    hidden = spec.hidden_size
+    shapes = {label: (one.gemm.n, one.gemm.k) for label, one in operators.items() if one.gemm is not None}
+    assert shapes == {
+        "states_proj": (hidden, 3 * hidden),
+        "layer.qkv_proj": ((64 + 16) * 128, 2 * hidden),
+        "layer.output_proj": (hidden, 64 * 128),
+        "layer.mlp.gate_up_proj": (2 * 25600, hidden),
+        "layer.mlp.down_proj": (hidden, 25600),
+        "lm_head": (32000, hidden),
+    }
+    held = sum(one.weight_bytes for one in operators.values() if one.gemm is not None)
+    assert held == 2 * sum(n * k for n, k in shapes.values())
+
+
+def test_drafts_gain_and_cost(tmp_path):
+    def decode(drafts):
+        _, spec = drafted(tmp_path, max(drafts, 1))
+        asked = speculation(f"{tmp_path / 'mine.yaml'}:{max(drafts, 1)}")
+        workload = workload_of(
+            input_length=1000, output_length=100, mtp_tokens=drafts, mtp_acceptance=asked.rates if drafts else None
+        )
+        scenario = Scenario(
+            model=spec, device=TEST_DEVICE, precision=Precision(), plan=Plan(tp=8), workload=workload, phase="decode"
+        )
+        sets = {trace: capture_operators(request) for trace, request in capture_requests(scenario).items()}
+        return evaluate_scenario(scenario, np.asarray([4]), sets)
+
+    alone, three = decode(0), decode(3)
+    assert three.decode_step_ms[0] > alone.decode_step_ms[0]
+    assert three.tokens_per_step[0] == pytest.approx(2.6)
+    assert three.kv_cache_bytes[0] == alone.kv_cache_bytes[0] * 65 // 64  # one layer like the 64 others
+    assert three.weight_bytes[0] > alone.weight_bytes[0]
+
+
+def test_evaluate_stores_the_measured_rates(tmp_path):
+    store = f"sqlite:///{tmp_path}/s.sqlite"
+    sweepdb.evaluate(
+        "deepseek-ai/DeepSeek-V4-Pro",
+        store=store,
+        mode="decode",
+        batch_range=(1, 2),
+        speculative="dsv4-pro-mtp:3",
+        **SIZES,
+    )
+    with sweepdb.open(store) as opened:
+        rows = opened.sql("SELECT DISTINCT mtp_tokens, tokens_per_step FROM probe").rows
+    assert [(drafts, round(gained, 6)) for drafts, gained in rows] == [(3, 2.49)]
+
+
+@pytest.mark.parametrize("other", [{"num_mtp_tokens": 2}, {"mtp_acceptance_rate": [0.5]}])
+def test_nothing_else_says_how_many(tmp_path, other):
+    with pytest.raises(InputError, match=f"drop `{next(iter(other))}`"):
+        sweepdb.evaluate(
+            "deepseek-ai/DeepSeek-V4-Pro",
+            store=f"sqlite:///{tmp_path}/s.sqlite",
+            speculative="dsv4-pro-mtp:3",
+            **SIZES,
+            **other,
+        )
+
+
+def test_a_command_that_drafts_takes_the_table_of_its_model(tmp_path):
+    script = tmp_path / "a.sh"
+    script.write_text(
+        "vllm serve zai-org/GLM-5.2 --tensor-parallel-size 8"
+        ' --speculative-config \'{"method": "mtp", "num_speculative_tokens": 2}\'\n'
+    )
+    from sweepdb.launching.reading import read_deployment
+
+    (server,) = read_deployment(script).servers
+    assert server.options()["speculative"] == "glm5.2-mtp:2"
