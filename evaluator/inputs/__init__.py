@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.engines.engine_profiles import (
         ENGINES_FOLDER,
+        HANDOVER_MS,
         NUMBERS,
         EngineProfile,
         FittedEngine,
@@ -69,6 +70,7 @@ __all__ = [
     "DEFAULT_TOKEN_BUDGET",
     "ENGINES_FOLDER",
     "FITTED",
+    "HANDOVER_MS",
     "NUMBERS",
     "RULES",
     "Accuracy",

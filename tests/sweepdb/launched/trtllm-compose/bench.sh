@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures TensorRT-LLM as ab5def01:6 predicts it.
+# Measures TensorRT-LLM as 33ba9c20:6 predicts it.
 set -euo pipefail
 BASE_URL="${BASE_URL:-http://127.0.0.1:8000}"
 RESULTS="${RESULTS:-$(dirname "$0")/results}"

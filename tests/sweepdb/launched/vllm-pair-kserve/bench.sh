@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures vLLM as 0433fbef:6 and 50193482:6 predicts it.
+# Measures vLLM as 845c6606:6 and eada2011:6 predicts it.
 set -euo pipefail
 BASE_URL="${BASE_URL:-http://127.0.0.1:8000}"
 RESULTS="${RESULTS:-$(dirname "$0")/results}"

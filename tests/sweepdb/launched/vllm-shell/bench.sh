@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures vLLM as ffaf051e:6 predicts it.
+# Measures vLLM as 9c8deb6c:6 predicts it.
 set -euo pipefail
 BASE_URL="${BASE_URL:-http://127.0.0.1:8000}"
 RESULTS="${RESULTS:-$(dirname "$0")/results}"
