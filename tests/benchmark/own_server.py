@@ -18,7 +18,7 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
-from evaluator.inputs import engine_profile
+from evaluator.inputs import EngineProfile, engine_profile
 from evaluator.ledger import (
     LATENCIES,
     Deployment,
@@ -89,7 +89,7 @@ def _scored(points: Sequence[FitPoint]) -> dict[int, Errors]:
     return found
 
 
-def _errors(points: Sequence[FitPoint], engine: object) -> Errors:
+def _errors(points: Sequence[FitPoint], engine: EngineProfile) -> Errors:
     rows = np.exp(np.asarray([point.log_errors(engine) for point in points])) - 1.0
     return {metric: rows[:, column].tolist() for column, metric in enumerate(LATENCIES)}
 
