@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.devices.shipped_calibrations import (
         CALIBRATIONS_FOLDER,
         FITTED,
+        kernels_of,
         shipped_calibration,
         with_kernels_of,
     )
@@ -106,6 +107,7 @@ __all__ = [
     "engine_from_file",
     "engine_profile",
     "fitted_engine",
+    "kernels_of",
     "key_of_engine",
     "label_of_engine",
     "launchable_by",

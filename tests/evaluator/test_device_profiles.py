@@ -14,6 +14,7 @@ from evaluator.inputs.devices.device_profiles import (
     profile_from_file,
     resolve,
 )
+from evaluator.inputs.devices.shipped_calibrations import CARRIED, kernels_of
 from store.errors import InputError
 
 
@@ -118,3 +119,19 @@ def test_a_bad_profile_names_file_key_and_range(tmp_path, before, after, complai
     with pytest.raises(InputError, match=complaint) as caught:
         profile_from_file(path)
     assert str(path) in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [("h100_sxm", "measured"), ("l40s", "carried from h100_sxm"), ("mi300x", "data sheet"), ("b60", "data sheet"),
+     ("ascend_910c", "data sheet"), ("TEST_DEVICE", "data sheet")],
+)  # fmt: skip
+def test_a_device_says_where_its_kernels_come_from_and_nothing_crosses_vendors(name, kernels):
+    profile = load_device(name)
+    assert kernels_of(profile) == kernels
+    assert profile.family == ("theoretical" if kernels == "data sheet" else "calibrated")
+
+
+def test_what_is_carried_stays_within_a_vendor():
+    for name, donor in CARRIED.items():
+        assert load_device(name).vendor == load_device(donor).vendor
