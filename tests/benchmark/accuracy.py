@@ -14,8 +14,8 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
-from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.rankings import Choices
+from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.scenarios import KNOWLEDGE, Knowledge
 from evaluator.ledger.scoring import Comparison, Figures, figures
 from store.records import MeasurementRecord
