@@ -23,7 +23,7 @@ from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.probe_block import ProbeBlock, joined_blocks
-from evaluator.scenario import Scenario
+from evaluator.scenario import Scenario, evened_out
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.interface import Run, ServingModel
 from evaluator.serving.models import serving_model_of
@@ -85,7 +85,8 @@ def _kv_dtype(scenario: Scenario) -> str:
 
 def cost_of(scenario: Scenario) -> CostModel:
     """The cost model that prices a scenario: by its device, and for calibrated ones by how tokens fall on experts."""
-    return cost_model(scenario.device, scenario.convention, scenario.routing)
+    routing = "balanced" if evened_out(scenario) else scenario.routing
+    return cost_model(scenario.device, scenario.convention, routing)
 
 
 @functools.lru_cache(maxsize=64)
@@ -117,7 +118,8 @@ def assumptions_of(
         kinds = {one.kind for chosen in sets for one in chosen.operators}
         said += [sentence(kinds) for sentence in (getattr(model, "said_of_mixers", None),) if sentence is not None]
     if not isinstance(model, TheoreticalCost) and scenario.model.routed:
-        said.append(f"tokens fall on experts as {ROUTED[scenario.routing]}")
+        evened = ", evened out by the server's copies of busy experts" if evened_out(scenario) else ""
+        said.append(f"tokens fall on experts as {ROUTED[scenario.routing]}{evened}")
     return tuple(dict.fromkeys(sentence for sentence in (*model.assumptions, *said) if sentence))
 
 

@@ -16,6 +16,7 @@ from evaluator.inputs.workloads.workload import Workload
 from store.records import Convention, Phase
 
 SERVED_ROUTING: Routing = "power_law_1.2"  # the skew that tools of the field assume for real prompts
+BALANCED_FROM = 8  # ranks of experts, from which decode instances with attention replicas are launched to even them out
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,3 +58,12 @@ def default_routing(scenario: Scenario) -> Routing:
     served = scenario.engine is not None or scenario.serving_model in list_engines()
     measured = scenario.device.family == "calibrated" and scenario.model.routed
     return SERVED_ROUTING if served and measured else "balanced"
+
+
+def evened_out(scenario: Scenario) -> bool:
+    """Whether the server evens out how tokens fall on experts, whatever prompts choose.
+
+    Decode instances that spread experts over many attention replicas are launched with copies of busy experts, placed
+    by load (DeepSeek-V3 technical report, 3.4.2; InferenceX runs SGLang with `ep-num-redundant-experts: 32`)."""
+    plan = scenario.plan
+    return scenario.phase == "decode" and plan.dp > 1 and plan.ep >= BALANCED_FROM

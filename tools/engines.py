@@ -38,6 +38,7 @@ from evaluator.ledger import (
 )
 from store.errors import InputError
 from store.records import MeasurementRecord
+from tools.handovers import HandoverPoint, fitted_handover, handover_points
 
 POINTS_A_PAIR = 60  # a pair measured more often does not count for more
 LEAST_POINTS = 8
@@ -137,6 +138,18 @@ def _fit(points: Sequence[EnginePoint], engine: FittedEngine) -> EngineProfile:
     return fit_engine([one.point for one in points], engine.unfitted, names=engine.fitted)
 
 
+def with_handovers(engine: FittedEngine, points: Sequence[HandoverPoint]) -> FittedEngine:
+    """The fit with handovers fitted to points whose sides are apart, without each pair to score that pair with."""
+    if not points:
+        return engine
+    pairs = {*engine.held_out, *(point.pair for point in points)}
+    held_out = {
+        pair: replace(engine.held_out.get(pair, engine.profile), handover_ms=fitted_handover(points, without=pair))
+        for pair in pairs
+    }
+    return replace(engine, profile=replace(engine.profile, handover_ms=fitted_handover(points)), held_out=held_out)
+
+
 def _say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
@@ -149,6 +162,7 @@ def main(files: Sequence[Path]) -> None:
     target.mkdir(parents=True, exist_ok=True)
     for name in list_engines():
         fitted = fit_with_pairs_held_out(engine_points(records, name), fitted_engine(name), source, _say)
+        fitted = with_handovers(fitted, handover_points(records, name))
         (target / f"{name}.yaml").write_text(HEAD + as_yaml(fitted), encoding="utf-8")
 
 

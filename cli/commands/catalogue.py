@@ -59,7 +59,7 @@ def devices(
 ) -> int:
     """List device profiles, show one, or add one of your own (devices add FILE.yaml)."""
     check_format(format_, output)
-    from sweepdb.catalogue import add_device, effective_rate, list_devices, load_device
+    from sweepdb.catalogue import add_device, effective_rate, kernels_of, list_devices, load_device
 
     if name == "add":
         if file is None:
@@ -74,15 +74,15 @@ def devices(
     for known in list_devices():
         profile = load_device(known)
         rows.append([
-            profile.name, profile.vendor, profile.family,
+            profile.name, profile.vendor, profile.family, kernels_of(profile),
             effective_rate(profile.matrix_flops_per_s, profile.compute_efficiency) / 1e12,
             effective_rate(profile.vector_flops_per_s, profile.compute_efficiency) / 1e12,
             profile.memory_bandwidth_bytes_per_s * profile.memory_efficiency / 1e12, profile.memory_bytes / 2**30,
             " x ".join(map(str, profile.grid)),
             " | ".join(f"{link.bandwidth_bytes_per_s * link.efficiency / 1e9:g}" for link in profile.links),
         ])  # fmt: skip
-    columns = ("device", "vendor", "family", "matrix_tflops", "vector_tflops", "memory_tb_per_s", "memory_gib", "grid",
-               "links_gb_per_s")  # fmt: skip
+    columns = ("device", "vendor", "family", "kernels", "matrix_tflops", "vector_tflops", "memory_tb_per_s",
+               "memory_gib", "grid", "links_gb_per_s")  # fmt: skip
     write_rows(columns, rows, format_, output)
     return 0
 

@@ -19,7 +19,7 @@ _PARTS = {
 _EVALUATED = {
     "What is served": (
         "model", "sweep", "from_deployment", "input_length", "output_length", "workload", "prefix_cache_hit_rate",
-        "max_batched_tokens", "num_mtp_tokens", "mtp_acceptance_rate",
+        "max_batched_tokens", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "thinking",
     ),
     "Devices": (
         "device", "num_devices", "total_devices", "prefill_devices_per_instance", "decode_devices_per_instance",
@@ -37,8 +37,8 @@ _EVALUATED = {
         "routing",
     ),
     "Requests that arrive": (
-        "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch", "reject_ttft", "reject_tbt",
-        "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
+        "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch", "reject_ttft",
+        "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
     ),
     "The run": ("jobs", "dry_run", "label", "sweep_schema"),
 }  # fmt: skip
@@ -52,7 +52,7 @@ _SHARED = {
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "Ask": ("plan", "query", "sql", "explain", "verify"),
     "Evaluate and launch": ("evaluate", "launch"),
-    "Look up": ("models", "devices", "workloads", "prices"),
+    "Look up": ("models", "devices", "support", "workloads", "prices"),
     "Measure": ("measurements", "validate", "calibrate"),
     "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "db"),
 }

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from cli.render.rows import table_lines
-from sweepdb.measuring import PEER_FIELDS, Figures, Group, Knowledge, Replay, Validation
+from sweepdb.measuring import PEER_FIELDS, Choices, Figures, Group, Knowledge, Replay, Validation
 
 FIGURES = ("rows", "median_ape", "mean_ape", "p90_ape", "bias")
 COLUMNS = ("by", "group", "metric", *FIGURES)
 KNOWN = "all, as known"  # the client, launch and lengths of the source, where it states them
 PEER_COLUMNS = ("rows_of_peer", *(f"{name}_{side}" for side in ("there", "of_peer") for name in FIGURES[1:]))
+STANDING_COLUMNS = ("by", "group", "whose", "rows", "e2e_median_ape", "e2e_mean_ape", "tau", "regret", "groups",
+                    "tau_of_plans", "regret_of_plans", "groups_of_plans")  # fmt: skip
 SHOWN_GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("batch_region",),
                 ("length_region",))  # fmt: skip
 
@@ -60,7 +62,8 @@ def _peer_document(validation: Validation) -> dict[str, object]:
         both = validation.peer_figures(metric)
         if both is not None:
             peer[metric] = _beside(both)
-    return peer
+    standings = [asdict(one) for one in validation.beside_peer()]
+    return {**peer, "standings": standings} if standings else peer
 
 
 def flat_rows(validation: Validation, *, against: str | None) -> tuple[Sequence[str], list[list[object]]]:
@@ -139,6 +142,26 @@ def _peer_lines(validation: Validation, against: str) -> Iterator[str]:
         yield f" (of those that no rule takes out we predict {validation.coverage_of_peer:.1%})"
     yield "\n"
     yield from table_lines(("metric", "whose", *FIGURES), rows)
+    yield from _standing_lines(validation, against)
+
+
+def _standing_lines(validation: Validation, against: str) -> Iterator[str]:
+    """End-to-end errors, orders of plans and batches, and what choosing by them costs, beside the peer's."""
+    rows = [
+        [found.by, found.value, whose, one.rows, one.e2e.median_ape, one.e2e.mean_ape, *_choice_cells(one.choices),
+         *_choice_cells(one.plans)]
+        for found in validation.beside_peer()
+        for whose, one in (("ours", found.ours), (against, found.peer))
+    ]  # fmt: skip
+    if rows:
+        yield "\nend to end over the same rows; mean Kendall tau and regret of tokens/s/device (percent of the best"
+        yield " that the predicted best lacks)\n"
+        yield "of groups that differ in plan or batch, and in plan alone at equal users\n"
+        yield from table_lines(STANDING_COLUMNS, rows)
+
+
+def _choice_cells(choices: Choices | None) -> list[object]:
+    return [None] * 3 if choices is None else [f"{choices.kendall_tau:.3f}", choices.regret, choices.groups]
 
 
 def _replay_lines(replays: Sequence[Replay]) -> Iterator[str]:

@@ -246,11 +246,11 @@ class LoadPlayer:
     @property
     def load_outside_ms(self) -> float:
         """Milliseconds of each TTFT that no step takes: receiving the request, on this instance."""
-        phase, request_ms = self.run.scenario.phase, self.engine.request_ms
+        phase, engine = self.run.scenario.phase, self.engine
         cost = self.run.scenario.serving_cost_ms
         if phase == "aggregated":
-            return request_ms + cost
-        return receiving_ms(request_ms) + cost
+            return engine.request_ms + cost
+        return receiving_ms(engine.request_ms, engine.handover_ms) + cost
 
 
 def prices_of_trace(run: Run, engine: EngineProfile, seats: int, trace: TracedArrivals) -> tuple[StepPrices, StepTable]:

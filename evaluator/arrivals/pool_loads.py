@@ -83,7 +83,8 @@ class PoolPlayer:
             output_tokens_per_s=float(entered.sum()) / (span * self.pool.instances),
             ttft_mean_ms=float(ttft[fine].mean()) if fine.any() else 0.0,
             tpot_mean_ms=0.0,
-            outside_ms=receiving_ms(self.engine.request_ms) + self.run.scenario.serving_cost_ms,
+            outside_ms=receiving_ms(self.engine.request_ms, self.engine.handover_ms)
+            + self.run.scenario.serving_cost_ms,
             seats=1,
             kv_tokens=float(BLOCK_TOKENS * self.pool.cache_blocks),
             cells=counted_cells(ttft[fine], none, batch[fine]),

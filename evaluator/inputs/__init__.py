@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.devices.shipped_calibrations import (
         CALIBRATIONS_FOLDER,
         FITTED,
+        kernels_of,
         shipped_calibration,
         with_kernels_of,
     )
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     )
     from evaluator.inputs.engines.engine_profiles import (
         ENGINES_FOLDER,
+        HANDOVER_MS,
         NUMBERS,
         EngineProfile,
         FittedEngine,
@@ -81,6 +83,7 @@ __all__ = [
     "DEFAULT_TOKEN_BUDGET",
     "ENGINES_FOLDER",
     "FITTED",
+    "HANDOVER_MS",
     "LINEAR_NAMES",
     "NUMBERS",
     "RULES",
@@ -121,6 +124,7 @@ __all__ = [
     "engine_from_file",
     "engine_profile",
     "fitted_engine",
+    "kernels_of",
     "key_of_engine",
     "label_of_engine",
     "launchable_by",

@@ -10,12 +10,13 @@ if TYPE_CHECKING:
     from evaluator.ledger.deployments import Deployment, deployment_of
     from evaluator.ledger.fitting.engine_fit import fit_engine
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
-    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, served_points
+    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, fitted_to, served_points
     from evaluator.ledger.matching import Unmatched
     from evaluator.ledger.metrics import central_metrics
     from evaluator.ledger.predicting import (
         Asked,
         Evaluated,
+        Evaluations,
         LookUp,
         asked_of,
         batch_size_of,
@@ -23,8 +24,10 @@ if TYPE_CHECKING:
         metrics_of,
         operators_of,
         predicted,
+        sides_of,
         values_of,
     )
+    from evaluator.ledger.rankings import Choices, Standing, ranking_agreement, standing_of
     from evaluator.ledger.readers.building import Problem, ReadResult
     from evaluator.ledger.readers.reading import read_measurements
     from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, rekeyed, with_launched, with_stated
@@ -37,19 +40,20 @@ if TYPE_CHECKING:
         Usable,
         figures,
         plan_label,
-        ranking_agreement,
         usable,
     )
-    from evaluator.ledger.sides import Probe, Values
+    from evaluator.ledger.sides import Probe, Values, values_of_sides
 
 __all__ = [
     "KNOWLEDGE",
     "LATENCIES",
     "PHASES",
     "Asked",
+    "Choices",
     "Comparison",
     "Deployment",
     "Evaluated",
+    "Evaluations",
     "Exclusion",
     "Figures",
     "FitPoint",
@@ -59,6 +63,7 @@ __all__ = [
     "Probe",
     "Problem",
     "ReadResult",
+    "Standing",
     "Stated",
     "Unmatched",
     "Usable",
@@ -73,6 +78,7 @@ __all__ = [
     "fit_engine",
     "fit_own",
     "fit_points",
+    "fitted_to",
     "lengths_of",
     "metrics_of",
     "operators_of",
@@ -85,8 +91,11 @@ __all__ = [
     "replayed_log",
     "scenario_of",
     "served_points",
+    "sides_of",
+    "standing_of",
     "usable",
     "values_of",
+    "values_of_sides",
     "with_launched",
     "with_stated",
 ]

@@ -103,7 +103,7 @@ def predicted(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes
     if probe is None or (asked.prompts is not None and asked.prompts not in probes):
         return {}
     if asked.prompts is not None:
-        return values_of_sides(deployment, lengths, _sides(deployment, knowledge, asked, probes))
+        return values_of_sides(deployment, lengths, sides_of(deployment, knowledge, asked, probes))
     return values_of(deployment, knowledge, probe, asked.batch_size)
 
 
@@ -111,7 +111,7 @@ def batch_size_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, pr
     """The batch size of the probe that a prediction reads: where sides are apart, the one that decodes come to."""
     if asked.prompts is None or asked.scenario not in probes or asked.prompts not in probes:
         return asked.batch_size
-    sides = _sides(deployment, knowledge, asked, probes)
+    sides = sides_of(deployment, knowledge, asked, probes)
     return decoding_of(deployment, lengths_of(deployment, knowledge), sides)[0]
 
 
@@ -121,7 +121,8 @@ def values_of(deployment: Deployment, knowledge: Knowledge, probe: Probe, batch_
     return read(deployment, lengths_of(deployment, knowledge), probe, batch_size)
 
 
-def _sides(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Sides:
+def sides_of(deployment: Deployment, knowledge: Knowledge, asked: Asked, probes: Evaluations) -> Sides:
+    """The probes of both sides of a point whose sides are apart."""
     prompts = asked.prompts
     if prompts is None or deployment.prefill_plan is None:
         raise TypeError("sides are not apart")

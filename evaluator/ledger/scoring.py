@@ -195,47 +195,6 @@ def _twins(records: Sequence[MeasurementRecord]) -> tuple[int, int]:
     return noisy, pairs
 
 
-def ranking_agreement(comparisons: Iterable[Comparison]) -> tuple[float, int] | None:
-    """Mean Kendall tau of predicted against measured tokens/s/device, and how many groups of points it is over.
-
-    Points of a group differ only in plan or batch; a group has three points at least."""
-    groups: dict[tuple[object, ...], list[tuple[float, float]]] = defaultdict(list)
-    for point, measured, predicted in _rates(comparisons):
-        group = (point.model, point.device, point.engine, point.mode, point.input_length, point.output_length)
-        groups[group].append((measured, predicted))
-    taus = [kendall_tau(pairs) for pairs in groups.values() if len(pairs) >= 3]
-    known = [tau for tau in taus if tau is not None]
-    return (float(np.mean(known)), len(known)) if known else None
-
-
-def _rates(comparisons: Iterable[Comparison]) -> Iterable[tuple[Comparison, float, float]]:
-    by_record: dict[str, dict[str, Comparison]] = defaultdict(dict)
-    for one in comparisons:
-        by_record[one.record_key][one.metric] = one
-    for found in by_record.values():
-        ttft, tpot = found.get("ttft"), found.get("tpot")
-        if ttft is None or tpot is None:
-            continue
-        # A closed loop: every user gets its output once an end-to-end time.
-        scale = 1000.0 * ttft.users * ttft.output_length / ttft.num_devices
-        more = ttft.output_length - 1
-        yield (
-            ttft,
-            scale / (ttft.measured + more * tpot.measured),
-            scale / (ttft.predicted + more * tpot.predicted),
-        )
-
-
-def kendall_tau(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Kendall's tau-b: agreement of two orders, corrected for ties (Kendall 1945). None where one order is all ties."""
-    left, right = (np.asarray(side, dtype=np.float64) for side in zip(*pairs, strict=True))
-    upper = np.triu_indices(left.size, 1)
-    one = np.sign(left[:, None] - left[None, :])[upper]
-    other = np.sign(right[:, None] - right[None, :])[upper]
-    untied = float(np.sqrt(np.abs(one).sum() * np.abs(other).sum()))
-    return float((one * other).sum() / untied) if untied else None
-
-
 def plan_label(deployment: Deployment) -> str:
     """The plan and its number of replicas, short; prefill instances before decode instances where they are apart."""
     decode = _plan_label(deployment.plan, deployment.moe)

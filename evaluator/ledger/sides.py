@@ -74,7 +74,7 @@ def decoding_of(deployment: Deployment, lengths: Sequence[int], sides: Sides) ->
     engine = _engine(sides)
     replicas = deployment.instances * deployment.plan.dp
     mean = mean_length(engine.client)
-    receiving = receiving_ms(engine.request_ms)
+    receiving = receiving_ms(engine.request_ms, engine.handover_ms)
     side = PrefillSide(
         alone_ms=mean * (prompts.value("ttft_ms", 1) - receiving) + receiving,
         service_ms=mean * prompts.value("prompt_service_ms", 1),

@@ -10,9 +10,6 @@ from dataclasses import dataclass, replace
 from math import inf, sqrt
 
 PROMPTS_PER_USER = 10  # of a client that does not say
-# Router, handshake of the two instances and setting up the transfer: beside the engine's own time to receive a request.
-# One number for all engines, fitted to measured pairs: 175 to 200 with any pair of device and model left out.
-HANDOVER_MS = 190.0
 HALVINGS = 80
 
 
@@ -113,13 +110,13 @@ def pair_times(prefill: PrefillSide, decode: DecodeSide, load: PairLoad) -> Pair
     )
 
 
-def receiving_ms(request_ms: float) -> float:
+def receiving_ms(request_ms: float, handover_ms: float) -> float:
     """The time that receiving a request adds on each of two instances that are apart.
 
     It is half of its time on a server that does both, where one front takes it, and half of the handover. A prefill
     row's TTFT holds it, and a pair has it twice."""
     # A request that takes 50 ms to receive: (50 + 190) / 2 = 120 ms.
-    return 0.5 * (request_ms + HANDOVER_MS)
+    return 0.5 * (request_ms + handover_ms)
 
 
 def queueing_ms(load: float, service_ms: float, servers: int) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.ledger import Comparison, Figures, Knowledge, parse_stated
+    from evaluator.ledger import Choices, Comparison, Figures, Knowledge, parse_stated
     from sweepdb.measuring.conforming_logs import CONFORMING_COLUMNS, Conforming, conforming
     from sweepdb.measuring.engine_fitting import ENGINE_COLUMNS, fit_serving
     from sweepdb.measuring.error_regions import Field, PointError, regions_of, write_points
@@ -37,6 +37,7 @@ __all__ = [
     "KERNEL_COLUMNS",
     "MEASUREMENT_COLUMNS",
     "PEER_FIELDS",
+    "Choices",
     "Comparison",
     "Conforming",
     "Field",

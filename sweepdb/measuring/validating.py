@@ -23,6 +23,7 @@ from evaluator.ledger import (
     Figures,
     Knowledge,
     LookUp,
+    Standing,
     Unmatched,
     Usable,
     asked_of,
@@ -34,6 +35,7 @@ from evaluator.ledger import (
     plan_label,
     predicted,
     ranking_agreement,
+    standing_of,
     usable,
 )
 from evaluator.scenario import Scenario
@@ -45,6 +47,8 @@ SHORT = {"ttft_ms": "ttft", "tpot_exclusive_ms": "tpot"}
 PEER_FIELDS = {"ttft": "aic_ttft_ms", "tpot": "aic_tpot_ms"}
 GROUPS = (("device",), ("device", "model", "engine"), ("mode",), ("engine",), ("model",), ("batch_region",),
           ("length_region",), ("region",))  # fmt: skip
+
+STANDINGS = ("all", "device", "engine", "kind")  # of both sides, where there is a peer
 
 Progress = Callable[[int, int], None]  # (scenarios evaluated, scenarios)
 Point = tuple[MeasurementRecord, Deployment]
@@ -59,6 +63,16 @@ class Group:
     metric: str
     ours: Figures
     peer: tuple[Figures, Figures] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BesidePeer:
+    """Where we and the peer stand on the points that both predict; of all of them `by` is "all"."""
+
+    by: str
+    value: str
+    ours: Standing
+    peer: Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +115,16 @@ class Validation:
             if (ours := figures(one.error for one in found)) is not None
         )
 
+    def beside_peer(self, knowledge: Knowledge = "asked") -> tuple[BesidePeer, ...]:
+        """End-to-end errors, orders and regret of all points that the peer predicts, too, and by each of STANDINGS."""
+        shared = [one for one in self.of(knowledge) if one.peer is not None]
+        return tuple(
+            BesidePeer(by=by, value=value, ours=ours, peer=peer)
+            for by in STANDINGS
+            for value, found in sorted(_split(shared, by).items())
+            if (ours := standing_of(found, "ours")) is not None and (peer := standing_of(found, "peer")) is not None
+        )
+
     def ranking(self, knowledge: Knowledge = "asked") -> tuple[float, int] | None:
         """Mean Kendall tau and its groups."""
         return ranking_agreement(self.of(knowledge))
@@ -115,10 +139,19 @@ def _grouped(
     return groups
 
 
+def _split(comparisons: Iterable[Comparison], by: str) -> Mapping[str, list[Comparison]]:
+    groups: dict[str, list[Comparison]] = defaultdict(list)
+    for one in comparisons:
+        groups["all" if by == "all" else field_of(one, by)].append(one)
+    return groups
+
+
 def field_of(one: Comparison, name: str) -> str:
     """A field of a comparison as text; regions of batch and length are the last two parts of its region."""
     if name in {"batch_region", "length_region"}:
         return one.region.rsplit(", ", 2)[1 if name == "batch_region" else 2]
+    if name == "kind":
+        return "mixture of experts" if one.moe else "dense"
     return str(getattr(one, name))
 
 

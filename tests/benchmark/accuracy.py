@@ -14,8 +14,9 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
+from evaluator.ledger.rankings import Choices
 from evaluator.ledger.readers import read_measurements
-from evaluator.ledger.scenarios import KNOWLEDGE
+from evaluator.ledger.scenarios import KNOWLEDGE, Knowledge
 from evaluator.ledger.scoring import Comparison, Figures, figures
 from store.records import MeasurementRecord
 from sweepdb.measuring.validating import Validation, compare
@@ -52,10 +53,27 @@ def _serving(found: Validation) -> None:
         _table("rows the peer predicts", shared, lambda one: "all", peer=True)
         _table("device, rows the peer predicts", shared, lambda one: one.device, peer=True)
         _table("device and model", comparisons, lambda one: f"{one.device} {one.model}")
+        _standings(found, knowledge)
         ranking = found.ranking(knowledge)
         if ranking is not None:
             print(f"Kendall tau of tokens/s/device: {ranking[0]:.3f}, mean of {ranking[1]} groups\n")
         _biases(comparisons)
+
+
+def _standings(found: Validation, knowledge: Knowledge) -> None:
+    print(
+        "| rows both predict | whose | rows | end to end | tau, regret % of plans and batches | of plans, equal users |"
+    )
+    print("|---|---|---|---|---|---|")
+    for one in found.beside_peer(knowledge):
+        for whose, side in (("ours", one.ours), ("peer", one.peer)):
+            chosen = " | ".join(_choices(some) for some in (side.choices, side.plans))
+            print(f"| {one.value} | {whose} | {side.rows}{_short(side.e2e)} | {chosen} |")
+    print()
+
+
+def _choices(found: Choices | None) -> str:
+    return "none" if found is None else f"{found.kendall_tau:.3f}, {found.regret:.1f} ({found.groups})"
 
 
 def _published(found: Validation, records: Sequence[MeasurementRecord]) -> None:

@@ -425,6 +425,13 @@ def test_the_table_shows_figures_groups_the_peer_and_the_ranking(validated):
     assert f"h100_sxm, {MODEL}, sglang" in text
     assert "batch 33-128" in text
     assert f"mean Kendall tau {document['ranking']['kendall_tau_mean']:.2f}" in text
+    standings = document["peer"]["standings"]
+    assert {one["by"] for one in standings} == {"all", "device", "engine", "kind"}
+    whole = next(one for one in standings if one["by"] == "all")
+    assert whole["ours"]["rows"] == whole["peer"]["rows"] == 8  # the peer has both latencies of these alone
+    assert whole["peer"]["choices"] is None  # groups of two points
+    assert f"{whole['peer']['e2e']['median_ape']:.2f}" in text
+    assert "end to end over the same rows" in text
     assert "aic" not in sweepdb("validate", url).out
 
 

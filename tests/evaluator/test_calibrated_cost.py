@@ -8,6 +8,7 @@ import pytest
 from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.lookup import attention_kernel, kernel_format, product_kernel
+from evaluator.evaluate import cost_of
 from evaluator.graph.operators import (
     Affine,
     AttentionExtents,
@@ -19,10 +20,16 @@ from evaluator.graph.operators import (
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_to_json, carried_to
 from evaluator.inputs.devices.device import DeviceProfile, Link
+from evaluator.inputs.devices.device_profiles import load_device
 from evaluator.inputs.devices.shipped_calibrations import CARRIED, FITTED, shipped_calibration
+from evaluator.inputs.models import load_model
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.calibrated import CalibratedCost, calibrated_cost
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.links import reach
+from evaluator.scenario import Scenario, evened_out
 from store.errors import InputError
 
 VALUES = {
@@ -297,3 +304,28 @@ def test_every_number_format_there_is_has_a_kernel_format():
     for name in LINEAR_NAMES:
         wanted = kernel_format(name, FIGURES)
         assert product_kernel(CALIBRATION, "gemm", wanted.name) in {"gemm.bf16", "gemm.fp8"}
+
+
+@pytest.mark.parametrize(
+    ("phase", "plan", "routing"),
+    [
+        ("decode", Plan(dp=8, ep=8), "balanced"),
+        ("decode", Plan(dp=4, tp=2, ep=8), "balanced"),
+        ("decode", Plan(dp=4, ep=4), "power_law_1.2"),
+        ("decode", Plan(tp=8, ep=8), "power_law_1.2"),  # one attention replica: no copies of busy experts
+        ("aggregated", Plan(dp=8, ep=8), "power_law_1.2"),
+    ],
+)
+def test_decode_instances_of_many_replicas_even_out_their_experts(phase, plan, routing):
+    scenario = Scenario(
+        model=load_model("Qwen/Qwen3-30B-A3B"),
+        device=load_device("h200_sxm", family="calibrated"),
+        precision=Precision(linear="BF16"),
+        plan=plan,
+        workload=Workload(input_length=1000, output_length=100.0),
+        phase=phase,
+        serving_model="sglang",
+        routing="power_law_1.2",
+    )
+    assert evened_out(scenario) is (routing == "balanced")
+    assert cost_of(scenario).routing == routing

@@ -1,6 +1,7 @@
 """A fit from any subset of a device's kernels loses none: those that tables lack are the shipped ones, scaled."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from evaluator.pricing.calibrated import calibrated_cost
 DEVICE = load_device("b200_sxm", family="theoretical")
 DONOR = shipped_calibration("b200_sxm")
 SLOWER = 1.3
+PLAIN, FAST = "moe.nvfp4.gated.power_law_1.2", "moe.nvfp4.gated.power_law_1.2.low_latency"
 
 
 def products(dtype, rows=20):
@@ -70,16 +72,32 @@ TABLES = {
     "gemm.bf16": products("bfloat16"),
     "gemm.fp8": products("fp8"),
     "gemm.nvfp4": products("nvfp4"),
-    "moe.nvfp4.gated.power_law_1.2": experts("trtllm_gen"),
-    "moe.nvfp4.gated.power_law_1.2.low_latency": experts("trtllm_min_latency"),
+    PLAIN: experts("trtllm_gen"),
+    FAST: experts("trtllm_min_latency"),
 }
 
 
+@cache
+def fit_of(*measured):
+    """The fit to the tables of these kernels: seconds each, so that tests share them."""
+    return fit_device([TABLES[name] for name in measured], DEVICE)
+
+
+@pytest.mark.survival
 @settings(max_examples=examples(12))
 @given(st.sets(st.sampled_from(sorted(TABLES)), min_size=1))
 def test_a_fit_from_any_subset_of_kernels_loses_none(measured):
+    nothing_is_lost(measured)
+
+
+@pytest.mark.parametrize("measured", [{"gemm.bf16"}, {FAST}, {PLAIN, FAST}])
+def test_a_fit_from_some_kernels_loses_none(measured):
+    nothing_is_lost(measured)
+
+
+def nothing_is_lost(measured):
     tables = [TABLES[name] for name in sorted(measured)]
-    fitted = fit_device(tables, DEVICE)
+    fitted = fit_of(*sorted(measured))
     whole = completed(fitted, tables, DEVICE, DONOR)
     assert set(whole.kernels) == set(DONOR.kernels)
     assert set(whole.accuracy) == measured
@@ -92,17 +110,16 @@ def test_a_fit_from_any_subset_of_kernels_loses_none(measured):
 
 
 def test_the_low_latency_kernel_that_tables_lack_takes_as_much_longer_as_the_other_one():
-    fast = "moe.nvfp4.gated.power_law_1.2.low_latency"
-    tables = [TABLES["moe.nvfp4.gated.power_law_1.2"]]
-    whole = completed(fit_device(tables, DEVICE), tables, DEVICE, DONOR)
-    (rows,) = kernel_sets([TABLES[fast]], figures_of(DEVICE))
-    seconds = FORMS[rows.form].seconds(whole.kernels[fast], rows.inputs, figures_of(DEVICE))
+    tables = [TABLES[PLAIN]]
+    whole = completed(fit_of(PLAIN), tables, DEVICE, DONOR)
+    (rows,) = kernel_sets([TABLES[FAST]], figures_of(DEVICE))
+    seconds = FORMS[rows.form].seconds(whole.kernels[FAST], rows.inputs, figures_of(DEVICE))
     assert seconds == pytest.approx(rows.latency_s, rel=1e-3)
 
 
 def test_an_answer_says_which_kernels_were_carried():
     tables = [TABLES["gemm.bf16"]]
-    whole = completed(fit_device(tables, DEVICE), tables, DEVICE, DONOR)
+    whole = completed(fit_of("gemm.bf16"), tables, DEVICE, DONOR)
     cost = calibrated_cost(replace(DEVICE, family="calibrated", calibration=calibration_to_json(whole)))
     (said,) = [line for line in cost.assumptions if "not measured" in line]
     assert said.startswith(f"{len(whole.carried)} kernels that were not measured are the shipped ones of b200_sxm")
@@ -111,7 +128,7 @@ def test_an_answer_says_which_kernels_were_carried():
 
 
 def test_without_a_shipped_calibration_there_is_nothing_to_carry():
-    fitted = fit_device([TABLES["gemm.bf16"]], DEVICE)
+    fitted = fit_of("gemm.bf16")
     assert completed(fitted, [TABLES["gemm.bf16"]], DEVICE, None) is fitted
 
 

@@ -345,9 +345,14 @@ def served(**changes: object) -> Served:
             {"model": "meta-llama/Llama-3.1-70B"},
             Flags(client=Client(shortest=0.8), token_budget=2068, narrow_keys=True),
         ),
+        ({"engine": "sglang", "model": "Qwen/Qwen3-32B", "users": 4.0}, Flags(client=Client(shortest=0.8))),
+        (  # Only recipes of DeepSeek look for requests now and then.
+            {"engine": "sglang", "model": "zai-org/GLM-5"},
+            Flags(client=Client(shortest=0.8), token_budget=32768, narrow_keys=True),
+        ),
         (
-            {"engine": "sglang", "model": "Qwen/Qwen3-32B", "users": 4.0},
-            Flags(client=Client(shortest=0.8, poll_steps=10)),
+            {"engine": "sglang", "model": "Qwen/Qwen3.5-397B-A17B", "device": "h200_sxm"},
+            Flags(client=Client(shortest=0.8), token_budget=16384, narrow_keys=True),
         ),
         (  # Seats are those of a recipe's users: 84 ask four instances of 16.
             {"device": "gb300", "users": 84.0},

@@ -14,6 +14,7 @@ from evaluator.inputs.devices.device_profiles import (
     profile_from_file,
     resolve,
 )
+from evaluator.inputs.devices.shipped_calibrations import CARRIED, kernels_of
 from store.errors import InputError
 
 
@@ -146,3 +147,19 @@ def test_data_sheets_of_other_makers(name, fp8_to_bf16, fp4, gib):
     assert ("fp4" in rates) == fp4
     assert device.memory_bytes == gib * 2**30
     assert "assumed" in device.source
+
+
+@pytest.mark.parametrize(
+    ("name", "kernels"),
+    [("h100_sxm", "measured"), ("l40s", "carried from h100_sxm"), ("mi300x", "data sheet"), ("b60", "data sheet"),
+     ("ascend_910c", "data sheet"), ("TEST_DEVICE", "data sheet")],
+)  # fmt: skip
+def test_a_device_says_where_its_kernels_come_from_and_nothing_crosses_vendors(name, kernels):
+    profile = load_device(name)
+    assert kernels_of(profile) == kernels
+    assert profile.family == ("theoretical" if kernels == "data sheet" else "calibrated")
+
+
+def test_what_is_carried_stays_within_a_vendor():
+    for name, donor in CARRIED.items():
+        assert load_device(name).vendor == load_device(donor).vendor

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 import yaml
 from shared_data import shared_data
 
 from evaluator.inputs.engines.engine_profiles import (
+    HANDOVER_MS,
     FittedEngine,
     as_yaml,
     engine_from_mapping,
@@ -20,7 +22,8 @@ from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.readers import read_measurements
 from store.records import MeasurementRecord
-from tools.engines import POINTS_A_PAIR, engine_points, fit_with_pairs_held_out
+from tools.engines import POINTS_A_PAIR, engine_points, fit_with_pairs_held_out, with_handovers
+from tools.handovers import HANDOVERS, HandoverPoint, fitted_handover, handover_points
 
 PAIR = ("h100_sxm", "Qwen/Qwen3-32B")
 
@@ -33,7 +36,8 @@ def records() -> tuple[MeasurementRecord, ...]:
 
 
 def fitted(points: tuple[MeasurementRecord, ...], name: str) -> FittedEngine:
-    return fit_with_pairs_held_out(engine_points(points, name), fitted_engine(name), fitted_engine(name).source)
+    found = fit_with_pairs_held_out(engine_points(points, name), fitted_engine(name), fitted_engine(name).source)
+    return with_handovers(found, handover_points(points, name))
 
 
 # Fits of few points run with every change, those of many with the survival tests.
@@ -49,7 +53,8 @@ def test_a_shipped_profile_is_what_its_command_yields(name):
 @pytest.mark.parametrize("name", list_engines())
 def test_every_pair_that_is_fitted_to_has_a_fit_without_it(name):
     points = engine_points(records(), name)
-    assert {point.pair for point in points} == set(fitted_engine(name).held_out)
+    apart = handover_points(records(), name)
+    assert {point.pair for point in (*points, *apart)} == set(fitted_engine(name).held_out)
     for pair in fitted_engine(name).held_out:
         assert sum(point.pair == pair for point in points) <= 2 * POINTS_A_PAIR
 
@@ -76,3 +81,20 @@ def test_points_of_a_pair_do_not_reach_the_fit_that_scores_it(name):
     assert wrong.profile != right.profile
     others = [pair for pair in right.held_out if pair != PAIR]
     assert any(wrong.held_out[pair] != right.held_out[pair] for pair in others)
+
+
+def apart(model: str, handover_ms: float) -> HandoverPoint:
+    """A point whose first tokens come at 100 ms and half of each handover, measured with this one."""
+    return HandoverPoint(("device", model), np.log((100.0 + 0.5 * np.asarray(HANDOVERS)) / (100.0 + 0.5 * handover_ms)))
+
+
+def test_a_handover_is_fitted_without_the_pair_that_it_scores():
+    points = [*(25 * [apart("a", 60.0)]), apart("b", 250.0)]
+    assert fitted_handover(points) == 60.0
+    assert fitted_handover(points, without=("device", "a")) == 250.0
+    assert fitted_handover([], without=("device", "a")) == HANDOVER_MS
+    with_own = with_handovers(fitted_engine("eager"), points)
+    assert with_own.profile.handover_ms == 60.0
+    assert with_own.held_out["device", "a"].handover_ms == 250.0
+    assert {one.handover_ms for pair, one in with_own.held_out.items() if pair[0] != "device"} == {60.0}
+    assert with_handovers(fitted_engine("eager"), []) == fitted_engine("eager")

@@ -81,10 +81,11 @@ def test_the_label_is_the_content_and_the_name_is_no_content(profile: EngineProf
     assert len({key_of_engine(one) for one in (profile, *changed)}) == 1 + len(changed)
 
 
-def test_a_number_that_came_later_is_in_no_key_where_it_is_nothing() -> None:
+def test_a_number_that_came_later_is_in_no_key_where_it_is_as_before() -> None:
     plain = EngineProfile(name="x", admission="mixed")
     assert key_of_engine(plain) == "c8f219b5dcc4021fa5e3a77da700480a114e96c9aff90cba6b28f839cb6ec6b4"
     assert key_of_engine(with_numbers(plain, {"latent_layer_ms": 0.5})) != key_of_engine(plain)
+    assert key_of_engine(with_numbers(plain, {"handover_ms": 80.0})) != key_of_engine(plain)
 
 
 def test_every_number_is_described() -> None:

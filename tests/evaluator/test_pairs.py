@@ -23,6 +23,7 @@ from evaluator.serving.pairs import (
     pair_of_users,
     pair_times,
     queueing_ms,
+    receiving_ms,
     transfer_ms,
 )
 
@@ -61,6 +62,11 @@ def test_drafted_tokens_make_a_slot_wait_of_a_whole_step():
     # A step of 30 ms gives 2 tokens, 15 ms each: half a step is 15 ms.
     found = pair_times(PREFILL, DecodeSide(decoding=8.0, tpot_ms=15.0, tokens_per_step=2.0), LOAD)
     assert found.slot_wait_ms == pytest.approx(15.0)
+
+
+def test_receiving_a_request_on_each_of_two_sides():
+    # Both take 40 ms as one server does, and 80 ms for router and handshake: 60 ms each.
+    assert receiving_ms(40.0, 80.0) == 60.0
 
 
 def test_moving_keys_and_values():

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shared_data import shared_data
 
+from evaluator.ledger.rankings import kendall_tau, ranking_agreement, standing_of
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.readers.circumstances import Circumstances, kept
-from evaluator.ledger.scoring import Comparison, figures, kendall_tau, ranking_agreement, usable
+from evaluator.ledger.scoring import Comparison, figures, usable
 from store.records import MeasurementRecord, SideRecord
 
 
@@ -219,3 +220,24 @@ def test_regions():
     assert small.region == "h100_sxm, dense, vllm, aggregated, batch 1-8, input < 2k"
     assert large.region == "b200_sxm, moe, vllm, aggregated, batch > 128, input > 6k"
     assert replace(small, peer=125.0).peer_error == pytest.approx(0.25)
+
+
+def test_end_to_end_errors_orders_and_regret_of_ours_and_of_a_peer():
+    # One group of 8 users and 101 tokens on one device: measured 1100 and 2100 ms, so the first plan gives 735 tokens/s
+    # and the second 385. Ours say 1000 and 2200: the same order. The peer says 3100 and 1300: it chooses the second and
+    # loses 1 - 385 / 735 = 1 - 11 / 21 of the rate.
+    points = []
+    for key, plan, tpot, ours, peer in (("a", "tp1", 10.0, 9.0, 30.0), ("b", "tp2", 20.0, 21.0, 12.0)):
+        points.append(comparison("ttft", 100.0, 100.0, key, plan=plan, peer=100.0))
+        points.append(comparison("tpot", tpot, ours, key, plan=plan, peer=peer))
+    ours, peer = standing_of(points, "ours"), standing_of(points, "peer")
+    assert ours is not None
+    assert peer is not None
+    assert ours.choices is None  # two points are no ranking, but two plans at equal users are a choice
+    assert (ours.plans.kendall_tau, ours.plans.regret, ours.plans.groups) == (pytest.approx(1.0), 0.0, 1)
+    assert (peer.plans.kendall_tau, peer.plans.regret) == (pytest.approx(-1.0), pytest.approx(100 * 10 / 21))
+    assert (ours.rows, ours.e2e.bias) == (2, pytest.approx(100 * (-100 / 1100 + 100 / 2100) / 2))
+    assert peer.e2e.median_ape == pytest.approx(100 * (2000 / 1100 + 800 / 2100) / 2)
+    apart = [one if one.record_key == "a" else replace(one, users=16) for one in points]
+    assert standing_of(apart, "ours").plans is None
+    assert standing_of([replace(one, peer=None) for one in points], "peer") is None

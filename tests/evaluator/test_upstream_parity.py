@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 from restated import rows
 from upstream_parity import (
@@ -33,29 +35,31 @@ def bound_of(difference) -> float:
     return BOUNDS.get(difference.kind, DENSE)
 
 
-@pytest.fixture(scope="module")
-def differences():
-    return {compared.__name__: list(compared()) for compared in (steps, forwards, answers)}
+@cache
+def differences(compared):
+    return list(compared())
 
 
-@pytest.mark.parametrize("compared", ["steps", "forwards", "answers"])
-def test_every_case_is_within_the_bound_of_its_kind(differences, compared):
-    found = differences[compared]
+# Single steps are traced one by one, most of half a minute: they run with the survival tests, and so does what needs all.
+@pytest.mark.parametrize("compared", [pytest.param(steps, marks=pytest.mark.survival), forwards, answers])
+def test_every_case_is_within_the_bound_of_its_kind(compared):
+    found = differences(compared)
     far = [one for one in found if abs(one.ours - one.theirs) > bound_of(one) * one.theirs + 0.0005]
     assert not far, [f"{one.case} {one.figure} {one.error:+.3%}" for one in far]
     assert len(found) > 50
 
 
-def test_the_page_about_the_seeds_holds_these_errors(differences):
-    found = [one for several in differences.values() for one in several]
+@pytest.mark.survival
+def test_the_page_about_the_seeds_holds_these_errors():
+    found = [one for compared in (steps, forwards, answers) for one in differences(compared)]
     page = PAGE.read_text(encoding="utf-8")
     assert with_table(page, found) == page, "python tests/upstream_parity.py"
     assert {one.kind for one in found} == set(KINDS)
 
 
-def test_figures_of_eager_rows_are_theirs_to_the_last_printed_digit(differences):
+def test_figures_of_eager_rows_are_theirs_to_the_last_printed_digit():
     rounded = [
-        one for one in differences["answers"] if one.graph == "eager" and one.kind not in {"mtp", "moe_ep_optimizer"}
+        one for one in differences(answers) if one.graph == "eager" and one.kind not in {"mtp", "moe_ep_optimizer"}
     ]
     off = [one for one in rounded if abs(one.ours - one.theirs) > 0.002]
     assert len(rounded) > 400

@@ -22,19 +22,16 @@ from evaluator.inputs.devices.device import DeviceProfile
 
 CALIBRATIONS_FOLDER = "inputs/devices/calibration"
 FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
-# Devices without measured kernels take the dimensionless parameters of the nearest generation of tensor cores.
+# Devices without measured kernels take the dimensionless parameters of the nearest generation of tensor cores. Those of
+# other vendors have none of their kernels: they stay theoretical.
 CARRIED: Mapping[str, str] = {
     "a100_pcie": "a100_sxm",
     "a100_sxm_40gb": "a100_sxm",
     "a30": "a100_sxm",
-    "b60": "a100_sxm",
-    "ascend_910b": "a100_sxm",
-    "ascend_910c": "a100_sxm",
     "h100_pcie": "h100_sxm",
     "h800": "h100_sxm",
     "l4": "h100_sxm",
     "l40s": "h100_sxm",
-    "mi300x": "h100_sxm",
     "h20": "h200_sxm",
     "h20_3e": "h200_sxm",
     "b300_sxm": "b200_sxm",
@@ -42,6 +39,14 @@ CARRIED: Mapping[str, str] = {
     "gb300": "b200_sxm",
     "rtx_pro_6000_server": "b200_sxm",
 }
+
+
+def kernels_of(profile: DeviceProfile) -> str:
+    """Where the kernel times of a profile come from, in a few words."""
+    if profile.calibration is None:
+        return "data sheet"
+    donor = calibration_from_mapping(_parsed(profile.calibration)).carried_from
+    return "measured" if donor is None else f"carried from {donor}"
 
 
 def shipped_calibration(device: str) -> Calibration | None:

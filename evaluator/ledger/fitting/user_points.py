@@ -110,8 +110,8 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
             or "measure more batch sizes and lengths",
         )
     measured = _fit_points(points, start, captured)
-    numbers = _fitted_numbers(points, start)
-    profile = fit_engine(measured, start, names=numbers)
+    profile = fitted_to(measured, start)
+    numbers = _fitted_numbers(measured, start)
     profile = with_numbers(profile, {number: round(getattr(profile, number), 6) for number in NUMBERS})
     stages = {
         "before": log_errors(measured, start),
@@ -132,6 +132,12 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
     )
 
 
+def fitted_to(measured: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
+    """The profile nearest to these points of one server, each with the weight of a point of one's own."""
+    own = [replace(point, weight=WEIGHT) for point in measured]
+    return fit_engine(own, start, names=_fitted_numbers(own, start))
+
+
 def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | None) -> list[FitPoint]:
     # What a profile of the user's says of the client is believed before what its points look like.
     wanted, usual = [], start.client == unfitted_engine(points.engine).client
@@ -142,10 +148,10 @@ def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | N
     return fit_points(wanted, start, captured, weight=WEIGHT)
 
 
-def _fitted_numbers(points: ServedPoints, start: EngineProfile) -> tuple[str, ...]:
+def _fitted_numbers(measured: Sequence[FitPoint], start: EngineProfile) -> tuple[str, ...]:
     """Names of the engine's numbers that these points can say something about."""
     silent = set()
-    if all(one.plan.dp == 1 for one in points.deployments):
+    if all(one.deployment.plan.dp == 1 for one in measured):
         silent.add("replica_wait_steps")
     if start.layer_ms == 0.0:
         silent.add("layer_ms")  # a stack without graphs is another starting profile

@@ -149,8 +149,8 @@ def closed_loop_times(run: Run, engine: EngineProfile) -> tuple[PrefillCompletio
 def prompts_alone(replica: ServedTimes, batch_sizes: Integers) -> PrefillCompletion:
     """A prefill instance, which others generate beside: prompts of each batch that are all there at the start."""
     batches = prompt_batches(replica.table, replica.engine, batch_sizes)
-    request_ms = replica.engine.request_ms
-    return replace(batches, mean=batches.mean + 1e-3 * (receiving_ms(request_ms) - request_ms))
+    request_ms, handover_ms = replica.engine.request_ms, replica.engine.handover_ms
+    return replace(batches, mean=batches.mean + 1e-3 * (receiving_ms(request_ms, handover_ms) - request_ms))
 
 
 def prompt_service_s(replica: ServedTimes) -> float:
