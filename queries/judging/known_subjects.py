@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class KnownSubjects:
-    """What the store holds of scenarios and of their errors, as it was when each was first asked for."""
+    """Subjects and errors as they were when each was first asked for."""
 
     def __init__(self, location: StoreLocation) -> None:
         self._location = location

@@ -71,7 +71,7 @@ Rules = tuple[object, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What tables are of: the store as one connection read it, and the scope."""
+    """The store as one connection read it, and the scope: tables are of both."""
 
     loaded: int
     scope: int
@@ -79,7 +79,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedOf:
-    """What of a scope a question looks at, and whether the scope was asked about before."""
+    """The part of a scope that a question looks at, and whether the scope was asked about before."""
 
     phases: tuple[str, ...]
     served: bool  # whether engines serve some of it
@@ -124,7 +124,7 @@ class ScopeTables:
             self._show()
 
     def keep(self) -> None:
-        """Keep the probes of a scope that is asked about again, unless they take more memory than is given to them."""
+        """Keep the probes of a scope that is asked about again, unless they take too much memory."""
         if self._kept == self._now() or self._probes() * _KEPT_BYTES > memory_given():
             return
         self._connection.duckdb.execute(_NAMED)
@@ -142,7 +142,7 @@ class ScopeTables:
         *,
         more: str = "",
     ) -> None:
-        """Make ready what a report is built on; asked again of a scope, over the narrow table where it says so."""
+        """Make ready what a report is built on. Asked again, it reads the narrow table where its header says so."""
         self._others = {**narrow_macros("stored")} if self._kept == self._now() else {}
         if asked_of.again and asked.narrow and self._is_narrow(definitions, values):
             if not asked_of.served:
