@@ -15,7 +15,7 @@ CREATE OR REPLACE TEMP MACRO least_count(qps, target_qps) AS
 CREATE OR REPLACE TEMP MACRO deployments(target_qps, every_mode) AS TABLE
 WITH aggregated_side AS (
     SELECT
-        question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms,
+        question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms, concurrency,
         mean_length(shortest_length) * output_length AS answer_tokens,
         mean_length(shortest_length) * input_length_mean AS prompt_tokens, prefix_cache_hit_rate, memory_free_bytes
     FROM picked('aggregated', 'qps')
@@ -260,7 +260,7 @@ SELECT
     NULL::DOUBLE AS prefill_utilisation, NULL::DOUBLE AS decode_utilisation, probe, device, plan,
     NULL::VARCHAR AS prefill_probe, NULL::VARCHAR AS prefill_device, NULL::VARCHAR AS prefill_plan,
     NULL::VARCHAR AS decode_probe, NULL::VARCHAR AS decode_device, NULL::VARCHAR AS decode_plan,
-    scenario AS first_key, '' AS second_key
+    instances * concurrency AS users, scenario AS first_key, '' AS second_key
 FROM aggregated_counts
 UNION ALL
 SELECT
@@ -270,7 +270,7 @@ SELECT
     kv_transfer_ms, NULL,
     least(1, decode_instances * decode_qps / (prefill_instances * prefill_qps)),
     least(1, prefill_instances * prefill_qps / (decode_instances * decode_qps)), NULL, NULL, NULL, prefill_probe,
-    prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, prefill_scenario, decode_scenario
+    prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, NULL, prefill_scenario, decode_scenario
 FROM pair_counts
 WHERE prefill_instances * prefill_size + decode_instances * decode_size <= most_devices
 UNION ALL
@@ -278,6 +278,6 @@ SELECT
     question_group, devices, system_qps, 'pd', NULL, prefill_instances, decode_instances, ttft_ms, tpot_ms,
     ttft_ms + answer_ms, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
     system_qps / (prefill_instances * prefill_qps), system_qps / (decode_instances * most_qps), NULL, NULL, NULL,
-    prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan, prefill_scenario,
-    decode_scenario
+    prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan,
+    system_qps * (ttft_ms + answer_ms) / 1000.0, prefill_scenario, decode_scenario
 FROM engine_timed;

@@ -24,6 +24,7 @@ from queries.asking.parameters import (
 )
 from queries.asking.question import Answer, Question
 from queries.connect import StoreConnection
+from queries.judging.changes import WINNERS, change_lines
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
@@ -102,6 +103,11 @@ class Session:
         if kind == "separation" and question.options.mode == "pd":
             self._tables.create_macros(SEPARATION)
             return separation_lines(answer, self._connection.duckdb)
+        if kind == "changes" and self._scope is not None:
+            self._tables.create_macros(WINNERS)
+            groups = [(row.scenario_id, row.question_group) for row in self._scope.rows]
+            with read_transaction(self.location) as transaction:
+                return list(change_lines(transaction, self._connection.duckdb, groups, question.options.sweeps))
         return ()
 
     def _surely(self, question: Question, pinned: Pinned | None) -> Answer | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import ceil
 
@@ -49,6 +50,11 @@ class Server:
     rejected: int = 0
 
     def play(self) -> None:
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Iterator[None]:
+        """One step after the other, until nobody is there any more."""
         while self.unseen or self.queue or self.entered or self.decoding:
             self.look()
             if not (self.queue or self.entered or self.decoding):
@@ -61,16 +67,20 @@ class Server:
                     self.make_room()
                 if not self.prompts(list(self.decoding)):
                     self.decode()
+                yield
                 continue
             if (not self.decoding or self.since_prompts >= self.rules.poll_steps) and self.prompts([]):
+                yield
                 self.look()
                 self.join()
                 while self.prompts([]):
+                    yield
                     self.look()
                     self.join()
                 self.since_prompts = 0
             if self.decoding:
                 self.decode()
+                yield
                 self.since_prompts += 1
 
     def look(self) -> None:

@@ -178,7 +178,7 @@ def _show(
     composition: list[list[object]] | None,
 ) -> int:
     if format_ in PICTURES:
-        from cli.render.pictures import write_picture
+        from cli.pictures import write_picture
 
         write_picture(answer, format_, output)
     elif format_ == "json-full":

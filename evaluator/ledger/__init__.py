@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     )
     from evaluator.ledger.readers.building import Problem, ReadResult
     from evaluator.ledger.readers.reading import read_measurements
-    from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, rekeyed, with_stated
+    from evaluator.ledger.readers.stated import Stated, corrected, parse_stated, rekeyed, with_launched, with_stated
     from evaluator.ledger.replaying import replayed_log
     from evaluator.ledger.scenarios import KNOWLEDGE, PHASES, Knowledge, lengths_of, scenario_of
     from evaluator.ledger.scoring import (
@@ -87,6 +87,7 @@ __all__ = [
     "served_points",
     "usable",
     "values_of",
+    "with_launched",
     "with_stated",
 ]
 

@@ -24,7 +24,7 @@
     part of              the report that it is a variant of
     narrow               judged: its probes are those of `judged`, `admitted` and `picked` alone (queries/narrow)
     predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
-    verdict              a sentence says which wins: deployments of probes, goodputs, or separation of a pair
+    verdict              sentences: which wins (deployments, goodputs, separation of a pair), or changes between sweeps
     layout               long or turned
     shows                columns of a table, each `NAME` or `NAME if OPTION or OPTION`; `shows with OPTION` goes before
 
@@ -38,7 +38,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-Verdict = Literal["deployments", "goodputs", "separation"]
+Verdict = Literal["deployments", "goodputs", "separation", "changes"]
 ScopeKind = Literal["question", "workloads", "blend", "whole", "sweeps", "probes"]
 _LINE = re.compile(r"^-- ([a-z][a-z0-9_ ]*?): (.*)$")
 _COMMENT = re.compile(r"--[^\n]*")

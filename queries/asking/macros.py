@@ -15,7 +15,7 @@ from queries.asking.variables import read_in
 _FOLDER = Path(__file__).parents[1]
 FILES = tuple(
     _FOLDER / f"{name}.sql"
-    for name in ("scoped", "paired", "ranked", "deployed", "loaded", "looked_up", "paired_loads")
+    for name in ("scoped", "paired", "ranked", "deployed", "loaded", "looked_up", "paired_loads", "changed")
 )
 SCOPED = "scoped"  # the view that all of them select from: the probes of a question's scope
 _STATEMENT = re.compile(r"(?:^--[^\n]*\n)*^CREATE OR REPLACE TEMP (?:VIEW|MACRO) (\w+).*?;$", re.MULTILINE | re.DOTALL)

@@ -1,6 +1,6 @@
 """Pictures of answers as Vega-Lite specifications: one file of queries/pictures beside each report that has one.
 
-Not here: drawing them (cli.render.pictures), and the reports themselves (queries.asking.library)."""
+Not here: drawing them (cli.pictures), and the reports themselves (queries.asking.library)."""
 
 from __future__ import annotations
 

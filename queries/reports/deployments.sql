@@ -24,7 +24,7 @@
 -- column: system_qps | requests/s | carried by the whole deployment, at most
 -- column: served_qps | requests/s | of these, those that are asked for: the target where it is carried, else all
 -- column: carries_target | none | whether the rate and the users asked for are carried; NULL where neither is
--- column: users | requests | in flight at system_qps; NULL of pd under formulas
+-- column: users | requests | in flight at system_qps: what the instances were evaluated with, of pd what their times make; NULL of pd under formulas
 -- column: output_tokens_per_s | tokens/s | system_qps x mean output length
 -- column: output_tokens_per_s_per_device | tokens/s | by the devices used
 -- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer
@@ -45,7 +45,7 @@
 -- column: decode_probe | none | NULL unless pd
 WITH carrying AS (
     SELECT
-        *, question_group AS lot, system_qps * e2e_ms / 1000 AS users,
+        *, question_group AS lot,
         CASE
             WHEN coalesce(getvariable('target_qps'), getvariable('target_users')) IS NOT NULL
                 THEN (getvariable('target_qps') IS NULL OR system_qps >= getvariable('target_qps'))

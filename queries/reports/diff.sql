@@ -3,7 +3,8 @@
 -- scope: sweeps
 -- names: sweeps | diff compares two sweeps | sweepdb sweeps lists them
 -- layout: long
--- shows: model, device, workload, phase, plan, batch_size, rate_change, ttft_change, tpot_change, won_before, wins_after, first_probe, second_probe
+-- verdict: changes
+-- shows: model, device, workload, phase, plan, batch_size, rate_change_percent, ttft_change_percent, tpot_change_percent, won_before, wins_after, first_probe, second_probe
 -- column: subject | sha256 | what both rows are about
 -- column: model | none | model by name
 -- column: device | none | device by name
@@ -11,9 +12,9 @@
 -- column: phase | none | prefill, decode or aggregated
 -- column: plan | none | parallel split
 -- column: batch_size | requests | of both rows
--- column: rate_change | ratio | second / first - 1, of tokens/s
--- column: ttft_change | ratio | second / first - 1; NULL for decode
--- column: tpot_change | ratio | second / first - 1; NULL for prefill
+-- column: rate_change_percent | percent | from the first to the second, of tokens/s
+-- column: ttft_change_percent | percent | from the first to the second; NULL for decode
+-- column: tpot_change_percent | percent | from the first to the second; NULL for prefill
 -- column: memory_change_bytes | bytes | memory left, second - first
 -- column: won_before | none | best of its model, workload, precision, convention and phase in the first sweep
 -- column: wins_after | none | best of the same in the second sweep
@@ -24,50 +25,23 @@
 -- column: first_family | none | cost model of the first
 -- column: second_family | none | cost model of the second
 -- column: device_profile_changed | none | whether the device profile or its calibration differs
-WITH known AS (
-    SELECT * FROM judged('prefill')
-    UNION ALL
-    SELECT * FROM judged('decode')
-    UNION ALL
-    SELECT * FROM judged('aggregated')
-),
-admissible AS (
+WITH compared AS (
     SELECT
-        *,
-        coalesce(
-            memory_free_bytes >= 0 AND qps > 0
-                AND keeps_limits(phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, ['none']),
-            false
-        ) AS fits
-    FROM known
-),
-ranked AS (
-    SELECT
-        *,
-        fits AND row_number() OVER (
-            PARTITION BY question_group, model, workload_key, linear_quantization, experts_quantization,
-                attention_quantization, mxfp4_group_size, convention, phase, fits
-            ORDER BY rate DESC, latency_ms, batch_size, scenario
-        ) = 1 AS wins
-    FROM admissible
-),
-compared AS (
-    SELECT
-        a.subject, a.model, a.device, a.workload, a.phase, a.plan, a.batch_size, b.rate / a.rate - 1 AS rate_change,
-        b.ttft_ms / a.ttft_ms - 1 AS ttft_change, b.tpot_ms / a.tpot_ms - 1 AS tpot_change,
+        a.subject, a.model, a.device, a.workload, a.phase, a.plan, a.batch_size, 100 * (b.rate / a.rate - 1) AS rate_change_percent,
+        100 * (b.ttft_ms / a.ttft_ms - 1) AS ttft_change_percent, 100 * (b.tpot_ms / a.tpot_ms - 1) AS tpot_change_percent,
         b.memory_free_bytes - a.memory_free_bytes AS memory_change_bytes, a.wins AS won_before, b.wins AS wins_after,
         a.probe AS first_probe, b.probe AS second_probe, a.formula_version AS first_formula_version,
         b.formula_version AS second_formula_version, a.family AS first_family, b.family AS second_family,
         a.device_key <> b.device_key AS device_profile_changed, a.scenario AS first_scenario
-    FROM ranked AS a
-    JOIN ranked AS b
+    FROM of_two_sweeps() AS a
+    JOIN of_two_sweeps() AS b
         ON a.subject = b.subject AND a.batch_size = b.batch_size AND a.question_group = 0 AND b.question_group = 1
 )
 SELECT
-    subject, model, device, workload, phase, plan, batch_size, rate_change, ttft_change, tpot_change,
+    subject, model, device, workload, phase, plan, batch_size, rate_change_percent, ttft_change_percent, tpot_change_percent,
     memory_change_bytes, won_before, wins_after, first_probe, second_probe, first_formula_version,
     second_formula_version, first_family, second_family, device_profile_changed
 FROM compared
 ORDER BY
-    won_before <> wins_after DESC, abs(rate_change) DESC NULLS LAST, subject, batch_size, first_scenario, second_probe
+    won_before <> wins_after DESC, abs(rate_change_percent) DESC NULLS LAST, subject, batch_size, first_scenario, second_probe
 LIMIT getvariable('top');

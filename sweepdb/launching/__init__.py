@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from sweepdb.launching.expected_file import launched_as, results_of
     from sweepdb.launching.folder import Written, write_launch
     from sweepdb.launching.server_command import ENGINES, TARGETS
 
-__all__ = ["ENGINES", "TARGETS", "Written", "write_launch"]
+__all__ = ["ENGINES", "TARGETS", "Written", "launched_as", "results_of", "write_launch"]
 
 __getattr__, __dir__ = lazy_face(__name__)

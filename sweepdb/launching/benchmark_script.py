@@ -4,9 +4,13 @@ Not here: starting servers (shell_target)."""
 
 from __future__ import annotations
 
+import math
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
+from sweepdb.launching.stored_instance import StoredInstance
 
 _PROMPTS_A_USER = 10  # as clients of the published points ask
 
@@ -17,59 +21,172 @@ def requests_in_flight(commands: list[ServerCommand]) -> int:
     return last.instance.concurrency * last.instances
 
 
-def benchmark_script(commands: list[ServerCommand]) -> str:
-    """bench.sh: the row's lengths and requests in flight against a running deployment."""
-    instance = commands[-1].instance
-    users = requests_in_flight(commands)
-    workload, client = instance.workload, instance.values["shortest_length"]
-    shortest = float(client) if isinstance(client, int | float) else 1.0
-    mean = (1.0 + shortest) / 2.0  # of lengths between the shortest and the nominal
-    prompt = mean * float(str(instance.values["input_length_mean"]))
-    flags = {
-        "--backend": "openai",
-        "--model": instance.model_name,
-        "--dataset-name": "random",
-        "--random-input-len": f"{prompt:.0f}",
-        "--random-output-len": f"{mean * workload.output_length:.0f}",
-        "--random-range-ratio": f"{(1.0 - shortest) / (1.0 + shortest):.4g}",
-        "--num-prompts": str(users * _PROMPTS_A_USER),
-        "--max-concurrency": str(users),
-        "--percentile-metrics": "ttft,tpot,itl,e2el",
-        "--metric-percentiles": "50,90,99",
+def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int]:
+    """Facts that a client's result does not state, and a comparison with the row needs."""
+    first = commands[0]
+    stated: dict[str, str | int] = {
+        "mode": "aggregated" if len(commands) == 1 else "disaggregated",
+        "model": first.instance.model_name,
+        "device": first.instance.scenario.device.name,
+        "engine": first.engine,
+        "engine_version": first.version,
+        "precision": first.instance.precision.linear.lower(),
+        "num_devices": sum(one.instance.devices * one.instances for one in commands),
     }
-    words = " \\\n  ".join(f"{name} {shlex.quote(value)}" for name, value in flags.items())
-    bins = "# The row is of a length distribution: this asks its mean lengths alone.\n" if workload.bins else ""
+    for one in commands:
+        plan, side = one.instance.plan, "" if len(commands) == 1 else f"{one.role}_"
+        sizes = {"tp": plan.tp, "pp": plan.pp, "dp": plan.dp, "ep": plan.ep, "moe_tp": plan.moe_tp}
+        stated |= {f"{side}{name}": size for name, size in sizes.items()}
+        if side:
+            stated[f"{side}instances"] = one.instances
+    return stated
+
+
+def benchmark_script(commands: list[ServerCommand]) -> str:
+    """bench.sh: the row's lengths and requests in flight against a running deployment, by a client of three."""
+    instance = commands[-1].instance
+    asked = _asked(commands)
+    bins = (
+        "# The row is of a length distribution: this asks its mean lengths alone.\n" if instance.workload.bins else ""
+    )
     return f"""#!/usr/bin/env bash
 # Measures {ENGINE_NAMES[commands[0].engine]} as {" and ".join(one.instance.probe for one in commands)} predicts it.
+# CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
+# REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own.
 {bins}set -euo pipefail
+HERE="$(cd "$(dirname "$0")" && pwd)"
 BASE_URL="${{BASE_URL:-http://127.0.0.1:8000}}"
-RESULTS="${{RESULTS:-$(dirname "$0")/results}}"
+TOKENIZER="${{TOKENIZER:-{instance.model_name}}}"
+USERS="${{USERS:-{asked.users}}}"
+REQUESTS="${{REQUESTS:-$((USERS * {_PROMPTS_A_USER}))}}"
+RESULTS="$HERE/results"
 mkdir -p "$RESULTS"
-vllm bench serve --base-url "$BASE_URL" \\
-  {words} \\
-  --ignore-eos --save-result --save-detailed --result-dir "$RESULTS" --result-filename measured.json
-{_back(commands)}
-"""
-
-
-def _back(commands: list[ServerCommand]) -> str:
-    """The commands that store the result and hold the prediction against it, with what the result does not say."""
-    stated = {"device": commands[0].instance.scenario.device.name, "engine": commands[0].engine,
-              "engine_version": commands[0].version, "model": commands[0].instance.model_name,
-              "precision": commands[0].instance.precision.linear.lower()}  # fmt: skip
-    if len(commands) == 1:
-        plan = commands[0].instance.plan
-        stated |= {"mode": "aggregated", "num_devices": str(commands[0].instance.devices * commands[0].instances)}
-        sizes = {"tp": plan.tp, "pp": plan.pp, "dp": plan.dp, "ep": plan.ep, "moe_tp": plan.moe_tp}
-        stated |= {name: str(size) for name, size in sizes.items()}
-    else:
-        stated["mode"] = "disaggregated"
-        for one in commands:
-            plan = one.instance.plan
-            sides = {"instances": one.instances, "tp": plan.tp, "pp": plan.pp, "dp": plan.dp, "ep": plan.ep,
-                     "moe_tp": plan.moe_tp}  # fmt: skip
-            stated |= {f"{one.role}_{name}": str(size) for name, size in sides.items()}
-    sets = " ".join(f"--set {shlex.quote(f'{name}={value}')}" for name, value in stated.items())
-    return f"""echo "next: sweepdb measurements import $RESULTS/measured.json {sets}"
+case "${{CLIENT:-vllm}}" in
+vllm)
+  {_vllm(instance, asked)}
+  ;;
+guidellm)
+  {_guidellm(asked)}
+  ;;
+aiperf)
+  {_aiperf(instance, asked)}
+  ;;
+*)
+  echo "CLIENT=$CLIENT is not one of vllm, guidellm, aiperf" >&2
+  exit 2
+  ;;
+esac
+echo "next: sweepdb measurements import $HERE"
 echo "      sweepdb validate"
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """Requests of a benchmark: users at once, and lengths that are spread evenly around their means."""
+
+    users: int
+    prompt: float
+    output: float
+    spread: float  # half of the range, as a share of the mean
+
+    def between(self, mean: float) -> tuple[int, int]:
+        """The shortest and the longest length of a mean."""
+        return math.floor(mean * (1.0 - self.spread)), math.ceil(mean * (1.0 + self.spread))
+
+
+def _asked(commands: list[ServerCommand]) -> _Asked:
+    instance = commands[-1].instance
+    client = instance.values["shortest_length"]
+    shortest = float(client) if isinstance(client, int | float) else 1.0
+    mean = (1.0 + shortest) / 2.0  # of lengths between the shortest and the nominal
+    return _Asked(
+        users=requests_in_flight(commands),
+        prompt=round(mean * float(str(instance.values["input_length_mean"]))),
+        output=round(mean * instance.workload.output_length),
+        spread=(1.0 - shortest) / (1.0 + shortest),
+    )
+
+
+def _vllm(instance: StoredInstance, asked: _Asked) -> str:
+    return _wrapped("vllm", "bench", "serve", {
+        "--base-url": _Variable("BASE_URL"),
+        "--backend": "openai",
+        "--model": instance.model_name,
+        "--tokenizer": _Variable("TOKENIZER"),
+        "--dataset-name": "random",
+        "--random-input-len": f"{asked.prompt:.0f}",
+        "--random-output-len": f"{asked.output:.0f}",
+        "--random-range-ratio": f"{asked.spread:.4g}",
+        "--num-prompts": _Variable("REQUESTS"),
+        "--max-concurrency": _Variable("USERS"),
+        "--percentile-metrics": "ttft,tpot,itl,e2el",
+        "--metric-percentiles": "50,90,99",
+        "--ignore-eos": None,
+        "--save-result": None,
+        "--save-detailed": None,
+        "--result-dir": _Variable("RESULTS"),
+        "--result-filename": _Variable("USERS", before="vllm-", after=".json"),
+    })  # fmt: skip
+
+
+def _guidellm(asked: _Asked) -> str:
+    (least_in, most_in), (least_out, most_out) = asked.between(asked.prompt), asked.between(asked.output)
+    lengths = (
+        f"kind=synthetic_text,prompt_tokens={asked.prompt:.0f},prompt_tokens_min={least_in},prompt_tokens_max={most_in},"
+        f"output_tokens={asked.output:.0f},output_tokens_min={least_out},output_tokens_max={most_out}"
+    )
+    return _wrapped("guidellm", "run", {
+        "--backend": _Variable("BASE_URL", before="kind=openai_http,target="),
+        "--profile": _Variable("USERS", before="kind=concurrent,streams="),
+        "--constraint": _Variable("REQUESTS", before="kind=max_requests,count="),
+        "--tokenizer": _Variable("TOKENIZER", before="kind=hf_auto,model="),
+        "--data": lengths,
+        "--output": _Variable("RESULTS", before="kind=json,path=", after="/guidellm-$USERS.json"),
+        "--disable-progress": None,
+    })  # fmt: skip
+
+
+def _aiperf(instance: StoredInstance, asked: _Asked) -> str:
+    # A normal distribution as wide as the even one: its deviation is half of the range over the root of three.
+    deviations = [length * asked.spread / math.sqrt(3.0) for length in (asked.prompt, asked.output)]
+    return _wrapped("aiperf", "profile", {
+        "--url": _Variable("BASE_URL"),
+        "--model": instance.model_name,
+        "--tokenizer": _Variable("TOKENIZER"),
+        "--endpoint-type": "completions",
+        "--streaming": None,
+        "--isl": f"{asked.prompt:.0f}",
+        "--isl-stddev": f"{deviations[0]:.3g}",
+        "--osl": f"{asked.output:.0f}",
+        "--osl-stddev": f"{deviations[1]:.3g}",
+        "--extra-inputs": "ignore_eos:true",
+        "--concurrency": _Variable("USERS"),
+        "--request-count": _Variable("REQUESTS"),
+        "--output-artifact-dir": _Variable("RESULTS", after="/aiperf-$USERS"),
+        "--ui": "none",
+    })  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """The value of a variable of the script, with what stands before and after it."""
+
+    name: str
+    before: str = ""
+    after: str = ""
+
+    def quoted(self) -> str:
+        return f'"{self.before}${{{self.name}}}{self.after}"'
+
+
+def _wrapped(*words: str | Mapping[str, str | _Variable | None]) -> str:
+    """A command with a flag a line."""
+    program = [word for word in words if isinstance(word, str)]
+    lines = [
+        name if value is None else f"{name} {value.quoted() if isinstance(value, _Variable) else shlex.quote(value)}"
+        for flags in words
+        if not isinstance(flags, str)
+        for name, value in flags.items()
+    ]
+    return " \\\n    ".join([shlex.join(program), *lines])

@@ -17,7 +17,8 @@ from queries.asking import Answer, question_of
 from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from sweepdb.launching.benchmark_script import benchmark_script, requests_in_flight
+from sweepdb.launching.benchmark_script import benchmark_script, requests_in_flight, stated_circumstances
+from sweepdb.launching.expected_file import EXPECTED, MEASURED_AS
 from sweepdb.launching.manifests import manifests
 from sweepdb.launching.server_command import (
     ENGINE_NAMES,
@@ -39,7 +40,6 @@ _COMMANDS: Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], Ser
     "sglang": sglang_command,
     "trtllm": trtllm_command,
 }
-EXPECTED = "expected.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +182,7 @@ def _expected(commands: list[ServerCommand], location: StoreLocation, files: Map
         "engine": commands[0].engine,
         "engine_version": commands[0].version,
         "requests_in_flight": requests_in_flight(commands),
+        MEASURED_AS: stated_circumstances(commands),
         "roles": roles,
         "expected_error": _expected_error(commands, location),
         "sha256": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())},

@@ -39,7 +39,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         _add_replicas(flags, plan.dp, routed=routed)
     flags.add("--max-running-requests", instance.requests_a_replica * shared)
     flags.add("--chunked-prefill-size", workload.max_batched_tokens * shared)
-    flags.add("--context-length", instance.longest_tokens)
+    flags.add("--context-length", instance.context_tokens)
     flags.add("--mem-fraction-static", f"{sglang_share(instance):.2f}")
     if (kept := kv_format(instance, {"FP8": "fp8_e4m3"})) is not None:
         flags.add("--kv-cache-dtype", kept)

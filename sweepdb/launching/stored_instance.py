@@ -25,6 +25,9 @@ _PREDICTED = (
 )  # fmt: skip
 
 
+_SPARE_TOKENS, _BLOCK_TOKENS = 32, 64
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredInstance:
     """One stored row, restored."""
@@ -85,6 +88,12 @@ class StoredInstance:
         prompts = max((one.max_input_length for one in bins), default=0) or int(self.workload.input_length or 0)
         answers = max((one.output_length for one in bins), default=self.workload.output_length)
         return prompts + math.ceil(answers) + self.workload.mtp_tokens
+
+    @property
+    def context_tokens(self) -> int:
+        """The longest request that a server lets in: with room for a chat template and lengths that clients spread."""
+        # 1,000 + 100 tokens: 1,132, in whole blocks of 64 1,152.
+        return -(-(self.longest_tokens + _SPARE_TOKENS) // _BLOCK_TOKENS) * _BLOCK_TOKENS
 
     @property
     def engine(self) -> str | None:

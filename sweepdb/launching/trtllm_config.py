@@ -42,7 +42,7 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         "pipeline_parallel_size": plan.pp,
         "max_batch_size": instance.requests_a_replica,
         "max_num_tokens": budget,
-        "max_seq_len": instance.longest_tokens,
+        "max_seq_len": instance.context_tokens,
         "enable_chunked_prefill": True,
         "disable_overlap_scheduler": role == "prefill",
         "kv_cache_config": {
@@ -63,7 +63,7 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
     if workload.mtp_tokens:
         config["speculative_config"] = {"decoding_type": "MTP", "num_nextn_predict_layers": workload.mtp_tokens}
     if role != "server":
-        config["cache_transceiver_config"] = {"backend": "DEFAULT", "max_tokens_in_buffer": instance.longest_tokens}
+        config["cache_transceiver_config"] = {"backend": "DEFAULT", "max_tokens_in_buffer": instance.context_tokens}
     return ServerCommand(
         role=role,
         instances=instances,

@@ -39,7 +39,7 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         flags.add("--enable-expert-parallel")
     flags.add("--max-num-seqs", instance.requests_a_replica)
     flags.add("--max-num-batched-tokens", workload.max_batched_tokens)
-    flags.add("--max-model-len", instance.longest_tokens)
+    flags.add("--max-model-len", instance.context_tokens)
     flags.add("--gpu-memory-utilization", f"{vllm_share(instance):.2f}")
     if (kept := kv_format(instance, {"FP8": "fp8"})) is not None:
         flags.add("--kv-cache-dtype", kept)

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evaluator.ledger import Problem, ReadResult, Stated, read_measurements, with_stated
+from evaluator.ledger import Problem, ReadResult, Stated, read_measurements, with_launched, with_stated
 from queries.connect import connect
 from store.errors import InputError
 from store.loads import MeasuredRequests
@@ -18,6 +18,7 @@ from store.migrating import create_if_missing
 from store.opening import open_store
 from store.records import MeasurementRecord
 from store.writing import put_files
+from sweepdb.launching import launched_as, results_of
 
 MEASUREMENT_COLUMNS = (
     "measurement", "family", "model", "device", "engine", "mode", "precision", "num_devices", "input_length",
@@ -56,14 +57,16 @@ class Imported:
 
 
 def read_files(paths: Sequence[Path], stated: Stated | None = None) -> ReadFiles:
-    """Every point of files and folders, with what is stated where they lack it. A bad line is a problem, and so is a
-    bad file beside good ones."""
+    """Every point of files and folders, with what is stated where they lack it. A folder that `launch` wrote states it
+    by itself. A bad line is a problem, and so is a bad file beside good ones."""
     results = [_read(path, among=len(paths)) for path in paths]
     logs: dict[str, MeasuredRequests] = {}
     found: list[MeasurementRecord] = []
-    for result in results:
+    for path, result in zip(paths, results, strict=True):
+        launched = launched_as(path)
         for record in result.records:
-            found.append(with_stated(record, stated or {}))
+            known = record if launched is None else with_launched(record, launched)
+            found.append(with_stated(known, stated or {}))
             if record.key in result.requests:
                 logs[found[-1].key] = result.requests[record.key]
     records = {record.key: record for record in reversed(found)}
@@ -79,7 +82,7 @@ def read_files(paths: Sequence[Path], stated: Stated | None = None) -> ReadFiles
 
 def _read(path: Path, *, among: int) -> ReadResult:
     try:
-        return read_measurements(path)
+        return read_measurements(results_of(path))
     except InputError as error:
         if among == 1:
             raise

@@ -22,6 +22,7 @@ class PlanKeywords(TypedDict, total=False):
     compile: bool | None
     search: Literal["launchable", "every", "tp"] | None
     serving_model: str | Sequence[str] | None
+    client_lengths: float | None
     arrivals: str | None
     rates: float | Sequence[float] | None
     requests: int | None

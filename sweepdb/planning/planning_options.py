@@ -16,7 +16,7 @@ from sweepdb.evaluating.sweep_options import SweepOptions
 _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "workload", "prefix_cache_hit_rate",
     "max_batched_tokens", "quantize_linear_action", "quantize_experts_action", "quantize_attention_action",
-    "num_mtp_tokens", "mtp_acceptance_rate", "compile", "search", "serving_model", "arrivals",
+    "num_mtp_tokens", "mtp_acceptance_rate", "compile", "search", "serving_model", "client_lengths", "arrivals",
     "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")

@@ -29,8 +29,9 @@ DOCUMENTS = [
 FENCED = re.compile(r"^ *```(?:sh|console)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(r"(?:^    (?:.*)\n)+", re.MULTILINE)
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
-# Upgrades are tests/migrations, statements tests/queries/test_sql_examples, and a fit is to the reader's own servers.
-NOT_RUN = ("migrate.md", "sql.md", "calibrate-serving.md")
+# Upgrades are tests/migrations, statements tests/queries/test_sql_examples, and a fit is to the reader's own servers;
+# the page that starts one is tests/cli/test_from_question_to_servers.
+NOT_RUN = ("migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md")
 LARGEST_BATCH = {"README.md": 260}  # its references reach to 196; elsewhere the documents' batches only cost time
 MODEL = {
     "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1000,

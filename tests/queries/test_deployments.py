@@ -10,6 +10,7 @@ from queries_stores import GIB, read_rows
 from served_store import SERVED_DEVICES, write_served
 
 import queries
+import sweepdb
 
 LIMITS = {"ttft_limits": 400.0, "tpot_limits": 40.0}
 DEVICES = [device[0] for device in SERVED_DEVICES]
@@ -90,10 +91,15 @@ def test_what_carries_a_rate_is_ranked_by_money(notebook):
     assert len(set(costs)) > 1
 
 
-def test_users_are_those_in_flight(notebook):
+def test_users_are_those_in_flight(notebook, stored):
+    with sweepdb.open(stored) as opened:
+        concurrencies = dict(opened.sql("SELECT probe, concurrency FROM probe").rows)
     wanted = by_place(notebook.deployments(target_users=100.0, **LIMITS))
     for row in wanted.values():
-        assert row["users"] == pytest.approx(row["system_qps"] * row["e2e_ms"] / 1000)
+        if row["mode"] == "pd":
+            assert row["users"] == pytest.approx(row["system_qps"] * row["e2e_ms"] / 1000)
+        else:
+            assert row["users"] == row["instances"] * concurrencies[row["probe"]]
         assert row["carries_target"] == (row["users"] >= 100.0)
     assert any(row["carries_target"] for row in wanted.values())
 

@@ -402,7 +402,7 @@ def test_diff_reports_what_another_formula_changed(tmp_path):
     rows = notebook.report("diff", sweeps=("1" * 32, "2" * 32), top=100).dicts()
     assert len(rows) == 12
     # version 1 takes 1.03 times as long
-    assert all(row["rate_change"] == pytest.approx(0.03) for row in rows)
+    assert all(row["rate_change_percent"] == pytest.approx(3.0) for row in rows)
     assert {(row["first_formula_version"], row["second_formula_version"]) for row in rows} == {(1, 2)}
     assert [row["won_before"] for row in rows].count(True) == 1
     write_sweep(url, [scenario(MODELS[0], WORKLOADS[0], DEVICES[1], plan=PLANS[3], **common)], key="3", sizes=2)

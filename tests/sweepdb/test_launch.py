@@ -37,6 +37,12 @@ def url(tmp_path_factory):
     return url
 
 
+@pytest.fixture(scope="module")
+def written_once(url, tmp_path_factory):
+    """The files of every case by name, each case written once."""
+    return {case: written(url, case, tmp_path_factory.mktemp("written") / case) for case in CASES}
+
+
 def written(url, case, folder, **more):
     which, options = CASES[case]
     write_launch(rows_of(url, which), folder, store=url, **options, **more)
@@ -44,8 +50,8 @@ def written(url, case, folder, **more):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_files_are_those_laid_down(case, url, tmp_path):
-    files = written(url, case, tmp_path / "out")
+def test_files_are_those_laid_down(case, written_once):
+    files = written_once[case]
     kept = {path.name: path.read_text() for path in sorted((LAUNCHED / case).iterdir())}
     assert files.keys() == kept.keys()
     for name, text in kept.items():
@@ -59,9 +65,8 @@ def without_numbers(text):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_scripts_are_shell_and_digests_are_of_the_files(case, url, tmp_path):
-    files = written(url, case, tmp_path / "out")
-    assert files == written(url, case, tmp_path / "again")
+def test_scripts_are_shell_and_digests_are_of_the_files(case, written_once):
+    files = written_once[case]
     for name, text in files.items():
         if name.endswith(".sh"):
             subprocess.run(["bash", "-n"], input=text, text=True, check=True)
@@ -69,6 +74,10 @@ def test_scripts_are_shell_and_digests_are_of_the_files(case, url, tmp_path):
     assert expected["sha256"].keys() == files.keys() - {"expected.json"}
     for name, digest in expected["sha256"].items():
         assert hashlib.sha256(files[name].encode()).hexdigest() == digest
+
+
+def test_the_same_row_gives_the_same_bytes(url, written_once, tmp_path):
+    assert written(url, "vllm-pair-kserve", tmp_path / "again") == written_once["vllm-pair-kserve"]
 
 
 @pytest.mark.parametrize(("engine", "version"), [(name, one) for name in ("vllm", "sglang") for one in versions(name)])
@@ -131,7 +140,7 @@ def test_devices_and_batches_are_those_of_the_row(url, tmp_path):
 def test_a_share_of_memory_holds_the_batch_and_leaves_the_reserve(url, tmp_path):
     location = parse_url(url)
     aggregated = [probe for (phase, _), probe in sorted(probes(url).items()) if phase == "aggregated"]
-    for probe in aggregated[::4]:
+    for probe in aggregated[::12]:
         instance = read_instance(location, probe)
         device = instance.bytes_of("device_memory")
         folder = tmp_path / probe.partition(":")[0]
@@ -248,11 +257,12 @@ def test_a_folder_with_files_is_left_alone(url, tmp_path):
     assert set(TARGETS) == {"shell", "compose", "k8s", "llm-d", "kserve"}
 
 
-def test_the_benchmark_asks_what_the_row_predicts_and_brings_it_back(url, tmp_path):
-    files = written(url, "vllm-shell", tmp_path / "out")
-    assert "--max-concurrency 24 " in files["bench.sh"]
-    assert "--set tp=2" in files["bench.sh"]
-    expected = json.loads(files["expected.json"])["roles"]["server"]
+def test_the_benchmark_asks_what_the_row_predicts(url, written_once):
+    files = written_once["vllm-shell"]
+    assert 'USERS="${USERS:-24}"' in files["bench.sh"]
+    said = json.loads(files["expected.json"])
+    assert (said["measured_as"]["tp"], said["measured_as"]["dp"], said["requests_in_flight"]) == (2, 4, 24)
+    expected = said["roles"]["server"]
     with sweepdb.open(url) as store:
         (row,) = store.sql(f"SELECT ttft_ms, tpot_exclusive_ms FROM probe WHERE probe = '{expected['probe']}'").dicts()
     assert expected["predicted"]["ttft_ms"] == row["ttft_ms"]

@@ -59,6 +59,27 @@ def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
     return _keyed(record, {**plain, **sides}, {"stated_at_import": {**plain, **sizes}})
 
 
+def with_launched(record: MeasurementRecord, launched: Stated) -> MeasurementRecord:
+    """The record of a client that measured a known launch: how that serves is known better than a client says."""
+    plain = {name: value for name, value in launched.items() if name in (*TEXTS, *COUNTS)}
+    sides = {
+        side: replace(
+            getattr(record, side),
+            **{
+                name: int(value)
+                for name in (*SIZES, "instances")
+                if (value := _of_side(launched, side, name)) is not None
+            },
+        )
+        for side in ("prefill", "decode")
+    }
+    return _keyed(record, {**plain, **sides, "mode": launched.get("mode")}, {"launched": dict(launched)})
+
+
+def _of_side(launched: Stated, side: str, name: str) -> str | int | float | None:
+    return launched.get(f"{side}_{name}", launched.get(name))
+
+
 def corrected(record: MeasurementRecord, changes: Stated) -> MeasurementRecord:
     """The record as a person corrects it. What its file says is kept among the other fields."""
     values: dict[str, Any] = {name: value for name, value in changes.items() if name in (*TEXTS, *COUNTS, *NUMBERS)}

@@ -4,7 +4,6 @@ Not here: what flags mean (command_lines), and what InferenceX's keys mean (infe
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ import yaml
 
 from evaluator.inputs import shortened
 from store.errors import InputError
+from sweepdb.launching.expected_file import launched_roles
 from sweepdb.launching.reading.command_lines import engine_of_words, read_words
 from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
 from sweepdb.launching.reading.inferencex import is_inferencex, read_inferencex
@@ -64,26 +64,20 @@ def _of_script(text: str, where: str) -> Iterator[FoundServer]:
 
 def _of_folder(path: Path) -> ReadDeployment:
     """A folder of `launch`: scripts or settings of each role, with device and lengths of what was expected."""
-    expected = path / "expected.json"
-    if not expected.exists():
-        raise InputError(f"{path} holds no expected.json", hint="name a file, or a folder that `sweepdb launch` wrote")
-    try:
-        roles = json.loads(_text(expected))["roles"]
-    except (ValueError, KeyError, TypeError):
-        raise InputError(f"{expected} is none of `sweepdb launch`") from None
     servers = []
-    for role, said in roles.items():
+    for said in launched_roles(path):
+        role = said.role
         config, scripts = path / f"{role}-engine.yaml", sorted(path.glob(f"{role}*.sh"))
         if config.exists():
             server = _of_trtllm(yaml.safe_load(_text(config)), str(config), role)
-            server.model = said["model"]
+            server.model = said.model
         elif scripts:
             server = next(_of_script(_text(scripts[0]), str(scripts[0])))
         else:
             raise InputError(f"{path} holds no script of its {role}")
-        server.role, server.instances, server.device = role, said["instances"], said["device"]
-        server.input_length, server.output_length = said["input_length"], said["output_length"]
-        server.prefix_cache_hit_rate = said["prefix_cache_hit_rate"]
+        server.role, server.instances, server.device = role, said.instances, said.device
+        server.input_length, server.output_length = said.input_length, said.output_length
+        server.prefix_cache_hit_rate = said.prefix_cache_hit_rate
         servers.append(server)
     return ReadDeployment(servers=tuple(servers))
 

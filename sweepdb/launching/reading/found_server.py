@@ -35,7 +35,7 @@ class FoundServer:
     compile: bool = True
     mtp_tokens: int = 0
     input_length: int | None = None
-    output_length: int | None = None
+    output_length: float | None = None
     prefix_cache_hit_rate: float | None = None
     not_mapped: list[str] = field(default_factory=list)
 

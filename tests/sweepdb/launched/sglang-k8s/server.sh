@@ -12,7 +12,7 @@ exec python3 -m sglang.launch_server \
   --attn-dp-size 4 \
   --max-running-requests 24 \
   --chunked-prefill-size 16384 \
-  --context-length 2500 \
+  --context-length 2560 \
   --mem-fraction-static 0.07 \
   --disable-radix-cache \
   --cuda-graph-max-bs-decode 6

@@ -12,7 +12,7 @@ exec python3 -m sglang.launch_server \
   --attn-dp-size 8 \
   --max-running-requests 48 \
   --chunked-prefill-size 32768 \
-  --context-length 2500 \
+  --context-length 2560 \
   --mem-fraction-static 0.08 \
   --disable-radix-cache \
   --cuda-graph-max-bs-decode 6 \

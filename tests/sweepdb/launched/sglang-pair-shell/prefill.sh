@@ -11,7 +11,7 @@ exec python3 -m sglang.launch_server \
   --ep-size 4 \
   --max-running-requests 6 \
   --chunked-prefill-size 4096 \
-  --context-length 2500 \
+  --context-length 2560 \
   --mem-fraction-static 0.11 \
   --disable-radix-cache \
   --cuda-graph-max-bs-decode 6 \

@@ -1,21 +1,67 @@
 #!/usr/bin/env bash
 # Measures vLLM as d4404aff:6 predicts it.
+# CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
+# REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own.
 set -euo pipefail
+HERE="$(cd "$(dirname "$0")" && pwd)"
 BASE_URL="${BASE_URL:-http://127.0.0.1:8000}"
-RESULTS="${RESULTS:-$(dirname "$0")/results}"
+TOKENIZER="${TOKENIZER:-Qwen/Qwen3-30B-A3B}"
+USERS="${USERS:-24}"
+REQUESTS="${REQUESTS:-$((USERS * 10))}"
+RESULTS="$HERE/results"
 mkdir -p "$RESULTS"
-vllm bench serve --base-url "$BASE_URL" \
-  --backend openai \
-  --model Qwen/Qwen3-30B-A3B \
-  --dataset-name random \
-  --random-input-len 1990 \
-  --random-output-len 498 \
-  --random-range-ratio 0.005025 \
-  --num-prompts 240 \
-  --max-concurrency 24 \
-  --percentile-metrics ttft,tpot,itl,e2el \
-  --metric-percentiles 50,90,99 \
-  --ignore-eos --save-result --save-detailed --result-dir "$RESULTS" --result-filename measured.json
-echo "next: sweepdb measurements import $RESULTS/measured.json --set device=h200_sxm --set engine=vllm --set engine_version=0.32.0 --set model=Qwen/Qwen3-30B-A3B --set precision=bf16 --set mode=aggregated --set num_devices=16 --set tp=4 --set pp=1 --set dp=4 --set ep=16 --set moe_tp=1"
+case "${CLIENT:-vllm}" in
+vllm)
+  vllm bench serve \
+    --base-url "${BASE_URL}" \
+    --backend openai \
+    --model Qwen/Qwen3-30B-A3B \
+    --tokenizer "${TOKENIZER}" \
+    --dataset-name random \
+    --random-input-len 1990 \
+    --random-output-len 498 \
+    --random-range-ratio 0.005025 \
+    --num-prompts "${REQUESTS}" \
+    --max-concurrency "${USERS}" \
+    --percentile-metrics ttft,tpot,itl,e2el \
+    --metric-percentiles 50,90,99 \
+    --ignore-eos \
+    --save-result \
+    --save-detailed \
+    --result-dir "${RESULTS}" \
+    --result-filename "vllm-${USERS}.json"
+  ;;
+guidellm)
+  guidellm run \
+    --backend "kind=openai_http,target=${BASE_URL}" \
+    --profile "kind=concurrent,streams=${USERS}" \
+    --constraint "kind=max_requests,count=${REQUESTS}" \
+    --tokenizer "kind=hf_auto,model=${TOKENIZER}" \
+    --data kind=synthetic_text,prompt_tokens=1990,prompt_tokens_min=1980,prompt_tokens_max=2000,output_tokens=498,output_tokens_min=495,output_tokens_max=501 \
+    --output "kind=json,path=${RESULTS}/guidellm-$USERS.json" \
+    --disable-progress
+  ;;
+aiperf)
+  aiperf profile \
+    --url "${BASE_URL}" \
+    --model Qwen/Qwen3-30B-A3B \
+    --tokenizer "${TOKENIZER}" \
+    --endpoint-type completions \
+    --streaming \
+    --isl 1990 \
+    --isl-stddev 5.77 \
+    --osl 498 \
+    --osl-stddev 1.44 \
+    --extra-inputs ignore_eos:true \
+    --concurrency "${USERS}" \
+    --request-count "${REQUESTS}" \
+    --output-artifact-dir "${RESULTS}/aiperf-$USERS" \
+    --ui none
+  ;;
+*)
+  echo "CLIENT=$CLIENT is not one of vllm, guidellm, aiperf" >&2
+  exit 2
+  ;;
+esac
+echo "next: sweepdb measurements import $HERE"
 echo "      sweepdb validate"
-

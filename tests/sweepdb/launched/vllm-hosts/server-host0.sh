@@ -12,7 +12,7 @@ exec vllm serve Qwen/Qwen3-30B-A3B \
   --enable-expert-parallel \
   --max-num-seqs 6 \
   --max-num-batched-tokens 4096 \
-  --max-model-len 2500 \
+  --max-model-len 2560 \
   --gpu-memory-utilization 0.04 \
   --no-enable-prefix-caching \
   --data-parallel-size-local 2 \

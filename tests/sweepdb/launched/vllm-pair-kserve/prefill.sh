@@ -11,7 +11,7 @@ exec vllm serve Qwen/Qwen3-30B-A3B \
   --enable-expert-parallel \
   --max-num-seqs 6 \
   --max-num-batched-tokens 4096 \
-  --max-model-len 2500 \
+  --max-model-len 2560 \
   --gpu-memory-utilization 0.11 \
   --disable-prefix-caching \
   --kv-transfer-config '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'

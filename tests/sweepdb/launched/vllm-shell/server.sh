@@ -11,6 +11,6 @@ exec vllm serve Qwen/Qwen3-30B-A3B \
   --enable-expert-parallel \
   --max-num-seqs 6 \
   --max-num-batched-tokens 4096 \
-  --max-model-len 2500 \
+  --max-model-len 2560 \
   --gpu-memory-utilization 0.07 \
   --disable-prefix-caching

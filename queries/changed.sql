@@ -1,0 +1,27 @@
+-- The rows of two sweeps, which of them the limits admit, and the best of each subject's group in either.
+CREATE OR REPLACE TEMP MACRO of_two_sweeps() AS TABLE
+WITH known AS (
+    SELECT * FROM judged('prefill')
+    UNION ALL
+    SELECT * FROM judged('decode')
+    UNION ALL
+    SELECT * FROM judged('aggregated')
+),
+admissible AS (
+    SELECT
+        *,
+        coalesce(
+            memory_free_bytes >= 0 AND qps > 0
+                AND keeps_limits(phase, ttft_bound_ms, tpot_bound_ms, e2e_bound_ms, user_rate_bound, ['none']),
+            false
+        ) AS fits
+    FROM known
+)
+SELECT
+    *,
+    fits AND row_number() OVER (
+        PARTITION BY question_group, model, workload_key, linear_quantization, experts_quantization,
+            attention_quantization, mxfp4_group_size, convention, phase, fits
+        ORDER BY rate DESC, latency_ms, batch_size, scenario
+    ) = 1 AS wins
+FROM admissible;

@@ -1,0 +1,74 @@
+"""expected.json of a folder that `launch` wrote: what runs there, and how a measurement of it is stated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from store.errors import InputError
+from sweepdb.launching.server_command import Role
+
+EXPECTED = "expected.json"
+MEASURED_AS = "measured_as"
+RESULTS = "results"
+_Values = Mapping[str, str | int | float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchedRole:
+    """One side of what was launched."""
+
+    role: Role
+    probe: str
+    instances: int
+    model: str
+    device: str
+    input_length: int
+    output_length: float
+    prefix_cache_hit_rate: float
+
+
+def launched_roles(folder: Path) -> tuple[LaunchedRole, ...]:
+    """The sides that a folder of `launch` starts."""
+    said = _read(folder)
+    try:
+        names = LaunchedRole.__slots__[1:]
+        return tuple(
+            LaunchedRole(role=role, **{name: one[name] for name in names}) for role, one in said["roles"].items()
+        )
+    except (KeyError, TypeError, AttributeError):
+        raise InputError(f"{folder / EXPECTED} is none of `sweepdb launch`") from None
+
+
+def launched_as(path: Path) -> _Values | None:
+    """Facts of whatever a launched folder, or a file of results in one, was measured on; None elsewhere."""
+    places = [path, *path.parents[:3]] if path.is_dir() else list(path.parents[:3])
+    folder = next((one for one in places if (one / EXPECTED).is_file()), None)
+    if folder is None:
+        return None
+    stated = _read(folder).get(MEASURED_AS)
+    if not isinstance(stated, dict) or not all(isinstance(one, str | int | float) for one in stated.values()):
+        raise InputError(f"{folder / EXPECTED} is none of `sweepdb launch`")
+    return {str(name): value for name, value in stated.items()}
+
+
+def results_of(path: Path) -> Path:
+    """Where measurements of a launched folder lie; any other path is itself."""
+    return path / RESULTS if (path / EXPECTED).is_file() else path
+
+
+def _read(folder: Path) -> Mapping[str, Any]:
+    path = folder / EXPECTED
+    try:
+        said = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        hint = "name a file, or a folder that `sweepdb launch` wrote"
+        raise InputError(f"{folder} holds no {EXPECTED}", hint=hint) from None
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
+    if not isinstance(said, dict):
+        raise InputError(f"{path} is none of `sweepdb launch`")
+    return said
