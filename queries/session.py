@@ -28,7 +28,7 @@ from queries.judging.changes import WINNERS, change_lines
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
-from queries.judging.verdicts import PREDICTED, read_with_confidence, unknown_note, with_expected_errors
+from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
 from queries.narrow.scope_tables import AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.names import device_name
@@ -89,8 +89,7 @@ class Session:
             return answer
         scope = self._scope.rows if self._scope is not None else ()
         ids = [row.scenario_id for row in scope]
-        self._tables.create_macros(PREDICTED)
-        answer = with_expected_errors(answer, self._known, self._connection.duckdb, ids)
+        answer = with_expected_errors(answer, self._known, self._connection.duckdb, ids, self._tables.create_macros)
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:

@@ -4,7 +4,7 @@ Not here: running reports (queries.session), and the arithmetic (queries.judging
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ _FACTORS = (
 )  # fmt: skip
 _OWN = ("ttft_ms", "tpot_ms", "e2e_ms", "tokens_per_s_per_user")  # columns of rows that hold what limits are about
 _ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
-PREDICTED = """
+_PREDICTED = """
     SELECT DISTINCT
         probe, ttft_ms,
         CASE coalesce($tpot_rule, own_tpot(serving_model))
@@ -40,9 +40,15 @@ PREDICTED = """
 
 
 def with_expected_errors(
-    answer: Answer, known: KnownSubjects, connection: duckdb.DuckDBPyConnection, scenario_ids: Iterable[int]
+    answer: Answer,
+    known: KnownSubjects,
+    connection: duckdb.DuckDBPyConnection,
+    scenario_ids: Iterable[int],
+    create_macros: Callable[[str], None],
 ) -> Answer:
-    """An answer with the errors that are expected of its rows, and whether their limits hold in spite of them."""
+    """An answer with the errors that are expected of its rows, and whether their limits hold in spite of them.
+
+    `create_macros` makes ready what a statement of ours calls."""
     found = known.of_answer(answer, scenario_ids)
     subjects = list(dict.fromkeys(one.subject for one in found))
     stored = known.errors_of(subjects)
@@ -50,12 +56,15 @@ def with_expected_errors(
     answer = replace(answer, expected_error=expected_errors(shown, stored))
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
-    predicted = _predicted(answer, connection, found)
+    predicted = _predicted(answer, connection, found, create_macros)
     return with_holds(answer, predicted, {one.key: one.subject for one in found}, stored)
 
 
 def _predicted(
-    answer: Answer, connection: duckdb.DuckDBPyConnection, subjects: Sequence[StoredSubject]
+    answer: Answer,
+    connection: duckdb.DuckDBPyConnection,
+    subjects: Sequence[StoredSubject],
+    create_macros: Callable[[str], None],
 ) -> dict[str, Predicted]:
     """The predictions that limits are compared with, of every probe among the rows."""
     named = HELD.keys() & {*answer.columns, *answer.nearest_columns}
@@ -77,7 +86,8 @@ def _predicted(
         if reference[:KEY_LENGTH] in numbers
     }
     _create(connection, "asked_about", _ASKED_ABOUT, sorted(asked))
-    rows = connection.execute(PREDICTED, {"tpot_rule": answer.question.definitions.tpot}).fetchall()
+    create_macros(_PREDICTED)
+    rows = connection.execute(_PREDICTED, {"tpot_rule": answer.question.definitions.tpot}).fetchall()
     return {
         str(probe): Predicted(ttft_ms=ttft, tpot_ms=tpot, e2e_ms=whole, tokens_per_s_per_user=rate)
         for probe, ttft, tpot, whole, rate, _ in rows
