@@ -62,6 +62,7 @@ class StoreConnection:
         self.duckdb = duckdb.connect()
         self.snapshot = Snapshot()
         self.unsealed_probes = 0
+        self.loaded = 0  # how often the store was read: what is made of its rows is of one time
         self._made: set[str] = set()  # raw relations that may be there
         self._load_files: dict[str, tuple[Path, ...]] = {}
         self._load_counts: LoadCounts = {}
@@ -152,6 +153,7 @@ class StoreConnection:
         self._raw = frozenset()  # should reading fail half-way, the next statement reads everything again
         self._despite_replaced_parts(lambda: self._load_once(names))
         self._raw = names
+        self.loaded += 1
 
     def _load_once(self, names: frozenset[str]) -> None:
         if not self._read(names, most_unsealed_probes=_WORTH_SEALING):

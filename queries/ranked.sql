@@ -1,6 +1,9 @@
 -- What reports show of instances and of pairs, in their order of columns: measures that rank, then the stored rows.
 -- The instances of a phase.
 CREATE OR REPLACE TEMP MACRO best_instances(wanted_phase) AS TABLE
+WITH shown AS MATERIALIZED (
+    SELECT * FROM ranked_instances(wanted_phase) WHERE rank <= getvariable('top')
+)
 SELECT
     ranked.question_group, ranked.rank, ranked.rate, ranked.ranked_by, ranked.rate_per_device, ranked.instances,
     ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
@@ -20,11 +23,10 @@ SELECT
     p.decode_step_matrix_ms, p.decode_step_vector_ms, p.decode_step_memory_ms, p.decode_step_communication_ms,
     p.decode_step_overhead_ms, p.realised_input_length_mean, p.decode_step_p50_ms, p.decode_step_p90_ms,
     p.decode_step_p99_ms
-FROM ranked_instances(wanted_phase) AS ranked
-JOIN scoped AS p
+FROM shown AS ranked
+JOIN ranked_rows((SELECT list({'scenario_id': scenario_id, 'batch_size': batch_size}) FROM shown)) AS p
     ON p.scenario_id = ranked.scenario_id AND p.batch_size = ranked.batch_size
-    AND p.question_group = ranked.question_group
-WHERE rank <= getvariable('top');
+    AND p.question_group = ranked.question_group;
 
 -- The measure that ranks pairs.
 CREATE OR REPLACE TEMP MACRO pair_objective(balanced_qps, system_qps, qps_per_device, qps_per_device_bound) AS
@@ -233,7 +235,7 @@ served AS (
     )
     QUALIFY rank <= most_listed
 ),
-answered AS (
+answered AS MATERIALIZED (
     SELECT * FROM seeded
     UNION ALL
     SELECT * FROM served
@@ -278,9 +280,13 @@ SELECT
     AS decode_realised_input_length_mean, d.decode_step_p50_ms, d.decode_step_p90_ms, d.decode_step_p99_ms,
     decode_memory_free_bytes
 FROM answered
-JOIN scoped AS p
+JOIN ranked_rows(
+    (SELECT list({'scenario_id': prefill_scenario_id, 'batch_size': answered.prefill_size}) FROM answered)
+) AS p
     ON p.scenario_id = prefill_scenario_id AND p.batch_size = answered.prefill_size
     AND p.question_group = answered.question_group
-JOIN scoped AS d
+JOIN ranked_rows(
+    (SELECT list({'scenario_id': decode_scenario_id, 'batch_size': answered.decode_size}) FROM answered)
+) AS d
     ON d.scenario_id = decode_scenario_id AND d.batch_size = answered.decode_size
     AND d.question_group = answered.question_group;

@@ -12,6 +12,15 @@ FROM probe
 JOIN scope ON probe.scenario_id = scope.scenario_id
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 
+-- The stored rows that an answer shows, with every column. `wanted` lists their scenario_id and batch_size, so that
+-- few files and groups of rows are read for them; what is kept in memory is looked up row by row (queries/narrow).
+CREATE OR REPLACE TEMP MACRO stored_rows(wanted) AS TABLE
+SELECT * FROM scoped WHERE scenario_id IN (SELECT unnest(list_transform(wanted, lambda row: row.scenario_id)));
+
+-- The same of rows that were ranked.
+CREATE OR REPLACE TEMP MACRO ranked_rows(wanted) AS TABLE
+SELECT * FROM stored_rows(wanted);
+
 -- The TPOT of a row where none is asked for: what an engine's clients report, or the seeds' under formulas.
 CREATE OR REPLACE TEMP MACRO own_tpot(serving_model) AS
     CASE WHEN serving_model IN ('waves', 'seed002') THEN 'inclusive' ELSE 'exclusive' END;
@@ -29,6 +38,10 @@ CREATE OR REPLACE TEMP MACRO asked_share(e2e_ms, shortest, output_length, tpot_e
 -- The TPOT, QPS and rate that the question's rules choose of what is stored of a row.
 CREATE OR REPLACE TEMP MACRO ruled_tpot(serving_model, inclusive, exclusive) AS
     CASE coalesce(getvariable('tpot_rule'), own_tpot(serving_model)) WHEN 'exclusive' THEN exclusive ELSE inclusive END;
+
+-- Rows of an engine are paired as it serves (queries/paired.sql), others by the seeds' rule. Version 1 lacks a prompt's service.
+CREATE OR REPLACE TEMP MACRO by_engine(serving_model, formula_version) AS
+    serving_model NOT IN ('waves', 'seed002') AND formula_version > 1;
 
 -- Whether a row keeps each limit; NULL does not limit. A metric a phase does not have limits nothing there.
 CREATE OR REPLACE TEMP MACRO keeps_ttft(phase, bound_ms) AS
@@ -81,8 +94,7 @@ SELECT
         END
     END AS rate,
     CASE phase WHEN 'prefill' THEN ttft_ms WHEN 'decode' THEN tpot_exclusive_ms ELSE e2e_ms END AS latency_ms,
-    -- Rows of an engine are paired as it serves (queries/paired.sql), others by the seeds' rule. Version 1 lacks a prompt's service.
-    serving_model NOT IN ('waves', 'seed002') AND formula_version > 1 AS by_engine
+    by_engine(serving_model, formula_version) AS by_engine
 FROM scoped
 WHERE phase = wanted_phase;
 

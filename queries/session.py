@@ -11,7 +11,7 @@ from typing import Self
 
 from queries.asking.headers import Report
 from queries.asking.library import NEAREST, report, variables_read, variables_taken
-from queries.asking.macros import SCOPED, macros, macros_of, names_in
+from queries.asking.macros import macros_of, names_in
 from queries.asking.options import Scope
 from queries.asking.parameters import (
     check_options,
@@ -23,35 +23,26 @@ from queries.asking.parameters import (
     phases_wanted,
 )
 from queries.asking.question import Answer, Question
-from queries.asking.variables import settings
 from queries.connect import StoreConnection
 from queries.judging.changes import WINNERS, change_lines
+from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
 from queries.judging.verdicts import read_with_confidence, unknown_note, with_expected_errors
+from queries.narrow.scope_tables import AskedOf, ScopeTables
 from queries.pairs import SURELY, by_engine, values_of_best, verdicts
 from queries.scoping.names import device_name
 from queries.scoping.question_scope import Pinned, resolve_question
 from queries.scoping.scope import (
     DEVICES_A_GROUP,
     ResolvedScope,
-    ScopeRow,
 )
 from queries.scoping.workload_blend import keyed_blend
 from queries.shell import shell_statements
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import read_transaction
-from store.sealing import insert_rows
 
-_VIEW = "SELECT sql FROM duckdb_views() WHERE view_name = 'scoped'"
-_VIEW_TO_EMPTY_TABLE = """
-    CREATE TEMP TABLE shape AS SELECT * FROM scoped LIMIT 0;
-    DROP VIEW temp.scoped;
-    ALTER TABLE temp.shape RENAME TO scoped"""
-_WORTH_KEEPING = 300_000  # probes of a scope that a second question finds in memory
-_COUNT_ALL = "SELECT count(*) FROM scoped WHERE len($phases) = 0 OR phase IN (SELECT unnest($phases::VARCHAR[]))"
-_COUNT_DISTINCT = _COUNT_ALL.replace("count(*)", "count(DISTINCT probe)")  # a row of several groups is looked at once
 _OF_A_RUN = ("columns", "rows", "sql", "parameters")
 _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 
@@ -66,11 +57,10 @@ class Session:
         self._scope: ResolvedScope | None = None
         self._asked: object = None
         self._looked_at: frozenset[str] = frozenset()
-        self._counts: dict[tuple[str, ...], int] = {}
-        self._kept = False
+        self._tables = ScopeTables(self._connection)
+        self._again = False  # whether the scope was asked about before
+        self._known = KnownSubjects(location)
         self._ran: Report | None = None
-        self._variables: dict[str, str] = {}  # the statement that each was last set by
-        self._created: set[str] = {SCOPED}  # macros of this connection; the view is created with its scope
         self._ladders = Ladders(self._connection)
         self._errors_known: tuple[tuple[str, bool], ...] = ()  # by phase, where limits are read with a confidence
 
@@ -90,6 +80,7 @@ class Session:
         """Look at the store as it is now; until then every question sees one moment."""
         self._connection.refresh()
         self._scope = None
+        self._known = KnownSubjects(self.location)
 
     def ask(self, question: Question, *, pinned: Pinned | None = None) -> Answer:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
@@ -98,9 +89,8 @@ class Session:
         if not report(question.report).predicts:
             return answer
         scope = self._scope.rows if self._scope is not None else ()
-        with read_transaction(self.location) as transaction:
-            ids = [row.scenario_id for row in scope]
-            answer = with_expected_errors(answer, transaction, self._connection.duckdb, ids)
+        ids = [row.scenario_id for row in scope]
+        answer = with_expected_errors(answer, self._known, self._connection.duckdb, ids, self._tables.create_macros)
         return replace(answer, verdict=tuple(self._verdict(question, answer, pinned)))
 
     def _verdict(self, question: Question, answer: Answer, pinned: Pinned | None) -> Iterable[str]:
@@ -111,10 +101,10 @@ class Session:
         if kind == "goodputs":
             return goodput_verdicts(answer)
         if kind == "separation" and question.options.mode == "pd":
-            self._create_macros(SEPARATION)
+            self._tables.create_macros(SEPARATION)
             return separation_lines(answer, self._connection.duckdb)
         if kind == "changes" and self._scope is not None:
-            self._create_macros(WINNERS)
+            self._tables.create_macros(WINNERS)
             groups = [(row.scenario_id, row.question_group) for row in self._scope.rows]
             with read_transaction(self.location) as transaction:
                 return list(change_lines(transaction, self._connection.duckdb, groups, question.options.sweeps))
@@ -214,7 +204,8 @@ class Session:
         parameters = self._set(asked, values)
         self._ran = asked
         choosing = self._ladders.choosing(asked)
-        self._create_macros(f"{asked.sql}\n{choosing}")
+        asked_of = AskedOf(phases=phases, served=by_engine(scope.serving_models), again=self._again)
+        self._tables.provide_macros(asked, question.definitions, values, asked_of, more=choosing)
         if choosing:
             self._connection.duckdb.execute(choosing)
         cursor = self._connection.duckdb.execute(asked.sql)
@@ -225,7 +216,7 @@ class Session:
             report=asked.name,
             columns=columns,
             rows=rows,
-            probes_considered=self._ladders.considered(phases) if asked.of_loads else self._considered(phases),
+            probes_considered=self._ladders.considered(phases) if asked.of_loads else self._tables.considered(phases),
             counts="loads" if asked.of_loads else "probes",
             scenarios_considered=len({row.scenario_id for row in scope.rows}),
             scope=scope.groups,
@@ -245,38 +236,15 @@ class Session:
             left_out=scope.left_out,
         )
 
-    def _create_macros(self, sql: str) -> None:
-        """Create what statements call and this session lacks.
-
-        DuckDB plans a macro when it is created, with all that it calls. Over a table without rows that takes half as
-        long as over the view, whose every column is computed."""
-        missing = [macro for macro in macros_of(sql) if macro.name not in self._created]
-        duckdb = self._connection.duckdb
-        as_table = any(SCOPED in macro.calls for macro in missing) and not self._kept
-        if as_table:
-            ((view,),) = duckdb.execute(_VIEW).fetchall()
-            duckdb.execute(_VIEW_TO_EMPTY_TABLE)
-        for macro in missing:
-            duckdb.execute(macro.sql)
-            self._created.add(macro.name)
-        if as_table:
-            duckdb.execute("DROP TABLE temp.scoped")
-            duckdb.execute(str(view))
-
     def _set(self, asked: Report, values: Mapping[str, object]) -> dict[str, object]:
         """Set the variables that a report reads, and say which these are."""
         read = {name: values[name] for name in sorted(variables_read(asked.name))}
-        wanted = settings(read)
-        changed = wanted.items() - self._variables.items()  # each takes 0.3 ms
-        self._connection.duckdb.execute("\n".join(statement for _, statement in changed))
-        self._variables |= wanted
+        self._tables.set_variables(read)
         return read
 
     def _prepare(self, question: Question, pinned: Pinned | None) -> ResolvedScope:
         kind = report(question.report).scope
         options = question.options
-        # Limits are part of what a scope is about only where they are read with a confidence.
-        confident = None if question.limits.confidence is None else (question.limits, question.definitions.tpot)
         budget = instance_budget(question)
         asked = report(question.report)
         of_probes = not asked.of_loads or options.mode == "pd" or bool(asked.needs)
@@ -290,76 +258,49 @@ class Session:
             options.mix,
             pinned,
             budget,
-            confident,
         )
         if self._scope is not None and self._asked == about and self._serves(question, self._scope):
+            self._again = of_probes
             if of_probes:
-                self._keep()
+                self._tables.keep()
+                self._read_limits(question, self._scope)
             return self._scope
         self._scope = None  # should anything below refuse, the next question starts anew
         with read_transaction(self.location) as transaction:
             scope = resolve_question(transaction, question, pinned)
-        duckdb = self._connection.duckdb
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = {"probe", "device"} if of_probes else set[str]()
         self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
-        duckdb.execute(
-            "CREATE OR REPLACE TEMP TABLE scope (scenario_id BIGINT, first_batch_size INTEGER,"
-            " last_batch_size INTEGER, question_group INTEGER)"
-        )
-        columns = [(name, "BIGINT" if name == "scenario_id" else "INTEGER") for name in ScopeRow.__slots__]
-        insert_rows(duckdb, "scope", columns, [[getattr(row, name) for name, _ in columns] for row in scope.rows])
-        if self._kept:
-            duckdb.execute("DROP TABLE temp.scoped")
-            self._kept = False
-        if of_probes:
-            duckdb.execute(macros()[SCOPED].sql)
-        self._errors_known = ()
-        if confident is not None:
-            with read_transaction(self.location) as transaction:
-                ids = [row.scenario_id for row in scope.rows]
-                self._errors_known = read_with_confidence(question, transaction, duckdb, ids)
-        self._scope, self._asked = scope, about
+        self._tables.provide(scope.rows, of_probes=of_probes)
+        self._scope, self._asked, self._again = scope, about, False
         self._looked_at = phases_wanted(question, scope.phases)
-        self._counts = {}
+        self._read_limits(question, scope)
         return scope
+
+    def _read_limits(self, question: Question, scope: ResolvedScope) -> None:
+        """Compare limits with predictions, or with what measured values stay within."""
+        confident = question.limits.confidence is not None
+        self._errors_known = ()
+        if confident:
+            ids = [row.scenario_id for row in scope.rows]
+            self._errors_known = read_with_confidence(question, self._known, self._connection.duckdb, ids)
+        self._tables.read_with_factors(confident)
 
     def _serves(self, question: Question, scope: ResolvedScope) -> bool:
         """Whether a question groups rows as the last one did: most scopes are grouped alike for every phase."""
         return not scope.of_phases or self._looked_at == phases_wanted(question, scope.phases)
 
-    def _keep(self) -> None:
-        """Keep the probes of a scope that is asked about again, unless they are many."""
-        if self._kept or self._considered(()) > _WORTH_KEEPING:
-            return
-        duckdb = self._connection.duckdb
-        duckdb.execute("CREATE TEMP TABLE kept AS SELECT * FROM scoped")
-        duckdb.execute("DROP VIEW temp.scoped")
-        duckdb.execute("ALTER TABLE temp.kept RENAME TO scoped")
-        self._kept = True
-
-    def _considered(self, phases: tuple[str, ...]) -> int:
-        if phases not in self._counts:
-            row = self._connection.duckdb.execute(
-                _COUNT_ALL if self._is_single() else _COUNT_DISTINCT,
-                {"phases": list(phases)},
-            ).fetchone()
-            self._counts[phases] = int(row[0]) if row else 0
-        return self._counts[phases]
-
-    def _is_single(self) -> bool:
-        rows = () if self._scope is None else self._scope.rows
-        return len({(row.scenario_id, row.first_batch_size) for row in rows}) == len(rows)
-
     def _with_nearest(self, answer: Answer, phases: tuple[str, ...]) -> Answer:
         nearest = report(NEAREST)
         divisor = DEVICES_A_GROUP if report(answer.question.report).by_device else 1
-        self._create_macros(nearest.sql)
         columns: tuple[str, ...] = ()
         rows: list[tuple[object, ...]] = []
         for phase in phases:
             served = by_engine(self._scope.serving_models if self._scope is not None else ())
-            self._set(nearest, {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase})
+            values = {**parameters_of(answer.question, phases, served=served), "wanted_phase": phase}
+            self._set(nearest, values)
+            asked_of = AskedOf(phases=(phase,), served=served, again=self._again)
+            self._tables.provide_macros(nearest, answer.question.definitions, values, asked_of)
             cursor = self._connection.duckdb.execute(nearest.sql)
             columns = tuple(str(item[0]) for item in cursor.description or ())
             group = columns.index("question_group")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from sweepdb.asking import Answer, Question
     from sweepdb.stores import StoreLocation
 
-FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full")
+PICTURES = ("svg", "png", "html", "vl")
+FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full", *PICTURES)
 # What a command line writes otherwise than Python: a number or a file, and NAME=WEIGHT once for each.
 _WRITTEN = {"input_length": str | None, "mix": list[str] | None}
 
@@ -56,7 +57,9 @@ def query(
     ] = None,
     sign: Annotated[Path | None, typer.Option(help="sign the proof with this Ed25519 key (PEM)")] = None,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
-    format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl, parquet or json-full")] = "table",
+    format_: Annotated[
+        str, typer.Option("--format", help="table, csv, json, jsonl, parquet, json-full; a picture: svg, png, html, vl")
+    ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
     **options: Any,  # noqa: ANN401  those that queries.asking.options declares
@@ -179,7 +182,11 @@ def _show(
     fail_empty: bool,
     composition: list[list[object]] | None,
 ) -> int:
-    if format_ == "json-full":
+    if format_ in PICTURES:
+        from cli.pictures import write_picture
+
+        write_picture(answer, format_, output)
+    elif format_ == "json-full":
         document = full_answer(answer) | _full_composition(composition)
         write_text((json.dumps(document, ensure_ascii=False, indent=1), "\n"), output)
     elif format_ == "table":

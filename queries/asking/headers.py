@@ -22,6 +22,7 @@
     answered by          report that answers under the name of this one | what must be so
     of loads             report about requests that arrive that answers in its place | the option that asks for it
     part of              the report that it is a variant of
+    narrow               judged: its probes are those of `judged`, `admitted` and `picked` alone (queries/narrow)
     predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
     verdict              sentences: which wins (deployments, goodputs, separation of a pair), or changes between sweeps
     layout               long or turned
@@ -104,6 +105,7 @@ class Report:
     answered_by: Other | None = None
     loaded: Other | None = None  # `when` is an option
     part_of: str | None = None
+    narrow: bool = False
     predicts: bool = True
     nearest: bool = True
     verdict: Verdict | None = None
@@ -209,6 +211,7 @@ _ONCE: Mapping[str, _Key] = {
     "answered by": _Key("answered_by", 2, _other),
     "of loads": _Key("loaded", 2, _other),
     "part of": _Key("part_of", 1, lambda parts: parts[0]),
+    "narrow": _Key("narrow", 1, lambda parts: _word("judged")(parts) == "judged"),
     "predicts": _Key("predicts", 1, lambda parts: _word("nothing")(parts) != "nothing"),
     "nearest": _Key("nearest", 1, lambda parts: _word("none")(parts) != "none"),
     "verdict": _Key("verdict", 1, _word(*get_args(Verdict))),

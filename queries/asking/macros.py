@@ -45,8 +45,12 @@ class Macro:
 @cache
 def macros() -> Mapping[str, Macro]:
     """Every macro by name, each after those it calls."""
-    texts = "\n".join(path.read_text(encoding="utf-8") for path in FILES)
-    found = {match[1]: match[0] for match in _STATEMENT.finditer(texts)}
+    return read_macros("\n".join(path.read_text(encoding="utf-8") for path in FILES))
+
+
+def read_macros(text: str) -> dict[str, Macro]:
+    """The macros that a text of SQL creates, by name."""
+    found = {match[1]: match[0] for match in _STATEMENT.finditer(text)}
     return {
         name: Macro(name=name, sql=sql, calls=frozenset(found.keys() & names_in(sql) - {name}))
         for name, sql in found.items()

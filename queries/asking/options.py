@@ -299,6 +299,10 @@ class ReportOptions:
         False, "each limit by itself, not both at once", flag="--marginal", variable="marginal",
         without="never NULL: whether a share is that of each limit alone",
     )  # fmt: skip
+    max_points: int | None = option(
+        None, "pareto: most points of a frontier, for pictures", variable="max_points", unit="points",
+        without="every point", check=positive_whole,
+    )  # fmt: skip
     top: int = option(
         10, "rows a group [default: 10; 40 of curves and steps]", variable="top", unit="rows", check=positive_whole
     )

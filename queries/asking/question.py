@@ -92,6 +92,15 @@ class Answer(Framed):
         rows = f"{len(self.rows):,} row{'' if len(self.rows) == 1 else 's'}"
         return f"<Answer {self.report}: {rows} of {self.probes_considered:,} {self.counts} looked at>"
 
+    def _repr_mimebundle_(self, **_: object) -> dict[str, object]:
+        """The answer as a notebook shows it: the picture, where its report has one, and the table."""
+        from queries.asking.pictures import picture_of, report_pictures
+
+        shown: dict[str, object] = {"text/plain": repr(self), "text/html": self._repr_html_()}
+        if self.rows and self.report in report_pictures():
+            shown["application/vnd.vegalite.v5+json"] = picture_of(self)
+        return shown
+
     def _repr_html_(self) -> str:
         """The columns that the command's table shows; the nearest misses where nothing satisfies the limits."""
         from queries.asking.headers import shown_names

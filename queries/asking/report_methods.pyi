@@ -409,6 +409,7 @@ class ParetoKeywords(ScopeKeywords, total=False):
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
     kv_transfer_gb_per_s: float | None
+    max_points: int | None
     top: int | None
     preset: Literal["sweepdb", "upstream", "seed000", "seed001"] | None
 

@@ -168,7 +168,7 @@ class _Said:
             factors = self._factors_of(subject, level)
             return factors.of_pairs() if of_pair else factors
 
-        return holds(replace(found, **own), self._limits, subject.tpot_rule, factors_at)
+        return holds(replace(found, **own) if own else found, self._limits, subject.tpot_rule, factors_at)
 
     def _factors_of(self, subject: Subject, probability: float) -> Factors:
         key = (subject, probability)

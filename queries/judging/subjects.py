@@ -8,7 +8,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from queries.asking.question import own_tpot
 from queries.errors.expected import ASKED, KNOWN, PAIRED, HeldOut, OwnError, Stored, Subject
@@ -16,15 +16,11 @@ from queries.errors.figures import LEVELS, ErrorFigures
 from store.reading import ReadTransaction
 from store.schema import SCENARIO_TABLES, with_scenarios
 
-if TYPE_CHECKING:
-    from queries.asking.question import Answer
-
 _T = TypeVar("_T")
 _AT_ONCE = 200  # conditions of one statement
 KEY_LENGTH = 8  # of the scenario in a probe's reference
 _OF_ENGINES = "engine "  # before the names of engine profiles, among the calibrations of devices
 _AFTER_HEX = "g"
-_KEYS = "(sc.key >= ? AND sc.key < ?)"  # by the index, in any collation
 # A decode instance of a deployment whose sides are apart is one; its rate is of both sides, and so are first tokens.
 _PHASES = {"prefill": "prefill", "decode": "decode", "aggregated": "aggregated", "disaggregated": "decode"}
 _METRICS: Mapping[str, Mapping[str, str]] = {
@@ -93,19 +89,14 @@ class StoredSubject:
     subject: Subject
 
 
-def subjects_of(transaction: ReadTransaction, answer: Answer, scenario_ids: Iterable[int]) -> tuple[StoredSubject, ...]:
-    """The scenarios of the probes among the rows, in their order.
-
-    Where there are no rows they are those of the nearest misses; where rows name no probes, the whole scope."""
-    rule = answer.question.definitions.tpot
-    keys = _keys(answer.columns, answer.rows) or _keys(answer.nearest_columns, answer.nearest)
-    if not keys:
-        return subjects_of_scenarios(transaction, scenario_ids, rule)
-    found: dict[str, StoredSubject] = {}
+def scenarios_of_keys(transaction: ReadTransaction, keys: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of scenarios whose keys begin so."""
+    found: list[int] = []
     for some in _portions(keys):
-        bounds = [bound for key in some for bound in (key, key + _AFTER_HEX)]
-        found.update({one.key: one for one in _read(transaction, " OR ".join(_KEYS for _ in some), bounds, rule)})
-    return tuple(found[key] for key in keys if key in found)
+        # Each by the index: of ranges that are joined by OR a database looks at every scenario.
+        statement = " UNION ALL ".join("SELECT id FROM scenario WHERE key >= ? AND key < ?" for _ in some)
+        found += transaction.values(int, statement, [bound for key in some for bound in (key, key + _AFTER_HEX)])
+    return tuple(found)
 
 
 def subjects_of_scenarios(
@@ -114,11 +105,12 @@ def subjects_of_scenarios(
     """Scenarios by their numbers in the store."""
     every: list[StoredSubject] = []
     for numbers in _portions(list(dict.fromkeys(scenario_ids))):
-        every += _read(transaction, f"sc.id IN ({', '.join('?' for _ in numbers)})", numbers, tpot_rule)
+        every += _read(transaction, numbers, tpot_rule)
     return tuple(every)
 
 
-def _keys(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+def keys_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The scenarios of the probes among rows, by the beginnings of their keys."""
     places = [index for index, name in enumerate(columns) if name == "probe" or name.endswith("_probe")]
     references = (str(row[place]) for row in rows for place in places if row[place] is not None)
     return list(dict.fromkeys(reference[:KEY_LENGTH] for reference in references))
@@ -128,11 +120,10 @@ def _portions(values: Sequence[_T]) -> Iterator[Sequence[_T]]:
     return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))
 
 
-def _read(
-    transaction: ReadTransaction, condition: str, parameters: Sequence[object], tpot_rule: str | None
-) -> list[StoredSubject]:
+def _read(transaction: ReadTransaction, numbers: Sequence[int], tpot_rule: str | None) -> list[StoredSubject]:
     found = []
-    for row in transaction.rows(_About, f"{_OF_SUBJECTS}{condition} ORDER BY sc.id", parameters):
+    marks = ", ".join("?" for _ in numbers)
+    for row in transaction.rows(_About, f"{_OF_SUBJECTS}sc.id IN ({marks}) ORDER BY sc.id", numbers):
         subject = Subject(
             device=row.device,
             kind="moe" if row.moe else "dense",

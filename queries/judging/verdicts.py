@@ -4,29 +4,28 @@ Not here: running reports (queries.session), and the arithmetic (queries.judging
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from queries.asking.library import CONFIDENT
 from queries.asking.options import MODES
 from queries.asking.parameters import phases_wanted
 from queries.asking.question import Answer, Question
 from queries.errors.expected import expected_errors, in_pairs
 from queries.judging.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
-from queries.judging.subjects import KEY_LENGTH, StoredSubject, stored_errors, subjects_of, subjects_of_scenarios
+from queries.judging.known_subjects import KnownSubjects
+from queries.judging.subjects import KEY_LENGTH, StoredSubject
 from store.errors import InputError
 from store.sealing import insert_rows
 
 if TYPE_CHECKING:
     import duckdb
 
-    from store.reading import ReadTransaction
-
 _FACTORS = (
     ("scenario_id", "BIGINT"), ("ttft", "DOUBLE"), ("pair_ttft", "DOUBLE"), ("tpot_inclusive", "DOUBLE"),
     ("tpot_exclusive", "DOUBLE"),
 )  # fmt: skip
+_OWN = ("ttft_ms", "tpot_ms", "e2e_ms", "tokens_per_s_per_user")  # columns of rows that hold what limits are about
 _ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
 _PREDICTED = """
     SELECT DISTINCT
@@ -35,30 +34,49 @@ _PREDICTED = """
             WHEN 'exclusive' THEN tpot_exclusive_ms ELSE tpot_inclusive_ms
         END AS tpot_ms,
         e2e_ms, tokens_per_s_per_user, phase
-    FROM scoped
-    JOIN asked_about ON asked_about.scenario_id = scoped.scenario_id AND asked_about.batch_size = scoped.batch_size
+    FROM stored_rows((SELECT list(asked_about) FROM asked_about)) AS stored
+    JOIN asked_about ON asked_about.scenario_id = stored.scenario_id AND asked_about.batch_size = stored.batch_size
 """
 
 
 def with_expected_errors(
-    answer: Answer, transaction: ReadTransaction, connection: duckdb.DuckDBPyConnection, scenario_ids: Iterable[int]
+    answer: Answer,
+    known: KnownSubjects,
+    connection: duckdb.DuckDBPyConnection,
+    scenario_ids: Iterable[int],
+    create_macros: Callable[[str], None],
 ) -> Answer:
-    """An answer with the errors that are expected of its rows, and whether their limits hold in spite of them."""
-    found = subjects_of(transaction, answer, scenario_ids)
-    subjects = [one.subject for one in found]
-    stored = stored_errors(transaction, subjects)
+    """An answer with the errors that are expected of its rows, and whether their limits hold in spite of them.
+
+    `create_macros` makes ready what a statement of ours calls."""
+    found = known.of_answer(answer, scenario_ids)
+    subjects = list(dict.fromkeys(one.subject for one in found))
+    stored = known.errors_of(subjects)
     shown = [in_pairs(one, stored) for one in subjects] if "prefill_probe" in answer.columns else subjects
     answer = replace(answer, expected_error=expected_errors(shown, stored))
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
-    predicted = _predicted(answer, connection, found)
+    predicted = _predicted(answer, connection, found, create_macros)
     return with_holds(answer, predicted, {one.key: one.subject for one in found}, stored)
 
 
 def _predicted(
-    answer: Answer, connection: duckdb.DuckDBPyConnection, subjects: Sequence[StoredSubject]
+    answer: Answer,
+    connection: duckdb.DuckDBPyConnection,
+    subjects: Sequence[StoredSubject],
+    create_macros: Callable[[str], None],
 ) -> dict[str, Predicted]:
     """The predictions that limits are compared with, of every probe among the rows."""
+    named = HELD.keys() & {*answer.columns, *answer.nearest_columns}
+    if named == {"probe"} and set(_OWN) <= set(answer.columns) and not answer.nearest:
+        places = [answer.columns.index(name) for name in ("probe", *_OWN)]
+        told = [[row[place] for place in places] for row in answer.rows]
+        return {
+            str(probe): Predicted(
+                ttft_ms=_ms(ttft), tpot_ms=_ms(tpot), e2e_ms=_ms(whole), tokens_per_s_per_user=_ms(rate)
+            )
+            for probe, ttft, tpot, whole, rate in told
+        }
     numbers = {one.key: one.scenario_id for one in subjects}
     asked = {
         (numbers[reference[:KEY_LENGTH]], int(reference.rpartition(":")[2]))
@@ -68,6 +86,7 @@ def _predicted(
         if reference[:KEY_LENGTH] in numbers
     }
     _create(connection, "asked_about", _ASKED_ABOUT, sorted(asked))
+    create_macros(_PREDICTED)
     rows = connection.execute(_PREDICTED, {"tpot_rule": answer.question.definitions.tpot}).fetchall()
     return {
         str(probe): Predicted(ttft_ms=ttft, tpot_ms=tpot, e2e_ms=whole, tokens_per_s_per_user=rate)
@@ -77,21 +96,22 @@ def _predicted(
 
 def read_with_confidence(
     question: Question,
-    transaction: ReadTransaction,
+    known: KnownSubjects,
     connection: duckdb.DuckDBPyConnection,
     scenario_ids: Iterable[int],
 ) -> tuple[tuple[str, bool], ...]:
-    """Make limits ones of measured values. Of each scenario that a limit is about: its phase, and whether the errors
-    that this takes are known; where they are not, no limit is passed."""
+    """Write down in `factors` what makes limits ones of measured values.
+
+    Of each scenario that a limit is about: its phase, and whether the errors that this takes are known; where they are
+    not, no limit is passed."""
     limits, rule = question.limits, question.definitions.tpot
-    found = subjects_of_scenarios(transaction, scenario_ids, rule)
-    stored = stored_errors(transaction, [one.subject for one in found])
+    found = known.of_scenarios(scenario_ids, rule)
+    stored = known.errors_of([one.subject for one in found])
     probability = 1.0 if limits.confidence is None else limits.confidence
     factors = {
         subject: factors_of(subject, stored, probability) for subject in dict.fromkeys(one.subject for one in found)
     }
     _create(connection, "factors", _FACTORS, [_row(one, factors[one.subject]) for one in found])
-    connection.execute(CONFIDENT.read_text(encoding="utf-8"))
     if phases_wanted(question, MODES) >= {"prefill", "decode"}:  # prefill rows are looked at in pairs
         factors = {subject: one.of_pairs() for subject, one in factors.items()}
     judged = (
@@ -127,3 +147,7 @@ def _create(
     typed = ", ".join(f"{column} {type_}" for column, type_ in columns)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({typed})")
     insert_rows(connection, name, columns, rows)
+
+
+def _ms(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

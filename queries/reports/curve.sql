@@ -3,6 +3,7 @@
 -- modes: aggregated, prefill, decode
 -- layout: long
 -- ignores: ttft_limits, tpot_limits, e2e_limits, min_tokens_per_s_per_user
+-- narrow: judged
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: device | none | device by name
 -- column: plan | none | parallel split

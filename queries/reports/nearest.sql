@@ -3,6 +3,7 @@
 -- modes: aggregated, prefill, decode
 -- nearest: none
 -- shows: rank, phase, device, plan, batch_size, binding_limit, miss, relax_to, admitted_then, ttft_ms, tpot_ms, memory_free_gib, e2e_ms if e2e_limits, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
+-- narrow: judged
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: rank | none | 1 misses by the least
 -- column: phase | none | phase of the row

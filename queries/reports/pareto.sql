@@ -6,6 +6,7 @@
 -- layout: long
 -- leaves out: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, prefill_degradation, decode_degradation
 -- shows: mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms, device, plan, concurrency, probe, prefill_plan, pd_ratio, prefill_probe
+-- narrow: judged
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: mode | none | aggregated or pd
 -- column: tokens_per_s_per_user | tokens/s | 1000 / tpot_exclusive
@@ -65,13 +66,37 @@ points AS (
     UNION ALL
     SELECT * FROM served
 ),
+-- Points that a much faster one reaches or beats cannot stay: few are left to be looked at one by one.
+speeds AS (
+    SELECT
+        question_group, mode, coalesce(floor(sqrt(tokens_per_s_per_user) * 16), -1) AS speed,
+        max(tokens_per_s_per_device) AS most
+    FROM points
+    GROUP BY ALL
+),
+bars AS (
+    SELECT
+        question_group, mode, speed,
+        max(most) OVER (
+            PARTITION BY question_group, mode ORDER BY speed DESC ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS most_faster
+    FROM speeds
+),
+likely AS (
+    SELECT points.*
+    FROM points
+    JOIN bars
+        ON bars.question_group = points.question_group AND bars.mode = points.mode
+        AND bars.speed = coalesce(floor(sqrt(points.tokens_per_s_per_user) * 16), -1)
+    WHERE most_faster IS NULL OR tokens_per_s_per_device > most_faster
+),
 -- A point stays when no user at least as fast gets more a device, and every faster one gets less. Equals both stay.
 frontier AS (
     SELECT
         *,
         max(tokens_per_s_per_device) OVER as_fast AS best_as_fast,
         max(tokens_per_s_per_device) OVER faster AS best_faster
-    FROM points
+    FROM likely
     WINDOW
         as_fast AS (
             PARTITION BY question_group, mode ORDER BY tokens_per_s_per_user DESC
@@ -81,12 +106,31 @@ frontier AS (
             PARTITION BY question_group, mode ORDER BY tokens_per_s_per_user DESC
             RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW EXCLUDE GROUP
         )
+),
+stays AS (
+    SELECT *
+    FROM frontier
+    WHERE tokens_per_s_per_device = best_as_fast
+        AND (best_faster IS NULL OR tokens_per_s_per_device > best_faster)
+),
+-- Where a picture has room for fewer points: of each width of its logarithmic axis the one with the most a device.
+placed AS (
+    SELECT
+        *,
+        floor(
+            (ln(tokens_per_s_per_user) - min(ln(tokens_per_s_per_user)) OVER whole)
+            / nullif(max(ln(tokens_per_s_per_user)) OVER whole - min(ln(tokens_per_s_per_user)) OVER whole, 0)
+            * (getvariable('max_points') - 1)
+        ) AS width
+    FROM stays
+    WINDOW whole AS (PARTITION BY question_group, mode)
 )
 SELECT
     question_group, mode, tokens_per_s_per_user, tokens_per_s_per_device, num_devices, ttft_ms, tpot_exclusive_ms,
     concurrency, probe, device, plan, prefill_probe, prefill_device, prefill_plan, pd_ratio,
     prefill_instances, decode_instances
-FROM frontier
-WHERE tokens_per_s_per_device = best_as_fast
-    AND (best_faster IS NULL OR tokens_per_s_per_device > best_faster)
+FROM placed
+QUALIFY getvariable('max_points') IS NULL OR row_number() OVER (
+    PARTITION BY question_group, mode, width ORDER BY tokens_per_s_per_device DESC, probe, prefill_probe
+) = 1
 ORDER BY question_group, mode, tokens_per_s_per_user DESC, probe;

@@ -6,6 +6,7 @@
 -- requires: num_devices | report pd-counts needs a device budget | add `num_devices=N`
 -- best of: pd-ratio
 -- variant: pd-counts-served | served
+-- narrow: judged
 -- column: rank | none | 1 carries most; ties go to fewer devices, then the ratio closest to the balanced one
 -- column: prefill_instances | instances | of the prefill side
 -- column: decode_instances | instances | of the decode side

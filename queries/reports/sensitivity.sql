@@ -6,6 +6,7 @@
 -- variant: sensitivity-grid | vary_second
 -- layout: long
 -- shows: vary, limit_from, limit_to, ranked_rate if sized or num_devices, rate, gain, gain_per_unit, winner_changes, device, plan, batch_size, concurrency, probe
+-- narrow: judged
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: vary | none | the limit that varies; memory is the reserve, which counts down
 -- column: limit_from | ms or GiB | from this value on this row is the best
@@ -33,21 +34,42 @@ WITH points AS (
         )
 ),
 reachable AS (
-    SELECT
-        *,
-        ranking('rate', FALSE, min(num_devices) OVER sizes, max(num_devices) OVER sizes) AS ranked_by,
-        ranked_measure(ranked_by, rate, num_devices, rate) AS ranked_rate
+    SELECT question_group, needs, num_devices, rate, latency_ms, batch_size, scenario, concurrency, probe, device, plan
     FROM points
     WHERE needs IS NOT NULL AND (getvariable('vary') <> 'memory' OR needs <= 0)
         AND (getvariable('num_devices') IS NULL OR num_devices <= getvariable('num_devices'))
-    WINDOW sizes AS (PARTITION BY question_group)
+),
+sizes AS (
+    SELECT question_group, ranking('rate', FALSE, min(num_devices), max(num_devices)) AS ranked_by
+    FROM reachable
+    GROUP BY question_group
+),
+measured AS (
+    SELECT
+        reachable.*, ranked_by, ranked_measure(ranked_by, rate, num_devices, rate) AS ranked_rate,
+        sign(needs) * floor(sqrt(abs(needs)) * 16) AS stretch
+    FROM reachable
+    JOIN sizes ON sizes.question_group = reachable.question_group
+),
+-- Points that one within a much tighter limit reaches or beats are no step: few are left to be looked at one by one.
+bars AS (
+    SELECT
+        question_group, stretch,
+        max(max(ranked_rate)) OVER (
+            PARTITION BY question_group ORDER BY stretch ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS most_tighter
+    FROM measured
+    GROUP BY question_group, stretch
 ),
 steps AS (
-    SELECT *
-    FROM reachable
+    SELECT measured.*
+    FROM measured
+    JOIN bars ON bars.question_group = measured.question_group AND bars.stretch = measured.stretch
+    WHERE most_tighter IS NULL OR ranked_rate > most_tighter
     QUALIFY ranked_rate > coalesce(
         max(ranked_rate) OVER (
-            PARTITION BY question_group ORDER BY needs, ranked_rate DESC, latency_ms, batch_size, scenario
+            PARTITION BY measured.question_group
+            ORDER BY needs, ranked_rate DESC, latency_ms, batch_size, scenario
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ),
         -1

@@ -2,6 +2,7 @@
 -- summary: the best throughput for a grid of two limits, ranked as best ranks, their values spread over what is stored
 -- part of: sensitivity
 -- shows: first_limit, second_limit, ranked_rate if sized or num_devices, rate, device, plan, batch_size, concurrency, probe
+-- narrow: judged
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: first_limit | ms or GiB | value of the first limit
 -- column: second_limit | ms or GiB | value of the second limit

@@ -1,0 +1,117 @@
+"""Pictures of answers as Vega-Lite specifications: one file of queries/pictures beside each report that has one.
+
+Not here: drawing them (cli.pictures), and the reports themselves (queries.asking.library)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from queries.asking.library import report
+from store.errors import InputError
+
+if TYPE_CHECKING:
+    from queries.asking.question import Answer
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+_FOLDER = Path(__file__).parents[1] / "pictures"
+_MOST_GROUPS = 6  # pictures below each other; more says nothing at first sight
+_GROUP = "question_group"
+_READ = re.compile(r"\bdatum\.(\w+)")
+_DRAWN = ("transform", "layer", "mark", "encoding")
+_AS_HIGH_AS_IT_HAS_ROWS = {"bar", "rect"}
+_GREY, _FAINT = "#767676", "#7676764d"  # read on white and on black alike
+_LOOKS: dict[str, Json] = {
+    "background": "transparent",
+    "font": "sans-serif",
+    "axis": {"labelColor": _GREY, "titleColor": _GREY, "gridColor": _FAINT, "domainColor": _GREY, "tickColor": _GREY},
+    "legend": {"labelColor": _GREY, "titleColor": _GREY},
+    "header": {"labelColor": _GREY, "titleColor": _GREY},
+    "title": {"color": _GREY, "subtitleColor": _GREY, "anchor": "start"},
+    "view": {"stroke": _FAINT},
+    "line": {"strokeWidth": 2},
+}
+
+
+@cache
+def report_pictures() -> Mapping[str, dict[str, Json]]:
+    """The picture of each report that has one."""
+    files = sorted(_FOLDER.glob("*.vl.json"))
+    return {path.name.removesuffix(".vl.json").replace("_", "-"): json.loads(path.read_text("utf-8")) for path in files}
+
+
+def picture_of(answer: Answer) -> dict[str, Json]:
+    """The picture of an answer, with its rows. An error where its report has none, or no row satisfies the limits."""
+    known = report_pictures()
+    if answer.report not in known:
+        raise InputError(f"report {answer.report} has no picture", hint=f"these have one: {', '.join(known)}")
+    if not answer.rows:
+        raise InputError("no row satisfies the limits, so there is nothing to draw", hint="`format=table` shows misses")
+    spec = dict(known[answer.report])
+    described = spec.pop("description")
+    inner = {name: spec.pop(name) for name in _DRAWN if name in spec}
+    rows, groups, subtitle = _drawn(answer, set(_fields(inner)))
+    size: dict[str, Json] = {"width": 560}
+    if str(inner.get("mark")) not in _AS_HIGH_AS_IT_HAS_ROWS:
+        size["height"] = 320
+    below: list[Json] = [{"title": group, **size, **_only(group, inner)} for group in groups]
+    whole: dict[str, Json] = {**size, **inner} if len(groups) == 1 else {"vconcat": below}
+    title: dict[str, Json] = {"text": report(answer.report).summary, "subtitle": subtitle}
+    return {**spec, "title": title, "description": described, "config": _LOOKS, "data": {"values": rows}, **whole}
+
+
+def _only(group: str, inner: Mapping[str, Json]) -> dict[str, Json]:
+    """A picture of the rows of one group."""
+    transform = inner.get("transform", [])
+    of_group: Json = {"filter": {"field": "group", "equal": group}}
+    return {**inner, "transform": [of_group, *(transform if isinstance(transform, list) else [])]}
+
+
+def _drawn(answer: Answer, wanted: set[str]) -> tuple[list[Json], list[str], list[Json]]:
+    """The rows of the groups that are drawn, what these are called, and what is said below the title."""
+    places = {name: place for place, name in enumerate(answer.columns) if name in wanted}
+    group = answer.columns.index(_GROUP) if _GROUP in answer.columns else None
+    numbers = [0 if group is None else _number(row[group]) for row in answer.rows]
+    kept = sorted(set(numbers))[:_MOST_GROUPS]
+    titles = {number: answer.scope[number] if number < len(answer.scope) else "" for number in kept}
+    rows: list[Json] = [
+        {**{name: _plain(row[place]) for name, place in places.items()}, "group": titles[number]}
+        for row, number in zip(answer.rows, numbers, strict=True)
+        if number in titles
+    ]
+    said: list[Json] = [titles[kept[0]]] if len(kept) == 1 and group is not None else []
+    if left := len(set(numbers)) - len(kept):
+        said.append(f"{left} more groups are not drawn: name a model, a workload or a format")
+    limits = answer.question.limits
+    held = {"TTFT": limits.ttft_ms, "TPOT": limits.tpot_ms, "end to end": limits.e2e_ms}
+    told = [f"{name} <= {limit:g} ms" for name, limit in held.items() if limit is not None]
+    if told:
+        said.append(", ".join(told))
+    return rows, list(titles.values()), said
+
+
+def _fields(node: Json) -> Iterator[str]:
+    """The columns that a picture reads, in encodings and in expressions."""
+    if isinstance(node, dict):
+        for name, value in node.items():
+            if name == "field" and isinstance(value, str):
+                yield value
+            elif name in {"filter", "calculate"} and isinstance(value, str):
+                yield from _READ.findall(value)
+            else:
+                yield from _fields(value)
+    elif isinstance(node, list):
+        for item in node:
+            yield from _fields(item)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _plain(value: object) -> Json:
+    return value if isinstance(value, bool | int | float | str) or value is None else str(value)

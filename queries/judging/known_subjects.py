@@ -1,0 +1,63 @@
+"""Subjects and stored errors that a session has read already: a moved limit asks the store for neither again.
+
+Not here: reading them (queries.judging.subjects), and what is said of them (queries.judging.verdicts)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from queries.errors.expected import Stored, Subject
+from queries.judging.subjects import (
+    StoredSubject,
+    keys_of,
+    scenarios_of_keys,
+    stored_errors,
+    subjects_of_scenarios,
+)
+from store.location import StoreLocation
+from store.reading import read_transaction
+
+if TYPE_CHECKING:
+    from queries.asking.question import Answer
+
+
+class KnownSubjects:
+    """Subjects and errors as they were when each was first asked for."""
+
+    def __init__(self, location: StoreLocation) -> None:
+        self._location = location
+        self._by_key: dict[str | None, dict[str, StoredSubject]] = {}  # by the rule for TPOT
+        self._of_scenarios: dict[tuple[str | None, tuple[int, ...]], tuple[StoredSubject, ...]] = {}
+        self._stored: dict[frozenset[Subject], Stored] = {}
+
+    def of_answer(self, answer: Answer, scenario_ids: Iterable[int]) -> tuple[StoredSubject, ...]:
+        """The scenarios of the probes among the rows, in their order.
+
+        Where there are no rows they are those of the nearest misses; where rows name no probes, the whole scope."""
+        rule = answer.question.definitions.tpot
+        keys = keys_of(answer.columns, answer.rows) or keys_of(answer.nearest_columns, answer.nearest)
+        if not keys:
+            return self.of_scenarios(scenario_ids, rule)
+        known = self._by_key.setdefault(rule, {})
+        if missing := [key for key in keys if key not in known]:
+            with read_transaction(self._location) as transaction:
+                numbers = scenarios_of_keys(transaction, missing)
+                known.update({one.key: one for one in subjects_of_scenarios(transaction, numbers, rule)})
+        return tuple(known[key] for key in keys if key in known)
+
+    def of_scenarios(self, scenario_ids: Iterable[int], tpot_rule: str | None) -> tuple[StoredSubject, ...]:
+        """Scenarios by their numbers in the store."""
+        asked = (tpot_rule, tuple(scenario_ids))
+        if asked not in self._of_scenarios:
+            with read_transaction(self._location) as transaction:
+                self._of_scenarios[asked] = subjects_of_scenarios(transaction, asked[1], tpot_rule)
+        return self._of_scenarios[asked]
+
+    def errors_of(self, subjects: Sequence[Subject]) -> Stored:
+        """Everything the store itself holds of the errors of these subjects."""
+        asked = frozenset(subjects)
+        if asked not in self._stored:
+            with read_transaction(self._location) as transaction:
+                self._stored[asked] = stored_errors(transaction, subjects)
+        return self._stored[asked]

@@ -1,0 +1,7 @@
+-- The scenarios of a scope by group, with what all their probes share. Rows of a phase lie together.
+CREATE OR REPLACE TEMP TABLE lots AS
+SELECT
+    row_number() OVER (ORDER BY named.phase, asked.question_group, asked.scenario_id)::INTEGER AS lot,
+    asked.question_group, named.*
+FROM (SELECT DISTINCT question_group, scenario_id FROM scope) AS asked
+JOIN named ON named.scenario_id = asked.scenario_id;

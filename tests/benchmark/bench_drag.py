@@ -1,0 +1,89 @@
+"""What a moved limit costs: a new limit in an open session, and in a new process, over a million probes.
+
+Run: python tests/benchmark/bench_drag.py [probes] (default 1e6). Prints JSON lines: processor time of all threads, the
+least of a few, with wall time beside it; asserts nothing. The store is that of bench_read.py, made once and kept."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from bench_read import ROOT, sealed_store
+from bench_write import machine
+
+from queries.asking import question_of
+from queries.session import Session
+from store.location import parse_url
+
+RUNS = 6
+ONE = {"model": "Qwen/Qwen3-8B", "convention": "physical"}
+EVERY = {"convention": "physical"}
+PICTURE = {"max_points": 400}
+ASKED = (  # name, report, options
+    ("best_every_model", "best", EVERY),
+    ("best_one_model", "best", ONE),
+    ("pareto_one_model", "pareto", ONE | PICTURE),
+    ("pd_ratio_one_model", "pd-ratio", ONE | {"num_devices": 32}),
+    ("deployments_one_model", "deployments", ONE | {"num_devices": 32}),
+    ("sensitivity_one_model", "sensitivity", ONE | {"vary": "ttft"}),
+)
+FLOOR = "import duckdb, typer"
+
+
+def spent(who: int) -> float:
+    """Processor seconds of this process or of those it started."""
+    usage = resource.getrusage(who)
+    return usage.ru_utime + usage.ru_stime
+
+
+def show(name: str, cpu: list[float], wall: list[float], **details: object) -> None:
+    """One figure: the least processor time, with the least wall time beside it."""
+    line = {"name": name, "value": round(min(cpu) * 1000, 1), "unit": "ms CPU", "wall_ms": round(min(wall) * 1000, 1)}
+    print(json.dumps({**line, **details, "machine": machine()}), flush=True)
+
+
+def moved(url: str) -> None:
+    """A new limit in a session that was asked before; the question that comes first by itself."""
+    for name, report, options in ASKED:
+        with Session(parse_url(url)) as session:
+            cpu, wall = [], []
+            for number in range(RUNS + 2):
+                question = question_of(report, {**options, "tpot_limits": 40.0 + number})
+                before, started = spent(resource.RUSAGE_SELF), time.perf_counter()
+                answer = session.ask(question)
+                cpu.append(spent(resource.RUSAGE_SELF) - before)
+                wall.append(time.perf_counter() - started)
+            about = {"looked_at": answer.probes_considered, "rows": len(answer.rows)}
+            show(f"{name}_first", cpu[:1], wall[:1], **about)
+            show(f"{name}_second", cpu[1:2], wall[1:2], **about)
+            show(f"{name}_moved", cpu[2:], wall[2:], **about)
+
+
+def processes(url: str) -> None:
+    """A whole process that answers under a new limit, and the least that such a process could cost."""
+    asked = [sys.executable, "-m", "cli.main", "query", "best", "--tpot-limits", "50", "--store", url]
+    for name, command in (("floor_of_a_process", [sys.executable, "-c", FLOOR]), ("best_whole_process", asked)):
+        cpu, wall = [], []
+        for _ in range(RUNS):
+            before, started = spent(resource.RUSAGE_CHILDREN), time.perf_counter()
+            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            cpu.append(spent(resource.RUSAGE_CHILDREN) - before)
+            wall.append(time.perf_counter() - started)
+        show(name, cpu, wall)
+
+
+def main() -> None:
+    url = sealed_store(int(float(sys.argv[1])) if len(sys.argv) > 1 else 1_000_000)
+    moved(url)
+    processes(url)
+
+
+if __name__ == "__main__":
+    main()

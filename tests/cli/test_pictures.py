@@ -1,0 +1,74 @@
+"""Pictures of answers: every field is a column of its report, every picture can be drawn, and files hold what they say."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from conftest_cli import sweepdb
+from generator import MODELS, PLANS
+from queries_stores import mission_records, write_sweep
+
+import queries
+from queries.asking import picture_of, report_pictures, reports
+from queries.asking.pictures import _fields
+from store.errors import InputError
+
+MADE = {"side", "ms", "first probe", "second probe", "group"}  # by a picture itself
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A store of one model on two devices."""
+    address = f"sqlite:///{tmp_path_factory.mktemp('pictures')}/store.sqlite"
+    write_sweep(address, mission_records(models=(MODELS[4],), plans=PLANS[:2]), key="a", sizes=6)
+    return address
+
+
+@pytest.mark.parametrize("name", report_pictures())
+def test_a_picture_reads_columns_of_its_report(name):
+    spec = report_pictures()[name]
+    assert spec["description"].endswith(".")
+    assert set(_fields(spec)) - MADE <= {column.name for column in reports()[name].columns} | _stored(name)
+
+
+def _stored(name):
+    """Columns that reports of instances take from the view of probes."""
+    views = {"device", "plan", "batch_size", "concurrency", "ttft_ms", "probe"}
+    return views if name in {"best", "prefill", "decode", "deployments"} else set()
+
+
+def test_an_answer_is_drawn_with_its_rows(url):
+    with queries.open(url) as store:
+        answer = store.pareto(tpot_limits=60)
+        picture = picture_of(answer)
+        assert len(picture["data"]["values"]) == len(answer.rows)
+        assert {row["probe"] for row in picture["data"]["values"]} == set(answer.df()["probe"])
+        assert picture["title"]["subtitle"][-1] == "TPOT <= 60 ms"
+        assert answer._repr_mimebundle_()["application/vnd.vegalite.v5+json"] == picture
+        with pytest.raises(InputError, match="coverage has no picture"):
+            picture_of(store.coverage())
+        with pytest.raises(InputError, match="nothing to draw"):
+            picture_of(store.best(tpot_limits=1e-6))
+
+
+def test_the_command_writes_pictures(url, tmp_path):
+    file = tmp_path / "frontier.json"
+    assert sweepdb(f"query pareto --format vl --output {file}", url).code == 0
+    assert json.loads(file.read_text())["layer"][0]["mark"]["interpolate"] == "step-before"
+    refused = sweepdb("query pareto --format png", url)
+    assert refused.code == 2
+    assert "needs --output" in refused.err
+
+
+@pytest.mark.parametrize("format_", ["svg", "png", "html"])
+def test_pictures_are_drawn_without_a_network(url, tmp_path, format_):
+    pytest.importorskip("vl_convert", reason="pictures need vl-convert, which is not installed")
+    file = tmp_path / f"best.{format_}"
+    assert sweepdb(f"query best --format {format_} --output {file}", url).code == 0
+    drawn = file.read_bytes()
+    begins = {"svg": b"<svg", "png": b"\x89PNG", "html": b"<!DOCTYPE html>"}[format_]
+    assert drawn.lstrip()[: len(begins)].lower() == begins.lower()
+    assert len(drawn) < 2_000_000
+    assert not re.findall(rb"<script[^>]+src=|<link[^>]+href=", drawn)

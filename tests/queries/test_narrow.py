@@ -1,0 +1,169 @@
+"""A question asked again is answered from what is kept in memory: the same rows as from the store, ties and all."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from examples import examples
+from generator import MODELS, PLANS, PRECISIONS
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from queries_stores import mission_records, write_sweep
+from served_store import write_served
+
+from queries.asking import question_of, reports
+from queries.narrow.scope_tables import MEMORY
+from queries.session import Session
+from store.errors import InputError
+from store.location import parse_url
+from store.opening import open_store
+from store.writing.voiding import void
+
+NARROW = sorted(name for name, one in reports().items() if one.narrow and one.part_of is None and name != "nearest")
+
+
+@contextmanager
+def memory(gib):
+    """Sessions of a block keep that much."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(MEMORY, str(gib))
+        yield
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A store of formulas in which precisions tie, and one as an engine serves."""
+    folder = tmp_path_factory.mktemp("narrow")
+    urls = {name: f"sqlite:///{folder}/{name}.sqlite" for name in ("formulas", "served")}
+    records = [
+        record
+        for precision in PRECISIONS
+        for record in mission_records(models=(MODELS[4],), plans=PLANS[:4], precision=precision)
+    ]
+    write_sweep(urls["formulas"], records, key="a", sizes=12)
+    write_served(urls["served"])
+    return {name: parse_url(url) for name, url in urls.items()}
+
+
+@pytest.fixture(scope="module")
+def sessions(places):
+    """For each store two sessions, one of which never keeps anything."""
+    opened = {name: (Session(place), Session(place)) for name, place in places.items()}
+    yield opened
+    for pair in opened.values():
+        for session in pair:
+            session.close()
+
+
+def answered(session, question):
+    """Everything about an answer but its wall time; a refusal as its sentence."""
+    try:
+        answer = session.ask(question)
+    except InputError as error:
+        return str(error)
+    return replace(answer, sql="")
+
+
+LIMITS = {
+    "tpot_limits": st.sampled_from((None, 5.0, 9.0, 20.0, 60.0)),
+    "ttft_limits": st.sampled_from((None, 40.0, 200.0, 3000.0)),
+    "reserved_memory_gb": st.sampled_from((0.0, 10.0, 30.5, 60.0)),
+    "confidence": st.sampled_from((None, None, 0.8)),
+    "num_devices": st.sampled_from((None, 8, 32)),
+    "preset": st.sampled_from(("sweepdb", "upstream", "seed001")),
+    "top": st.integers(1, 6),
+    "all_pairs": st.booleans(),
+    "min_tokens_per_s_per_user": st.sampled_from((None, 30.0, 90.0)),
+    "rank_by": st.sampled_from((None, None, "qps", "throughput", "throughput-per-device", "tpot", "batch-size")),
+}
+
+
+def drawn(data):
+    """A question with options that its report takes."""
+    report = data.draw(st.sampled_from(NARROW), label="report")
+    options = {name: data.draw(values, label=name) for name, values in LIMITS.items()}
+    if options["tpot_limits"] is None and options["ttft_limits"] is None:
+        options["confidence"] = None
+    if report == "sensitivity":
+        options["vary"] = data.draw(st.sampled_from(("ttft", "tpot", "memory", "tpot,memory")))
+    if report == "curve":
+        options = {name: options[name] for name in ("reserved_memory_gb", "preset", "top")}
+    if report == "pd-counts":
+        options["num_devices"] = options["num_devices"] or 16
+    if report not in {"pd-ratio", "devices"}:
+        options["all_pairs"] = None
+    if report not in {"best", "prefill", "decode", "devices"}:
+        options["rank_by"] = None
+    return question_of(report, options)
+
+
+def same_as_the_store_says(sessions, data):
+    """Ask twice where rows are kept, and once where they are not."""
+    long, narrow = sessions[data.draw(st.sampled_from(("formulas", "served")), label="store")]
+    question = drawn(data)
+    with memory(0):
+        expected = answered(long, question)
+    answered(narrow, question)
+    assert answered(narrow, question) == expected
+
+
+HEALTHY = list(HealthCheck)
+
+
+@pytest.mark.parametrize(
+    ("store", "report", "options"),
+    [
+        ("formulas", "best", {"ttft_limits": 3000.0, "top": 4}),
+        ("formulas", "pd-ratio", {"num_devices": 16}),
+        ("served", "deployments", {"num_devices": 16}),
+    ],
+)
+def test_a_moved_limit_finds_in_memory_what_the_store_has(sessions, store, report, options):
+    long, narrow = sessions[store]
+    for limit in (60.0, 9.0, 20.0):
+        answer = answered(narrow, question_of(report, {**options, "tpot_limits": limit}))
+    with memory(0):
+        expected = answered(long, question_of(report, {**options, "tpot_limits": limit}))
+    assert answer == expected
+    assert answer.rows
+
+
+@pytest.mark.long
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=HEALTHY)
+@given(data=st.data())
+def test_every_moved_limit_finds_in_memory_what_the_store_has(sessions, data):
+    same_as_the_store_says(sessions, data)
+
+
+def test_every_kind_of_question_is_asked_of_the_narrow_table():
+    assert {
+        "best",
+        "prefill",
+        "decode",
+        "pareto",
+        "sensitivity",
+        "curve",
+        "capacity",
+        "pd-ratio",
+        "deployments",
+    } <= set(NARROW)
+
+
+def test_what_is_voided_between_questions_is_gone_after_a_refresh(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    place = parse_url(url)
+    write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:3], phases=("aggregated",)), key="a", sizes=6)
+    with Session(place) as session, Session(place) as fresh:
+        question = question_of("best", {"tpot_limits": 60.0})
+        first, again = session.ask(question), session.ask(question)
+        assert first.rows == again.rows
+        gone = dict(zip(first.columns, first.rows[0], strict=True))["scenario"]
+        with open_store(url) as store:
+            void(store, gone, "a test")
+        assert session.ask(question).rows == first.rows  # one moment
+        session.refresh()
+        left = session.ask(question)
+        assert gone not in {row[left.columns.index("scenario")] for row in left.rows}
+        assert session.ask(question).rows == left.rows == fresh.ask(question).rows
