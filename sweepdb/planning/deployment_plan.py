@@ -116,7 +116,7 @@ class DeploymentPlan(Framed):
         pairs = self.answer.question.pairs
         rate = f"{_number(row['system_qps']):.3g} requests/s ({_number(row['output_tokens_per_s']):,.0f} tokens/s)"
         used, idle = row["devices_used"], row["devices_idle"]
-        devices = f"{used} devices" if not idle else f"{used} of {_number(used) + _number(idle):.0f} devices"
+        devices = f"{used} {'device' if used == 1 else 'devices'}" if not idle else f"{used} of {_number(used) + _number(idle):.0f} devices"
         if pairs.target_qps is None and pairs.target_users is None:
             return f"carries most: {rate} on {devices}"
         wanted = f"{pairs.target_qps:g} requests/s" if pairs.target_qps else f"{pairs.target_users:g} users at once"
@@ -135,14 +135,14 @@ class DeploymentPlan(Framed):
             return
         second = min(others, key=_order)
         name = _described(second)
+        errors = {_side(row): rate_error(self.answer, str(row["device"]), str(row["mode"])) for row in (best, second)}
         if best["carries_target"]:
             measure = "usd_per_hour" if None not in {best["usd_per_hour"], second["usd_per_hour"]} else "devices_used"
             unit = "the money" if measure == "usd_per_hour" else "the devices"
             more = _number(second[measure]) / _number(best[measure])
-            yield f"Next comes {name}: {more:.2f} x {unit}."
+            yield f"Next comes {name}: {more:.2f} x {unit}; {judged(more, errors)}."
             return
         share = _number(second["system_qps"]) / _number(best["system_qps"])
-        errors = {_side(row): rate_error(self.answer, str(row["device"]), str(row["mode"])) for row in (best, second)}
         yield f"Next comes {name}, with {share:.2f} x the rate: {judged(1 / share, errors)}."
 
     def _near(self, best: Row) -> Iterator[str]:
