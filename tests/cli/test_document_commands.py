@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import typer.main
 from conftest_cli import sweepdb
+from document_commands import ROOT, commands_of
 from readme_screen import shown
 
 from cli.joined_arguments import joined
 from cli.main import build_app
 
-ROOT = Path(__file__).parents[2]
 PAGES = [
     ROOT / "README.md",
     *sorted((ROOT / "docs" / "tutorial").glob("*.md")),
@@ -27,8 +27,6 @@ DOCUMENTS = [
     *sorted((ROOT / "docs" / "explanation").glob("*.md")),
     *sorted((ROOT / "docs" / "decisions").glob("*.md")),
 ]
-FENCED = re.compile(r"^ *```(?:sh|console)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
-INDENTED = re.compile(r"(?:^    (?:.*)\n)+", re.MULTILINE)
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # Upgrades are tests/migrations, statements tests/queries/test_sql_examples, and a fit is to the reader's own servers;
 # the page that starts one is tests/cli/test_from_question_to_servers.
@@ -39,16 +37,6 @@ MODEL = {
     "num_attention_heads": 8, "num_key_value_heads": 8, "max_position_embeddings": 4096, "rms_norm_eps": 1e-6,
     "tie_word_embeddings": False,
 }  # fmt: skip
-
-
-def commands_of(page: Path) -> list[str]:
-    """The commands of a page's blocks, continued lines joined, prompts and comments left out."""
-    text = page.read_text(encoding="utf-8")
-    blocks = FENCED.findall(text)
-    blocks += [block for block in INDENTED.findall(FENCED.sub("", text)) if block.strip().startswith("sweepdb ")]
-    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
-    stripped = [line.strip().removeprefix("$ ") for line in lines]
-    return [line for line in stripped if line.startswith("sweepdb ")]
 
 
 @pytest.fixture
