@@ -14,10 +14,10 @@ from queries.asking.library import NEAREST, report, variables_read, variables_ta
 from queries.asking.macros import macros_of, names_in
 from queries.asking.options import Scope
 from queries.asking.parameters import (
+    answered_instead,
     check_options,
     check_used,
     instance_budget,
-    of_loads,
     parameters_of,
     phases_of,
     phases_wanted,
@@ -84,7 +84,7 @@ class Session:
 
     def ask(self, question: Question, *, pinned: Pinned | None = None) -> Answer:
         """Answer one question from the stored rows alone; `pinned` scenarios take the place of its scope."""
-        question = of_loads(question)
+        question = answered_instead(question)
         answer = self._answered(question, pinned)
         if not report(question.report).predicts:
             return answer
@@ -181,7 +181,7 @@ class Session:
 
     def scope_of(self, question: Question) -> list[tuple[str, int, int, int]]:
         """The scenarios that a question is about, as `pinned`; it is not asked."""
-        self._prepare(self._with_blend_keys(self._with_device_names(of_loads(question))), None)
+        self._prepare(self._with_blend_keys(self._with_device_names(answered_instead(question))), None)
         return self.pinned()
 
     def shell_sql(self, answer: Answer) -> str:

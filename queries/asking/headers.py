@@ -21,6 +21,7 @@
     best of              the report whose best row sets variables
     answered by          report that answers under the name of this one | what must be so
     of loads             report about requests that arrive that answers in its place | the option that asks for it
+    of deployments       report on whole deployments that answers in its place | options that ask for it, by commas
     part of              the report that it is a variant of
     narrow               judged: its probes are those of `judged`, `admitted` and `picked` alone (queries/narrow)
     predicts, nearest    nothing: no number of it is a prediction; none: no misses are looked up
@@ -104,6 +105,7 @@ class Report:
     best_of: str | None = None
     answered_by: Other | None = None
     loaded: Other | None = None  # `when` is an option
+    deployed: Other | None = None  # `when` lists options
     part_of: str | None = None
     narrow: bool = False
     predicts: bool = True
@@ -210,6 +212,7 @@ _ONCE: Mapping[str, _Key] = {
     "best of": _Key("best_of", 1, lambda parts: parts[0]),
     "answered by": _Key("answered_by", 2, _other),
     "of loads": _Key("loaded", 2, _other),
+    "of deployments": _Key("deployed", 2, _other),
     "part of": _Key("part_of", 1, lambda parts: parts[0]),
     "narrow": _Key("narrow", 1, lambda parts: _word("judged")(parts) == "judged"),
     "predicts": _Key("predicts", 1, lambda parts: _word("nothing")(parts) != "nothing"),

@@ -67,11 +67,13 @@ def report(name: str) -> Report:
     return known[name]
 
 
-def asked_of_loads(name: str, given: Collection[str]) -> str:
-    """The report that answers: one about requests that arrive, where an option that was given asks for it."""
-    loaded = report(name).loaded
+def asked_instead(name: str, given: Collection[str]) -> str:
+    """The report that answers: one about loads or whole deployments, where an option that was given asks for it."""
+    loaded, deployed = report(name).loaded, report(name).deployed
     if loaded is not None and loaded.when in given:
         return loaded.report
+    if deployed is not None and set(deployed.when.split(", ")) & set(given):
+        return deployed.report
     if "by" in given and not report(name).of_loads:
         takers = [one.name for one in reports().values() if one.loaded is not None and one.loaded.when == "by"]
         raise InputError(f"report {name} makes no use of `by`", hint=f"these do: {', '.join(takers)}")

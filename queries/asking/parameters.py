@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from queries.asking.declaring import declared
-from queries.asking.library import asked_of_loads, question_report, report
+from queries.asking.library import asked_instead, question_report, report
 from queries.asking.options import option_table
 from queries.asking.question import Question
 from store.errors import InputError
@@ -46,9 +46,9 @@ _TIME_VARIABLES = frozenset(
 )
 
 
-def of_loads(question: Question) -> Question:
-    """The question as the report about requests that arrive takes it, where one of its options asks for that."""
-    name = asked_of_loads(question.report, question.given)
+def answered_instead(question: Question) -> Question:
+    """The question as the report about requests that arrive, or whole deployments, takes it: where an option asks."""
+    name = asked_instead(question.report, question.given)
     if question.options.by is None and name == question.report:
         return question
     return replace(question, report=name, options=replace(question.options, by=None))

@@ -89,8 +89,7 @@ def _variables(name: str) -> frozenset[str]:
     asked = report(name)
     others = [one.report for one in asked.variants]
     others += [other for other in (asked.best_of, asked.answered_by and asked.answered_by.report) if other]
-    if asked.loaded is not None:
-        others.append(asked.loaded.report)
+    others += [one.report for one in (asked.loaded, asked.deployed) if one is not None]
     return frozenset().union(*(variables_taken(one) for one in (name, *others)))
 
 

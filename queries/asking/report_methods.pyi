@@ -163,6 +163,10 @@ class CostKeywords(ScopeKeywords, total=False):
     throughput: Literal["once", "twice"] | None
     kv_charge: Literal["full", "mean"] | None
     num_devices: int | None
+    target_qps: float | None
+    target_users: float | None
+    prefill_devices_per_instance: int | None
+    decode_devices_per_instance: int | None
     kv_transfer_gb_per_s: float | None
     prefill_degradation: float | None
     decode_degradation: float | None

@@ -1,6 +1,7 @@
 -- name: cost
 -- summary: the cheapest configuration of each device by the prices entered: tokens per $ and per kWh, and break-even price
 -- of loads: goodput-cost | by
+-- of deployments: deployments | target_qps, target_users
 -- modes: aggregated, decode, pd
 -- timed: pairs
 -- leaves out: prefill_device, decode_device, prefill_devices_per_instance, decode_devices_per_instance, all_pairs

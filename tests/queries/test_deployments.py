@@ -91,6 +91,15 @@ def test_what_carries_a_rate_is_ranked_by_money(notebook):
     assert len(set(costs)) > 1
 
 
+@pytest.mark.parametrize("asked", [{"target_qps": 40.0}, {"target_users": 60.0}])
+def test_the_cost_of_a_rate_or_of_users_is_that_of_whole_deployments(notebook, asked):
+    wanted = notebook.deployments(**asked, **LIMITS)
+    found = notebook.cost(**asked, **LIMITS)
+    assert (found.report, found.columns, found.rows) == ("deployments", wanted.columns, wanted.rows)
+    assert "usd_per_million_input_tokens" in found.columns
+    assert notebook.cost(**LIMITS).report == "cost"
+
+
 def test_users_are_those_in_flight(notebook, stored):
     with sweepdb.open(stored) as opened:
         concurrencies = dict(opened.sql("SELECT probe, concurrency FROM probe").rows)
