@@ -116,7 +116,8 @@ class DeploymentPlan(Framed):
         pairs = self.answer.question.pairs
         rate = f"{_number(row['system_qps']):.3g} requests/s ({_number(row['output_tokens_per_s']):,.0f} tokens/s)"
         used, idle = row["devices_used"], row["devices_idle"]
-        devices = f"{used} {'device' if used == 1 else 'devices'}" if not idle else f"{used} of {_number(used) + _number(idle):.0f} devices"
+        of_all = f" of {_number(used) + _number(idle):.0f}" if idle else ""
+        devices = f"{used}{of_all} {'device' if used == 1 and not idle else 'devices'}"
         if pairs.target_qps is None and pairs.target_users is None:
             return f"carries most: {rate} on {devices}"
         wanted = f"{pairs.target_qps:g} requests/s" if pairs.target_qps else f"{pairs.target_users:g} users at once"

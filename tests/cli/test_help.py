@@ -74,7 +74,7 @@ def test_the_help_of_a_report_has_its_options_alone(report):
 
 def test_an_option_of_few_reports_names_them():
     told = " ".join(sweepdb("query --help").out.split())
-    assert "requests in flight to serve (deployments)" in told
+    assert "requests in flight to serve (cost, deployments)" in told
     assert (
         "rows a group [default: 10; 40 of curves and steps] --"
         not in told.partition("Output:")[0].partition("--top")[2]
