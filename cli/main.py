@@ -40,6 +40,7 @@ SUMMARIES = {
     "sql": "Run one read-only SQL statement, or open a prompt.",
     "show": "Show a sweep or a probe.",
     "void": "Hide a sweep or a scenario from every answer.",
+    "support": "What is exact, fitted, carried over or refused.",
     "devices": "List or show device profiles, or add your own.",
     "prices": "Enter and list prices and power of devices.",
     "calibrate": "Fit a device or an engine to measurements.",

@@ -99,7 +99,7 @@ def _counted(faults: int) -> str:
 
 
 def vacuum(store: StoreOption = None) -> int:
-    """Compact the store; every request that loads of voided sweeps keep is removed."""
+    """Compact the store. Requests kept by loads of voided sweeps are removed."""
     from sweepdb.stores import parse_url, vacuum_store
 
     done = vacuum_store(parse_url(store))

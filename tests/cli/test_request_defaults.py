@@ -60,7 +60,9 @@ def test_every_shipped_device_has_a_usual_serving_model_by_its_vendor():
     served = {device.name: part.serving_model for part in parts for device in part.devices}
     vendors = {name: load_device(name).vendor.lower() for name in served}
     assert {vendors[name] for name, label in served.items() if label == "vllm"} == {"nvidia", "amd", "intel"}
-    assert {vendors[name] for name, label in served.items() if label == "waves"} == {"huawei", "test_vendor"}
+    assert {vendors[name] for name, label in served.items() if label == "waves"} == {
+        "huawei", "google", "aws", "test_vendor",
+    }  # fmt: skip
 
 
 def test_the_upstream_convention_keeps_its_own_defaults():
