@@ -6,12 +6,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from evaluator.arrivals import ArrivalKind, ArrivalProcess, ArrivalRequest, PlaySettings, PoolSettings
 from evaluator.inputs import TracedArrivals, read_arrivals
 from evaluator.request import SweepRequest
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
+
+if TYPE_CHECKING:
+    from evaluator.arrivals import ArrivalKind, ArrivalRequest, PoolSettings
 
 FEWEST, MOST = 100, 1_000_000
 FEW = 1_000  # below, intervals are wide
@@ -30,6 +33,8 @@ def arrivals_of(options: SweepOptions) -> ArrivalRequest | None:
         return None
     if not FEWEST <= options.requests <= MOST:
         raise InputError(f"`requests` must lie between {FEWEST} and {MOST:,}, not {options.requests}")
+    from evaluator.arrivals import ArrivalProcess, ArrivalRequest, PlaySettings  # a fifth of a second of imports
+
     name, _, file = options.arrivals.partition(":")
     trace = None
     if name == "trace" and file:
@@ -72,6 +77,8 @@ def _pool(options: SweepOptions, trace: TracedArrivals | None) -> PoolSettings |
         )
     if not (math.isfinite(options.balance_threshold) and options.balance_threshold >= 1.0):
         raise InputError(f"`balance_threshold` must be at least 1, not {options.balance_threshold:g}")
+    from evaluator.arrivals import PoolSettings
+
     return PoolSettings(
         policy=options.prefill_policy,
         instances=options.prefill_instances,

@@ -17,6 +17,7 @@ from queries.asking import Declared, declared
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import BatchRange, Sizes, SweepOptions
 
+JOBS = 8  # threads that evaluate, by default
 _LARGEST = 2**31 - 1  # of what a database's column of whole numbers holds
 
 
@@ -187,3 +188,11 @@ _KINDS: Mapping[Any, Kind] = {
         hint=int | tuple[int, int],
     ),
 }
+
+
+def check_jobs(jobs: object) -> None:
+    """Refuse a number of threads that is none."""
+    if isinstance(jobs, bool) or not isinstance(jobs, int):
+        raise InputError(f"`jobs` must be a whole number, not {jobs!r}")
+    if jobs < 1:
+        raise InputError(f"`jobs` must be at least 1, not {jobs}")

@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from evaluator.arrivals import ArrivalRequest
 from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_serving_model
 from evaluator.inputs import (
     BY_NAME,
@@ -37,6 +36,9 @@ from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, said_
 from sweepdb.evaluating.service import Serving, client_of, find_serving, launch_of, routing_of
 from sweepdb.evaluating.sweep_file import read_sweep_file
 from sweepdb.evaluating.sweep_options import SweepOptions
+
+if TYPE_CHECKING:
+    from evaluator.arrivals import ArrivalRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from evaluator.sweep import Progress, SweepReport
 from store.errors import InputError
-from sweepdb.evaluating.option_values import options_of, with_declared_keywords
+from sweepdb.evaluating.option_values import JOBS, check_jobs, options_of, with_declared_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.storing import evaluate_requests, require_operators
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -23,7 +23,6 @@ from sweepdb.measuring.engine_fitting import keep_given_profile
 if TYPE_CHECKING:
     from sweepdb.evaluating.evaluate_keywords import EvaluateKeywords  # a stub: types alone
 
-JOBS = 8
 _SAID_EVERY_S = 1.0
 
 
@@ -68,14 +67,6 @@ def evaluate(
         raise KeyboardInterrupt
     check_outcome(report)
     return Evaluation(**{item.name: getattr(report, item.name) for item in fields(report)}, notes=built.notes)
-
-
-def check_jobs(jobs: object) -> None:
-    """Refuse a number of threads that is none."""
-    if isinstance(jobs, bool) or not isinstance(jobs, int):
-        raise InputError(f"`jobs` must be a whole number, not {jobs!r}")
-    if jobs < 1:
-        raise InputError(f"`jobs` must be at least 1, not {jobs}")
 
 
 def _check_own(sweep: object, label: object, progress: object) -> None:

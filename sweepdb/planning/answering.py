@@ -9,18 +9,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from evaluator.sweep import Progress
 from queries.asking import Answer, question_of
 from queries.session import Session, open_session
 from store.location import parse_url
-from sweepdb.evaluating.option_values import with_keywords
+from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
 from sweepdb.evaluating.requests import BuiltRequest, build_request
-from sweepdb.evaluating.running import JOBS, check_jobs, check_outcome, progress_of, run_request
 from sweepdb.planning.deployment_plan import DeploymentPlan, Relaxed
 from sweepdb.planning.planning_options import Asked, asked_of, plan_options
 from sweepdb.planning.stored_request import stored_sweep
 
 if TYPE_CHECKING:
+    from evaluator.sweep import Progress
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
 REPORT = "deployments"
@@ -71,6 +70,8 @@ def _evaluated(
     """The sweep that holds what is asked for, and how many probes were evaluated for it."""
     if built.arrivals is None and (known := stored_sweep(built.parts, parse_url(store))) is not None:
         return known, 0
+    from sweepdb.evaluating.running import check_outcome, progress_of, run_request  # half a second of imports
+
     on_notes(built.notes)
     report = run_request(asked.evaluated, built, store, label=None, jobs=jobs, on_progress=progress_of(progress))
     if report.interrupted:  # what was stored is kept; the same call again goes on
