@@ -14,7 +14,7 @@ from evaluator.ledger.scenarios import Knowledge
 from evaluator.ledger.scoring import Figures, figures
 from sweepdb.measuring.validating import Validation, compare
 
-pytestmark = pytest.mark.survival  # predicts 3,500 figures: most of a minute
+pytestmark = pytest.mark.long  # predicts 3,500 figures: two minutes; the errors that ship are checked with every change
 PAGE = Path(__file__).parents[2] / "docs/explanation/accuracy.md"
 
 
