@@ -28,6 +28,9 @@ _PATIENCE_S = 60.0
 _INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
+_Array = FloatArray | Integers | NDArray[np.int8]
+
+
 class _Shared(ctypes.Structure):
     """`struct shared` of play.c."""
 
@@ -93,28 +96,7 @@ def play_compiled(
     count = asked.count
     first, end = np.full(count, -1.0), np.full(count, -1.0)
     gaps = np.zeros(edges.size - 1, dtype=np.int64)
-    arrays: dict[str, FloatArray | Integers | NDArray[np.int8]] = {
-        "linear": _floats(prices.linear),
-        "attention": _floats(prices.attention),
-        "own": _floats(prices.own_s),
-        "own_key": _floats(prices.own_key_s),
-        "decode": _floats(prices.decode_s),
-        "decode_key": _floats(prices.decode_key_s),
-        "edges": _floats(edges),
-        "arrive": _floats(asked.arrive_s),
-        "stretch": _floats(asked.stretch),
-        "service": _floats(asked.service_s),
-        "cached": _integers(asked.cached),
-        "node": _integers(asked.node),
-        "replica": _integers(asked.replica),
-        "prompt": _integers(asked.new_tokens).copy(),
-        "steps": _integers(asked.steps).copy(),
-        **{name: np.full(count, -1, dtype=np.int64) for name in ("begun", "before", "after", "following", "ended")},
-        "ready": np.full(count, rules.prefilled, dtype=np.int8),
-        "first": first,
-        "end": end,
-        "gaps": gaps,
-    }
+    arrays = _arrays(rules, prices, asked) | {"edges": _floats(edges), "first": first, "end": end, "gaps": gaps}
     kept: dict[str, FloatArray] = {}
     if each:
         kept = {"worst": np.zeros(count), **{name: np.full(count, -1.0) for name in ("opening", "since", "lost")}}
@@ -157,6 +139,31 @@ def play_compiled(
         worst_gap_s=kept.get("worst"),
         preemptions=arrays["preemptions"].astype(np.int64) if each else None,
     )
+
+
+def _arrays(rules: PlayRules, prices: StepPrices, asked: AskedRequests) -> dict[str, _Array]:
+    """Tables of the steps, the requests, and room for the queues that they stand in."""
+    return {
+        "linear": _floats(prices.linear),
+        "attention": _floats(prices.attention),
+        "own": _floats(prices.own_s),
+        "own_key": _floats(prices.own_key_s),
+        "decode": _floats(prices.decode_s),
+        "decode_key": _floats(prices.decode_key_s),
+        "arrive": _floats(asked.arrive_s),
+        "stretch": _floats(asked.stretch),
+        "service": _floats(asked.service_s),
+        "cached": _integers(asked.cached),
+        "node": _integers(asked.node),
+        "replica": _integers(asked.replica),
+        "prompt": _integers(asked.new_tokens).copy(),
+        "steps": _integers(asked.steps).copy(),
+        **{
+            name: np.full(asked.count, -1, dtype=np.int64)
+            for name in ("begun", "before", "after", "following", "ended")
+        },
+        "ready": np.full(asked.count, rules.prefilled, dtype=np.int8),
+    }
 
 
 def _floats(values: FloatArray) -> FloatArray:

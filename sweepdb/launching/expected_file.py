@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,10 +46,15 @@ def launched_roles(folder: Path) -> tuple[LaunchedRole, ...]:
 
 def launched_as(path: Path) -> _Values | None:
     """Facts of whatever a launched folder, or a file of results in one, was measured on; None elsewhere."""
-    places = [path, *path.parents[:3]] if path.is_dir() else list(path.parents[:3])
-    folder = next((one for one in places if (one / EXPECTED).is_file()), None)
-    if folder is None:
-        return None
+    if (path / EXPECTED).is_file():
+        return _stated(path)
+    above = [one for one in path.parents[:3] if (one / EXPECTED).is_file()]
+    with suppress(InputError):  # a file of that name further up may be anybody's
+        return _stated(above[0]) if above else None
+    return None
+
+
+def _stated(folder: Path) -> _Values:
     stated = _read(folder).get(MEASURED_AS)
     if not isinstance(stated, dict) or not all(isinstance(one, str | int | float) for one in stated.values()):
         raise InputError(f"{folder / EXPECTED} is none of `sweepdb launch`")

@@ -74,6 +74,7 @@ def test_a_folder_of_another_program_states_nothing(tmp_path):
     (tmp_path / "expected.json").write_text("[]", encoding="utf-8")
     with pytest.raises(InputError, match="none of `sweepdb launch`"):
         launched_as(tmp_path)
+    assert launched_as(tmp_path / "results" / "run.json") is None  # further up it may be anybody's
 
 
 @pytest.mark.parametrize("client", ["vllm", "guidellm", "aiperf", "another"])
