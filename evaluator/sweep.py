@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from evaluator.evaluate import (
 from evaluator.graph.capture import CaptureRequest
 from evaluator.graph.operators import OperatorSet, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
+from evaluator.in_lists import in_lists
 from evaluator.probe_block import ProbeBlock
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
 from store.errors import InputError, SweepdbError
@@ -42,7 +42,7 @@ from store.writing import (
     get_operators,
     known_loads,
     missing_intervals,
-    put_block,
+    put_blocks,
     put_loads,
     put_operators,
     put_scenarios,
@@ -50,6 +50,8 @@ from store.writing import (
 )
 
 SCENARIOS_AT_ONCE = 64
+_BLOCKS_A_TRANSACTION = 8  # a commit costs as much as some hundred probes
+_WAIT_S = 0.25  # what a kill may lose of blocks that take long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +113,9 @@ class _Ready:
     fits: bool = False
 
 
+_Task = tuple[_Ready, ScenarioRef, tuple[int, int]]  # a batch interval that the store lacks
+
+
 def program_version() -> str:
     """The version of this program, for the sweep's record."""
     try:
@@ -150,7 +155,7 @@ def run_sweep(
     interrupted = False
     try:
         with ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as pool:
-            for chunk in _chunks(planned, SCENARIOS_AT_ONCE):
+            for chunk in in_lists(planned, SCENARIOS_AT_ONCE):
                 runner.run(chunk, pool)
     except KeyboardInterrupt:
         interrupted = True
@@ -222,12 +227,6 @@ def _capture(request: CaptureRequest, operators: dict[str, OperatorSet]) -> Oper
     return operators[request.key]
 
 
-def _chunks(items: Sequence[PlannedScenario], size: int) -> Iterator[list[PlannedScenario]]:
-    iterator = iter(items)
-    while chunk := list(islice(iterator, size)):
-        yield chunk
-
-
 def _interval(planned: PlannedScenario, operators: Mapping[str, OperatorSet]) -> tuple[tuple[int, int], bool]:
     first, last = planned.batch_range
     worth = batch_range(planned.scenario, operators, ceiling=last)
@@ -254,8 +253,9 @@ class _Runner:
         refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
         todo = [task for item, ref in zip(ready, refs, strict=True) for task in self._tasks(item, ref)]
         try:
-            for (item, ref, _), block in zip(todo, pool.map(_evaluated, todo), strict=True):
-                self._keep(item, ref, block)
+            evaluated = zip(todo, pool.map(_evaluated, todo), strict=True)
+            for found in in_lists(evaluated, _BLOCKS_A_TRANSACTION, _WAIT_S):
+                self._keep(found)
             if self.arrivals is not None:
                 self._play(list(zip(ready, refs, strict=True)), self.arrivals, pool)
         finally:
@@ -347,7 +347,7 @@ class _Runner:
         self.tally.failures[status, reason] += 1
         return _Ready(planned, record, {}, None)
 
-    def _tasks(self, item: _Ready, ref: ScenarioRef) -> Iterator[tuple[_Ready, ScenarioRef, tuple[int, int]]]:
+    def _tasks(self, item: _Ready, ref: ScenarioRef) -> Iterator[_Task]:
         if item.interval is None:
             return
         self.tally.fitting += item.fits
@@ -359,16 +359,18 @@ class _Runner:
         for interval in missing:
             yield item, ref, interval
 
-    def _keep(self, item: _Ready, ref: ScenarioRef, block: ProbeBlock | Exception) -> None:
-        if isinstance(block, Exception):
-            failed = self._failed(item.planned, "error", f"{type(block).__name__}: {block}")
-            put_scenarios(self.store, self.sweep_id, [failed.record])
-            return
-        composition = composition_of(item.planned.scenario, block.batch_size)
-        record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
-        self.tally.probes_stored += put_block(self.store, self.sweep_id, ref.id, record)
-        if item.interval is not None and item.interval != (int(block.batch_size[0]), int(block.batch_size[-1])):
-            record_interval(self.store, self.sweep_id, ref.id, *_stored_part(item.interval, block))
+    def _keep(self, found: Sequence[tuple[_Task, ProbeBlock | Exception]]) -> None:
+        """Store evaluated blocks in one transaction, and failures as such."""
+        blocks = [(item, ref, block) for (item, ref, _), block in found if isinstance(block, ProbeBlock)]
+        for (item, _, _), block in found:
+            if isinstance(block, Exception):
+                failed = self._failed(item.planned, "error", f"{type(block).__name__}: {block}")
+                put_scenarios(self.store, self.sweep_id, [failed.record])
+        records = [(ref.id, _block_record(item, block)) for item, ref, block in blocks]
+        self.tally.probes_stored += put_blocks(self.store, self.sweep_id, records)
+        for item, ref, block in blocks:
+            if item.interval is not None and item.interval != (int(block.batch_size[0]), int(block.batch_size[-1])):
+                record_interval(self.store, self.sweep_id, ref.id, *_stored_part(item.interval, block))
         self._say()
 
     def _say(self) -> None:
@@ -391,6 +393,11 @@ def _prepared(item: _Ready, arrivals: ArrivalRequest) -> ScenarioLoads | tuple[s
         return "unsupported", error.message
 
 
+def _block_record(item: _Ready, block: ProbeBlock) -> BlockRecord:
+    composition = composition_of(item.planned.scenario, block.batch_size)
+    return BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
+
+
 def _stored_part(interval: tuple[int, int], block: ProbeBlock) -> tuple[int, int]:
     """The part of an interval that is known to be stored once `block` is: up to the end of the block."""
     return interval[0], int(block.batch_size[-1])
@@ -403,7 +410,7 @@ def _unsupported(planned: PlannedScenario) -> str | None:
     return None if error is None else f"{error.message} ({error.hint})".replace("`", "")
 
 
-def _evaluated(task: tuple[_Ready, ScenarioRef, tuple[int, int]]) -> ProbeBlock | Exception:
+def _evaluated(task: _Task) -> ProbeBlock | Exception:
     item, _, (first, last) = task
     try:
         return evaluate_scenario(item.planned.scenario, np.arange(first, last + 1, dtype=np.int64), item.operators)

@@ -23,7 +23,7 @@ _SETTINGS = {
     "unix_socket_directories": "",
     "fsync": "off",  # the data directory is thrown away
     "shared_buffers": "64MB",
-    "max_connections": "40",
+    "max_connections": "120",
 }
 
 

@@ -10,11 +10,12 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
+from itertools import count as count_from
 from itertools import islice
 
 from generator import block, interval_length, scenarios, sweep_record
 
-SEAL_EVERY = 40  # blocks
+SEAL_EVERY = 20  # transactions, of one to three blocks
 
 
 def say(**facts: object) -> None:
@@ -27,19 +28,25 @@ def write(url: str, number: int, seconds: float) -> None:
     """Write blocks until the time is over; every second scenario is asked for by all writers alike."""
     from store.opening import open_store
     from store.sealing import seal
-    from store.writing import begin_sweep, finish_sweep, put_block, put_scenarios
+    from store.writing import begin_sweep, finish_sweep, put_blocks, put_scenarios
 
     deadline = time.monotonic() + seconds
     with open_store(url, create=True) as store:
         sweep_id = begin_sweep(store, sweep_record(key=secrets.token_hex(16), label=f"writer {number}"))
-        for count, (record, first) in enumerate(_work(number)):
+        work = _work(number)
+        for count in count_from(1):
             if time.monotonic() > deadline:
                 break
-            (ref,) = put_scenarios(store, sweep_id, [record])
-            last = first + interval_length(record, 64)
-            added = put_block(store, sweep_id, ref.id, block(record, first, last))
-            say(scenario=record.key, first=first, last=last, added=added)
-            if count % SEAL_EVERY == SEAL_EVERY - 1:
+            asked = [
+                (record, first, first + interval_length(record, 64)) for record, first in islice(work, 1 + count % 3)
+            ]
+            refs = put_scenarios(store, sweep_id, [record for record, _, _ in asked])
+            blocks = [(ref.id, block(*one)) for ref, one in zip(refs, asked, strict=True)]
+            added = put_blocks(store, sweep_id, blocks)
+            for record, first, last in asked:
+                say(scenario=record.key, first=first, last=last)
+            say(added=added, asked=sum(last - first + 1 for _, first, last in asked))
+            if count % SEAL_EVERY == 0:
                 seal(store)
                 say(sealed=True)
         finish_sweep(store, sweep_id, "finished")

@@ -19,7 +19,7 @@ from store.schema.sql_tables import BLOCK, PROBE
 from store.sealing import KeptDigest, Snapshot, changed_blocks, fetched_arrays, quoted, seal_location
 from store.upkeep.load_rows import LoadBlockDigest
 from store.upkeep.rows import RowFindings, compare_rows
-from store.writing.arrays import insert_block_arrays
+from store.writing.arrays import MissingRows, insert_block_arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ def _put_back(connection: Connection, block_id: int, record: BlockRecord) -> Non
     scenario, first, last = connection.execute(found).one()
     within = PROBE.c.batch_size.between(first, last)
     connection.execute(delete(PROBE).where(PROBE.c.scenario_id == scenario, within))
-    insert_block_arrays(connection, scenario, record, [(first, last)])
+    insert_block_arrays(connection, [MissingRows(scenario_id=scenario, record=record, intervals=[(first, last)])])
 
 
 @contextmanager

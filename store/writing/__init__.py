@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.writing.blocks import begin_sweep, finish_sweep, put_block, record_interval, require_same
+    from store.writing.blocks import begin_sweep, finish_sweep, put_block, put_blocks, record_interval, require_same
     from store.writing.calibrations import list_calibrations, put_calibration
     from store.writing.loads import known_loads, put_loads, require_same_loads
     from store.writing.measurements import (
@@ -48,6 +48,7 @@ __all__ = [
     "list_workloads",
     "missing_intervals",
     "put_block",
+    "put_blocks",
     "put_calibration",
     "put_files",
     "put_loads",

@@ -1,12 +1,12 @@
-"""Moves a block's arrays into the database with the driver itself: executemany on SQLite, COPY on PostgreSQL.
+"""Moves arrays of blocks into the database with the driver itself: executemany on SQLite, binary COPY on PostgreSQL.
 
 Not here: which part of a block is new (store.writing). The SQLAlchemy layer would cost four times the time here."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from itertools import repeat
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,12 @@ from sqlalchemy import Connection
 
 from store.errors import InputError, StoreError
 from store.records import BlockRecord
-from store.schema.declaring import LONG, Column
+from store.schema.declaring import LONG, Column, Table
 from store.schema.measures import MEASURES
+from store.schema.tables import TABLES
+from store.writing.binary_copy import HEADER, TRAILER, packed
+
+_UNIQUE_VIOLATION = "23505"  # an SQLSTATE of PostgreSQL
 
 
 def check_block(record: BlockRecord) -> tuple[int, int]:
@@ -63,24 +67,42 @@ def _check_composition(sizes: np.ndarray, batch: np.ndarray, bins: np.ndarray, s
         raise InputError("The composition of a block names a bin of a batch twice.")
 
 
-def insert_block_arrays(
-    connection: Connection, scenario_id: int, record: BlockRecord, intervals: Sequence[tuple[int, int]]
-) -> None:
-    """Insert the probes and compositions of a block that lie within intervals of batch sizes."""
-    sizes = np.asarray(record.batch_sizes)
-    whole = (int(sizes[0]), int(sizes[-1])) == intervals[0]
-    rows = slice(None) if whole else _within(sizes, intervals)
-    columns = [column for column in MEASURES if record.columns.get(column.name) is not None]
-    names = ["scenario_id", "batch_size", *(column.name for column in columns)]
-    values = [sizes[rows].tolist(), *(_values(column, record, rows) for column in columns)]
-    _insert(connection, "probe", names, values, scenario_id)
-    if record.composition is not None:
-        batches, bins, samples = (np.asarray(part) for part in record.composition)
-        chosen = (samples > 0) & _within(batches, intervals)
-        names = ["scenario_id", "batch_size", "bin_index", "samples"]
-        _insert(
-            connection, "composition", names, [part[chosen].tolist() for part in (batches, bins, samples)], scenario_id
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingRows:
+    """The parts of a block that a scenario has no rows of yet."""
+
+    scenario_id: int
+    record: BlockRecord
+    intervals: Sequence[tuple[int, int]]
+
+
+_Arrays = dict[str, np.ndarray | None]  # of one table, by the names of its columns
+
+
+def insert_block_arrays(connection: Connection, parts: Sequence[MissingRows]) -> None:
+    """Insert probes and compositions. There is no conflict: the caller holds the lock under which they were missing."""
+    composed = [part for part in parts if part.record.composition is not None]
+    insert = _insert_rows if connection.dialect.name == "sqlite" else _copy
+    insert(connection, TABLES["probe"], [_probes(part) for part in parts])
+    insert(connection, TABLES["composition"], [_composition(part) for part in composed])
+
+
+def _probes(part: MissingRows) -> _Arrays:
+    sizes = np.asarray(part.record.batch_sizes)
+    whole = (int(sizes[0]), int(sizes[-1])) == part.intervals[0]
+    rows = slice(None) if whole else _within(sizes, part.intervals)
+    measured = {name: values[rows] for name, values in part.record.columns.items() if values is not None}
+    return {**_keys(part, sizes[rows]), **measured}
+
+
+def _composition(part: MissingRows) -> _Arrays:
+    batches, bins, samples = (np.asarray(item) for item in part.record.composition or ())
+    chosen = (samples > 0) & _within(batches, part.intervals)
+    return {**_keys(part, batches[chosen]), "bin_index": bins[chosen], "samples": samples[chosen]}
+
+
+def _keys(part: MissingRows, sizes: np.ndarray) -> _Arrays:
+    return {"scenario_id": np.full(len(sizes), part.scenario_id), "batch_size": sizes}
 
 
 def _within(sizes: np.ndarray, intervals: Sequence[tuple[int, int]]) -> np.ndarray:
@@ -89,44 +111,47 @@ def _within(sizes: np.ndarray, intervals: Sequence[tuple[int, int]]) -> np.ndarr
     return marks
 
 
-def _values(column: Column, record: BlockRecord, rows: slice | np.ndarray) -> list[Any]:
-    """Return a column as Python values, None where it is missing."""
-    values = record.columns[column.name]
-    if values is None:  # the caller chose columns that are there
-        return []
-    part = values[rows]
-    listed: list[Any] = part.tolist()  # a masked array lists None for what is masked
-    if part.dtype.kind != "f":
-        return listed
-    if column.type is LONG:
-        return [None if value is None or math.isnan(value) else round(value) for value in listed]
-    if np.isnan(part).any():
-        return [None if value is None or math.isnan(value) else value for value in listed]
-    return listed
-
-
-def _insert(connection: Connection, table: str, names: list[str], values: list[list[Any]], scenario_id: int) -> None:
-    """Insert columns of values. There is no conflict: the caller holds the lock under which it found them missing."""
-    count = len(values[0])
-    rows: Any = zip(repeat(scenario_id, count), *values, strict=True)  # the driver takes any iterable
-    listed = ", ".join(names)
+def _insert_rows(connection: Connection, table: Table, parts: Sequence[_Arrays]) -> None:
     cursor = connection.connection.cursor()
     try:
-        if connection.dialect.name == "sqlite":
-            marks = ", ".join("?" * len(names))
-            cursor.executemany(f"INSERT INTO {table} ({listed}) VALUES ({marks})", rows)  # noqa: S608 - our own names
-        elif _copy(cursor, table, listed, rows) != count:
-            raise StoreError(f"Some rows of {table} were there although no block holds them: run `sweepdb db check`.")
+        for arrays in parts:
+            there = [(column, values) for column in table.columns if (values := arrays.get(column.name)) is not None]
+            names, marks = ", ".join(column.name for column, _ in there), ", ".join("?" * len(there))
+            rows: Any = zip(*(_listed(column, values) for column, values in there), strict=True)  # any iterable will do
+            cursor.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", rows)  # noqa: S608 - our own names
     finally:
         cursor.close()
 
 
-def _copy(cursor: Any, table: str, names: str, rows: Iterable[tuple[Any, ...]]) -> int:  # noqa: ANN401 - optional driver
-    staging = f"{table}_staging"
-    # One COPY a transaction and table; at its end the server empties the staging table.
-    cursor.execute(f"CREATE TEMP TABLE IF NOT EXISTS {staging} (LIKE {table}) ON COMMIT DELETE ROWS")
-    with cursor.copy(f"COPY {staging} ({names}) FROM STDIN") as copy:
-        for row in rows:
-            copy.write_row(row)
-    cursor.execute(f"INSERT INTO {table} ({names}) SELECT {names} FROM {staging} ON CONFLICT DO NOTHING")  # noqa: S608
-    return int(cursor.rowcount)
+def _listed(column: Column, values: np.ndarray) -> list[Any]:
+    """A column as Python values, None where it is missing."""
+    listed: list[Any] = values.tolist()  # a masked array lists None for what is masked
+    if values.dtype.kind != "f":
+        return listed
+    if column.type is LONG:
+        return [None if value is None or math.isnan(value) else round(value) for value in listed]
+    if np.isnan(values).any():
+        return [None if value is None or math.isnan(value) else value for value in listed]
+    return listed
+
+
+def _copy(connection: Connection, table: Table, parts: Sequence[_Arrays]) -> None:
+    if not parts:
+        return
+    names = ", ".join(column.name for column in table.columns)
+    cursor: Any = connection.connection.cursor()  # the driver is optional
+    try:
+        with cursor.copy(f"COPY {table.name} ({names}) FROM STDIN (FORMAT binary)") as copy:
+            copy.write(HEADER)
+            for arrays in parts:
+                for rows in packed(table.columns, [arrays.get(column.name) for column in table.columns]):
+                    copy.write(rows)
+            copy.write(TRAILER)
+    except Exception as error:
+        if getattr(error, "sqlstate", None) != _UNIQUE_VIOLATION:
+            raise
+        raise StoreError(
+            f"Some rows of {table.name} were there although no block holds them: run `sweepdb db check`."
+        ) from error
+    finally:
+        cursor.close()

@@ -4,7 +4,9 @@ Not here: what scenarios are made of (store.writing.scenarios), and voiding (sto
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import numpy as np
 from sqlalchemy import Connection, bindparam, delete, func, insert, join, select, update
@@ -18,25 +20,28 @@ from store.running_lock import abandoned_sweeps, forget
 from store.schema.measures import MEASURES
 from store.schema.sql_tables import BLOCK, PLAN, PROBE, SCENARIO, SUBJECT, SWEEP, SWEEP_INTERVAL
 from store.schema.tables import TABLES
-from store.writing.arrays import check_block, insert_block_arrays
+from store.writing.arrays import MissingRows, check_block, insert_block_arrays
 from store.writing.plausible import refuse_impossible
 from store.writing.scenarios import merge_intervals, missing_intervals
-from store.writing.statements import as_utc, utc_now
+from store.writing.statements import as_utc, chunks, utc_now
 
 # Built once: building them for every block would cost as much as inserting its probes.
-_OUTCOME = (
-    select(SCENARIO.c.status, SCENARIO.c.reason, SCENARIO.c.key, PLAN.c.dp * PLAN.c.pp)
+_OUTCOMES = (
+    select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason, SCENARIO.c.key, PLAN.c.dp * PLAN.c.pp)
     .join(SUBJECT, SUBJECT.c.id == SCENARIO.c.subject_id)
     .join(PLAN, PLAN.c.id == SUBJECT.c.plan_id)
-    .where(SCENARIO.c.id == bindparam("scenario_id"))
+    .where(SCENARIO.c.id.in_(bindparam("scenarios", expanding=True)))
+    .order_by(SCENARIO.c.id)  # in one order everywhere, so that two writers never wait for each other crosswise
     .with_for_update(of=SCENARIO)
 )
-_KNOWN_INTERVALS = select(BLOCK.c.first_batch_size, BLOCK.c.last_batch_size).where(
-    BLOCK.c.scenario_id == bindparam("scenario_id")
+_KNOWN_INTERVALS = select(BLOCK.c.scenario_id, BLOCK.c.first_batch_size, BLOCK.c.last_batch_size).where(
+    BLOCK.c.scenario_id.in_(bindparam("scenarios", expanding=True))
 )
-_ASKED_INTERVALS = select(SWEEP_INTERVAL.c.first_batch_size, SWEEP_INTERVAL.c.last_batch_size).where(
+_ASKED_INTERVALS = select(
+    SWEEP_INTERVAL.c.scenario_id, SWEEP_INTERVAL.c.first_batch_size, SWEEP_INTERVAL.c.last_batch_size
+).where(
     SWEEP_INTERVAL.c.sweep_id == bindparam("sweep_id"),
-    SWEEP_INTERVAL.c.scenario_id == bindparam("scenario_id"),
+    SWEEP_INTERVAL.c.scenario_id.in_(bindparam("scenarios", expanding=True)),
     SWEEP_INTERVAL.c.first_batch_size > 0,  # 0 marks a failure
 )
 _LAST_COMMIT = (
@@ -124,22 +129,37 @@ def sweep_counts(connection: Connection, sweep_id: int) -> tuple[int, int, int]:
 
 
 def put_block(store: Store, sweep_id: int, scenario_id: int, record: BlockRecord) -> int:
-    """Store the probes of a batch interval that are not there yet, and return how many were added.
+    """Store the probes of a batch interval that are not there yet, and return how many were added."""
+    return put_blocks(store, sweep_id, [(scenario_id, record)])
+
+
+def put_blocks(store: Store, sweep_id: int, blocks: Sequence[tuple[int, BlockRecord]]) -> int:
+    """Store the probes of batch intervals, each with its scenario, that are not there yet; return how many were added.
 
     One transaction: the blocks, their probes and compositions, and that the sweep asked for them."""
-    first, last = check_block(record)
-    rows = DigestedRows.of_columns(record.batch_sizes, record.columns)
+    intervals = [(scenario_id, check_block(record)) for scenario_id, record in blocks]
+    digested = [DigestedRows.of_columns(record.batch_sizes, record.columns) for _, record in blocks]
+    scenarios = sorted({scenario_id for scenario_id, _ in blocks})
+    parts: list[MissingRows] = []
+    rows: list[dict[str, Any]] = []
     with store.writing() as connection:
-        scenario_key, replicas = _claim(connection, scenario_id)
-        refuse_impossible(scenario_key, record, replicas)
-        missing = missing_intervals((first, last), _known_intervals(connection, scenario_id))
-        for start, stop in missing:
-            digest = rows_digest(scenario_key, rows.within(start, stop), record.composition)
-            _insert_block(connection, sweep_id, scenario_id, (start, stop), digest)
-        if missing:
-            insert_block_arrays(connection, scenario_id, record, missing)
-        _record_interval(connection, sweep_id, scenario_id, first, last)
-    return sum(stop - start + 1 for start, stop in missing)
+        claimed = _claim(connection, scenarios)
+        known = _known_intervals(connection, scenarios)
+        for (scenario_id, record), (_, interval), numbers in zip(blocks, intervals, digested, strict=True):
+            key, replicas = claimed[scenario_id]
+            refuse_impossible(key, record, replicas)
+            missing = missing_intervals(interval, known[scenario_id])
+            for part in missing:
+                digest = rows_digest(key, numbers.within(*part), record.composition)
+                rows.append(_block_row(sweep_id, scenario_id, part, digest))
+            if missing:
+                known[scenario_id].extend(missing)
+                parts.append(MissingRows(scenario_id=scenario_id, record=record, intervals=missing))
+        if rows:
+            connection.execute(_INSERT_BLOCK, rows)
+            insert_block_arrays(connection, parts)
+        _record_intervals(connection, sweep_id, intervals)
+    return sum(row["probe_count"] for row in rows)
 
 
 def require_same(store: Store, scenario_id: int, key: str, record: BlockRecord) -> None:
@@ -167,35 +187,42 @@ def require_same(store: Store, scenario_id: int, key: str, record: BlockRecord) 
 def record_interval(store: Store, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
     """Record that a sweep asked for a batch interval that was there already."""
     with store.writing() as connection:
-        covered = _known_intervals(connection, scenario_id)
+        covered = _known_intervals(connection, [scenario_id])[scenario_id]
         if missing_intervals((first, last), covered):
             raise InputError(f"Batch sizes {first} to {last} of scenario {scenario_id} are not all stored.")
-        _record_interval(connection, sweep_id, scenario_id, first, last)
+        _record_intervals(connection, sweep_id, [(scenario_id, (first, last))])
 
 
-def _claim(connection: Connection, scenario_id: int) -> tuple[str, int]:
-    """Hold the scenario until the end of the transaction, so that two writers cannot add the same interval.
+def _claim(connection: Connection, scenarios: Sequence[int]) -> dict[int, tuple[str, int]]:
+    """Hold scenarios until the end of the transaction, so that two writers cannot add the same interval.
 
-    Returns its content key, and how many batches an instance has in flight."""
-    outcome = connection.execute(_OUTCOME, {"scenario_id": scenario_id}).one_or_none()
-    if outcome is None:
-        raise InputError(f"There is no scenario {scenario_id} in this store.")
-    status, reason, key, replicas = outcome
-    if (status, reason) != ("ok", None):
-        cleared = update(SCENARIO).where(SCENARIO.c.id == scenario_id).values(status="ok", reason=None)
-        connection.execute(cleared)
-    return str(key), int(replicas)
-
-
-def _known_intervals(connection: Connection, scenario_id: int) -> list[tuple[int, int]]:
-    return [(row[0], row[1]) for row in connection.execute(_KNOWN_INTERVALS, {"scenario_id": scenario_id})]
+    Returns the content key of each, and how many batches an instance has in flight."""
+    claimed: dict[int, tuple[str, int]] = {}
+    for chunk in chunks(scenarios):
+        for scenario_id, status, reason, key, replicas in connection.execute(_OUTCOMES, {"scenarios": chunk}).all():
+            if (status, reason) != ("ok", None):
+                cleared = update(SCENARIO).where(SCENARIO.c.id == scenario_id).values(status="ok", reason=None)
+                connection.execute(cleared)
+            claimed[scenario_id] = (str(key), int(replicas))
+    if absent := [scenario_id for scenario_id in scenarios if scenario_id not in claimed]:
+        raise InputError(f"There is no scenario {absent[0]} in this store.")
+    return claimed
 
 
-def _insert_block(
-    connection: Connection, sweep_id: int, scenario_id: int, interval: tuple[int, int], digest: str
-) -> None:
+_Intervals = dict[int, list[tuple[int, int]]]  # by scenario
+
+
+def _known_intervals(connection: Connection, scenarios: Sequence[int]) -> _Intervals:
+    known: _Intervals = {scenario_id: [] for scenario_id in scenarios}
+    for chunk in chunks(scenarios):
+        for scenario_id, first, last in connection.execute(_KNOWN_INTERVALS, {"scenarios": chunk}):
+            known[scenario_id].append((first, last))
+    return known
+
+
+def _block_row(sweep_id: int, scenario_id: int, interval: tuple[int, int], digest: str) -> dict[str, Any]:
     first, last = interval
-    row = {
+    return {
         "scenario_id": scenario_id,
         "first_batch_size": first,
         "last_batch_size": last,
@@ -204,17 +231,23 @@ def _insert_block(
         "created_at": utc_now(),
         "digest": digest,
     }
-    connection.execute(_INSERT_BLOCK, row)
 
 
-def _record_interval(connection: Connection, sweep_id: int, scenario_id: int, first: int, last: int) -> None:
-    """Add an interval to what the sweep asked for, joined with those it touches so that nothing is counted twice."""
-    of = {"sweep_id": sweep_id, "scenario_id": scenario_id}
-    rows = {(row[0], row[1]) for row in connection.execute(_ASKED_INTERVALS, of)}
-    joined = set(merge_intervals([*rows, (first, last)]))
-    for start, _ in rows - joined:
-        mine = (SWEEP_INTERVAL.c.sweep_id == sweep_id) & (SWEEP_INTERVAL.c.scenario_id == scenario_id)
-        connection.execute(delete(SWEEP_INTERVAL).where(mine, SWEEP_INTERVAL.c.first_batch_size == start))
-    for start, stop in joined - rows:
-        row = {**of, "first_batch_size": start, "last_batch_size": stop}
-        connection.execute(_INSERT_INTERVAL, row)
+def _record_intervals(connection: Connection, sweep_id: int, intervals: Sequence[tuple[int, tuple[int, int]]]) -> None:
+    """Add intervals to what the sweep asked for, joined with those they touch so that nothing is counted twice."""
+    asked: dict[int, set[tuple[int, int]]] = {scenario_id: set() for scenario_id, _ in intervals}
+    for chunk in chunks(asked):
+        for scenario_id, first, last in connection.execute(
+            _ASKED_INTERVALS, {"sweep_id": sweep_id, "scenarios": chunk}
+        ):
+            asked[scenario_id].add((first, last))
+    new: list[dict[str, int]] = []
+    for scenario_id, rows in asked.items():
+        of = {"sweep_id": sweep_id, "scenario_id": scenario_id}
+        joined = set(merge_intervals([*rows, *(interval for owner, interval in intervals if owner == scenario_id)]))
+        for start, _ in rows - joined:
+            mine = (SWEEP_INTERVAL.c.sweep_id == sweep_id) & (SWEEP_INTERVAL.c.scenario_id == scenario_id)
+            connection.execute(delete(SWEEP_INTERVAL).where(mine, SWEEP_INTERVAL.c.first_batch_size == start))
+        new.extend({**of, "first_batch_size": start, "last_batch_size": stop} for start, stop in joined - rows)
+    if new:
+        connection.execute(_INSERT_INTERVAL, new)

@@ -196,11 +196,13 @@ def _update_outcomes(connection: Connection, records: Sequence[ScenarioRecord], 
     A stored failure asked for again as `ok` keeps its outcome until its first block arrives (store.writing)."""
     failures = {ids[record.key]: record for record in records if record.status != "ok"}
     stored = select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason, SCENARIO.c.assumptions)
-    for chunk in chunks(failures):
+    for chunk in chunks(sorted(failures)):
         with_probes = set(
             connection.scalars(select(BLOCK.c.scenario_id).where(BLOCK.c.scenario_id.in_(chunk)).distinct())
         )
-        for scenario_id, *outcome in connection.execute(stored.where(SCENARIO.c.id.in_(chunk))).all():
+        # Held in the order of ids, as writers of blocks hold them.
+        held = stored.where(SCENARIO.c.id.in_(chunk)).order_by(SCENARIO.c.id).with_for_update()
+        for scenario_id, *outcome in connection.execute(held).all():
             record = failures[scenario_id]
             status = "ok" if scenario_id in with_probes else record.status
             if outcome != [status, record.reason, record.assumptions]:

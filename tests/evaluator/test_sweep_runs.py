@@ -140,10 +140,10 @@ def test_an_interrupt_keeps_what_is_acknowledged_and_running_again_goes_on(path)
 
     report = run(path, request_of(), on_progress=interrupt)
     assert report.interrupted
-    assert report.probes_stored == 10
-    assert sql(path, "SELECT status, probes_stored FROM sweep") == [("interrupted", 10)]
+    assert report.probes_stored == 40  # of one transaction: eight blocks of five
+    assert sql(path, "SELECT status, probes_stored FROM sweep") == [("interrupted", 40)]
     rest = run(path, request_of())
-    assert (rest.probes_stored, rest.probes_known, rest.interrupted) == (35, 10, False)
+    assert (rest.probes_stored, rest.probes_known, rest.interrupted) == (5, 40, False)
 
 
 def test_phases_have_instances_of_their_own(path):

@@ -85,20 +85,21 @@ def test_a_sweep_whose_store_was_closed_is_interrupted_and_one_in_this_process_i
     waited_for(lambda: list_sweeps(store.location)[0].status == "interrupted")
 
 
-KILLED_AFTER_TWO_BLOCKS = """
+KILLED_AFTER_TWO_TRANSACTIONS = """
 import os, signal, sys
 import evaluator.sweep
 from cli.main import run
-from store.writing import put_block
+from store.writing import put_blocks
 acknowledged = 0
 def put_and_die(*arguments):
     global acknowledged
-    added = put_block(*arguments)
+    added = put_blocks(*arguments)
     acknowledged += 1
     if acknowledged == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return added
-evaluator.sweep.put_block = put_and_die
+evaluator.sweep.put_blocks = put_and_die
+evaluator.sweep._BLOCKS_A_TRANSACTION = 2
 run(sys.argv[1:])
 """
 
@@ -107,7 +108,7 @@ def test_a_killed_evaluate_shows_as_interrupted_and_running_it_again_finishes(tm
     url = f"sqlite:///{tmp_path}/killed.sqlite"
     command = ["evaluate", "Qwen/Qwen3-0.6B", "--device", "TEST_DEVICE", "--num-devices", "4"]
     command += ["--input-length", "2000", "--output-length", "500", "--batch-range", "50"]
-    program = [sys.executable, "-c", KILLED_AFTER_TWO_BLOCKS, *command, "--store", url]
+    program = [sys.executable, "-c", KILLED_AFTER_TWO_TRANSACTIONS, *command, "--store", url]
     assert subprocess.run(program, env=ENVIRONMENT, cwd=ROOT, check=False).returncode == -signal.SIGKILL
     (killed,) = json.loads(sweepdb("sweeps --format json", url).out)
     assert killed["status"] == "interrupted"
@@ -118,5 +119,5 @@ def test_a_killed_evaluate_shows_as_interrupted_and_running_it_again_finishes(tm
     newest, oldest = json.loads(sweepdb("sweeps --format json", url).out)
     (reference,) = json.loads(sweepdb("sweeps --format json", whole).out)
     assert (newest["status"], oldest["status"]) == ("finished", "interrupted")
-    assert oldest["probes_stored"] == newest["probes_known"] == 100  # two blocks of batch sizes 1 to 50
+    assert oldest["probes_stored"] == newest["probes_known"] == 200  # twice two blocks of batch sizes 1 to 50
     assert newest["probes_stored"] + newest["probes_known"] == reference["probes_stored"]
