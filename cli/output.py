@@ -11,6 +11,7 @@ from cli.quiet import is_quiet
 from cli.render.rows import rendered
 from cli.visible import visible
 from store.errors import InputError
+from store.reading.in_memory import in_memory
 from sweepdb.stores import unwritable, written_whole
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def write_parquet(columns: Sequence[str], rows: Iterable[Sequence[object]], outp
     types = [_parquet_type([row[index] for row in held]) for index in range(len(columns))]
     quoted = ", ".join(f'"{name}" {type_}' for name, type_ in zip(columns, types, strict=True))
     try:
-        with written_whole(output) as temporary, duckdb.connect() as connection:
+        with written_whole(output) as temporary, in_memory() as connection:
             target = str(temporary).replace("'", "''")
             connection.execute(f"CREATE TABLE answer ({quoted})")
             if held:

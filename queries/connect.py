@@ -19,6 +19,7 @@ from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
 from store.reading import Cells, ReadTransaction, read_store_id, read_transaction
+from store.reading.in_memory import in_memory
 from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
 from store.sealing import (
@@ -59,7 +60,7 @@ class StoreConnection:
     def __init__(self, location: StoreLocation, *, unsealed: Collection[str] | None = None) -> None:
         self.location = location
         self._straight = None if unsealed is None else tuple(unsealed)
-        self.duckdb = duckdb.connect()
+        self.duckdb = in_memory()
         self.snapshot = Snapshot()
         self.unsealed_probes = 0
         self.loaded = 0  # how often the store was read: what is made of its rows is of one time

@@ -16,6 +16,7 @@ from queries.asking.headers import HeaderColumn, read_header
 from queries.connect import create_shape
 from queries.raw_relations import RAW_TABLES, STORED_PROBE
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
+from store.reading.in_memory import in_memory
 from store.schema import PROBE_COLUMNS, ReadColumn
 
 _REPEATED = "probe"
@@ -45,7 +46,7 @@ class DictionaryRelation:
 
 def dictionary() -> tuple[DictionaryRelation, ...]:
     """Describe every public relation by name, then the raw relations they are built on."""
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         connection.execute("CREATE SCHEMA raw")
         for name in (STORED_PROBE, *(table.name for table in RAW_TABLES)):
             create_shape(connection, name)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.errors import InputError
+from store.reading.in_memory import in_memory
 
 # Kind -> column -> meaning. Every table also has `latency_us` (FLOAT, microseconds of one kernel). Other columns are
 # ignored.
@@ -174,7 +175,7 @@ def _scanned(path: Path, before: str) -> Iterator[Any]:
     import duckdb
 
     try:
-        with duckdb.connect() as connection:
+        with in_memory() as connection:
             yield connection.execute(before + _SCANS[path.suffix == ".parquet"], [str(path)])
     except duckdb.Error as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]

@@ -21,6 +21,7 @@ from queries.bundles.format import LOADS, READABLE, file_names, load_files, sha2
 from queries.bundles.load_lines import BundledLoads, loads_of_line
 from queries.bundles.typed import record_of
 from store.errors import InputError
+from store.reading.in_memory import in_memory
 from store.records import (
     CalibrationRecord,
     DeviceRecord,
@@ -156,7 +157,7 @@ class Bundle:
     def blocks(self) -> Iterator[BundledBlock]:
         """The rows, block by block; before format 3, those of a sweep by runs of consecutive batch sizes."""
         path = self._folder / f"probes.{self._files}"
-        with _readable(path), duckdb.connect() as connection:
+        with _readable(path), in_memory() as connection:
             self._load(connection, path)
             for scenario, sweep, first, last, digest in self._runs(connection):
                 where = {"scenario": scenario, "first": first, "last": last}

@@ -14,6 +14,7 @@ import duckdb
 from queries.asking.question import Answer
 from queries.proofs.document import SIGNIFICANT_DIGITS, is_local
 from store.errors import InputError, StoreError
+from store.reading.in_memory import in_memory
 
 _KINDS = "a file of `format` csv, json, jsonl, json-full or parquet"
 _Table = tuple[list[str], list[list[object]]]
@@ -55,7 +56,7 @@ def _read(path: Path) -> _Table:
 
 
 def _parquet(path: Path) -> _Table:
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         cursor = connection.execute("FROM read_parquet($path)", {"path": str(path)})
         return [str(item[0]) for item in cursor.description or ()], [list(row) for row in cursor.fetchall()]
 

@@ -10,6 +10,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.reading.connecting import read_store_id
+    from store.reading.in_memory import in_memory
     from store.reading.known_names import NameKind, StoredName, stored_names
     from store.reading.load_blocks import LOAD_VALUES, StoredLoads, stored_loads
     from store.reading.transactions import ReadTransaction, read_transaction
@@ -22,6 +23,7 @@ __all__ = [
     "ReadTransaction",
     "StoredLoads",
     "StoredName",
+    "in_memory",
     "read_store_id",
     "read_transaction",
     "stored_loads",

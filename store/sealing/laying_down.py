@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 from store.errors import StoreBusyError, StoreError
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
+from store.reading.in_memory import in_memory
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
 from store.sealing.digesting import changed_blocks, groups_of
 from store.sealing.into_duckdb import quoted
@@ -83,7 +84,6 @@ def seal(store: Located) -> SealReport:
 
 def seal_location(location: StoreLocation, *, wait_s: float = _LOCK_WAIT_S) -> SealReport:
     """Seal the store at an address. Runs beside writers and readers; a second sealer waits for the first."""
-    import duckdb
 
     with read_transaction(location) as transaction:
         store_id = transaction.store_id
@@ -91,7 +91,7 @@ def seal_location(location: StoreLocation, *, wait_s: float = _LOCK_WAIT_S) -> S
         _locked_directory(location, store_id, wait_s) as directory,
         _disk_faults(directory),
         read_transaction(location) as transaction,  # begun inside the lock, to see what the sealer before left over
-        duckdb.connect() as connection,
+        in_memory() as connection,
     ):
         connection.execute("SET memory_limit = $limit", {"limit": _SEALING_MEMORY})
         connection.execute("SET temp_directory = $directory", {"directory": str(directory / _SORTING)})
@@ -101,9 +101,8 @@ def seal_location(location: StoreLocation, *, wait_s: float = _LOCK_WAIT_S) -> S
 
 def check_snapshots(store: Located) -> Snapshot:
     """Compare every part with its full hash and with the store; change nothing."""
-    import duckdb
 
-    with read_transaction(store.location) as transaction, duckdb.connect() as connection:
+    with read_transaction(store.location) as transaction, in_memory() as connection:
         return load_snapshot(connection, transaction, store.location, transaction.store_id, full_hash=lambda _: True)
 
 

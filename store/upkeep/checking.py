@@ -13,6 +13,7 @@ from store.faults import store_faults
 from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.reading.connecting import connect_sqlite, read_store_id
+from store.reading.in_memory import in_memory
 from store.revision import HEAD_REVISION
 
 _MOST_FAULTS = 20
@@ -194,11 +195,10 @@ def _drift_faults(location: StoreLocation) -> Iterator[str]:
 
 
 def _row_faults(location: StoreLocation, counts: dict[str, int]) -> Iterator[str]:
-    import duckdb
 
     from store.upkeep.rows import compare_rows
 
-    with read_transaction(location) as transaction, duckdb.connect() as connection:
+    with read_transaction(location) as transaction, in_memory() as connection:
         found = compare_rows(connection, transaction, location)
     counts["snapshot"] = found.snapshot.rows
     for part in found.snapshot.rejected:

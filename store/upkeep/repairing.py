@@ -13,6 +13,7 @@ from sqlalchemy import Connection, delete, select
 from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.reading import read_transaction
+from store.reading.in_memory import in_memory
 from store.records import BlockRecord
 from store.schema import MEASURES
 from store.schema.sql_tables import BLOCK, PROBE
@@ -51,21 +52,19 @@ def repair_store(location: StoreLocation) -> RepairReport:
 
 
 def _findings(location: StoreLocation) -> RowFindings:
-    import duckdb
 
-    with read_transaction(location) as transaction, duckdb.connect() as connection:
+    with read_transaction(location) as transaction, in_memory() as connection:
         return compare_rows(connection, transaction, location)
 
 
 def _restored(store: Store, snapshot: Snapshot, changed: Sequence[KeptDigest]) -> Iterator[KeptDigest]:
     """Put back the rows of blocks that a part still holds as they were committed, and yield these blocks."""
-    import duckdb
 
     if not snapshot.parts:
         return
     laid = f"read_parquet([{', '.join(quoted(part.path) for part in snapshot.parts)}])"
     names = ", ".join(column.name for column in MEASURES)
-    with duckdb.connect() as connection:
+    with in_memory() as connection:
         for block in changed:
             with read_transaction(store.location) as transaction:
                 only = ((block.block_id, block.block_id),)

@@ -24,6 +24,7 @@ from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
+from store.reading.in_memory import in_memory
 from store.records import CalibrationRecord
 from store.writing import put_calibration
 from sweepdb.torch_needed import torch_needed
@@ -141,9 +142,8 @@ def profile_yaml(profile: DeviceProfile) -> str:
 
 def _as_parquet(tables: Sequence[KernelTable]) -> bytes:
     """All kinds in one Parquet table: a column `kind`, the columns of every kind, NULL where a kind has none."""
-    import duckdb
 
-    with tempfile.TemporaryDirectory() as folder, duckdb.connect() as connection:
+    with tempfile.TemporaryDirectory() as folder, in_memory() as connection:
         files = [str(path) for path in write_tables(tables, Path(folder))]
         target = Path(folder) / "kernels.parquet"
         merged = connection.read_csv(files, union_by_name=True, filename=True)  # type: ignore[arg-type]
