@@ -11,8 +11,7 @@ from cli.quiet import is_quiet
 from cli.render.rows import rendered
 from cli.visible import visible
 from store.errors import InputError
-from store.reading.in_memory import in_memory
-from sweepdb.stores import unwritable, written_whole
+from sweepdb.stores import in_memory, unwritable, written_whole
 
 if TYPE_CHECKING:
     from cli.render.rows import Format

@@ -18,8 +18,7 @@ from queries.scoping.voided import read_hidden
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
-from store.reading import Cells, ReadTransaction, read_store_id, read_transaction
-from store.reading.in_memory import in_memory
+from store.reading import Cells, ReadTransaction, in_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
 from store.sealing import (

@@ -16,7 +16,7 @@ from queries.asking.headers import HeaderColumn, read_header
 from queries.connect import create_shape
 from queries.raw_relations import RAW_TABLES, STORED_PROBE
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
-from store.reading.in_memory import in_memory
+from store.reading import in_memory
 from store.schema import PROBE_COLUMNS, ReadColumn
 
 _REPEATED = "probe"

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from store.location import StoreLocation, parse_url
     from store.migrating import create_store, current_revision, upgrade_store
     from store.opening import open_store
-    from store.reading import NameKind, StoredName, read_store_id, stored_names
+    from store.reading import NameKind, StoredName, in_memory, read_store_id, stored_names
     from store.records import PriceRecord
     from store.revision import HEAD_REVISION
     from store.sealing import seal_location
@@ -35,6 +35,7 @@ __all__ = [
     "current_revision",
     "drop_unfinished_files",
     "find_probe",
+    "in_memory",
     "list_sweeps",
     "open_store",
     "parse_url",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from store.errors import InputError
-from store.reading.in_memory import in_memory
+from store.reading import in_memory
 
 # Kind -> column -> meaning. Every table also has `latency_us` (FLOAT, microseconds of one kernel). Other columns are
 # ignored.

@@ -21,7 +21,7 @@ from queries.bundles.format import LOADS, READABLE, file_names, load_files, sha2
 from queries.bundles.load_lines import BundledLoads, loads_of_line
 from queries.bundles.typed import record_of
 from store.errors import InputError
-from store.reading.in_memory import in_memory
+from store.reading import in_memory
 from store.records import (
     CalibrationRecord,
     DeviceRecord,

@@ -14,7 +14,7 @@ import duckdb
 from queries.asking.question import Answer
 from queries.proofs.document import SIGNIFICANT_DIGITS, is_local
 from store.errors import InputError, StoreError
-from store.reading.in_memory import in_memory
+from store.reading import in_memory
 
 _KINDS = "a file of `format` csv, json, jsonl, json-full or parquet"
 _Table = tuple[list[str], list[list[object]]]

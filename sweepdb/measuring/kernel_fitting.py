@@ -24,7 +24,7 @@ from store.errors import InputError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
-from store.reading.in_memory import in_memory
+from store.reading import in_memory
 from store.records import CalibrationRecord
 from store.writing import put_calibration
 from sweepdb.torch_needed import torch_needed
