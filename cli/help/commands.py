@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from cli.help.examples import EXAMPLES
 from cli.help.headings import COMMANDS, heading_of, in_order
+from cli.plain_values import read_plainly
 
 if TYPE_CHECKING:
     from sweepdb.asking import Report
@@ -21,6 +22,10 @@ _TYPED = "sweepdb.typed"  # where a context keeps the words behind its command
 
 class DescribedCommand(TyperCommand):
     """A command of `sweepdb`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  of one Typer or another
+        """Options, `--help` among them, which read what is plain themselves."""
+        return read_plainly(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401  of one Typer or another
         """Remember the words, which help asks for the report that is meant."""
@@ -90,6 +95,10 @@ class DescribedCommand(TyperCommand):
 
 class DescribedGroup(TyperGroup):
     """`sweepdb` itself, and groups of commands."""
+
+    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401  of one Typer or another
+        """Options, `--help` among them, which read what is plain themselves."""
+        return read_plainly(super().get_params(ctx))
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
         """Commands under headings; what no heading names comes last."""

@@ -51,7 +51,8 @@ def test_help_imports_nothing_but_the_parser(command):
 )
 def test_reading_imports_no_writer_and_no_numerics(example_store, command):
     # numpy too: every row of the example is sealed.
-    assert not imported_by(*command, "--store", example_store) & (HEAVY | {"numpy", "evaluator"})
+    # pydantic too: plain values are read without it.
+    assert not imported_by(*command, "--store", example_store) & (HEAVY | {"numpy", "evaluator", "pydantic"})
 
 
 def test_listing_sweeps_needs_no_duckdb(example_store):

@@ -1,0 +1,57 @@
+"""What the command line reads itself against what Typer reads, and errors that stay Typer's."""
+
+import pytest
+import typer
+from examples import examples
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from cli.help.commands import DescribedCommand
+from cli.plain_values import PlainValue
+
+TEXTS = st.one_of(
+    st.integers(-(10**18), 10**18).map(str),
+    st.floats(allow_nan=True).map(repr),
+    st.text(alphabet="+-.eE0123456789_ ", max_size=8),
+    st.sampled_from(["", "nan", "inf", "-0", "007", "1_000", "٣", "1e400", " 5", "5.0", ".", "+.5e-3"]),
+)
+
+
+def echo(whole: int = 0, number: float = 0.0, word: str = "", several: list[str] | None = typer.Option(None)):
+    typer.echo(repr((whole, number, word, several)))
+
+
+def program(cls):
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(cls=cls)(echo)
+    return app
+
+
+PLAIN, USUAL = program(DescribedCommand), program(typer.core.TyperCommand)
+
+
+@settings(max_examples=examples(300))
+@given(st.sampled_from(["whole", "number", "word", "several"]), TEXTS)
+def test_every_word_is_read_as_typer_reads_it(option, text):
+    arguments = [f"--{option}={text}"]
+    plain, usual = (CliRunner().invoke(app, arguments) for app in (PLAIN, USUAL))
+    assert (plain.exit_code, plain.output) == (usual.exit_code, usual.output)
+
+
+def test_what_was_not_given_is_the_default():
+    assert CliRunner().invoke(PLAIN, []).output == "(0, 0.0, '', None)\n"
+
+
+@pytest.mark.parametrize("option", ["whole", "number"])
+def test_a_wrong_number_is_told_by_typer(option):
+    result = CliRunner().invoke(PLAIN, [f"--{option}", "many"])
+    assert result.exit_code == 2
+    assert f"Invalid value for '--{option}'" in result.output
+
+
+def test_the_seam_in_typer_is_there():
+    # Without it the command line is right and slower.
+    command = typer.main.get_command(PLAIN)
+    (whole, *_) = command.get_params(typer.Context(command))
+    assert isinstance(whole._runtime_param, PlainValue)
