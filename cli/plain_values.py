@@ -11,7 +11,7 @@ from typing import Any
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,15}", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,2})?", re.ASCII)
-_READ: dict[object, Callable[[str], object | None]] = {
+_READ: dict[object, Callable[[str], Any]] = {
     str: lambda text: text,
     int: lambda text: int(text) if _WHOLE.fullmatch(text) else None,
     float: lambda text: float(text) if _NUMBER.fullmatch(text) else None,
@@ -26,17 +26,23 @@ class PlainValue:
         several = param.multiple or param.nargs == -1
         if value is None:
             return () if several else None
-        described = param.type_descriptor
-        if not several and isinstance(value, str) and not described.is_ranged and not described.is_choice:
-            found = _READ.get(described.annotation, _nothing)(value)
-            if found is not None:
-                return found
+        if not several and (found := _plain(value, param.type_descriptor)) is not None:
+            return found
         param._runtime_param = None  # noqa: SLF001  the seam that Typer leaves; without it, every option is its own
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
 
-def _nothing(_: str) -> None:
-    return None
+def _plain(value: object, described: Any) -> object | None:  # noqa: ANN401  Typer's own type
+    """The value where it is plainly right, else None. A default is of its type already."""
+    kind = described.annotation
+    if kind not in _READ or described.is_choice:
+        return None
+    found = _READ[kind](value) if isinstance(value, str) else value if type(value) is kind else None
+    if found is None or not described.is_ranged:
+        return found
+    least, most = described.parameter_info.min, described.parameter_info.max
+    within = (least is None or least <= found) and (most is None or found <= most)
+    return found if within else None
 
 
 def read_plainly(parameters: list[Any]) -> list[Any]:

@@ -1,5 +1,7 @@
 """What the command line reads itself against what Typer reads, and errors that stay Typer's."""
 
+from typing import Annotated
+
 import pytest
 import typer
 from examples import examples
@@ -12,14 +14,21 @@ from cli.plain_values import PlainValue
 
 TEXTS = st.one_of(
     st.integers(-(10**18), 10**18).map(str),
+    st.integers(-3, 9).map(str),
     st.floats(allow_nan=True).map(repr),
     st.text(alphabet="+-.eE0123456789_ ", max_size=8),
     st.sampled_from(["", "nan", "inf", "-0", "007", "1_000", "٣", "1e400", " 5", "5.0", ".", "+.5e-3"]),
 )
 
 
-def echo(whole: int = 0, number: float = 0.0, word: str = "", several: list[str] | None = typer.Option(None)):
-    typer.echo(repr((whole, number, word, several)))
+def echo(
+    whole: int = 0,
+    number: float = 0.0,
+    word: str = "",
+    several: Annotated[list[str] | None, typer.Option()] = None,
+    few: Annotated[int, typer.Option(min=-1, max=7)] = 3,
+):
+    typer.echo(repr((whole, number, word, several, few)))
 
 
 def program(cls):
@@ -32,7 +41,7 @@ PLAIN, USUAL = program(DescribedCommand), program(typer.core.TyperCommand)
 
 
 @settings(max_examples=examples(300))
-@given(st.sampled_from(["whole", "number", "word", "several"]), TEXTS)
+@given(st.sampled_from(["whole", "number", "word", "several", "few"]), TEXTS)
 def test_every_word_is_read_as_typer_reads_it(option, text):
     arguments = [f"--{option}={text}"]
     plain, usual = (CliRunner().invoke(app, arguments) for app in (PLAIN, USUAL))
@@ -40,10 +49,10 @@ def test_every_word_is_read_as_typer_reads_it(option, text):
 
 
 def test_what_was_not_given_is_the_default():
-    assert CliRunner().invoke(PLAIN, []).output == "(0, 0.0, '', None)\n"
+    assert CliRunner().invoke(PLAIN, []).output == "(0, 0.0, '', None, 3)\n"
 
 
-@pytest.mark.parametrize("option", ["whole", "number"])
+@pytest.mark.parametrize("option", ["whole", "number", "few"])
 def test_a_wrong_number_is_told_by_typer(option):
     result = CliRunner().invoke(PLAIN, [f"--{option}", "many"])
     assert result.exit_code == 2
