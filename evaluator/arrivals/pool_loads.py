@@ -88,6 +88,7 @@ class PoolPlayer:
             seats=1,
             kv_tokens=float(BLOCK_TOKENS * self.pool.cache_blocks),
             cells=counted_cells(ttft[fine], none, batch[fine]),
+            parts=counted_parts(ttft[fine], none),
             token_gaps=np.zeros(BINS, dtype=np.int64),
             request_times=self._times(ttft, 1e3 * arrived[first:], first) if keep_requests else None,
             hit_rate=played.hit_rate(prompts),

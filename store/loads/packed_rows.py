@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LARGEST_STEP = 1 << 15
+PARTS_OF_A_BIN = 16
+_CELL_COLUMNS = 7  # two bins, five batches
+_PARTED = 10_000  # above every bin
 _HIGH, _PARTS = 14, 4  # bits of each part of a large count, and how many there are
 
 
@@ -40,6 +43,27 @@ def unpack_rows(packed: bytes, columns: int) -> NDArray[np.int64]:
             f"A load of this store cannot be read: {error}.", hint="Run: sweepdb db check, or evaluate into a new store"
         ) from error
     return np.cumsum(steps, axis=0, dtype=np.int64)
+
+
+def pack_cells(cells: NDArray[np.int64], parts: NDArray[np.int64] | None) -> bytes:
+    """Cells, and after them the parts of their bins: rows whose first number is no bin, but says of which metric."""
+    import numpy as np
+
+    if parts is None or not parts.size:
+        return pack_rows(cells)
+    rows = np.zeros((parts.shape[0], _CELL_COLUMNS), dtype=np.int64)
+    rows[:, 0], rows[:, 1] = _PARTED + parts[:, 0], parts[:, 1]
+    rows[:, 2], rows[:, 3] = parts[:, 2] & ((1 << _HIGH) - 1), parts[:, 2] >> _HIGH
+    return pack_rows(np.concatenate((cells, rows)))
+
+
+def unpack_cells(packed: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Cells and parts again."""
+    import numpy as np
+
+    rows = unpack_rows(packed, _CELL_COLUMNS)
+    cells, others = rows[rows[:, 0] < _PARTED], rows[rows[:, 0] >= _PARTED]
+    return cells, np.column_stack((others[:, 0] - _PARTED, others[:, 1], others[:, 2] + (others[:, 3] << _HIGH)))
 
 
 def split_counts(rows: NDArray[np.int64]) -> NDArray[np.int64]:

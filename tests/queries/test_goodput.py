@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from conftest_loads import evaluate_loads
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
-from goodput_twin import crossing, inside, shares_of
+from goodput_twin import crossing, inside, shares_of, stored_cells
 from queries_stores import of_arrivals
 
 import sweepdb
@@ -74,14 +74,9 @@ def ladder(stored):
         loads = connection.execute(
             "SELECT phase, arrivals_per_s, counted_requests, outside_ms, load_id FROM load ORDER BY arrivals_per_s"
         ).fetchall()
-        connection.provide({"load_cell"})
-        cells = connection.execute("SELECT * FROM load_cell").fetchall()
+        cells = stored_cells(connection)
     return {
-        phase: [
-            (rate, counted, outside, [cell[1:] for cell in cells if cell[0] == load])
-            for kind, rate, counted, outside, load in loads
-            if kind == phase
-        ]
+        phase: [(rate, counted, outside, cells[load]) for kind, rate, counted, outside, load in loads if kind == phase]
         for phase in ("aggregated", "prefill", "decode")
     }
 
@@ -287,9 +282,8 @@ def ladder_rows(url):
         loads = connection.execute(
             "SELECT arrivals_per_s, counted_requests, outside_ms, load_id FROM load WHERE phase = 'aggregated'"
         ).fetchall()
-        connection.provide({"load_cell"})
-        cells = connection.execute("SELECT * FROM load_cell").fetchall()
-    return [(rate, counted, outside, [c[1:] for c in cells if c[0] == load]) for rate, counted, outside, load in loads]
+        cells = stored_cells(connection)
+    return [(rate, counted, outside, cells[load]) for rate, counted, outside, load in loads]
 
 
 def scenario_of(prompt: int, output: float) -> Scenario:
