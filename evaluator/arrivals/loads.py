@@ -110,7 +110,7 @@ def loads_of(
 
 
 def ladder(saturation_per_s: float) -> tuple[float, ...]:
-    """24 rates: each of the lowest the same factor above the one before, since goodput is wanted to so many percent of itself;
+    """24 rates: each of the lowest the same factor above the one before, as an error counts in percent of goodput;
     then equally far from each other up to 0.9 of saturation, and ever closer to 0.99."""
     low = _FIRST * exp(log(_EVEN_FROM / _FIRST) / _LOW_RATES * np.arange(_LOW_RATES))
     linear = np.linspace(_EVEN_FROM, _BEND, _LINEAR_RATES)

@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.arrivals.histograms import BATCHES, BINS, counted_cells
+from evaluator.arrivals.histograms import BATCHES, BINS, counted_cells, counted_parts
 from evaluator.arrivals.loads import WARM_UP, Load, PlaySettings, RequestTimesMs, ladder, prices_of_trace
 from evaluator.arrivals.play_rules import StepPrices
 from evaluator.arrivals.prefix_pools import PooledRequests, PoolRules, PoolSettings, PromptSeconds, play_pool

@@ -20,8 +20,8 @@ from store.loads import (
     PackedLoad,
     kept_digest,
     loads_digest,
-    unpack_kept,
     unpack_cells,
+    unpack_kept,
     unpack_rows,
     whole_counts,
 )

@@ -31,8 +31,8 @@ class ArrivalRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRecord:
     """A scenario played at one rate. `cells` has a row for each cell: bins of TTFT and TPOT, and counts of five
-    batches; `gaps` one for each bin that has any: bin and count. `parts` has rows of metric (0 TTFT, 1 TPOT), part (16 to a bin)
-    and requests, of bins that do not hold them evenly; None as none.
+    batches; `gaps` one for each bin that has any: bin and count. `parts` has rows of metric (0 TTFT, 1 TPOT), part
+    (16 to a bin) and requests, of bins that do not hold them evenly; None as none.
     `requests` are None where only distributions are kept."""
 
     key: str

@@ -1,8 +1,8 @@
 """Relations of loads as DuckDB has them: their rows, distributions, and what is derived of these to look limits up.
 
 `load_margin` has a row for each bin of TTFT and of TPOT from the first that holds requests to the one after the last:
-how many lie below it, and how many in it; `load_span` says which bins these are. `load_part` has a row for each bin that
-does not hold its requests evenly: how many of them lie below each of its parts, and in all.
+how many lie below it, and how many in it; `load_span` says which bins these are. `load_part` has a row for each bin
+that does not hold its requests evenly: how many of them lie below each of its parts, and in all.
 
 Not here: parts (store.sealing.load_parts)."""
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from store.loads import DISTRIBUTIONS, PARTS_OF_A_BIN, PAYLOADS, PART_ROWS, insert_distributions, typed_columns
+from store.loads import DISTRIBUTIONS, PART_ROWS, PARTS_OF_A_BIN, PAYLOADS, insert_distributions, typed_columns
 from store.schema import TABLES, read_column
 from store.sealing.into_duckdb import create_table, insert_rows
 from store.sealing.ranges import Ranges
@@ -58,12 +58,12 @@ _SPANS = """
         max(tpot_bin) + 1 AS tpot_end
     FROM {cells} GROUP BY load_id
 """
-_PARTS_BELOW = f"""
-    SELECT metric, part // {PARTS_OF_A_BIN} AS bin, load_id,
-        list_transform(range({PARTS_OF_A_BIN} + 1), lambda k: coalesce(list_sum(list_filter(
-            list(requests ORDER BY part), lambda one, place: list(part % {PARTS_OF_A_BIN} ORDER BY part)[place] < k
+_PARTS_BELOW = """
+    SELECT metric, part // {parts} AS bin, load_id,
+        list_transform(range({parts} + 1), lambda k: coalesce(list_sum(list_filter(
+            list(requests ORDER BY part), lambda one, place: list(part % {parts} ORDER BY part)[place] < k
         )), 0))::INTEGER[] AS below
-    FROM {{cells}} GROUP BY metric, part // {PARTS_OF_A_BIN}, load_id
+    FROM {cells} GROUP BY metric, part // {parts}, load_id
 """
 _MADE_OF = {  # a derived relation: the rows that it is made of, their columns, and how
     "load_margin": ("load_cell", typed_columns("load_cell"), _MARGINS),
@@ -109,7 +109,7 @@ def insert_from_store(
     count = 0
     try:
         if _insert_packed(connection, transaction, cells, rows, within):
-            select = derived.format(cells=cells, ttft=TTFT, tpot=TPOT)
+            select = derived.format(cells=cells, ttft=TTFT, tpot=TPOT, parts=PARTS_OF_A_BIN)
             ((count,),) = connection.execute(f"INSERT INTO {table} {select}").fetchall()
     finally:
         connection.execute(f"DROP TABLE {cells}")
