@@ -66,7 +66,6 @@ _KEEPING = """
     FROM played
     JOIN ladder USING (ladder)
     LEFT JOIN (SELECT unnest({loads}::BIGINT[]) AS load_id) AS kept USING (load_id)
-    WHERE process IN ('gamma', 'trace')
     GROUP BY ladder
     HAVING count(*) = count(kept.load_id)
 """
@@ -75,6 +74,7 @@ _BURSTS = """
     FROM ladder LEFT JOIN keeping USING (ladder)
     WHERE process IN ('gamma', 'trace') AND phase IN ('prefill', 'decode')
 """
+KEPT_REQUESTS = "kept_request"  # the relation of requests that pairs are joined by
 _REQUESTS = "CREATE OR REPLACE TEMP VIEW kept_request AS SELECT load_id, number, ttft_us, tpot_us FROM {rows}"
 _NO_REQUESTS = "(VALUES (0::BIGINT, 0, 0::BIGINT, 0::BIGINT)) AS none (load_id, number, ttft_us, tpot_us) LIMIT 0"
 
