@@ -23,10 +23,10 @@ CREATE OR REPLACE TEMP MACRO even_place(place, below) AS
 
 -- The other way: the place below which this share of the requests of a bin lies.
 CREATE OR REPLACE TEMP MACRO place_inside(share, below) AS
-    CASE WHEN below IS NULL THEN share ELSE list_min([
+    CASE WHEN below IS NULL THEN share ELSE [
         (part + (share * below[17] - below[part + 1]) / (below[part + 2] - below[part + 1])) / 16
         FOR part IN range(16) IF below[part + 2] > below[part + 1] AND below[part + 2] >= share * below[17] * (1 - 1e-12)
-    ]) END;
+    ][1] END;
 
 -- Shares fall with the rate as an S, whose logit is nearly a line. The hundredths keep none and all within reach.
 CREATE OR REPLACE TEMP MACRO bent(share) AS

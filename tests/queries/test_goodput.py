@@ -204,6 +204,17 @@ def test_times_between_tokens_have_a_limit_of_their_own(stored, notebook, ladder
     assert (row["goodput"] or 0) <= without["goodput"]
 
 
+def test_percentiles_meet_the_limits_that_they_are(notebook) -> None:
+    """At a rate that was played as many requests as a percentile says take at most that long, by the other reading."""
+    for row in notebook.percentiles(rate=1e-3, mode="aggregated").dicts():  # lone requests: bins that are not even
+        for metric in ("ttft", "tpot"):
+            times = [row[f"{metric}_{name}_ms"] for name in ("p50", "p90", "p99")]
+            assert times == sorted(times)
+            for share, limit in zip((0.5, 0.9, 0.99), times, strict=True):
+                lowest = notebook.attainment(**{f"{metric}_limits": limit}, mode="aggregated").dicts()[0]
+                assert lowest[f"{metric}_attained"] == pytest.approx(share, abs=1e-6)
+
+
 def test_percentiles_are_those_of_the_requests(stored, notebook) -> None:
     """Of a rate that was played: in the bin that holds them."""
     with connect(stored) as connection:
