@@ -360,10 +360,9 @@ def stored_play(url: str, player: LoadPlayer, scenario: Scenario):
 
 @pytest.mark.parametrize("limits", [25, pytest.param(1_000, marks=pytest.mark.long)])
 def test_stored_answers_are_those_of_bisection_by_new_plays(sqlite_url, limits) -> None:
-    """Of seeded limits 2 % in the median, and 5 % of ninety-nine in a hundred; of the first 25 at worst.
+    """Of seeded limits 2 % in the median, and 5 % at worst.
 
-    Both read the same requests, so fewer of them and a rate to 0.05 % of saturation tell as much of the first 25.
-    What is worse has a limit of TPOT within a bin of what a lone request takes."""
+    Both read the same requests, so fewer of them and a rate to 0.05 % of saturation tell as much of the first 25."""
     requests, steps = (8_000, 11) if limits == 25 else (20_000, 14)
     player = player_of(1500, 200.0, requests=requests)
     stored_play(sqlite_url, player, scenario_of(1500, 200.0))
@@ -383,7 +382,7 @@ def test_stored_answers_are_those_of_bisection_by_new_plays(sqlite_url, limits) 
         f"{limits} limits: {np.median(errors):.2%} in the median, 99 % within {hundredth:.2%}, {max(errors):.2%} at worst"
     )
     assert np.median(errors) <= 0.02
-    assert (max(errors) if limits == 25 else hundredth) <= 0.05
+    assert max(errors) <= 0.05
 
 
 @pytest.mark.parametrize("c", [1.1, 0.9])
