@@ -1,6 +1,6 @@
--- Pairs of bursts, request by request: under gamma streams and traces both times of a request depend on who came with it, so
--- that shares of sides do not multiply. Where both sides keep every request, the same number is the same request of either.
--- `keeping` names ladders of bursts whose loads all keep them, and `kept_request` holds them (queries/judging/ladders.py).
+-- Pairs request by request: both times of a request depend on who came with it, under gamma streams and traces much, under
+-- others less, so that shares of sides do not multiply. Where both sides keep every request, the same number is the same request
+-- of either. `keeping` names ladders whose loads all keep them, and `kept_request` holds them (queries/judging/ladders.py).
 
 -- The pairs of `multiplied_pairs`. What of them can be joined is joined, and all are ranked anew; `combined` says which way.
 -- Between two rates of a side the share lies on a line; below its lowest rate it is that of the lowest.

@@ -12,6 +12,33 @@ CREATE OR REPLACE TEMP MACRO bin_place(limit_ms) AS
 CREATE OR REPLACE TEMP MACRO bin_share(place, bin) AS
     (bin < floor(place))::TINYINT + (bin = floor(place))::TINYINT * (place - floor(place));
 
+-- Where a place would be if its bin held requests evenly: `below` says how many lie below each of its 16 parts, and in all;
+-- NULL where they do lie evenly. Requests that nobody else was beside take the same time, to the digit.
+CREATE OR REPLACE TEMP MACRO part_of(place) AS least(floor(16 * (place - floor(place))), 15)::INTEGER;
+CREATE OR REPLACE TEMP MACRO even_place(place, below) AS
+    CASE WHEN below IS NULL THEN place ELSE floor(place) + (
+        below[part_of(place) + 1]
+        + (16 * (place - floor(place)) - part_of(place)) * (below[part_of(place) + 2] - below[part_of(place) + 1])
+    ) / below[17] END;
+
+-- The other way: the place below which this share of the requests of a bin lies.
+CREATE OR REPLACE TEMP MACRO place_inside(share, below) AS
+    CASE WHEN below IS NULL THEN share ELSE [
+        (part + (share * below[17] - below[part + 1]) / (below[part + 2] - below[part + 1])) / 16
+        FOR part IN range(16) IF below[part + 2] > below[part + 1] AND below[part + 2] >= share * below[17] * (1 - 1e-12)
+    ][1] END;
+
+-- Shares fall with the rate as an S, whose logit is nearly a line. The hundredths keep none and all within reach.
+CREATE OR REPLACE TEMP MACRO bent(share) AS
+    ln((least(greatest(share, 0), 1) + 0.02) / (1.02 - least(greatest(share, 0), 1)));
+CREATE OR REPLACE TEMP MACRO unbent(bend) AS (1.02 * exp(bend) - 0.02) / (1 + exp(bend));
+
+-- The rate between two neighbours of a ladder at which as many requests as wanted meet the limits, and the share at a rate.
+CREATE OR REPLACE TEMP MACRO rate_between(wanted, before_rate, before_share, rate, share) AS
+    before_rate + (bent(before_share) - bent(wanted)) / (bent(before_share) - bent(share)) * (rate - before_rate);
+CREATE OR REPLACE TEMP MACRO share_between(at_rate, before_rate, before_share, rate, share) AS
+    unbent(bent(before_share) + (at_rate - before_rate) / (rate - before_rate) * (bent(share) - bent(before_share)));
+
 -- The limit of TTFT that is left for steps.
 CREATE OR REPLACE TEMP MACRO ttft_of_steps(outside_ms, beside_ms) AS
     getvariable('ttft_limit_ms') - outside_ms - beside_ms;
@@ -40,13 +67,30 @@ WITH loads AS MATERIALIZED (
     FROM played JOIN chosen USING (ladder)
     WHERE phase = wanted_phase
 ),
+limited AS (
+    SELECT DISTINCT load_id, reading, metric, bin_place(limit_ms / coalesce(c, 1)) AS place
+    FROM (
+        SELECT
+            load_id, ttft_ms, unnest([
+                {'reading': 'predicted', 'c': 1.0}, {'reading': 'slower', 'c': slower}, {'reading': 'faster', 'c': faster}
+            ], recursive := TRUE)
+        FROM loads
+    )
+    CROSS JOIN LATERAL (VALUES (0, ttft_ms), (1, getvariable('tpot_limit_ms'))) AS limits (metric, limit_ms)
+),
 placed AS (
-    SELECT DISTINCT
-        load_id, bin_place(getvariable('tpot_limit_ms')) AS tpot_place, bin_place(ttft_ms) AS ttft_place,
-        bin_place(getvariable('tpot_limit_ms') / coalesce(slower, 1)) AS tpot_slower,
-        bin_place(getvariable('tpot_limit_ms') / coalesce(faster, 1)) AS tpot_faster,
-        bin_place(ttft_ms / coalesce(slower, 1)) AS ttft_slower, bin_place(ttft_ms / coalesce(faster, 1)) AS ttft_faster
-    FROM loads
+    SELECT
+        limited.load_id,
+        max(even_place(place, below)) FILTER (WHERE reading = 'predicted' AND limited.metric = 1) AS tpot_place,
+        max(even_place(place, below)) FILTER (WHERE reading = 'predicted' AND limited.metric = 0) AS ttft_place,
+        max(even_place(place, below)) FILTER (WHERE reading = 'slower' AND limited.metric = 1) AS tpot_slower,
+        max(even_place(place, below)) FILTER (WHERE reading = 'faster' AND limited.metric = 1) AS tpot_faster,
+        max(even_place(place, below)) FILTER (WHERE reading = 'slower' AND limited.metric = 0) AS ttft_slower,
+        max(even_place(place, below)) FILTER (WHERE reading = 'faster' AND limited.metric = 0) AS ttft_faster
+    FROM limited
+    LEFT JOIN raw.load_part AS part ON part.metric = limited.metric AND part.bin = floor(place)::INTEGER
+        AND part.load_id = limited.load_id
+    GROUP BY limited.load_id
 ),
 weighed AS (
     SELECT
@@ -106,15 +150,17 @@ readings AS (
 )
 SELECT * FROM readings WHERE c IS NOT NULL;
 
--- The highest rate before the first at which the share is below the wanted one, on the line between neighbours: of each
--- ladder, as predicted, at both ends of the sampling interval, and with longer and shorter steps. NULL where the lowest rate
+-- The highest rate before the first at which the share is below the wanted one, between neighbours: of each ladder, as predicted, at both ends of the sampling interval, and with longer and shorter steps. NULL where the lowest rate
 -- has too small a share already; `at_least` where the highest still has enough; `recrosses` where a higher rate has again.
 CREATE OR REPLACE TEMP MACRO goodputs(wanted_phase, marginal, wanted_share) AS TABLE
 WITH shares AS MATERIALIZED (
     SELECT * FROM load_shares(wanted_phase, marginal)
 ),
 neighbours AS (
-    SELECT shares.*, before.arrivals_per_s AS before_rate, before.share AS before_share
+    SELECT
+        shares.*, wanted_share AS wanted, coalesce(
+            rate_between(wanted_share, before.arrivals_per_s, before.share, shares.arrivals_per_s, shares.share), 0
+        ) AS reached_rate
     FROM shares
     LEFT JOIN shares AS before ON before.ladder = shares.ladder AND before.reading = shares.reading
         AND before.place = shares.place - 1
@@ -122,26 +168,24 @@ neighbours AS (
 SELECT
     ladder, reading,
     CASE
-        WHEN min(share) >= wanted_share THEN max(arrivals_per_s)
-        ELSE nullif(min_by(
-            coalesce(before_rate + (before_share - wanted_share) / (before_share - share) * (arrivals_per_s - before_rate), 0),
-            arrivals_per_s
-        ) FILTER (WHERE share < wanted_share), 0)
+        WHEN bool_and(share >= wanted) THEN max(arrivals_per_s)
+        ELSE nullif(min_by(reached_rate, arrivals_per_s) FILTER (WHERE share < wanted), 0)
     END / any_value(c) AS goodput,
-    min(share) >= wanted_share AS at_least,
+    bool_and(share >= wanted) AS at_least,
     coalesce(
-        max(arrivals_per_s) FILTER (WHERE share >= wanted_share) > min(arrivals_per_s) FILTER (WHERE share < wanted_share), FALSE
+        max(arrivals_per_s) FILTER (WHERE share >= wanted) > min(arrivals_per_s) FILTER (WHERE share < wanted), FALSE
     ) AS recrosses,
     min_by(
         CASE
             WHEN share_tbt < least(share_ttft, share_tpot) THEN 'tbt' WHEN share_ttft <= share_tpot THEN 'ttft' ELSE 'tpot'
         END, arrivals_per_s
     )
-        FILTER (WHERE share < wanted_share) AS binding_limit
+        FILTER (WHERE share < wanted) AS binding_limit
 FROM neighbours
 GROUP BY ladder, reading;
 
--- Percentiles of TTFT and TPOT of loads, each alone: requests lie evenly in the logarithm of a bin. Rejected ones have none.
+-- Percentiles of TTFT and TPOT of loads, each alone: requests lie evenly in the logarithm of a bin, or of its parts. Rejected ones
+-- have none.
 CREATE OR REPLACE TEMP MACRO load_percentiles(load_ids) AS TABLE
 WITH cells AS MATERIALIZED (
     SELECT load_id, ttft_bin, tpot_bin, requests_1 + requests_2 + requests_3 + requests_4 + requests_5 AS requests
@@ -158,14 +202,19 @@ summed AS (
         sum(requests) OVER (PARTITION BY load_id, metric) AS total
     FROM marginals
 ),
-found AS (
-    SELECT
-        load_id, metric, q,
-        0.01 * power(10, min_by(bin + (q * total - (upto - requests)) / requests, bin) / 32) AS found_ms
+firsts AS (
+    SELECT load_id, metric, q, min(bin) AS bin, min_by((q * total - (upto - requests)) / requests, summed.bin) AS inside
     FROM summed
     CROSS JOIN (VALUES (0.5), (0.9), (0.99)) AS wanted (q)
     WHERE upto >= q * total
     GROUP BY load_id, metric, q
+),
+found AS (
+    SELECT
+        firsts.load_id, firsts.metric, q, 0.01 * power(10, (firsts.bin + place_inside(inside, part.below)) / 32) AS found_ms
+    FROM firsts
+    LEFT JOIN raw.load_part AS part ON part.metric = CASE firsts.metric WHEN 'ttft' THEN 0 ELSE 1 END
+        AND part.bin = firsts.bin AND part.load_id = firsts.load_id
 )
 SELECT
     found.load_id,
@@ -179,11 +228,11 @@ FROM found
 JOIN raw.load AS load ON load.id = found.load_id
 GROUP BY found.load_id;
 
--- The highest rate before the first at which the share is below the wanted one, on the line between neighbours: over the rates
--- of one ladder. 0 where the lowest has too small a share already.
+-- The highest rate before the first at which the share is below the wanted one, between neighbours: over the rates of one
+-- ladder. 0 where the lowest has too small a share already.
 CREATE OR REPLACE TEMP MACRO crossed_rate(rate, share, before_rate, before_share, wanted_share) AS
     coalesce(
-        min_by(coalesce(before_rate + (before_share - wanted_share) / (before_share - share) * (rate - before_rate), 0), rate)
+        min_by(coalesce(rate_between(wanted_share, before_rate, before_share, rate, share), 0), rate)
             FILTER (WHERE share < wanted_share),
         max(rate)
     );

@@ -20,15 +20,19 @@ WITH placed AS (
 )
 SELECT
     ladder, place, reading, c, arrivals_per_s,
-    coalesce(x.below + x.within * (ttft_place - x.bin), 0) / counted_requests AS share_ttft,
+    coalesce(x.below + x.within * (even_place(ttft_place, x_part.below) - x.bin), 0) / counted_requests AS share_ttft,
     least(
-        coalesce(y.below + y.within * (tpot_place - y.bin), 0) / counted_requests,
+        coalesce(y.below + y.within * (even_place(tpot_place, y_part.below) - y.bin), 0) / counted_requests,
         coalesce(CASE reading WHEN 'slower' THEN slower_of_tbt WHEN 'faster' THEN faster_of_tbt ELSE of_tbt END, 1)
     ) AS share_tpot
 FROM placed
 LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = placed.load_id
 LEFT JOIN raw.load_margin AS x ON x.metric = 0 AND x.bin = floor(ttft_place)::INTEGER AND x.load_id = placed.load_id
-LEFT JOIN raw.load_margin AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = placed.load_id;
+LEFT JOIN raw.load_margin AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = placed.load_id
+LEFT JOIN raw.load_part AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+    AND x_part.load_id = placed.load_id
+LEFT JOIN raw.load_part AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+    AND y_part.load_id = placed.load_id;
 
 -- The goodput of each ladder, 0 for none, if as few and if as many requests met both limits as can: sums round apart by 1e-12.
 CREATE OR REPLACE TEMP MACRO near_goodputs(wanted_phase, marginal, wanted_share) AS TABLE
@@ -67,13 +71,12 @@ SELECT
     CASE
         WHEN least_place IS NULL THEN highest
         WHEN least_place = first_place THEN 0
-        ELSE before_least_rate
-            + (before_least - wanted_share) / (before_least - least_share) * (least_rate - before_least_rate)
+        ELSE rate_between(wanted_share, before_least_rate, before_least, least_rate, least_share)
     END AS least_goodput,
     CASE
         WHEN most_place IS NULL THEN highest
         WHEN most_place = first_place THEN 0
-        ELSE before_most_rate + (before_most - wanted_share) / (before_most - most_share) * (most_rate - before_most_rate)
+        ELSE rate_between(wanted_share, before_most_rate, before_most, most_rate, most_share)
     END AS most_goodput
 FROM around;
 
@@ -161,10 +164,7 @@ levels AS (
 SELECT
     ladder, reading, rule, level,
     coalesce(
-        min_by(
-            coalesce(before_rate + (before_share - least) / (before_share - share) * (arrivals_per_s - before_rate), 0),
-            arrivals_per_s
-        ) FILTER (WHERE share < least - 1e-12),
+        min_by(coalesce(rate_between(least, before_rate, before_share, arrivals_per_s, share), 0), arrivals_per_s) FILTER (WHERE share < least - 1e-12),
         max(arrivals_per_s)
     ) / any_value(c) AS side_rate
 FROM steps

@@ -130,6 +130,28 @@ _DERIVED = (  # of loads' cells, when they are sealed or read
         tables="load_cell",
     ),
     RawTable(
+        name="load_part",
+        meaning="bins of loads that do not hold their requests evenly: how these lie",
+        columns=(
+            *(
+                read_column(column, column.name)
+                for column in (
+                    Column("metric", INTEGER, "none", "0: TTFT, 1: TPOT"),
+                    Column("bin", INTEGER, "none", _BIN),
+                    _LOAD_ID,
+                )
+            ),
+            ReadColumn(
+                name="below",
+                type="INTEGER[]",
+                unit="requests",
+                meaning="of this bin below each of its 16 parts, which are equally wide in the logarithm, and in all",
+                source="below",
+            ),
+        ),
+        tables="load_cell",
+    ),
+    RawTable(
         name="load_span",
         meaning="the bins of TTFT and TPOT that requests of a load lie in",
         columns=tuple(

@@ -102,6 +102,7 @@ def load_record(load: Load, settings: PlaySettings, common: str) -> LoadRecord:
         load_tpot_mean_ms=load.tpot_mean_ms,
         outside_ms=load.outside_ms,
         cells=np.column_stack((cells.ttft_bin, cells.tpot_bin, cells.requests)),
+        parts=load.parts,
         gaps=np.column_stack((bins, load.token_gaps[bins])),
         requests=None if load.request_times is None else kept_requests(load.request_times),
         hit_rate=load.hit_rate,

@@ -10,9 +10,9 @@ from math import inf
 
 import numpy as np
 
-from evaluator.arithmetic import FloatArray, Integers, exp
+from evaluator.arithmetic import FloatArray, Integers, exp, log
 from evaluator.arrivals.asked import Asking, at_once, at_rate, requests_asked, requests_traced
-from evaluator.arrivals.histograms import BATCHES, Cells, counted_cells, edges_ms
+from evaluator.arrivals.histograms import BATCHES, Cells, counted_cells, counted_parts, edges_ms
 from evaluator.arrivals.play_rules import AskedRequests, Dispatch, KvAdmission, PlayedRequests, PlayRules, StepPrices
 from evaluator.arrivals.playing import play
 from evaluator.arrivals.prefix_pools import PoolSettings
@@ -35,9 +35,8 @@ SEATS = 256
 RESERVED_BYTES = 10 * 2**30  # of a device, for what is neither weights nor keys: the default of questions, too
 WARM_UP = 0.05  # of the requests, which count nowhere
 FEWEST_REQUESTS = 20
-_LINEAR_RATES, _STEEP_RATES = 16, 8
-_FIRST, _BEND = 0.04, 0.9  # of the saturation throughput
-_LN_10 = 2.302585092994046
+_LOW_RATES, _LINEAR_RATES, _STEEP_RATES = 7, 13, 4
+_FIRST, _EVEN_FROM, _BEND, _LAST = 0.025, 0.22, 0.9, 0.99  # of the saturation throughput
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +74,7 @@ class Load:
     seats: int
     kv_tokens: float
     cells: Cells
+    parts: Integers  # rows of metric, part of a bin and requests, where a bin does not hold them evenly
     token_gaps: Integers
     request_times: RequestTimesMs | None = field(default=None)
     hit_rate: float | None = None  # of prompt tokens that a cache held; None: no cache
@@ -110,11 +110,15 @@ def loads_of(
 
 
 def ladder(saturation_per_s: float) -> tuple[float, ...]:
-    """24 rates: 16 equally far from each other up to 0.9 of saturation, then ever closer to 0.99."""
-    linear = np.linspace(_FIRST, _BEND, _LINEAR_RATES)
-    # 1 - 0.1 x 10^(-1/8) = 0.925, ... 1 - 0.01 = 0.99
-    steep = 1.0 - (1.0 - _BEND) * exp(-_LN_10 / _STEEP_RATES * np.arange(1, _STEEP_RATES + 1))
-    return tuple((saturation_per_s * np.concatenate((linear, steep))).tolist())
+    """24 rates: each of the lowest the same factor above the one before, as an error counts in percent of goodput;
+    then equally far from each other up to 0.9 of saturation, and ever closer to 0.99."""
+    low = _FIRST * exp(log(_EVEN_FROM / _FIRST) / _LOW_RATES * np.arange(_LOW_RATES))
+    linear = np.linspace(_EVEN_FROM, _BEND, _LINEAR_RATES)
+    # 1 - 0.1 x 10^(-1/4) = 0.944, ... 1 - 0.01 = 0.99
+    steep = 1.0 - (1.0 - _BEND) * exp(
+        log((1.0 - _LAST) / (1.0 - _BEND)) / _STEEP_RATES * np.arange(1, _STEEP_RATES + 1)
+    )
+    return tuple((saturation_per_s * np.concatenate((low, linear, steep))).tolist())
 
 
 def unplayable(run: Run, engine: EngineProfile | None) -> InputError | None:
@@ -207,6 +211,7 @@ class LoadPlayer:
             seats=self.rules.seats,
             kv_tokens=self.rules.kv_tokens,
             cells=counted_cells(times.ttft[fine], times.tpot[fine], batch[fine]),
+            parts=counted_parts(times.ttft[fine], times.tpot[fine]),
             token_gaps=played.gaps,
             request_times=times if keep_requests else None,
             hit_rate=_share(asked.cached, asked.cached + asked.new_tokens) or None,

@@ -10,7 +10,7 @@ from math import inf
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.arrivals.histograms import BATCHES, BINS, counted_cells
+from evaluator.arrivals.histograms import BATCHES, BINS, counted_cells, counted_parts
 from evaluator.arrivals.loads import WARM_UP, Load, PlaySettings, RequestTimesMs, ladder, prices_of_trace
 from evaluator.arrivals.play_rules import StepPrices
 from evaluator.arrivals.prefix_pools import PooledRequests, PoolRules, PoolSettings, PromptSeconds, play_pool
@@ -88,6 +88,7 @@ class PoolPlayer:
             seats=1,
             kv_tokens=float(BLOCK_TOKENS * self.pool.cache_blocks),
             cells=counted_cells(ttft[fine], none, batch[fine]),
+            parts=counted_parts(ttft[fine], none),
             token_gaps=np.zeros(BINS, dtype=np.int64),
             request_times=self._times(ttft, 1e3 * arrived[first:], first) if keep_requests else None,
             hit_rate=played.hit_rate(prompts),

@@ -20,6 +20,7 @@ from store.loads import (
     PackedLoad,
     kept_digest,
     loads_digest,
+    unpack_cells,
     unpack_kept,
     unpack_rows,
     whole_counts,
@@ -27,7 +28,7 @@ from store.loads import (
 from store.reading import LOAD_VALUES, ReadTransaction, stored_loads
 from store.schema import TABLES
 
-_CELL_COLUMNS, _GAP_COLUMNS = 7, 5
+_GAP_COLUMNS = 5
 _PACKED = {"cells", "gaps", "requests", "requests_digest"}
 
 
@@ -127,12 +128,12 @@ def _value(name: str, value: object) -> object:
 def _record(packed: PackedLoad) -> LoadRecord:
     values: dict[str, Any] = dict(packed.values)
     try:
-        cells = unpack_rows(packed.cells, _CELL_COLUMNS)
+        cells, parts = unpack_cells(packed.cells)
         gaps = whole_counts(unpack_rows(packed.gaps, _GAP_COLUMNS))
         requests = None if packed.requests is None else _requests(packed.requests, packed.requests_digest, values)
     except StoreError as error:
         raise ValueError(error.message) from error
-    return LoadRecord(**values, cells=cells, gaps=gaps, requests=requests)
+    return LoadRecord(**values, cells=cells, parts=parts, gaps=gaps, requests=requests)
 
 
 def _requests(packed: bytes, digest: str | None, values: Mapping[str, Any]) -> KeptRequests:

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _SQL = Path(__file__).with_name("ladders.sql")
 _ALL_ARE_READ = 50  # ladders whose cells are read sooner than bounds are made
-LOADED = frozenset(("load", "load_cell", "load_margin", "load_span", "load_token"))  # what the tables are made of
+LOADED = frozenset(
+    ("load", "load_cell", "load_margin", "load_part", "load_span", "load_token")
+)  # what the tables are made of
 _COUNTED = "SELECT count(*) FROM played WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
 _FEW_REQUESTS = 1_000
 _CELLS = "SELECT * FROM load_cell WHERE load_id IN (SELECT load_id FROM played)"
@@ -64,7 +66,6 @@ _KEEPING = """
     FROM played
     JOIN ladder USING (ladder)
     LEFT JOIN (SELECT unnest({loads}::BIGINT[]) AS load_id) AS kept USING (load_id)
-    WHERE process IN ('gamma', 'trace')
     GROUP BY ladder
     HAVING count(*) = count(kept.load_id)
 """
@@ -73,6 +74,7 @@ _BURSTS = """
     FROM ladder LEFT JOIN keeping USING (ladder)
     WHERE process IN ('gamma', 'trace') AND phase IN ('prefill', 'decode')
 """
+KEPT_REQUESTS = "kept_request"  # the relation of requests that pairs are joined by
 _REQUESTS = "CREATE OR REPLACE TEMP VIEW kept_request AS SELECT load_id, number, ttft_us, tpot_us FROM {rows}"
 _NO_REQUESTS = "(VALUES (0::BIGINT, 0, 0::BIGINT, 0::BIGINT)) AS none (load_id, number, ttft_us, tpot_us) LIMIT 0"
 

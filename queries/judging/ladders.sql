@@ -30,7 +30,7 @@ FROM ladder
 JOIN raw.load ON raw.load.scenario_id = ladder.scenario_id AND raw.load.settings_key = ladder.settings_key
 LEFT JOIN raw.load_span ON raw.load_span.load_id = raw.load.id;
 
--- Ladders of bursts whose loads all keep every request: filled in for pairs.
+-- Ladders whose loads all keep every request: filled in for pairs.
 CREATE OR REPLACE TEMP TABLE keeping AS SELECT ladder FROM ladder LIMIT 0;
 
 -- The ladders whose cells a question reads: filled in when it is asked.

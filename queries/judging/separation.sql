@@ -15,13 +15,24 @@ loads AS MATERIALIZED (
     SELECT side, copies, place, load_id, arrivals_per_s, counted_requests, outside_ms + beside_ms AS beside_steps_ms
     FROM played JOIN deployed USING (ladder)
 ),
-placed AS (
+limited AS (
     SELECT
         loads.*, axis, scale, bin_place(of_tpot * getvariable('tpot_limit_ms')) AS tpot_place,
         CASE
             WHEN side = 'decode' THEN 1e9 ELSE bin_place(of_ttft * getvariable('ttft_limit_ms') - beside_steps_ms)
         END AS ttft_place
     FROM loads, scales
+),
+placed AS (
+    SELECT
+        limited.* REPLACE (
+            even_place(ttft_place, x_part.below) AS ttft_place, even_place(tpot_place, y_part.below) AS tpot_place
+        )
+    FROM limited
+    LEFT JOIN raw.load_part AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+        AND x_part.load_id = limited.load_id
+    LEFT JOIN raw.load_part AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+        AND y_part.load_id = limited.load_id
 ),
 counted AS (
     SELECT

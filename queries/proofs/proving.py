@@ -31,7 +31,7 @@ def write_proof(
         "scope": list(answer.scope),
         "versions": plain(dict(answer.versions)),
         "counts": [answer.probes_considered, answer.scenarios_considered],
-        "scenarios": [list(item) for item in digests_of_scope(location, pinned, of_loads=answer.counts == "loads")],
+        "scenarios": [list(item) for item in digests_of_scope(location, pinned, answer.question)],
         "sql": answer.sql,
         "parameters": plain(dict(answer.parameters)),
         "columns": list(stable_columns(answer)),

@@ -10,9 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
+from queries.asking.headers import Report
+from queries.asking.library import report
+from queries.asking.macros import macros_of, names_in
+from queries.asking.parameters import answered_instead
+from queries.asking.question import Question
 from queries.connect import StoreConnection
+from queries.judging.ladders import KEPT_REQUESTS
 from queries.session import Pinned
 from store.digests import DigestedRows, rows_digest
+from store.loads import kept_digest
 from store.location import StoreLocation
 from store.reading import read_transaction, stored_loads
 from store.schema import MEASURES
@@ -31,17 +38,20 @@ class LookedAt(NamedTuple):
     digest: str
 
 
-def digests_of_scope(location: StoreLocation, pinned: Pinned, *, of_loads: bool) -> list[LookedAt]:
+def digests_of_scope(location: StoreLocation, pinned: Pinned, question: Question) -> list[LookedAt]:
     """The rows of a scope as the database has them now; what voiding hides is not there.
 
-    Of questions about requests that arrive, digests are of probes and loads."""
+    Of questions about requests that arrive, digests are of probes and loads; of those that join sides request by
+    request, of every request that loads keep, too."""
+    asked = report(answered_instead(question).report)
+    of_loads = asked.of_loads
     keys = sorted({key for key, *_ in pinned})
     found: dict[tuple[str, int, int], str] = {}
     for start in range(0, len(keys), _SCENARIOS_AT_ONCE):
         some = set(keys[start : start + _SCENARIOS_AT_ONCE])
         wanted = sorted({(key, first, last) for key, first, last, _ in pinned if key in some})
         found |= dict(zip(wanted, _digests(location, wanted), strict=True))
-    loads = _loads(location, keys) if of_loads else {}
+    loads = _loads(location, keys, with_requests=_joins_requests(asked, question)) if of_loads else {}
     return [
         LookedAt(
             key,
@@ -54,13 +64,25 @@ def digests_of_scope(location: StoreLocation, pinned: Pinned, *, of_loads: bool)
     ]
 
 
-def _loads(location: StoreLocation, keys: Sequence[str]) -> dict[str, list[str]]:
+def _joins_requests(asked: Report, question: Question) -> bool:
+    """Whether its answer may be read from requests rather than from distributions: pairs by the same number."""
+    other = asked.answered_by
+    texts = [asked.sql, report(other.report).sql if other is not None else ""]
+    return question.options.mode == "pd" and any(
+        KEPT_REQUESTS in names_in(macro.sql) for text in texts for macro in macros_of(text)
+    )
+
+
+def _loads(location: StoreLocation, keys: Sequence[str], *, with_requests: bool) -> dict[str, list[str]]:
     """Digests of the loads of scenarios, each by itself: a copy may have committed them in other blocks."""
     made: dict[str, list[str]] = {}
     with read_transaction(location) as transaction:
         numbers = {key: number for number, key in transaction.keys("scenario").items()}
         for block in stored_loads(transaction, [numbers[key] for key in keys if key in numbers]):
-            made.setdefault(block.scenario, []).extend(block.digests)
+            mine = made.setdefault(block.scenario, [])
+            mine += block.digests
+            if with_requests:
+                mine += [kept_digest(str(load.values["key"]), load.requests) for load in block.loads if load.requests]
     return made
 
 

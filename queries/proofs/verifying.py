@@ -10,8 +10,6 @@ from typing import Any
 
 import duckdb
 
-from queries.asking.library import report
-from queries.asking.parameters import answered_instead
 from queries.asking.question import Answer, Question
 from queries.proofs.answer_files import compare_answer
 from queries.proofs.document import digests_of, plain, question_from, read_proof, stable_columns
@@ -33,8 +31,7 @@ def verify_proof(
         check_signature(document["sha256"], document.get("signature"), public_file)
     scenarios, question = proven(path, document)
     pinned = [(item.scenario, item.first, item.last, item.group) for item in scenarios]
-    about_loads = answered_instead(question).report
-    now_held = digests_of_scope(location, pinned, of_loads=report(about_loads).of_loads)
+    now_held = digests_of_scope(location, pinned, question)
     for said, now in zip(scenarios, now_held, strict=True):
         if said.digest != now.digest:
             raise StoreError(

@@ -28,13 +28,24 @@ WITH loads AS MATERIALIZED (
 scales AS MATERIALIZED (
     SELECT * FROM limit_scales() WHERE getvariable('scale')
 ),
-placed AS MATERIALIZED (
+limited AS (
     SELECT
         loads.*, scale, bin_place(scale * getvariable('tpot_limit_ms')) AS tpot_place,
         CASE
             WHEN phase = 'decode' THEN 1e9 ELSE bin_place(scale * getvariable('ttft_limit_ms') - beside_steps_ms)
         END AS ttft_place
     FROM loads, scales
+),
+placed AS MATERIALIZED (
+    SELECT
+        limited.* REPLACE (
+            even_place(ttft_place, x_part.below) AS ttft_place, even_place(tpot_place, y_part.below) AS tpot_place
+        )
+    FROM limited
+    LEFT JOIN raw.load_part AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+        AND x_part.load_id = limited.load_id
+    LEFT JOIN raw.load_part AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+        AND y_part.load_id = limited.load_id
 ),
 counted AS (
     SELECT
@@ -78,7 +89,7 @@ curves AS (
         min_by(
             CASE
                 WHEN before_rate IS NULL THEN share
-                ELSE before_share + (getvariable('rate') - before_rate) / (arrivals_per_s - before_rate) * (share - before_share)
+                ELSE share_between(getvariable('rate'), before_rate, before_share, arrivals_per_s, share)
             END, arrivals_per_s
         ) FILTER (WHERE arrivals_per_s >= getvariable('rate')) AS attained
     FROM neighbours

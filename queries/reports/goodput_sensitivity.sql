@@ -23,16 +23,22 @@
 -- column: scenario | none | content key of the winner
 WITH loads AS MATERIALIZED (
     SELECT
-        ladder, place, load_id, arrivals_per_s, counted_requests,
+        ladder, place, played.load_id, arrivals_per_s, counted_requests,
         CASE WHEN getvariable('vary') = 'ttft' THEN outside_ms + beside_ms ELSE 0 END AS beside_steps_ms,
         coalesce(of_tbt, 1) AS share_tbt,
-        CASE
-            WHEN getvariable('vary') = 'ttft' THEN bin_place(getvariable('tpot_limit_ms'))
-            WHEN phase = 'decode' THEN 1e9
-            ELSE bin_place(ttft_of_steps(outside_ms, beside_ms))
-        END AS held_place
-    FROM played
-    LEFT JOIN token_shares(getvariable('wanted_phase')) AS tokens USING (load_id)
+        even_place(held_place, held.below) AS held_place
+    FROM (
+        SELECT
+            *, CASE
+                WHEN getvariable('vary') = 'ttft' THEN bin_place(getvariable('tpot_limit_ms'))
+                WHEN phase = 'decode' THEN 1e9
+                ELSE bin_place(ttft_of_steps(outside_ms, beside_ms))
+            END AS held_place
+        FROM played
+    ) AS played
+    LEFT JOIN raw.load_part AS held ON held.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 1 ELSE 0 END
+        AND held.bin = floor(held_place)::INTEGER AND held.load_id = played.load_id
+    LEFT JOIN token_shares(getvariable('wanted_phase')) AS tokens ON tokens.load_id = played.load_id
     WHERE phase = getvariable('wanted_phase')
 ),
 -- Requests by bin of the limit that varies: those that meet the other one, and with marginal shares all.
@@ -70,7 +76,12 @@ shares AS (
             coalesce(below + within * least(limit_place - bin, 1), 0) / counted_requests
         ) AS share
     FROM (
-        SELECT loads.*, limit_ms, bin_place(limit_ms - beside_steps_ms) AS limit_place FROM loads CROSS JOIN limits
+        SELECT limited.* REPLACE (even_place(limit_place, varied.below) AS limit_place)
+        FROM (
+            SELECT loads.*, limit_ms, bin_place(limit_ms - beside_steps_ms) AS limit_place FROM loads CROSS JOIN limits
+        ) AS limited
+        LEFT JOIN raw.load_part AS varied ON varied.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 0 ELSE 1 END
+            AND varied.bin = floor(limit_place)::INTEGER AND varied.load_id = limited.load_id
     ) AS asked
     LEFT JOIN summed ON summed.load_id = asked.load_id AND limit_place >= bin AND limit_place < next_bin
 ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.loads.distributions import DISTRIBUTIONS, PAYLOADS, insert_distributions, typed_columns
+    from store.loads.distributions import DISTRIBUTIONS, PART_ROWS, PAYLOADS, insert_distributions, typed_columns
     from store.loads.kept_requests import (
         KEPT_COLUMNS,
         REJECTED,
@@ -19,12 +19,22 @@ if TYPE_CHECKING:
     from store.loads.load_digests import PackedLoad, loads_digest
     from store.loads.load_records import ArrivalRecord, LoadRecord, LoadStatus
     from store.loads.measured_requests import NEVER, MeasuredRequests, pack_requests, unpack_requests
-    from store.loads.packed_rows import pack_rows, split_counts, unpack_rows, whole_counts
+    from store.loads.packed_rows import (
+        PARTS_OF_A_BIN,
+        pack_cells,
+        pack_rows,
+        split_counts,
+        unpack_cells,
+        unpack_rows,
+        whole_counts,
+    )
 
 __all__ = [
     "DISTRIBUTIONS",
     "KEPT_COLUMNS",
     "NEVER",
+    "PARTS_OF_A_BIN",
+    "PART_ROWS",
     "PAYLOADS",
     "REJECTED",
     "ArrivalRecord",
@@ -36,11 +46,13 @@ __all__ = [
     "insert_distributions",
     "kept_digest",
     "loads_digest",
+    "pack_cells",
     "pack_kept",
     "pack_requests",
     "pack_rows",
     "split_counts",
     "typed_columns",
+    "unpack_cells",
     "unpack_kept",
     "unpack_requests",
     "unpack_rows",

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from store.loads.kept_requests import KEPT_COLUMNS, unpack_kept
-from store.loads.packed_rows import unpack_rows, whole_counts
+from store.loads.packed_rows import unpack_cells, unpack_rows, whole_counts
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,9 +22,10 @@ DISTRIBUTIONS = {  # columns of the rows that these bytes hold
     "load_token": ("load_id", "gap_bin", "gaps"),
     "load_request": ("load_id", "number", *KEPT_COLUMNS),
 }
+PART_ROWS = ("load_id", "metric", "part", "requests")  # as `load_cell` has them; `load_part` is made of them
 _LARGE = {"load_id", "gaps", *(name for name in KEPT_COLUMNS if name.endswith("_us"))}
 _TOKEN_PARTS = 5
-_LOADS_TOGETHER = {"load_cell": 2_000, "load_token": 2_000, "load_request": 50}
+_LOADS_TOGETHER = {"load_cell": 2_000, "load_part": 2_000, "load_token": 2_000, "load_request": 50}
 
 
 def typed_columns(name: str) -> list[tuple[str, str]]:
@@ -37,8 +38,9 @@ def insert_distributions(
 ) -> int:
     """Insert the rows of many loads, (load id, bytes) each, and return how many rows there were."""
     iterator, count = iter(rows), 0
+    columns = PART_ROWS if name == "load_part" else DISTRIBUTIONS[name]
     while some := list(islice(iterator, _LOADS_TOGETHER[name])):
-        arrays = dict(zip(DISTRIBUTIONS[name], _unpacked(name, iter(some)), strict=True))
+        arrays = dict(zip(columns, _unpacked(name, iter(some)), strict=True))
         connection.register("handed_loads", arrays)
         try:
             connection.execute(f"INSERT INTO {table} SELECT {', '.join(arrays)} FROM handed_loads")  # noqa: S608 - ours
@@ -59,7 +61,9 @@ def _unpacked(name: str, rows: Iterator[Sequence[object]]) -> list[NDArray[np.in
             numbers = np.arange(kept.ttft_us.size)
             found.append(np.column_stack((numbers, *(getattr(kept, column) for column in KEPT_COLUMNS))))
         elif name == "load_cell":
-            found.append(unpack_rows(packed, len(DISTRIBUTIONS[name]) - 1))
+            found.append(unpack_cells(packed)[0])
+        elif name == "load_part":
+            found.append(unpack_cells(packed)[1])
         else:
             found.append(whole_counts(unpack_rows(packed, _TOKEN_PARTS)))
         ids.append(np.full(found[-1].shape[0], load_id, dtype=np.int64))

@@ -31,7 +31,8 @@ class ArrivalRecord:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadRecord:
     """A scenario played at one rate. `cells` has a row for each cell: bins of TTFT and TPOT, and counts of five
-    batches; `gaps` one for each bin that has any: bin and count.
+    batches; `gaps` one for each bin that has any: bin and count. `parts` has rows of metric (0 TTFT, 1 TPOT), part
+    (16 to a bin) and requests, of bins that do not hold them evenly; None as none.
     `requests` are None where only distributions are kept."""
 
     key: str
@@ -63,3 +64,4 @@ class LoadRecord:
     rejected_prompt_share: float | None = None
     reject_tbt_ms: float | None = None
     requests: KeptRequests | None = None
+    parts: NDArray[np.int64] | None = None

@@ -1,7 +1,8 @@
 """Relations of loads as DuckDB has them: their rows, distributions, and what is derived of these to look limits up.
 
 `load_margin` has a row for each bin of TTFT and of TPOT from the first that holds requests to the one after the last:
-how many lie below it, and how many in it; `load_span` says which bins these are.
+how many lie below it, and how many in it; `load_span` says which bins these are. `load_part` has a row for each bin
+that does not hold its requests evenly: how many of them lie below each of its parts, and in all.
 
 Not here: parts (store.sealing.load_parts)."""
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from store.loads import DISTRIBUTIONS, PAYLOADS, insert_distributions, typed_columns
+from store.loads import DISTRIBUTIONS, PART_ROWS, PARTS_OF_A_BIN, PAYLOADS, insert_distributions, typed_columns
 from store.schema import TABLES, read_column
 from store.sealing.into_duckdb import create_table, insert_rows
 from store.sealing.ranges import Ranges
@@ -20,11 +21,12 @@ if TYPE_CHECKING:
 
     from store.reading import ReadTransaction
 
-LOAD_RELATIONS = ("load", *DISTRIBUTIONS, "load_margin", "load_span")
+LOAD_RELATIONS = ("load", *DISTRIBUTIONS, "load_margin", "load_span", "load_part")
 TTFT, TPOT = 0, 1  # metrics of a margin
 _DERIVED = {
     "load_margin": [(name, "INTEGER") for name in ("metric", "bin")]
     + [(name, "BIGINT") for name in ("load_id", "below", "within")],
+    "load_part": [("metric", "INTEGER"), ("bin", "INTEGER"), ("load_id", "BIGINT"), ("below", "INTEGER[]")],
     "load_span": [("load_id", "BIGINT")]
     + [(name, "INTEGER") for name in ("ttft_first", "ttft_end", "tpot_first", "tpot_end")],
 }
@@ -56,6 +58,18 @@ _SPANS = """
         max(tpot_bin) + 1 AS tpot_end
     FROM {cells} GROUP BY load_id
 """
+_PARTS_BELOW = """
+    SELECT metric, part // {parts} AS bin, load_id,
+        list_transform(range({parts} + 1), lambda k: coalesce(list_sum(list_filter(
+            list(requests ORDER BY part), lambda one, place: list(part % {parts} ORDER BY part)[place] < k
+        )), 0))::INTEGER[] AS below
+    FROM {cells} GROUP BY metric, part // {parts}, load_id
+"""
+_MADE_OF = {  # a derived relation: the rows that it is made of, their columns, and how
+    "load_margin": ("load_cell", typed_columns("load_cell"), _MARGINS),
+    "load_span": ("load_cell", typed_columns("load_cell"), _SPANS),
+    "load_part": ("load_part", [(name, "BIGINT") for name in PART_ROWS], _PARTS_BELOW),
+}
 
 
 def columns_of(relation: str) -> list[tuple[str, str]]:
@@ -90,12 +104,12 @@ def insert_from_store(
         statement = f"SELECT {names} FROM {transaction.ranges} CROSS JOIN load l WHERE l.id BETWEEN r.lo AND r.hi"  # noqa: S608
         return insert_rows(connection, table, columns, transaction.cells(statement, (as_parameter(within),)))
     cells = f"{table}_cells"
-    create_table(connection, cells, typed_columns("load_cell"))
+    rows, row_columns, derived = _MADE_OF[relation]
+    create_table(connection, cells, row_columns)
     count = 0
     try:
-        if _insert_packed(connection, transaction, cells, "load_cell", within):
-            derived = _MARGINS if relation == "load_margin" else _SPANS
-            select = derived.format(cells=cells, ttft=TTFT, tpot=TPOT)
+        if _insert_packed(connection, transaction, cells, rows, within):
+            select = derived.format(cells=cells, ttft=TTFT, tpot=TPOT, parts=PARTS_OF_A_BIN)
             ((count,),) = connection.execute(f"INSERT INTO {table} {select}").fetchall()
     finally:
         connection.execute(f"DROP TABLE {cells}")
@@ -105,8 +119,9 @@ def insert_from_store(
 def _insert_packed(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, table: str, relation: str, within: Ranges
 ) -> int:
+    holder = "load_cell" if relation == "load_part" else relation
     statement = (
-        f"SELECT d.load_id, d.{PAYLOADS[relation]} FROM {transaction.ranges} CROSS JOIN {relation} d"  # noqa: S608 - our names
+        f"SELECT d.load_id, d.{PAYLOADS[holder]} FROM {transaction.ranges} CROSS JOIN {holder} d"  # noqa: S608 - our names
         " WHERE d.load_id BETWEEN r.lo AND r.hi ORDER BY d.load_id"
     )
     return insert_distributions(connection, table, relation, transaction.cells(statement, (as_parameter(within),)))

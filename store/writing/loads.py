@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import Connection, insert, select
 
 from store.errors import InputError
-from store.loads import PackedLoad, kept_digest, loads_digest, pack_kept, pack_rows, split_counts
+from store.loads import PackedLoad, kept_digest, loads_digest, pack_cells, pack_kept, pack_rows, split_counts
 from store.loads.load_records import ArrivalRecord, LoadRecord
 from store.opening import Store
 from store.reading.load_blocks import LOAD_VALUES, as_digested
@@ -92,7 +92,7 @@ def packed_load(record: LoadRecord) -> PackedLoad:
     """A record as the store keeps it."""
     return PackedLoad(
         values=as_digested({name: getattr(record, name) for name in LOAD_VALUES}),
-        cells=pack_rows(record.cells),
+        cells=pack_cells(record.cells, record.parts),
         gaps=pack_rows(split_counts(record.gaps)),
     )
 

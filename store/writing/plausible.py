@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from store.errors import InputError
-from store.loads import LoadRecord
+from store.loads import PARTS_OF_A_BIN, LoadRecord
 from store.records import BlockRecord
 from store.schema.measures import MEASURES, STEP_KINDS
 
 _ROUNDING = 1e-6  # relative: parts are summed in another order than their whole
 _CELL_COLUMNS = 7  # two bins, five batches
+_PART_COLUMNS = 3  # metric, part, requests
 _ORDERED = (
     ("ttft_ms", "e2e_ms"),
     ("decode_step_p50_ms", "decode_step_p90_ms"),
@@ -58,6 +59,23 @@ def _impossible_load(record: LoadRecord) -> Iterator[str]:
         yield "a count or a bin is below zero"
     elif int(cells[:, 2:].sum()) + record.rejected != record.counted_requests:
         yield "its cells and rejected requests are not as many as counted_requests"
+    elif record.parts is not None and not _parts_add_up(cells, np.asarray(record.parts)):
+        yield "the parts of a bin do not add up to it"
+
+
+def _parts_add_up(cells: np.ndarray, parts: np.ndarray) -> bool:
+    """Whether the parts of every bin that has any are as many requests as its cells."""
+    if parts.ndim != 2 or parts.shape[1] != _PART_COLUMNS or (parts < 0).any() or (parts[:, 0] > 1).any():
+        return False
+    bins = parts[:, 1] // PARTS_OF_A_BIN
+    for metric in (0, 1):
+        mine = parts[:, 0] == metric
+        size = int(max(cells[:, metric].max(initial=0), bins.max(initial=0))) + 1
+        of_parts = np.bincount(bins[mine], parts[mine, 2], minlength=size)
+        of_cells = np.bincount(cells[:, metric], cells[:, 2:].sum(axis=1), minlength=size)
+        if (of_parts != of_cells)[of_parts > 0].any():
+            return False
+    return True
 
 
 def _impossible(record: BlockRecord, sizes: np.ndarray, replicas: int) -> Iterator[tuple[np.ndarray, str]]:

@@ -12,7 +12,7 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.arrivals.histograms import BATCHES, BINS, bins_of, counted_cells, edges_ms
+from evaluator.arrivals.histograms import BATCHES, BINS, bins_of, counted_cells, counted_parts, edges_ms
 from evaluator.arrivals.loads import Load, PlaySettings, ladder, loads_of, unplayable
 from evaluator.arrivals.play_rules import PlayRules
 from evaluator.arrivals.playing import play
@@ -131,13 +131,28 @@ def test_prices_of_decodes_are_those_of_the_table_at_its_mean() -> None:
         assert own == pytest.approx(table.decode_own[sequences], rel=0.02)
 
 
-def test_the_ladder_bends_at_nine_tenths() -> None:
+def test_bins_of_lone_requests_are_kept_in_parts() -> None:
+    """Nine in ten take 10.01 ms, at the beginning of a bin; the rest lies evenly over two decades."""
+    times = np.concatenate((np.full(9_000, 10.01), np.geomspace(1.0, 100.0, 1_000)))
+    parts = counted_parts(times, np.zeros(times.size))
+    # 10 ms is three decades above 0.01 ms: bin 96. Evenly spread, each of 64 bins holds 16 of 10,000: no parts.
+    assert set(parts[:, 0]) == {0}
+    assert set((parts[:, 1] // 16).tolist()) == {96}
+    assert parts[0, 1] == 96 * 16
+    assert parts[:, 2].sum() == (bins_of(times) == 96).sum()
+    assert parts[0, 2] >= 9_000
+    assert np.array_equal(edges_ms(16)[::16], edges_ms())
+
+
+def test_the_ladder_is_even_between_its_ends() -> None:
     rates = np.asarray(ladder(100.0))
     assert rates.size == 24
-    assert (rates[0], rates[15], rates[23]) == pytest.approx((4.0, 90.0, 99.0))
-    assert np.diff(rates[:16]) == pytest.approx(np.full(15, 86.0 / 15.0))
-    # 1 - fraction falls by the same factor each time: 0.1, 0.075, ... 0.01
-    assert (100.0 - rates[15:-1]) / (100.0 - rates[16:]) == pytest.approx(np.full(8, 10.0**0.125))
+    assert (rates[0], rates[7], rates[19], rates[23]) == pytest.approx((2.5, 22.0, 90.0, 99.0))
+    # Goodput is wanted to so many percent of itself: the lowest rates are a factor apart, (22 / 2.5)^(1/7)
+    assert rates[1:8] / rates[:7] == pytest.approx(np.full(7, 8.8 ** (1 / 7)))
+    assert np.diff(rates[7:20]) == pytest.approx(np.full(12, 68.0 / 12.0))
+    # 1 - fraction falls by the same factor each time: 0.1, 0.056, ... 0.01
+    assert (100.0 - rates[19:-1]) / (100.0 - rates[20:]) == pytest.approx(np.full(4, 10.0**0.25))
 
 
 def test_more_load_is_a_longer_wait_and_saturation_is_the_most() -> None:

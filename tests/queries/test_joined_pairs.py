@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest_cli import sweepdb as command
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
 from generator import sweep_record
 from goodput_twin import crossing
@@ -28,6 +29,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from queries.connect import connect
+from store.loads import pack_kept, unpack_kept
 from store.location import parse_url
 from store.opening import open_store
 from store.records import BlockRecord
@@ -205,3 +207,24 @@ def step_error(url, phase):
         limit = {"prefill": {"ttft_limits": 900.0}, "decode": {"tpot_limits": 50.0}}[phase]
         (row,) = opened.goodput(**limit, mode=phase).dicts()
     return row["step_error"]
+
+
+def test_a_proof_of_joined_pairs_is_of_the_requests_too(stored, tmp_path) -> None:
+    """Their digests are of the bytes as they are: a request that somebody moved is noticed, whatever is said of them."""
+    asked = "query goodput --mode pd --num-devices 8 --ttft-limits 900 --tpot-limits 9"
+    proof, url = tmp_path / "proof.json", f"sqlite:///{tmp_path}/copy.sqlite"
+    shutil.copy(parse_url(stored).path, parse_url(url).path)
+    assert command(f"{asked} --proof {proof}", url).code == 0
+    assert command(f"verify {proof}", url).code == 0
+    with open_store(url) as store, store.writing() as connection:
+        first = connection.execute(text("SELECT load_id, requests FROM load_request ORDER BY load_id LIMIT 1")).one()
+        kept = unpack_kept(bytes(first.requests))
+        moved = pack_kept(replace(kept, ttft_us=kept.ttft_us[::-1].copy()))
+        connection.execute(text("DROP TRIGGER load_request_refuses_update"))
+        connection.execute(
+            text("UPDATE load_request SET requests = :requests WHERE load_id = :load"),
+            {"requests": moved, "load": first.load_id},
+        )
+    outcome = command(f"verify {proof}", url)
+    assert outcome.code == 3
+    assert "are not those of the proof" in outcome.err.replace("\n", " ")

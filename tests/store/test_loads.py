@@ -24,8 +24,10 @@ from store.loads import (
     ArrivalRecord,
     KeptRequests,
     LoadRecord,
+    pack_cells,
     pack_rows,
     split_counts,
+    unpack_cells,
     unpack_rows,
     whole_counts,
 )
@@ -97,6 +99,24 @@ def test_loads_are_stored_once_and_read_as_they_were(store):
     ]
     with store.reading() as connection:
         assert connection.execute(text("SELECT count(*) FROM arrival")).scalar() == 1
+
+
+def test_parts_of_bins_come_with_the_cells(store):
+    """Read where a bin has them, the same before and after they are laid down, and refused where they do not add up."""
+    first = record(1)
+    bin_, requests = int(first.cells[0, 0]), int(first.cells[first.cells[:, 0] == first.cells[0, 0], 2:].sum())
+    parts = np.asarray([[0, 16 * bin_ + 3, requests - 1], [0, 16 * bin_ + 9, 1]])
+    sweep, scenario = scenario_of(store)
+    with pytest.raises(InputError, match="the parts of a bin do not add up to it"):
+        put_loads(store, sweep, scenario, ARRIVAL, [replace(first, parts=parts[:1])])
+    put_loads(store, sweep, scenario, ARRIVAL, [replace(first, parts=parts), record(2)])
+    expected = [(0, bin_, 1, [0, 0, 0, 0, *[requests - 1] * 6, *[requests] * 7])]
+    assert distribution(store, "load_part") == expected
+    assert distribution(store, "load_cell") == [
+        (number, *row) for number in (1, 2) for row in record(number).cells.tolist()
+    ]
+    seal(store)
+    assert distribution(store, "load_part") == expected
 
 
 def test_writers_of_the_same_loads_do_not_disturb_each_other(store_url):
@@ -251,6 +271,15 @@ def test_large_counts_are_packed_in_parts(rows):
 def test_bytes_that_are_none_of_ours_are_an_error_of_the_store():
     with pytest.raises(StoreError, match="cannot be read"):
         unpack_rows(b"abc", 7)
+
+
+def test_parts_are_packed_behind_cells_and_cells_of_before_are_read():
+    cells, parts = record(1).cells, np.asarray([[0, 40, 3], [1, 4_607, 1 << 20]])
+    packed, alone = pack_cells(cells, parts), pack_cells(cells, None)
+    assert [array.tolist() for array in unpack_cells(packed)] == [cells.tolist(), parts.tolist()]
+    for without in (alone, pack_rows(cells)):  # as loads of before have them: differences all
+        assert unpack_cells(without)[0].tolist() == cells.tolist()
+        assert unpack_cells(without)[1].shape == (0, 3)
 
 
 def rested(connection, statement: str) -> None:
