@@ -27,7 +27,6 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
 ) -> None:
     """The indexer of one layer, whole on every tensor-parallel rank: queries from the compressed one of attention."""
     form, heads, width, rope = step.request.linear, indexer.heads, indexer.head_dim, attention.rope_head_dim
-    beyond = RequestsOfLength(keys=attention.chosen_keys or 0, up_to=False)
     with step.recorder.within("indexer"):
         query = linear(step, "query_proj", compressed, heads * width, form).view(x.shape[0], heads, width)
         key = linear(step, "key_proj", x, width, form)
@@ -41,8 +40,15 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
             query, key = operators.quantise(query, INDEX_BITS), operators.quantise(key, INDEX_BITS)
         with step.recorder.within("kv_write"):
             operators.write_cache([key], 16)  # a byte each is what a number in eight bits already is
-        with step.recorder.within("", requests=beyond if step.request.trace == "prefill" else None):
+        with step.recorder.within("", requests=_beyond(step, attention)):
             score_keys(step, query, 1, width + INDEX_SCALE_BYTES)
+
+
+def _beyond(step: Step, attention: LatentAttention) -> RequestsOfLength | None:
+    """The requests of a prefill among whose keys there is a choice; of a decode step all of them."""
+    if step.request.trace == "decode" or attention.chosen_keys is None:
+        return None
+    return RequestsOfLength(keys=attention.chosen_keys, up_to=False)
 
 
 def score_keys(step: Step, query: Tensor, ratio: int, entry_bytes: int) -> None:
