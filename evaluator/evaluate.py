@@ -146,6 +146,9 @@ def unsupported(scenario: Scenario) -> InputError | None:
     if scenario.convention == "upstream" and not (plain and all(map(_known_upstream, spec.layers))):
         part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
         return InputError(part, hint="`convention=physical`")
+    if scenario.convention == "upstream" and (scenario.plan.dcp, scenario.plan.redundant_experts) != (1, 0):
+        part = "`convention=upstream` has no shares of a context and no copies of experts"
+        return InputError(part, hint="`convention=physical`")
     if spec.draft_states and not _drafts_beside(spec):
         return InputError("a draft beside a model is one layer of grouped queries and a dense MLP")
     return model.refusal(scenario, model.source(scenario))
@@ -161,9 +164,9 @@ def _known_upstream(group: LayerGroup) -> bool:
     """Whether a layer is of two parts that the program behind that convention has."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
-    newer = (
-        "chosen_keys", "indexer", "output_gate", "value_head_dim", "head_gate", "unscaled_norm", "values_are_keys",
-    )  # fmt: skip
+    newer = ["chosen_keys", "indexer", "output_gate", "head_gate", "unscaled_norm", "values_are_keys"]
+    if isinstance(group.attention, GroupedQueryAttention):  # latent attention has always had one
+        newer.append("value_head_dim")
     other = isinstance(group.mlp, MoeMlp) and (group.mlp.apart_norms or group.mlp.latent_size is not None)
     routed = other or (isinstance(group.mlp, MoeMlp) and not group.mlp.gated)
     turned = getattr(group.attention, "rope_fraction", None) is not None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
-from evaluator.canonical import canonical, content_key
+from evaluator.canonical import canonical, content_key, keyed
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import effective_rate
 from evaluator.inputs.engines.engine_profiles import key_of_engine
@@ -189,7 +189,7 @@ class RecordBuilder:
             "model": model.key,
             "device": scenario.device.name,
             "precision": precision.key,
-            "plan": asdict(scenario.plan),
+            "plan": keyed(scenario.plan),
             "workload": workload.key,
             "phase": scenario.phase,
             "convention": scenario.convention,

@@ -197,6 +197,7 @@ class Operator:
     multiple: int = 1
     if_needed: bool = False
     requests: RequestsOfLength | None = None  # None: for all
+    shares: int = 1  # devices that divide pairs and keys among them
     driver: Driver = field(init=False, compare=False, repr=False)  # which number of the batch decides its time
 
     def __post_init__(self) -> None:

@@ -121,7 +121,11 @@ def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> Ki
         if operator.requests is not None:
             return _times((seen.tokens > 0).astype(np.float64), cost.operator_seconds(operator, seen))
         if operator.multiple == 1:
-            return cost.operator_seconds(operator, seen)
+            seconds = cost.operator_seconds(operator, seen)
+            if operator.collective is None or operator.driver != "attention":
+                return seconds
+            sent = operator.collective.payload_bytes.at(seen) > 0  # nothing is cached, nothing is gathered
+            return _times(sent.astype(np.float64), seconds)
         there, tokens = padded(operator, seen.tokens)
         seconds = cost.operator_seconds(operator, replace(seen, tokens=tokens))
         return seconds if there is None else _times(there, seconds)
@@ -140,8 +144,10 @@ def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> Ki
 
 
 def seen_by(operator: Operator, sums: BatchSums) -> BatchSums:
-    """The sums as an operator sees them: within its window, and of the requests alone that it runs for."""
+    """The sums as an operator sees them: within its window, its share of them, of the requests that it runs for."""
     seen = sums.within(operator.attention.window) if operator.attention is not None else sums
+    if operator.shares > 1:
+        seen = replace(seen, pairs=seen.pairs / operator.shares, keys=seen.keys / operator.shares)
     if operator.requests is None:
         return seen
     short = Short(operator.requests.keys)

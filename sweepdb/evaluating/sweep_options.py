@@ -93,6 +93,12 @@ class SweepOptions:
     ep_sizes: Sizes = option(None, "expert parallel sizes", unit="devices")
     moe_tp_sizes: Sizes = option(None, "tensor parallel sizes inside experts", unit="devices")
     moe_dp_sizes: Sizes = option(None, "replicas of the expert group", unit="replicas")
+    dcp_sizes: Sizes = option(
+        None, "decode context parallel sizes, shares of a context; searched only when asked", unit="devices"
+    )
+    redundant_experts: Sizes = option(
+        None, "copies of experts in a layer beside them; their load is evened out", unit="experts"
+    )
     batch_range: BatchRange = option(
         (1, None), "[min] max batch size of a replica [default: what memory holds]", unit="requests"
     )

@@ -4,6 +4,7 @@ Source: the engine's parser (flags), and its documents on server arguments and d
 
 from __future__ import annotations
 
+from evaluator.inputs import Plan
 from sweepdb.launching.flag_tables import flag_table
 from sweepdb.launching.server_command import (
     PORTS,
@@ -33,8 +34,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
     shared = plan.dp if routed else 1  # replicas inside the tensor group
     flags.add("--tp-size", plan.tp * shared)
     flags.add("--pp-size", plan.pp)
-    if routed:
-        flags.add("--ep-size", plan.ep)
+    _add_experts_and_shares(flags, plan, routed=routed)
     if plan.dp > 1:
         _add_replicas(flags, plan.dp, routed=routed)
     flags.add("--max-running-requests", instance.requests_a_replica * shared)
@@ -73,6 +73,16 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         devices=f"{product} x pipeline {plan.pp} = {instance.devices}",
         not_set=assumed_of(instance),
     )
+
+
+def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:
+    if routed:
+        flags.add("--ep-size", plan.ep)
+    if plan.redundant_experts:
+        flags.add("--enable-eplb")
+        flags.add("--ep-num-redundant-experts", plan.redundant_experts)
+    if plan.dcp > 1:
+        flags.add("--dcp-size", plan.dcp)
 
 
 def _add_replicas(flags: Flags, replicas: int, *, routed: bool) -> None:

@@ -6,10 +6,13 @@ compressed vector."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import Tensor
 
 from evaluator.graph.capture.blocks import Step, attended, divided, linear, normed, pointwise, rotated
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.context_parallel import attended_in_parts, gather_context, written_share
 from evaluator.graph.capture.mixers.sparse_latent import attended_choice, choose_keys
 from evaluator.graph.operators import RequestsOfLength
 from evaluator.inputs.model import LatentAttention
@@ -23,7 +26,8 @@ def latent_attention(step: Step, x: Tensor, attention: LatentAttention, tables: 
     if tables is not None:
         rotated(step, query[..., nope:], key_rope.unsqueeze(1), tables)
     with step.recorder.within("kv_write"):
-        operators.write_cache([latent, key_rope], step.request.kv_bits)
+        operators.write_cache(written_share(step, latent, key_rope), step.request.kv_bits)
+    gather_context(step, attention.kv_lora_rank + attention.rope_head_dim)
     if step.request.trace == "decode":
         out = _absorbed(step, query, attention)
     elif attention.chosen_keys is None:
@@ -89,16 +93,20 @@ def _absorbed(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
         )
     # The rope part is concatenated in place by the kernels that do this; no launch of its own is counted.
     wide = absorbed.new_empty((query.shape[0], heads, rank + attention.rope_head_dim))
-    with step.recorder.within("attention", per_phase=True):
-        if attention.chosen_keys is not None:
-            out = attended_choice(step, wide, attention)
-        else:
-            out = attended(
-                step, wide, kv_heads=1, head_dim=rank + attention.rope_head_dim, value_head_dim=rank, kind="mla_decode"
-            )
+    out = attended_in_parts(step, wide, partial(_latent_attended, step, attention))
     del absorbed, wide
     with step.recorder.within("value_absorb", per_phase=True):
         return operators.heads_product(out, parameter(heads, rank, attention.value_head_dim))
+
+
+def _latent_attended(step: Step, attention: LatentAttention, wide: Tensor) -> Tensor:
+    rank = attention.kv_lora_rank
+    with step.recorder.within("attention", per_phase=True):
+        if attention.chosen_keys is not None:
+            return attended_choice(step, wide, attention)
+        return attended(
+            step, wide, kv_heads=1, head_dim=rank + attention.rope_head_dim, value_head_dim=rank, kind="mla_decode"
+        )
 
 
 def _expanded(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:

@@ -37,6 +37,7 @@ class Record:
     multiple: int
     if_needed: bool
     requests: RequestsOfLength | None
+    shares: int
     work: Work
     alive: int
 
@@ -54,6 +55,7 @@ class Scope:
     multiple: int = 1
     if_needed: bool = False
     requests: RequestsOfLength | None = None
+    shares: int = 1
 
 
 class Recorder(TorchDispatchMode):
@@ -85,6 +87,7 @@ class Recorder(TorchDispatchMode):
         multiple: int | None = None,
         if_needed: bool = False,
         requests: RequestsOfLength | None = None,
+        shares: int = 1,
     ) -> Iterator[None]:
         """Calls inside carry this label (below the outer one), count, and belong to one expert if told."""
         outer = self.scope
@@ -98,6 +101,7 @@ class Recorder(TorchDispatchMode):
             multiple=outer.multiple if multiple is None else multiple,
             if_needed=outer.if_needed or if_needed,
             requests=outer.requests or requests,
+            shares=outer.shares * shares,
         )
         try:
             yield
@@ -133,6 +137,7 @@ class Recorder(TorchDispatchMode):
                 multiple=scope.multiple,
                 if_needed=scope.if_needed,
                 requests=scope.requests,
+                shares=scope.shares,
                 work=work,
                 alive=self._alive,
             )

@@ -88,6 +88,7 @@ def _operator(points: Sequence[Point], records: Sequence[Record]) -> Operator:
         multiple=first.multiple,
         if_needed=first.if_needed,
         requests=first.requests,
+        shares=first.shares,
     )
 
 
