@@ -17,7 +17,7 @@ from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
-from evaluator.inputs.launch import Routing
+from evaluator.inputs.launch import LOAD, Routing, busiest_load
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
@@ -85,18 +85,20 @@ def _kv_dtype(scenario: Scenario) -> str:
 
 def cost_of(scenario: Scenario) -> CostModel:
     """The cost model that prices a scenario: by its device, and for calibrated ones by how tokens fall on experts."""
-    routing = "balanced" if evened_out(scenario) else scenario.routing
+    stated = scenario.routing.startswith(LOAD)  # of the server as it is, its copies of experts included
+    routing = "balanced" if evened_out(scenario) and not stated else scenario.routing
     return cost_model(scenario.device, scenario.convention, routing)
 
 
 @functools.lru_cache(maxsize=64)
 def cost_model(device: DeviceProfile, convention: Convention, routing: Routing = "balanced") -> CostModel:
     """The cost model of the family that a device profile names. A calibration is read once, not once a scenario."""
+    load = busiest_load(routing)
     if device.family == "theoretical":
-        return TheoreticalCost(device=device, convention=convention)
+        return TheoreticalCost(device=device, convention=convention, load=load)
     from evaluator.pricing.calibrated import calibrated_cost
 
-    return calibrated_cost(device, routing=routing)
+    return calibrated_cost(device, routing="balanced" if routing.startswith(LOAD) else routing, load=load)
 
 
 def assumptions_of(
@@ -117,7 +119,9 @@ def assumptions_of(
     else:
         kinds = {one.kind for chosen in sets for one in chosen.operators}
         said += [sentence(kinds) for sentence in (getattr(model, "said_of_mixers", None),) if sentence is not None]
-    if not isinstance(model, TheoreticalCost) and scenario.model.routed:
+    if scenario.model.routed and scenario.routing.startswith(LOAD):
+        said.append(f"the busiest device of experts gets {busiest_load(scenario.routing):g} times the mean's tokens")
+    elif not isinstance(model, TheoreticalCost) and scenario.model.routed:
         evened = ", evened out by the server's copies of busy experts" if evened_out(scenario) else ""
         said.append(f"tokens fall on experts as {ROUTED[scenario.routing]}{evened}")
     return tuple(dict.fromkeys(sentence for sentence in (*model.assumptions, *said) if sentence))

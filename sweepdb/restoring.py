@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from evaluator.inputs import Launch, Plan, Routing
 from evaluator.request import PlannedScenario
@@ -80,5 +80,5 @@ def specs_of(record: ScenarioRecord) -> ScenarioSpecs:
         ep=plan.ep, moe_tp=plan.moe_tp, moe_dp=plan.moe_dp, dcp=plan.dcp,
         redundant_experts=plan.redundant_experts, phase=subject.phase, convention=subject.convention,
         serving_model=subject.serving_model, serving_cost_ms=subject.serving_cost_ms, compile=subject.compile,
-        routing=cast("Routing | None", subject.routing),
+        routing=subject.routing,
     )  # fmt: skip

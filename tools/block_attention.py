@@ -1,4 +1,4 @@
-"""What a measured layer of attention to chosen blocks takes beside that attention: projections, norms, the index.
+"""The time that a measured layer of attention to chosen blocks takes beside it: projections, norms, the index.
 
 Tables hold whole layers; their attention is what the kernels of all the rest, as calibrated, leave of them."""
 

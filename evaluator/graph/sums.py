@@ -50,15 +50,15 @@ class BatchSums:
 
     def __add__(self, other: BatchSums) -> BatchSums:
         """The sums of the packed batch that holds both."""
-        return merged([self, other], lambda arrays: arrays[0] + arrays[1])
+        return combined([self, other], lambda arrays: arrays[0] + arrays[1])
 
     def mapped(self, change: Callable[[FloatArray], FloatArray]) -> BatchSums:
         """Every array changed alike."""
-        return merged([self], lambda arrays: change(arrays[0]))
+        return combined([self], lambda arrays: change(arrays[0]))
 
 
-def merged(parts: Sequence[BatchSums], change: Callable[[Sequence[FloatArray]], FloatArray]) -> BatchSums:
-    """Sums whose every array is made of those of the same name of all parts, which have the windows of the first."""
+def combined(parts: Sequence[BatchSums], change: Callable[[Sequence[FloatArray]], FloatArray]) -> BatchSums:
+    """Sums of arrays made of the same ones of all parts; windows are those of the first."""
     first = parts[0]
     windows = [[part.within(width) for part in parts] for width, _, _ in first.windows]
     few = [[part.only(short) for part in parts] for short, _, _, _ in first.short]
@@ -176,4 +176,4 @@ def composed(samples: ArrayLike, sums: BatchSums) -> BatchSums:
 
 def concatenated(parts: Sequence[BatchSums]) -> BatchSums:
     """Batches of several one-dimensional sums in a row."""
-    return merged(parts, np.concatenate)
+    return combined(parts, np.concatenate)

@@ -238,7 +238,7 @@ class ModelSpec:
 
     @property
     def spans(self) -> tuple[Span, ...]:
-        """What batches are summed under: windows, and requests so short that sparse attention is dense."""
+        """Windows that batches are summed under, and requests so short that sparse attention is dense."""
         groups = self.layers if self.draft_layer is None else (*self.layers, self.draft_layer)
         attentions = [group.attention for group in groups]
         chosen = {one.chosen_keys for one in attentions if isinstance(one, LatentAttention) and one.chosen_keys}

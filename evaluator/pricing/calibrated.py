@@ -49,6 +49,7 @@ class CalibratedCost:
     calibration: Calibration
     figures: DeviceFigures
     routing: str = "balanced"
+    load: float = 1.0  # tokens of experts on the busiest device over the mean
 
     @property
     def convention(self) -> Convention:
@@ -330,7 +331,7 @@ def _message(name: str, payload: FloatArray, group: float) -> Inputs:
     }
 
 
-def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced") -> CalibratedCost:
+def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced", load: float = 1.0) -> CalibratedCost:
     """The cost model of a calibrated device profile."""
     if profile.calibration is None:
         raise InputError(
@@ -344,4 +345,5 @@ def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced") -> Cal
         calibration=calibration_from_json(profile.calibration),
         figures=figures_of(profile),
         routing=routing,
+        load=load,
     )

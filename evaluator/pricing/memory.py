@@ -55,8 +55,8 @@ def kv_bytes(
     """KV cache on the fullest device of `requests` requests of `tokens` tokens each (arrays that broadcast).
 
     Sliding-window layers keep their window only; states of one size are kept once a request. Ranks of decode context
-    parallelism keep every n-th token. `per_request` paging
-    rounds each request up to whole blocks; `pooled` rounds the sum, as upstream does."""
+    parallelism keep every n-th token. `per_request` paging rounds each request up to whole blocks; `pooled` rounds the
+    sum, as upstream does."""
     groups = model.layers if model.draft_layer is None else (*model.layers, model.draft_layer)
     pooled = paging == "pooled"
     per_layer = []

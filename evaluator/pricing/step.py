@@ -114,9 +114,9 @@ def _stage_seconds(operators: Sequence[Operator], stages: int, sums: BatchSums, 
 
 def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> KindSeconds:
     """One occurrence of an operator, its loop over touched experts included."""
-    seen = seen_by(operator, sums)
+    seen = seen_by(operator, sums, cost.load)
     if operator.experts is not None and operator.experts.role == "rows":
-        return _of_all_rows(operator, operator.experts, cost, sums)
+        return _of_all_rows(operator, operator.experts, cost, seen)
     if not operator.per_expert or operator.experts is None:
         if operator.requests is not None:
             return _times((seen.tokens > 0).astype(np.float64), cost.operator_seconds(operator, seen))
@@ -129,7 +129,7 @@ def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> Ki
         there, tokens = padded(operator, seen.tokens)
         seconds = cost.operator_seconds(operator, replace(seen, tokens=tokens))
         return seconds if there is None else _times(there, seconds)
-    group_tokens = operator.experts.tokens.at(sums)
+    group_tokens = operator.experts.tokens.at(seen)
     parts: dict[str, FloatArray] = {}
     for load in expert_loads(operator.experts, group_tokens, cost.convention):
         there, tokens = padded(operator, load.tokens)
@@ -143,11 +143,15 @@ def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> Ki
     return KindSeconds(**parts)
 
 
-def seen_by(operator: Operator, sums: BatchSums) -> BatchSums:
-    """The sums as an operator sees them: within its window, its share of them, of the requests that it runs for."""
+def seen_by(operator: Operator, sums: BatchSums, load: float = 1.0) -> BatchSums:
+    """The sums as an operator sees them: within its window, its share of them, of the requests that it runs for.
+
+    Experts and what is sent to them see `load` times the tokens: all wait for the busiest device."""
     seen = sums.within(operator.attention.window) if operator.attention is not None else sums
     if operator.shares > 1:
         seen = replace(seen, pairs=seen.pairs / operator.shares, keys=seen.keys / operator.shares)
+    if load != 1.0 and operator.experts is not None and operator.experts.ranks > 1:
+        seen = replace(seen, tokens=load * seen.tokens)
     if operator.requests is None:
         return seen
     short = Short(operator.requests.keys)

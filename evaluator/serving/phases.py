@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
-from evaluator.graph.sums import BatchSums, merged, repeated
+from evaluator.graph.sums import BatchSums, combined, repeated
 from evaluator.pricing.cost_model import KINDS
 from evaluator.pricing.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
 from evaluator.serving.batches import FixedLengths
@@ -118,4 +118,4 @@ def shared_step_seconds(
 
 
 def _stacked(parts: Sequence[BatchSums]) -> BatchSums:
-    return merged(parts, np.asarray)
+    return combined(parts, np.asarray)

@@ -44,7 +44,7 @@ class EvaluateKeywords(TypedDict, total=False):
     poll_steps: int | None
     seats: int | None
     wait_steps: int | None
-    routing: Literal["balanced", "power_law_1.2", "auto"] | None
+    routing: str | None
     arrivals: str | None
     rates: float | Sequence[float] | None
     requests: int | None

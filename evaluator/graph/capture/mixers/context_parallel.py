@@ -18,7 +18,7 @@ from evaluator.graph.capture.recorder import meta_tensor
 
 
 def written_share(step: Step, *parts: Tensor) -> list[Tensor]:
-    """What of new keys and values this device keeps."""
+    """The share of new keys and values that this device keeps."""
     return [part[: part.shape[0] // step.plan.dcp] for part in parts]
 
 
