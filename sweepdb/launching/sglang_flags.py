@@ -52,7 +52,9 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
     else:
         flags.add("--disable-cuda-graph")
     if workload.mtp_tokens:
-        flags.add("--speculative-algorithm", "NEXTN")
+        flags.add("--speculative-algorithm", "EAGLE3" if instance.draft_model else "NEXTN")
+        if instance.draft_model:
+            flags.add("--speculative-draft-model-path", instance.draft_model)
         flags.add("--speculative-num-steps", workload.mtp_tokens)
         flags.add("--speculative-eagle-topk", 1)
         flags.add("--speculative-num-draft-tokens", workload.mtp_tokens + 1)

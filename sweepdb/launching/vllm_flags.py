@@ -52,7 +52,9 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
     elif instance.requests_a_replica > _GRAPHS_TO and table.has("--max-cudagraph-capture-size"):
         flags.add("--max-cudagraph-capture-size", instance.requests_a_replica)
     if workload.mtp_tokens:
-        drafts = {"method": "mtp", "num_speculative_tokens": workload.mtp_tokens}
+        own: dict[str, object] = {"method": "mtp"}
+        beside: dict[str, object] = {"method": "eagle3", "model": instance.draft_model}
+        drafts = (beside if instance.draft_model else own) | {"num_speculative_tokens": workload.mtp_tokens}
         flags.add("--speculative-config", json.dumps(drafts))
     if role != "server":
         flags.add("--kv-transfer-config", json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both"}))
