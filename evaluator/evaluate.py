@@ -17,7 +17,7 @@ from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.operators import OperatorSet
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
-from evaluator.inputs.launch import Routing
+from evaluator.inputs.launch import LOAD, Routing, busiest_load
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
@@ -85,18 +85,20 @@ def _kv_dtype(scenario: Scenario) -> str:
 
 def cost_of(scenario: Scenario) -> CostModel:
     """The cost model that prices a scenario: by its device, and for calibrated ones by how tokens fall on experts."""
-    routing = "balanced" if evened_out(scenario) else scenario.routing
+    stated = scenario.routing.startswith(LOAD)  # of the server as it is, its copies of experts included
+    routing = "balanced" if evened_out(scenario) and not stated else scenario.routing
     return cost_model(scenario.device, scenario.convention, routing)
 
 
 @functools.lru_cache(maxsize=64)
 def cost_model(device: DeviceProfile, convention: Convention, routing: Routing = "balanced") -> CostModel:
     """The cost model of the family that a device profile names. A calibration is read once, not once a scenario."""
+    load = busiest_load(routing)
     if device.family == "theoretical":
-        return TheoreticalCost(device=device, convention=convention)
+        return TheoreticalCost(device=device, convention=convention, load=load)
     from evaluator.pricing.calibrated import calibrated_cost
 
-    return calibrated_cost(device, routing=routing)
+    return calibrated_cost(device, routing="balanced" if routing.startswith(LOAD) else routing, load=load)
 
 
 def assumptions_of(
@@ -117,7 +119,9 @@ def assumptions_of(
     else:
         kinds = {one.kind for chosen in sets for one in chosen.operators}
         said += [sentence(kinds) for sentence in (getattr(model, "said_of_mixers", None),) if sentence is not None]
-    if not isinstance(model, TheoreticalCost) and scenario.model.routed:
+    if scenario.model.routed and scenario.routing.startswith(LOAD):
+        said.append(f"the busiest device of experts gets {busiest_load(scenario.routing):g} times the mean's tokens")
+    elif not isinstance(model, TheoreticalCost) and scenario.model.routed:
         evened = ", evened out by the server's copies of busy experts" if evened_out(scenario) else ""
         said.append(f"tokens fall on experts as {ROUTED[scenario.routing]}{evened}")
     return tuple(dict.fromkeys(sentence for sentence in (*model.assumptions, *said) if sentence))
@@ -146,6 +150,9 @@ def unsupported(scenario: Scenario) -> InputError | None:
     if scenario.convention == "upstream" and not (plain and all(map(_known_upstream, spec.layers))):
         part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
         return InputError(part, hint="`convention=physical`")
+    if scenario.convention == "upstream" and (scenario.plan.dcp, scenario.plan.redundant_experts) != (1, 0):
+        part = "`convention=upstream` has no shares of a context and no copies of experts"
+        return InputError(part, hint="`convention=physical`")
     if spec.draft_states and not _drafts_beside(spec):
         return InputError("a draft beside a model is one layer of grouped queries and a dense MLP")
     return model.refusal(scenario, model.source(scenario))
@@ -161,9 +168,9 @@ def _known_upstream(group: LayerGroup) -> bool:
     """Whether a layer is of two parts that the program behind that convention has."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
-    newer = (
-        "chosen_keys", "indexer", "output_gate", "value_head_dim", "head_gate", "unscaled_norm", "values_are_keys",
-    )  # fmt: skip
+    newer = ["chosen_keys", "indexer", "output_gate", "head_gate", "unscaled_norm", "values_are_keys"]
+    if isinstance(group.attention, GroupedQueryAttention):  # latent attention has always had one
+        newer.append("value_head_dim")
     other = isinstance(group.mlp, MoeMlp) and (group.mlp.apart_norms or group.mlp.latent_size is not None)
     routed = other or (isinstance(group.mlp, MoeMlp) and not group.mlp.gated)
     turned = getattr(group.attention, "rope_fraction", None) is not None

@@ -14,7 +14,7 @@ from evaluator.graph.operators import COLLECTIVE_KINDS, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel
 from evaluator.pricing.routing import expert_loads, touched_experts
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.step import operator_seconds, seen_by
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import MS
@@ -129,9 +129,9 @@ def _rows(operators: Sequence[Operator], cost: CostModel, sums: BatchSums, passe
 
 def _work(operator: Operator, sums: BatchSums, cost: CostModel) -> tuple[float, float, float]:
     """Matrix FLOPs, vector FLOPs and bytes of one occurrence, touched experts included."""
-    seen = sums.within(operator.attention.window) if operator.attention is not None else sums
+    seen = seen_by(operator, sums, cost.load)
     if operator.per_expert and operator.experts is not None:
-        loads = expert_loads(operator.experts, operator.experts.tokens.at(sums), cost.convention)
+        loads = expert_loads(operator.experts, operator.experts.tokens.at(seen), cost.convention)
         parts = [
             (load.touched, BatchSums(tokens=load.tokens, sequences=sums.sequences, pairs=sums.pairs, keys=sums.keys))
             for load in loads
@@ -146,7 +146,7 @@ def _work(operator: Operator, sums: BatchSums, cost: CostModel) -> tuple[float, 
         for affine in (operator.matrix_flops, operator.vector_flops, moved)
     ]
     if operator.experts is not None and operator.expert_bytes:
-        touched = float(np.sum(touched_experts(operator.experts, operator.experts.tokens.at(sums), cost.convention)))
+        touched = float(np.sum(touched_experts(operator.experts, operator.experts.tokens.at(seen), cost.convention)))
         totals[1] += touched * float(operator.expert_vector_flops)
         totals[2] += touched * float(operator.expert_bytes)
     return totals[0], totals[1], totals[2]

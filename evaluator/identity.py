@@ -9,11 +9,11 @@ from collections.abc import Callable, Hashable
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypedDict, TypeVar
 
-from evaluator.canonical import canonical, content_key
+from evaluator.canonical import canonical, content_key, keyed
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import effective_rate
 from evaluator.inputs.engines.engine_profiles import key_of_engine
-from evaluator.inputs.launch import Launch
+from evaluator.inputs.launch import Launch, busiest_load
 from evaluator.inputs.launchable import launchable_by
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.parameters import parameter_count
@@ -189,7 +189,7 @@ class RecordBuilder:
             "model": model.key,
             "device": scenario.device.name,
             "precision": precision.key,
-            "plan": asdict(scenario.plan),
+            "plan": keyed(scenario.plan),
             "workload": workload.key,
             "phase": scenario.phase,
             "convention": scenario.convention,
@@ -232,7 +232,7 @@ def served_as(scenario: Scenario) -> ServedAs:
     Prefill rows are of prompts as long as stated, whoever asks; the pairs that they stand in are of the client's mean
     lengths, and of as many first requests as it sends others (queries/paired.sql)."""
     engine = serving_model_of(scenario).engine(scenario)
-    routed = scenario.model.routed and scenario.device.family == "calibrated"
+    routed = scenario.model.routed and (scenario.device.family == "calibrated" or busiest_load(scenario.routing) != 1)
     client = None if engine is None else engine.client
     looped = client if scenario.phase == "aggregated" else None
     return ServedAs(

@@ -64,6 +64,7 @@ def evened_out(scenario: Scenario) -> bool:
     """Whether the server evens out how tokens fall on experts, whatever prompts choose.
 
     Decode instances that spread experts over many attention replicas are launched with copies of busy experts, placed
-    by load (DeepSeek-V3 technical report, 3.4.2; InferenceX runs SGLang with `ep-num-redundant-experts: 32`)."""
+    by load (DeepSeek-V3 technical report, 3.4.2; InferenceX runs SGLang with `ep-num-redundant-experts: 32`). Where a
+    plan names its copies, any server does."""
     plan = scenario.plan
-    return scenario.phase == "decode" and plan.dp > 1 and plan.ep >= BALANCED_FROM
+    return plan.redundant_experts > 0 or (scenario.phase == "decode" and plan.dp > 1 and plan.ep >= BALANCED_FROM)

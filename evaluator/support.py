@@ -132,7 +132,7 @@ def _of_kernels(spec: ModelSpec, profile: DeviceProfile) -> Iterator[SupportPart
         yield SupportPart(part=", ".join(kinds), state="data sheet", how="rates, memory and links of its data sheet")
         return
     named = _NamingCost(**{name: getattr(cost, name) for name in ("profile", "calibration", "figures", "routing")})
-    sums = repeated(request_sums(64.0, 512.0, windows=spec.windows), 8.0)
+    sums = repeated(request_sums(64.0, 512.0, windows=spec.spans), 8.0)
     for one in sets:
         for operator in one.operators:
             named.kind[0] = operator.kind

@@ -72,6 +72,8 @@ class PlanRecord:
     ep: int
     moe_tp: int
     moe_dp: int
+    dcp: int = 1
+    redundant_experts: int = 0
 
     @property
     def num_devices(self) -> int:

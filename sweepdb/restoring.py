@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from evaluator.inputs import Launch, Plan, Routing
 from evaluator.request import PlannedScenario
@@ -12,7 +12,8 @@ from store.records import Convention, Phase, ScenarioRecord
 from store.schema import SCENARIO_TABLES
 
 SPECS = (
-    "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, sj.phase,"  # noqa: S608  our text
+    "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp,"  # noqa: S608  our text
+    " p.redundant_experts, sj.phase,"
     " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing"
     f" FROM {SCENARIO_TABLES} WHERE sc.id = ?"
 )
@@ -32,6 +33,8 @@ class ScenarioSpecs(NamedTuple):
     ep: int
     moe_tp: int
     moe_dp: int
+    dcp: int
+    redundant_experts: int
     phase: Phase
     convention: Convention
     serving_model: str
@@ -47,7 +50,16 @@ def planned_of(specs: ScenarioSpecs) -> PlannedScenario:
         device=restored(specs.device),
         precision=restored(specs.precision),
         workload=restored(specs.workload),
-        plan=Plan(tp=specs.tp, pp=specs.pp, dp=specs.dp, ep=specs.ep, moe_tp=specs.moe_tp, moe_dp=specs.moe_dp),
+        plan=Plan(
+            tp=specs.tp,
+            pp=specs.pp,
+            dp=specs.dp,
+            ep=specs.ep,
+            moe_tp=specs.moe_tp,
+            moe_dp=specs.moe_dp,
+            dcp=specs.dcp,
+            redundant_experts=specs.redundant_experts,
+        ),
         phase=specs.phase,
         convention=specs.convention,
         serving_model=specs.serving_model,
@@ -65,7 +77,8 @@ def specs_of(record: ScenarioRecord) -> ScenarioSpecs:
     return ScenarioSpecs(
         model_name=subject.model.name, model=subject.model.spec, device=record.device.spec,
         precision=subject.precision.spec, workload=subject.workload.spec, tp=plan.tp, pp=plan.pp, dp=plan.dp,
-        ep=plan.ep, moe_tp=plan.moe_tp, moe_dp=plan.moe_dp, phase=subject.phase, convention=subject.convention,
+        ep=plan.ep, moe_tp=plan.moe_tp, moe_dp=plan.moe_dp, dcp=plan.dcp,
+        redundant_experts=plan.redundant_experts, phase=subject.phase, convention=subject.convention,
         serving_model=subject.serving_model, serving_cost_ms=subject.serving_cost_ms, compile=subject.compile,
-        routing=cast("Routing | None", subject.routing),
+        routing=subject.routing,
     )  # fmt: skip

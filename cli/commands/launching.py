@@ -24,6 +24,9 @@ def launch(  # noqa: PLR0917  one parameter an option
     engine_version: Annotated[
         str | None, typer.Option(help="flags of this version [default: the newest known]")
     ] = None,
+    draft_model: Annotated[
+        str | None, typer.Option(help="id or folder of the draft, of rows that draft with a model beside theirs")
+    ] = None,
     target: Annotated[str, typer.Option(help="shell, compose, k8s, llm-d or kserve")] = "shell",
     force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
     store: StoreOption = None,
@@ -32,7 +35,14 @@ def launch(  # noqa: PLR0917  one parameter an option
     from sweepdb.launching import write_launch
 
     found = write_launch(
-        rows, output, engine=engine, engine_version=engine_version, target=target, force=force, store=store
+        rows,
+        output,
+        engine=engine,
+        engine_version=engine_version,
+        draft_model=draft_model,
+        target=target,
+        force=force,
+        store=store,
     )
     write_text(f"{found.folder / name}\n" for name in found.files)
     for line in found.not_set:

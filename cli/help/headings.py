@@ -30,7 +30,8 @@ _EVALUATED = {
         "convention",
     ),
     "Plans and batches": (
-        "mode", "search", "tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes", "batch_range",
+        "mode", "search", "tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes",
+        "dcp_sizes", "redundant_experts", "batch_range",
     ),
     "Engine and clients": (
         "serving_model", "serving_cost", "client_lengths", "prompts_per_user", "poll_steps", "seats", "wait_steps",

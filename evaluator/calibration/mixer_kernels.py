@@ -16,8 +16,8 @@ from evaluator.inputs.devices.calibration_record import Calibration
 MIXER_KERNELS = "calibration/mixer_kernels.yaml"
 MIXER_KINDS = frozenset(
     {
-        "index_scores", "index_choice", "sparse_attention", "state_scan", "state_update", "stream_collapse",
-        "stream_expand", "space_scan", "space_update", "channel_scan", "channel_update",
+        "index_scores", "index_choice", "sparse_attention", "block_attention", "state_scan", "state_update",
+        "stream_collapse", "stream_expand", "space_scan", "space_update", "channel_scan", "channel_update",
     }
 )  # fmt: skip
 _OLDER, _NEWER = "h100_sxm", "b200_sxm"

@@ -23,6 +23,7 @@ OperatorKind = Literal[
     "attention_decode",
     "mla_prefill",  # expanded: heads of their own keys and values
     "mla_decode",  # absorbed: every head reads the one compressed vector
+    "block_attention",  # of a prompt to blocks of keys that each group of heads chose
     "sparse_attention",  # absorbed: each query gathers the entries that it attends to
     "index_scores",
     "index_choice",
@@ -156,6 +157,14 @@ class CollectiveExtents:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestsOfLength:
+    """The requests that an operator runs for: those of at most so many `keys`, or (not `up_to`) all others."""
+
+    keys: int
+    up_to: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
     """One launch group of a step, repeated `counts[s]` times on pipeline stage s (one stage: one count).
 
@@ -188,6 +197,8 @@ class Operator:
     collective: CollectiveExtents | None = None
     multiple: int = 1
     if_needed: bool = False
+    requests: RequestsOfLength | None = None  # None: for all
+    shares: int = 1  # devices that divide pairs and keys among them
     driver: Driver = field(init=False, compare=False, repr=False)  # which number of the batch decides its time
 
     def __post_init__(self) -> None:
@@ -206,7 +217,7 @@ class Operator:
             affines.append(self.experts.tokens)
         if self.collective is not None:
             affines.append(self.collective.payload_bytes)
-        if self.attention is not None or any(a.pairs or a.keys for a in affines):
+        if self.attention is not None or self.requests is not None or any(a.pairs or a.keys for a in affines):
             return "attention"
         if any(a.sequences for a in affines):
             return "attention" if any(a.tokens for a in affines) else "sequences"
@@ -256,7 +267,10 @@ def _encode(value: object) -> Any:  # noqa: ANN401  JSON values have no narrower
         return value.numerator if value.denominator == 1 else f"{value.numerator}/{value.denominator}"
     if isinstance(value, tuple):
         return [_encode(item) for item in value]
-    if isinstance(value, OperatorSet | Operator | GemmExtents | AttentionExtents | ExpertExtents | CollectiveExtents):
+    if isinstance(
+        value,
+        OperatorSet | Operator | GemmExtents | AttentionExtents | ExpertExtents | CollectiveExtents | RequestsOfLength,
+    ):
         items = ((item.name, getattr(value, item.name), item.default) for item in fields(value) if item.init)
         return {name: _encode(content) for name, content, default in items if content != default}
     return value
@@ -284,6 +298,8 @@ def _operator(data: dict[str, Any]) -> Operator:
             values[name] = _rational(data[name])
     if "gemm" in data:
         values["gemm"] = GemmExtents(**{**data["gemm"], "m": _affine(data["gemm"]["m"])})
+    if "requests" in data:
+        values["requests"] = RequestsOfLength(**data["requests"])
     if "attention" in data:
         values["attention"] = AttentionExtents(**data["attention"])
     if "experts" in data:

@@ -4,25 +4,28 @@ Not here: where lengths come from (workloads, compositions)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from evaluator.arithmetic import FloatArray, dot
+from evaluator.inputs.model import Short, Span
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSums:
     """Four sums of each of many batches (arrays that broadcast). `windows` repeats pairs and keys under each sliding
-    window; a width below zero is a chunk of as many tokens, beyond whose beginning nothing is seen."""
+    window; a width below zero is a chunk of as many tokens, beyond whose beginning nothing is seen. `short` repeats
+    tokens, pairs and keys of the requests alone that have at most so many keys."""
 
     tokens: FloatArray
     sequences: FloatArray
     pairs: FloatArray
     keys: FloatArray
     windows: tuple[tuple[int, FloatArray, FloatArray], ...] = ()
+    short: tuple[tuple[Short, FloatArray, FloatArray, FloatArray], ...] = ()
 
     def within(self, window: int | None) -> BatchSums:
         """The sums as a layer with this sliding window sees them."""
@@ -30,30 +33,61 @@ class BatchSums:
             return self
         for width, pairs, keys in self.windows:
             if width == window:
-                return BatchSums(
-                    tokens=self.tokens, sequences=self.sequences, pairs=pairs, keys=keys, windows=self.windows
-                )
+                return replace(self, pairs=pairs, keys=keys)
         raise KeyError(window)
+
+    def only(self, short: Short) -> BatchSums:
+        """The sums of the requests alone that have at most so many keys."""
+        for limit, tokens, pairs, keys in self.short:
+            if limit == short:
+                return BatchSums(tokens=tokens, sequences=self.sequences, pairs=pairs, keys=keys)
+        raise KeyError(short)
+
+    def beyond(self, short: Short) -> BatchSums:
+        """The sums, in whatever window they were taken, of the other requests: no window is shorter."""
+        few = self.only(short)
+        return replace(self, tokens=self.tokens - few.tokens, pairs=self.pairs - few.pairs, keys=self.keys - few.keys)
 
     def __add__(self, other: BatchSums) -> BatchSums:
         """The sums of the packed batch that holds both."""
-        return BatchSums(
-            tokens=self.tokens + other.tokens,
-            sequences=self.sequences + other.sequences,
-            pairs=self.pairs + other.pairs,
-            keys=self.keys + other.keys,
-            windows=tuple(
-                (width, pairs + other.within(width).pairs, keys + other.within(width).keys)
-                for width, pairs, keys in self.windows
-            ),
-        )
+        return combined([self, other], lambda arrays: arrays[0] + arrays[1])
+
+    def mapped(self, change: Callable[[FloatArray], FloatArray]) -> BatchSums:
+        """Every array changed alike."""
+        return combined([self], lambda arrays: change(arrays[0]))
+
+
+def combined(parts: Sequence[BatchSums], change: Callable[[Sequence[FloatArray]], FloatArray]) -> BatchSums:
+    """Sums of arrays made of the same ones of all parts; windows are those of the first."""
+    first = parts[0]
+    windows = [[part.within(width) for part in parts] for width, _, _ in first.windows]
+    few = [[part.only(short) for part in parts] for short, _, _, _ in first.short]
+    return BatchSums(
+        tokens=change([part.tokens for part in parts]),
+        sequences=change([part.sequences for part in parts]),
+        pairs=change([part.pairs for part in parts]),
+        keys=change([part.keys for part in parts]),
+        windows=tuple(
+            (width, change([one.pairs for one in seen]), change([one.keys for one in seen]))
+            for (width, _, _), seen in zip(first.windows, windows, strict=True)
+        ),
+        short=tuple(
+            (
+                short,
+                change([one.tokens for one in seen]),
+                change([one.pairs for one in seen]),
+                change([one.keys for one in seen]),
+            )
+            for (short, _, _, _), seen in zip(first.short, few, strict=True)
+        ),
+    )
 
 
 def request_sums(
     new_tokens: ArrayLike,
     context: ArrayLike,
     *,
-    windows: Sequence[int] = (),
+    windows: Sequence[Span] = (),
     square: bool = False,
     logits: ArrayLike = 1.0,
     anywhere: bool = False,
@@ -68,18 +102,31 @@ def request_sums(
     cached = np.asarray(context, dtype=np.float64)
     everything = cached + new
     rectangle = new * everything
+    pairs = rectangle if square else rectangle - 0.5 * new * (new - 1.0)
     return BatchSums(
         tokens=new + 0.0 * cached,
         sequences=np.asarray(logits, dtype=np.float64) + 0.0 * everything,
-        pairs=rectangle if square else rectangle - 0.5 * new * (new - 1.0),
+        pairs=pairs,
         keys=everything,
         windows=tuple(
             (width, window_pairs(new, cached, width, square=square), window_keys(new, cached, width))
             if width > 0 or not anywhere
             else (width, *_somewhere(new, cached, -width))
             for width in windows
+            if isinstance(width, int)
+        ),
+        short=tuple(
+            (short, *_kept(everything <= short.keys, new, pairs, everything))
+            for short in windows
+            if isinstance(short, Short)
         ),
     )
+
+
+def _kept(
+    chosen: NDArray[np.bool_], tokens: FloatArray, pairs: FloatArray, keys: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    return np.where(chosen, tokens, 0.0), np.where(chosen, pairs, 0.0), np.where(chosen, keys, 0.0)
 
 
 def _somewhere(new: FloatArray, cached: FloatArray, chunk: int) -> tuple[FloatArray, FloatArray]:
@@ -118,41 +165,15 @@ def _chunked(tokens: FloatArray, chunk: int) -> FloatArray:
 def repeated(sums: BatchSums, requests: ArrayLike) -> BatchSums:
     """Batches of `requests` equal requests (or shares of requests: the sums are linear in them)."""
     number = np.asarray(requests, dtype=np.float64)
-    return BatchSums(
-        tokens=number * sums.tokens,
-        sequences=number * sums.sequences,
-        pairs=number * sums.pairs,
-        keys=number * sums.keys,
-        windows=tuple((width, number * pairs, number * keys) for width, pairs, keys in sums.windows),
-    )
+    return sums.mapped(lambda array: number * array)
 
 
 def composed(samples: ArrayLike, sums: BatchSums) -> BatchSums:
     """Batches that hold `samples[i, j]` requests of kind j (columns of `sums`)."""
     counts = np.asarray(samples, dtype=np.float64)
-
-    return BatchSums(
-        tokens=dot(counts, sums.tokens),
-        sequences=dot(counts, sums.sequences),
-        pairs=dot(counts, sums.pairs),
-        keys=dot(counts, sums.keys),
-        windows=tuple((width, dot(counts, pairs), dot(counts, keys)) for width, pairs, keys in sums.windows),
-    )
+    return sums.mapped(lambda array: dot(counts, array))
 
 
 def concatenated(parts: Sequence[BatchSums]) -> BatchSums:
     """Batches of several one-dimensional sums in a row."""
-    return BatchSums(
-        tokens=np.concatenate([part.tokens for part in parts]),
-        sequences=np.concatenate([part.sequences for part in parts]),
-        pairs=np.concatenate([part.pairs for part in parts]),
-        keys=np.concatenate([part.keys for part in parts]),
-        windows=tuple(
-            (
-                width,
-                np.concatenate([part.within(width).pairs for part in parts]),
-                np.concatenate([part.within(width).keys for part in parts]),
-            )
-            for width, _, _ in parts[0].windows
-        ),
-    )
+    return combined(parts, np.concatenate)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
         with_client,
     )
     from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, slow_formats
-    from evaluator.inputs.launch import Client, Launch, Routing
+    from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
     from evaluator.inputs.launchable import RULES, launchable_by, rule_of
     from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
     from evaluator.inputs.model_ids import catalogue_ids
@@ -85,6 +85,7 @@ __all__ = [
     "FITTED",
     "HANDOVER_MS",
     "LINEAR_NAMES",
+    "LOAD",
     "NUMBERS",
     "RULES",
     "Accuracy",
@@ -111,6 +112,7 @@ __all__ = [
     "acceptance_table",
     "add_device",
     "as_yaml",
+    "busiest_load",
     "calibration_from_json",
     "calibration_to_json",
     "calibration_to_mapping",

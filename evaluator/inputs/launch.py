@@ -5,10 +5,33 @@ Not here: what an engine itself adds to kernels (evaluator.inputs.engines.engine
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-Routing = Literal["balanced", "power_law_1.2"]
+from store.errors import InputError
+
+# How tokens fall on experts: a distribution that kernels were measured under, or load_F: the busiest device of a group
+# gets F times the tokens of the mean one.
+Routing = str
 ROUTINGS: tuple[Routing, ...] = ("balanced", "power_law_1.2")
+LOAD = "load_"
+MOST_LOAD = 64.0
+
+
+def busiest_load(routing: Routing) -> float:
+    """Tokens of the busiest device over those of the mean one, where a routing states them by a number.
+
+    A text that is neither a known distribution nor such a number is an error."""
+    if routing in ROUTINGS:
+        return 1.0
+    try:
+        load = float(routing.removeprefix(LOAD)) if routing.startswith(LOAD) else 0.0
+    except ValueError:
+        load = 0.0
+    if not 1.0 <= load <= MOST_LOAD:
+        raise InputError(
+            f"`routing` {routing} is unknown",
+            hint=f"{', '.join(ROUTINGS)}, or {LOAD}F, F from 1 to {MOST_LOAD:g}, such as {LOAD}1.35",
+        )
+    return load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,8 +18,11 @@ def _vllm(plan: Plan, routed: bool) -> bool:
     """vLLM splits experts over all tp x dp devices: whole ones with `--enable-expert-parallel`, slices without.
 
     Expert Parallel Deployment, https://docs.vllm.ai/en/latest/serving/expert_parallel_deployment/: EP size = TP x DP.
-    Data Parallel Deployment, beside it: without the flag experts form one tensor parallel group of DP x TP."""
+    Data Parallel Deployment, beside it: without the flag experts form one tensor parallel group of DP x TP. Copies of
+    experts are of expert parallelism (`--enable-eplb`); shares of a context are `--decode-context-parallel-size`."""
     group = plan.tp * plan.dp
+    if plan.redundant_experts and plan.ep == 1:
+        return False
     return not routed or (plan.ep, plan.moe_tp) in {(group, 1), (1, group)}
 
 
@@ -27,8 +30,11 @@ def _sglang(plan: Plan, routed: bool) -> bool:
     """SGLang's `--tp-size` counts every device of a stage: `--ep-size` divides it, and slices of experts take the rest.
 
     https://docs.sglang.io/cookbook/base/reference/server_arguments: `--tp-size`, `--dp-size`, `--enable-dp-attention`,
-    `--ep-size`. Replicas of a dense model are `--dp-size` alone. Pipelines of several replicas are not documented."""
+    `--ep-size`, `--ep-num-redundant-experts`, `--dcp-size`. Replicas of a dense model are `--dp-size` alone. Pipelines
+    of several replicas are not documented."""
     one_pipeline = plan.pp == 1 or plan.dp == 1
+    if plan.redundant_experts and plan.ep == 1:
+        return False
     return one_pipeline and (not routed or plan.ep * plan.moe_tp == plan.tp * plan.dp)
 
 
@@ -37,6 +43,8 @@ def _trtllm(plan: Plan, routed: bool) -> bool:
 
     https://nvidia.github.io/TensorRT-LLM/features/parallel-strategy.html: `moe_tensor_parallel_size` x
     `moe_expert_parallel_size` = `tensor_parallel_size`. A dense model has no replicas inside one server."""
+    if plan.dcp > 1 or plan.redundant_experts:
+        return False  # its own ways of both, helix parallelism and a file of its load balancer, are not written
     if not routed:
         return plan.dp == 1
     one_pipeline = plan.pp == 1 or plan.dp == 1

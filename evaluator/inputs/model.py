@@ -8,6 +8,16 @@ from typing import Literal
 from evaluator.canonical import IF_SET, IN_NO_KEY
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Short:
+    """Requests of at most so many keys: where attention chooses more, nothing is left to choose."""
+
+    keys: int
+
+
+Span = int | Short  # a window of sums of batches (a chunk below zero), or the requests that are short
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenIndexer:
     """Scores every token before by small heads of its own, so that attention reads the best ones (DeepSeek-V3.2)."""
@@ -225,6 +235,14 @@ class ModelSpec:
         """Distinct numbers of tokens that layers attend to at most: batches are summed under each."""
         groups = self.layers if self.draft_layer is None else (*self.layers, self.draft_layer)
         return tuple(sorted({window for group in groups for window in group.windows}))
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Windows that batches are summed under, and requests so short that sparse attention is dense."""
+        groups = self.layers if self.draft_layer is None else (*self.layers, self.draft_layer)
+        attentions = [group.attention for group in groups]
+        chosen = {one.chosen_keys for one in attentions if isinstance(one, LatentAttention) and one.chosen_keys}
+        return (*self.windows, *(Short(keys) for keys in sorted(chosen)))
 
     @property
     def routed(self) -> bool:

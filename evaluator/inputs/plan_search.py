@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from evaluator.inputs.launchable import launchable_by, smaller_servers
-from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import (
+    CompressedAttention,
+    DenseMlp,
+    GroupedQueryAttention,
+    LatentAttention,
+    LayerGroup,
+    ModelSpec,
+    MoeMlp,
+)
 from evaluator.inputs.plan import Plan
 from store.errors import InputError
 
@@ -29,6 +37,8 @@ class PlanSearch:
     ep_sizes: Sizes = None
     moe_tp_sizes: Sizes = None
     moe_dp_sizes: Sizes = None
+    dcp_sizes: Sizes = None
+    redundant_experts: Sizes = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,10 +73,13 @@ def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tupl
     Where the engine can launch none of the legal plans of these sizes, all of them are taken."""
     if num_devices < 1:
         raise InputError(f"`num_devices` must be at least 1, not {num_devices}")
-    for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"):
+    for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "dcp"):
         for size in getattr(search, f"{name}_sizes") or ():
             if size < 1:
                 raise InputError(f"`{name}_sizes` must be at least 1, not {size}")
+    for copies in search.redundant_experts or ():
+        if copies < 0:
+            raise InputError(f"`redundant_experts` must be at least 0, not {copies}")
     choices: dict[Plan, PlanChoice] = {}
     for plan, named in _candidates(model, num_devices, search):
         reason = illegality(model, plan, num_devices)
@@ -90,7 +103,31 @@ def illegality(model: ModelSpec, plan: Plan, num_devices: int) -> str | None:
     layers = sum(group.count for group in model.layers)
     if plan.pp > layers:
         return f"pp {plan.pp} is more than the {layers} layers"
-    return _indivisible(model, plan) or _expert_mismatch(model, plan)
+    return _indivisible(model, plan) or _unshared_context(model, plan) or _expert_mismatch(model, plan)
+
+
+def holds_shares(group: LayerGroup) -> bool:
+    """Whether ranks of decode context parallelism can hold shares of this layer's keys: those of all tokens."""
+    attention = group.attention
+    plain = isinstance(attention, GroupedQueryAttention | LatentAttention) and attention.chosen_keys is None
+    return plain and group.window is None
+
+
+def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:
+    """Why these ranks cannot hold shares of one context; states of one size stay as they are."""
+    if plan.dcp == 1:
+        return None
+    sizes = []
+    for group in model.layers:
+        if holds_shares(group):
+            heads = group.attention.kv_heads if isinstance(group.attention, GroupedQueryAttention) else 1
+            sizes.append(max(plan.tp // heads, 1) if plan.tp % heads == 0 else 1)
+        elif isinstance(group.attention, GroupedQueryAttention | LatentAttention | CompressedAttention):
+            return f"dcp {plan.dcp} divides what attends to all tokens, and a kind of layer here does not"
+    copies = min(sizes, default=1)
+    if copies % plan.dcp:
+        return f"dcp {plan.dcp} does not divide the {copies} devices of tp {plan.tp} that hold the same keys"
+    return None
 
 
 def _indivisible(model: ModelSpec, plan: Plan) -> str | None:
@@ -114,16 +151,18 @@ def _split_width(group: LayerGroup) -> int:
 def _expert_mismatch(model: ModelSpec, plan: Plan) -> str | None:
     experts = _experts(model.layers)
     if experts is None:
-        if (plan.ep, plan.moe_tp, plan.moe_dp) != (1, 1, 1):
-            return "a dense model has ep, moe_tp and moe_dp at 1"
+        if (plan.ep, plan.moe_tp, plan.moe_dp, plan.redundant_experts) != (1, 1, 1, 0):
+            return "a dense model has ep, moe_tp and moe_dp at 1, and no copies of experts"
         return None
     if plan.ep * plan.moe_tp * plan.moe_dp != plan.tp * plan.dp:
         return (
             f"ep {plan.ep} x moe_tp {plan.moe_tp} x moe_dp {plan.moe_dp} is not"
             f" tp {plan.tp} x dp {plan.dp} = {plan.tp * plan.dp}"
         )
-    if experts.experts % plan.ep:
-        return f"ep {plan.ep} does not divide the {experts.experts} experts"
+    slots = experts.experts + plan.redundant_experts
+    if slots % plan.ep:
+        copies = f" and {plan.redundant_experts} copies" if plan.redundant_experts else ""
+        return f"ep {plan.ep} does not divide the {experts.experts} experts{copies}"
     if experts.intermediate_size % plan.moe_tp:
         return f"moe_tp {plan.moe_tp} does not divide the experts' intermediate size {experts.intermediate_size}"
     return None
@@ -164,7 +203,16 @@ def _candidates(model: ModelSpec, devices: int, search: PlanSearch) -> Iterator[
                     continue  # a size that was searched, not asked for, does not go with one that was
                 for ep, moe_tp, moe_dp in _expert_splits(model, attention, devices, search):
                     plan = Plan(tp=tp, pp=pp, dp=dp, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
-                    yield plan, named or _named(search, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
+                    asked = named or _named(search, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
+                    yield from _with_shares_and_copies(plan, asked, search)
+
+
+def _with_shares_and_copies(plan: Plan, asked: bool, search: PlanSearch) -> Iterator[tuple[Plan, bool]]:
+    """A plan with every share of a context, and every number of copies of experts, that is looked at."""
+    for dcp in _listed(search.dcp_sizes, plan.tp, (1,)):
+        for copies in search.redundant_experts or (0,):
+            named = (dcp > 1 and bool(search.dcp_sizes)) or copies > 0
+            yield replace(plan, dcp=dcp, redundant_experts=copies), asked or named
 
 
 def _named(search: PlanSearch, **sizes: int) -> bool:
@@ -219,4 +267,6 @@ def _moe_dp_sizes(group: int, ep: int, moe_tp: int, search: PlanSearch) -> Seque
 def label(plan: Plan, *, moe: bool) -> str:
     """`tp8pp1dp1`, with the expert split where the model has one."""
     text = f"tp{plan.tp}pp{plan.pp}dp{plan.dp}"
-    return f"{text}ep{plan.ep}moetp{plan.moe_tp}moedp{plan.moe_dp}" if moe else text
+    text = f"{text}ep{plan.ep}moetp{plan.moe_tp}moedp{plan.moe_dp}" if moe else text
+    copies = f"red{plan.redundant_experts}" if plan.redundant_experts else ""
+    return text + copies + (f"dcp{plan.dcp}" if plan.dcp > 1 else "")

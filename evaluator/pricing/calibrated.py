@@ -33,7 +33,7 @@ from store.errors import InputError
 from store.records import Convention
 
 ROUTINGS = ("balanced", "power_law_1.01", "power_law_1.2")
-GATHERED_HEADS = 64
+GATHERED_HEADS, BLOCK_HEADS = 64, 16
 SCAN_CHUNK = 64.0  # tokens that kernels of linear states take at once
 PLAIN_KINDS = frozenset(
     {"norm", "rope", "activation", "elementwise", "quantise", "embedding", "kv_write", "moe_routing"}
@@ -49,6 +49,7 @@ class CalibratedCost:
     calibration: Calibration
     figures: DeviceFigures
     routing: str = "balanced"
+    load: float = 1.0  # tokens of experts on the busiest device over the mean
 
     @property
     def convention(self) -> Convention:
@@ -132,9 +133,13 @@ class CalibratedCost:
     def _mixer(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         """Sparse attention and linear states: by FLOPs and bytes alone, and the chunks of one sequence in a row."""
         heads = 1 if operator.attention is None else operator.attention.query_heads
+        group = heads if operator.attention is None else heads / operator.attention.kv_heads
         # Kernels that gather keys take query heads by 64: those of 8 cost three quarters of those of 64 (H200, 2,048
         # keys chosen). Devices with fewer compute and mask the rest.
         padding = -(-heads // GATHERED_HEADS) * GATHERED_HEADS / heads if operator.kind == "sparse_attention" else 1.0
+        # Those of blocks take the query heads of a KV head by 16: 8 of them cost what 16 do (H100, H200).
+        if operator.kind == "block_attention":
+            padding = max(1.0, BLOCK_HEADS / group)
         sequences, units = np.maximum(sums.sequences, 1.0), self.figures.compute_units
         chunks = np.ceil(sums.tokens / sequences / SCAN_CHUNK) * np.maximum(1.0, sequences * heads / units)
         inputs: dict[str, FloatArray | float] = {
@@ -326,7 +331,7 @@ def _message(name: str, payload: FloatArray, group: float) -> Inputs:
     }
 
 
-def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced") -> CalibratedCost:
+def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced", load: float = 1.0) -> CalibratedCost:
     """The cost model of a calibrated device profile."""
     if profile.calibration is None:
         raise InputError(
@@ -340,4 +345,5 @@ def calibrated_cost(profile: DeviceProfile, *, routing: str = "balanced") -> Cal
         calibration=calibration_from_json(profile.calibration),
         figures=figures_of(profile),
         routing=routing,
+        load=load,
     )

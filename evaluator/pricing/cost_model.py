@@ -48,6 +48,10 @@ class CostModel(Protocol):
         """Decides routing of tokens to experts (evaluator.pricing.routing) and what a missing dtype costs."""
 
     @property
+    def load(self) -> float:
+        """Tokens that experts of the busiest device get, over those of the mean one."""
+
+    @property
     def assumptions(self) -> tuple[str, ...]:
         """The assumptions made, one sentence each (a dtype widened ...). They are stored with the scenario."""
 

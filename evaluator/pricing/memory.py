@@ -15,6 +15,7 @@ from evaluator.graph.operators import Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan import Plan
+from evaluator.inputs.plan_search import holds_shares
 from evaluator.pricing.kv_state import kv_states, layer_bytes
 
 Paging = Literal["per_request", "pooled"]
@@ -53,13 +54,16 @@ def kv_bytes(
 ) -> FloatArray:
     """KV cache on the fullest device of `requests` requests of `tokens` tokens each (arrays that broadcast).
 
-    Sliding-window layers keep their window only; states of one size are kept once a request. `per_request` paging
-    rounds each request up to whole blocks; `pooled` rounds the sum, as upstream does."""
+    Sliding-window layers keep their window only; states of one size are kept once a request. Ranks of decode context
+    parallelism keep every n-th token. `per_request` paging rounds each request up to whole blocks; `pooled` rounds the
+    sum, as upstream does."""
     groups = model.layers if model.draft_layer is None else (*model.layers, model.draft_layer)
     pooled = paging == "pooled"
     per_layer = []
     for group in groups:
-        parts = [state.in_blocks(tokens, requests, pooled=pooled) for state in kv_states(group, kv_bits, plan.tp)]
+        shares = plan.dcp if holds_shares(group) else 1
+        held = tokens if shares == 1 else np.ceil(tokens / shares)
+        parts = [state.in_blocks(held, requests, pooled=pooled) for state in kv_states(group, kv_bits, plan.tp)]
         kept = parts[0] if parts else 0.0 * (tokens + requests)  # a layer of an MLP alone keeps nothing
         for part in parts[1:]:
             kept = kept + part

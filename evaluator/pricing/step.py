@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import Affine, ExpertExtents, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
+from evaluator.inputs.model import Short
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
 from evaluator.pricing.routing import expert_loads
 
@@ -113,16 +114,22 @@ def _stage_seconds(operators: Sequence[Operator], stages: int, sums: BatchSums, 
 
 def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> KindSeconds:
     """One occurrence of an operator, its loop over touched experts included."""
-    seen = sums.within(operator.attention.window) if operator.attention is not None else sums
+    seen = seen_by(operator, sums, cost.load)
     if operator.experts is not None and operator.experts.role == "rows":
-        return _of_all_rows(operator, operator.experts, cost, sums)
+        return _of_all_rows(operator, operator.experts, cost, seen)
     if not operator.per_expert or operator.experts is None:
+        if operator.requests is not None:
+            return _times((seen.tokens > 0).astype(np.float64), cost.operator_seconds(operator, seen))
         if operator.multiple == 1:
-            return cost.operator_seconds(operator, seen)
+            seconds = cost.operator_seconds(operator, seen)
+            if operator.collective is None or operator.driver != "attention":
+                return seconds
+            sent = operator.collective.payload_bytes.at(seen) > 0  # nothing is cached, nothing is gathered
+            return _times(sent.astype(np.float64), seconds)
         there, tokens = padded(operator, seen.tokens)
         seconds = cost.operator_seconds(operator, replace(seen, tokens=tokens))
         return seconds if there is None else _times(there, seconds)
-    group_tokens = operator.experts.tokens.at(sums)
+    group_tokens = operator.experts.tokens.at(seen)
     parts: dict[str, FloatArray] = {}
     for load in expert_loads(operator.experts, group_tokens, cost.convention):
         there, tokens = padded(operator, load.tokens)
@@ -134,6 +141,21 @@ def operator_seconds(operator: Operator, cost: CostModel, sums: BatchSums) -> Ki
             if part is not None:
                 parts[kind] = parts.get(kind, 0.0) + touched * part
     return KindSeconds(**parts)
+
+
+def seen_by(operator: Operator, sums: BatchSums, load: float = 1.0) -> BatchSums:
+    """The sums as an operator sees them: within its window, its share of them, of the requests that it runs for.
+
+    Experts and what is sent to them see `load` times the tokens: all wait for the busiest device."""
+    seen = sums.within(operator.attention.window) if operator.attention is not None else sums
+    if operator.shares > 1:
+        seen = replace(seen, pairs=seen.pairs / operator.shares, keys=seen.keys / operator.shares)
+    if load != 1.0 and operator.experts is not None and operator.experts.ranks > 1:
+        seen = replace(seen, tokens=load * seen.tokens)
+    if operator.requests is None:
+        return seen
+    short = Short(operator.requests.keys)
+    return seen.only(short) if operator.requests.up_to else seen.beyond(short)
 
 
 def padded(operator: Operator, tokens: FloatArray) -> tuple[FloatArray | None, FloatArray]:
@@ -303,13 +325,7 @@ def _distinct(extent: FloatArray) -> tuple[FloatArray, NDArray[np.int64] | None]
 
 
 def _as_matrix(sums: BatchSums) -> BatchSums:
-    return BatchSums(
-        tokens=_matrix(sums.tokens),
-        sequences=_matrix(sums.sequences),
-        pairs=_matrix(sums.pairs),
-        keys=_matrix(sums.keys),
-        windows=tuple((width, _matrix(pairs), _matrix(keys)) for width, pairs, keys in sums.windows),
-    )
+    return sums.mapped(_matrix)
 
 
 def _matrix(array: FloatArray) -> FloatArray:
@@ -320,13 +336,4 @@ def _matrix(array: FloatArray) -> FloatArray:
 
 
 def _rows(sums: BatchSums, block: slice) -> BatchSums:
-    def cut(array: FloatArray) -> FloatArray:
-        return array[block] if array.shape[0] > 1 else array
-
-    return BatchSums(
-        tokens=cut(sums.tokens),
-        sequences=cut(sums.sequences),
-        pairs=cut(sums.pairs),
-        keys=cut(sums.keys),
-        windows=tuple((width, cut(pairs), cut(keys)) for width, pairs, keys in sums.windows),
-    )
+    return sums.mapped(lambda array: array[block] if array.shape[0] > 1 else array)

@@ -45,6 +45,7 @@ class TheoreticalCost:
 
     device: DeviceProfile
     convention: Convention = "physical"
+    load: float = 1.0  # tokens of experts on the busiest device over the mean
     _matrix: dict[str, float] = field(init=False, repr=False, compare=False)
     _vector: dict[str, float] = field(init=False, repr=False, compare=False)
 

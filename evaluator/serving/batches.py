@@ -13,6 +13,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums, repeated, request_sums
+from evaluator.inputs.model import Span
 from evaluator.inputs.workloads.workload import new_prompt_tokens
 from store.records import Convention
 
@@ -90,7 +91,7 @@ class FixedLengths:
     token_budget: int
     convention: Convention = "physical"
     replicas: int = 1
-    windows: tuple[int, ...] = ()
+    windows: tuple[Span, ...] = ()
     tokens_per_decode: int = 1
 
     @property

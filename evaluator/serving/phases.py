@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers
-from evaluator.graph.sums import BatchSums, repeated
+from evaluator.graph.sums import BatchSums, combined, repeated
 from evaluator.pricing.cost_model import KINDS
 from evaluator.pricing.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
 from evaluator.serving.batches import FixedLengths
@@ -118,17 +118,4 @@ def shared_step_seconds(
 
 
 def _stacked(parts: Sequence[BatchSums]) -> BatchSums:
-    return BatchSums(
-        tokens=np.asarray([part.tokens for part in parts]),
-        sequences=np.asarray([part.sequences for part in parts]),
-        pairs=np.asarray([part.pairs for part in parts]),
-        keys=np.asarray([part.keys for part in parts]),
-        windows=tuple(
-            (
-                width,
-                np.asarray([part.within(width).pairs for part in parts]),
-                np.asarray([part.within(width).keys for part in parts]),
-            )
-            for width, _, _ in parts[0].windows
-        ),
-    )
+    return combined(parts, np.asarray)

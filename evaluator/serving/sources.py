@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from evaluator.inputs.model import Span
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
@@ -14,7 +15,7 @@ from store.records import Convention
 def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:
     """The source of the workload's batches. `rule` says how prompts of several lengths share a prefill step."""
     workload = scenario.workload
-    windows = scenario.model.windows
+    windows = scenario.model.spans
     single = _single_lengths(workload)
     if single is None:
         return mixed_lengths(workload, scenario.convention, rule, windows)
@@ -33,7 +34,7 @@ def batches_of(scenario: Scenario, rule: PrefillRule = "packed") -> BatchSource:
 
 @functools.lru_cache(maxsize=4)
 def mixed_lengths(
-    workload: Workload, convention: Convention, rule: PrefillRule, windows: tuple[int, ...]
+    workload: Workload, convention: Convention, rule: PrefillRule, windows: tuple[Span, ...]
 ) -> MixedLengths:
     """One source for all plans and phases of a distribution: what it has composed and packed is used again."""
     return MixedLengths(

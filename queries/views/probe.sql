@@ -31,7 +31,9 @@ SELECT
     * EXCLUDE (scenario_id, block_id, work_share, capacity, decoded_per_s, missed_ms, finished_per_s),
     concat(
         'tp', tp, 'pp', pp, 'dp', dp,
-        CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN concat('ep', ep, 'moetp', moe_tp, 'moedp', moe_dp) END
+        CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN concat('ep', ep, 'moetp', moe_tp, 'moedp', moe_dp) END,
+        CASE WHEN redundant_experts > 0 THEN concat('red', redundant_experts) END,
+        CASE WHEN dcp > 1 THEN concat('dcp', dcp) END
     ) AS plan,
     CASE WHEN phase = 'prefill' THEN capacity END AS prefill_capacity_qps,
     CASE WHEN phase = 'prefill' THEN 1000.0 * concurrency / nullif(ttft_ms, 0) * work_share END AS prefill_ttft_qps,

@@ -110,8 +110,10 @@ _DIMENSIONS = (  # what a scenario is made of
             Column("moe_tp", INTEGER, "devices", "tensor parallel size inside experts"),
             Column("moe_dp", INTEGER, "replicas", "replicas of the expert group"),
             Column("num_devices", INTEGER, "devices", "devices of one instance: tp x pp x dp"),
+            Column("dcp", INTEGER, "devices", "devices that share the tokens of a context", default="1"),
+            Column("redundant_experts", INTEGER, "experts", "copies of experts in a layer beside them", default="0"),
         ),
-        unique=("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"),
+        unique=("tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "dcp", "redundant_experts"),
     ),
     Table(
         "workload",

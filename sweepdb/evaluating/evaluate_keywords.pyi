@@ -34,6 +34,8 @@ class EvaluateKeywords(TypedDict, total=False):
     ep_sizes: int | Sequence[int] | None
     moe_tp_sizes: int | Sequence[int] | None
     moe_dp_sizes: int | Sequence[int] | None
+    dcp_sizes: int | Sequence[int] | None
+    redundant_experts: int | Sequence[int] | None
     batch_range: int | tuple[int, int] | None
     serving_cost: float | None
     serving_model: str | Sequence[str] | None
@@ -42,7 +44,7 @@ class EvaluateKeywords(TypedDict, total=False):
     poll_steps: int | None
     seats: int | None
     wait_steps: int | None
-    routing: Literal["balanced", "power_law_1.2", "auto"] | None
+    routing: str | None
     arrivals: str | None
     rates: float | Sequence[float] | None
     requests: int | None

@@ -165,7 +165,8 @@ def _by_serving_model(
 
 
 def _search(options: SweepOptions, serving: Serving, convention: Convention) -> PlanSearch:
-    sizes = {item.name: getattr(options, item.name) for item in fields(PlanSearch) if item.name.endswith("_sizes")}
+    rules = {"rule", "engine"}
+    sizes = {item.name: getattr(options, item.name) for item in fields(PlanSearch) if item.name not in rules}
     rule, engine = usual_search(serving.label, convention)
     if options.search == "launchable" and engine is None:
         raise InputError(

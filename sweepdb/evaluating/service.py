@@ -9,10 +9,12 @@ from pathlib import Path
 
 from evaluator.inputs import (
     DEFAULT_TOKEN_BUDGET,
+    LOAD,
     Client,
     EngineProfile,
     Launch,
     Routing,
+    busiest_load,
     engine_profile,
     label_of_engine,
     list_engines,
@@ -94,7 +96,12 @@ def launch_of(options: SweepOptions, serving: Serving) -> Launch:
 
 def routing_of(options: SweepOptions) -> Routing | None:
     """How tokens fall on experts; None (`auto`) leaves it to the serving model."""
-    return None if options.routing == "auto" else options.routing
+    if options.routing is None or options.routing == "auto":
+        return None
+    load = busiest_load(options.routing)
+    if load != 1.0 and options.convention == "upstream":
+        raise InputError("`convention=upstream` deals tokens out evenly", hint="leave out `routing`")
+    return f"{LOAD}{load:g}" if options.routing.startswith(LOAD) else options.routing
 
 
 def _no_engine(serving: Serving, *keywords: str) -> InputError:

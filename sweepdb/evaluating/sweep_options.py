@@ -16,7 +16,6 @@ Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to th
 BatchRange = tuple[int, int | None]
 # Closed sets that the evaluator owns, restated because options are read where it must not be imported; mypy compares.
 Search = Literal["launchable", "every", "tp"]
-Routing = Literal["balanced", "power_law_1.2", "auto"]
 CostFamily = Literal["auto", "theoretical", "calibrated"]
 KvAdmission = Literal["current", "reserved"]
 PrefillPolicy = Literal["random", "load", "cache", "mooncake"]
@@ -93,6 +92,12 @@ class SweepOptions:
     ep_sizes: Sizes = option(None, "expert parallel sizes", unit="devices")
     moe_tp_sizes: Sizes = option(None, "tensor parallel sizes inside experts", unit="devices")
     moe_dp_sizes: Sizes = option(None, "replicas of the expert group", unit="replicas")
+    dcp_sizes: Sizes = option(
+        None, "decode context parallel sizes, shares of a context; searched only when asked", unit="devices"
+    )
+    redundant_experts: Sizes = option(
+        None, "copies of experts in a layer beside them; their load is evened out", unit="experts"
+    )
     batch_range: BatchRange = option(
         (1, None), "[min] max batch size of a replica [default: what memory holds]", unit="requests"
     )
@@ -110,9 +115,10 @@ class SweepOptions:
     poll_steps: int | None = option(None, "decode steps between two looks for new requests", unit="steps")
     seats: int | None = option(None, "most requests of a replica in flight [default: all]", unit="requests")
     wait_steps: int | None = option(None, "decode steps that a prompt waits for others", unit="steps")
-    routing: Routing | None = option(
-        None, "tokens over experts: balanced, power_law_1.2 or auto [default: auto]", check=one_of(*get_args(Routing))
-    )
+    routing: str | None = option(
+        None, "tokens over experts: balanced, power_law_1.2, auto, or load_F where the busiest device gets F times"
+        " the mean's, such as load_1.35 [default: auto]",
+    )  # fmt: skip
     arrivals: str | None = option(
         None, "play requests that arrive, too: poisson, constant, gamma:CV such as gamma:3, or trace:FILE"
     )

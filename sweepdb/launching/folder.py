@@ -68,13 +68,14 @@ def write_launch(
     target: str = "shell",
     force: bool = False,
     store: str | None = None,
+    draft_model: str | None = None,
 ) -> Written:
     """Write what starts a stored row, or a prefill and a decode row with their instances (4P1D). Evaluates nothing."""
     asked = read_rows(rows)
     if target not in TARGETS:
         raise InputError(f"`target={target}` is not one of {', '.join(TARGETS)}")
     location = parse_url(store)
-    commands = _commands(asked, location, engine, engine_version)
+    commands = _commands(asked, location, engine, engine_version, draft_model)
     files = {**scripts(commands), **_settings(commands), **manifests(target, commands)}
     if (router := router_lines(commands)) is not None and sum(asked.counts) > 1:
         files["router.sh"] = router
@@ -107,9 +108,9 @@ def read_rows(rows: str | Sequence[str]) -> AskedRows:
 
 
 def _commands(
-    asked: AskedRows, location: StoreLocation, engine: str | None, engine_version: str | None
+    asked: AskedRows, location: StoreLocation, engine: str | None, engine_version: str | None, draft_model: str | None
 ) -> list[ServerCommand]:
-    instances = [read_instance(location, probe) for probe in asked.probes]
+    instances = [read_instance(location, probe, draft_model) for probe in asked.probes]
     roles = _roles(instances)
     chosen = engine or next((one.engine for one in instances if one.engine is not None), None)
     if chosen is None:
@@ -198,7 +199,7 @@ def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> l
             phase = one.instance.scenario.phase
             scope = {
                 "instance_devices": one.instance.devices,
-                "model": one.instance.model_name,
+                "model": one.instance.values["model"],
                 "device": one.instance.scenario.device.name,
                 "workload": one.instance.values["workload"],
             }

@@ -4,6 +4,7 @@ Source: the engine's parser (flags), and its documents on server arguments and d
 
 from __future__ import annotations
 
+from evaluator.inputs import Plan
 from sweepdb.launching.flag_tables import flag_table
 from sweepdb.launching.server_command import (
     PORTS,
@@ -33,8 +34,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
     shared = plan.dp if routed else 1  # replicas inside the tensor group
     flags.add("--tp-size", plan.tp * shared)
     flags.add("--pp-size", plan.pp)
-    if routed:
-        flags.add("--ep-size", plan.ep)
+    _add_experts_and_shares(flags, plan, routed=routed)
     if plan.dp > 1:
         _add_replicas(flags, plan.dp, routed=routed)
     flags.add("--max-running-requests", instance.requests_a_replica * shared)
@@ -52,7 +52,9 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
     else:
         flags.add("--disable-cuda-graph")
     if workload.mtp_tokens:
-        flags.add("--speculative-algorithm", "NEXTN")
+        flags.add("--speculative-algorithm", "EAGLE3" if instance.draft_model else "NEXTN")
+        if instance.draft_model:
+            flags.add("--speculative-draft-model-path", instance.draft_model)
         flags.add("--speculative-num-steps", workload.mtp_tokens)
         flags.add("--speculative-eagle-topk", 1)
         flags.add("--speculative-num-draft-tokens", workload.mtp_tokens + 1)
@@ -73,6 +75,16 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         devices=f"{product} x pipeline {plan.pp} = {instance.devices}",
         not_set=assumed_of(instance),
     )
+
+
+def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:
+    if routed:
+        flags.add("--ep-size", plan.ep)
+    if plan.redundant_experts:
+        flags.add("--enable-eplb")
+        flags.add("--ep-num-redundant-experts", plan.redundant_experts)
+    if plan.dcp > 1:
+        flags.add("--dcp-size", plan.dcp)
 
 
 def _add_replicas(flags: Flags, replicas: int, *, routed: bool) -> None:

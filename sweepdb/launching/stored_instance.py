@@ -40,6 +40,7 @@ class StoredInstance:
     seats: int | None
     formula_version: int
     values: Mapping[str, object]  # the row's columns
+    draft_model: str | None = None  # where the draft beside the model lies
 
     @property
     def model(self) -> ModelSpec:
@@ -111,8 +112,10 @@ class StoredInstance:
         return sum(int(self.predicted[f"{part}_bytes"]) for part in parts)
 
 
-def read_instance(location: StoreLocation, reference: str) -> StoredInstance:
-    """The row of a reference such as a1b2c3d4:175. One that does not fit its device cannot be launched."""
+def read_instance(location: StoreLocation, reference: str, draft_model: str | None = None) -> StoredInstance:
+    """The row of a reference such as a1b2c3d4:175. One that does not fit its device cannot be launched.
+
+    `draft_model` is the id or folder of a draft that stands beside the model: a row knows its shape and its gains."""
     columns, row = find_probe(location, reference)
     values = dict(zip(columns, row, strict=True))
     parsed = parse_reference(reference)
@@ -122,7 +125,8 @@ def read_instance(location: StoreLocation, reference: str) -> StoredInstance:
     found = StoredInstance(
         probe=reference,
         scenario=planned.scenario,
-        model_name=_launched_name(planned.model_name, planned.scenario.model),
+        model_name=_launched_name(planned.model_name, planned.scenario.model, draft_model),
+        draft_model=draft_model,
         batch_size=parsed.batch_size,
         concurrency=_whole(values["concurrency"]),
         seats=None if values["seats"] is None else _whole(values["seats"]),
@@ -138,11 +142,15 @@ def read_instance(location: StoreLocation, reference: str) -> StoredInstance:
     return found
 
 
-def _launched_name(name: str, model: ModelSpec) -> str:
-    """The model's own name; a draft beside it has no place that a row knows."""
-    if model.draft_states:
-        raise InputError(f"{name} drafts with a model of its own, whose place no row knows", hint="launch it without")
-    return name
+def _launched_name(name: str, model: ModelSpec, draft_model: str | None) -> str:
+    """The model's own name: a row names it with its draft, MODEL+DRAFT."""
+    if model.draft_states and draft_model is None:
+        raise InputError(
+            f"{name} drafts with a model of its own, whose place no row knows", hint="`draft_model`: its id or folder"
+        )
+    if draft_model is not None and not model.draft_states:
+        raise InputError(f"{name} has no draft beside it", hint="leave out `draft_model`")
+    return name.rpartition("+")[0] if model.draft_states else name
 
 
 def _whole(value: object) -> int:

@@ -34,6 +34,10 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
             f"{instance.probe} spans {instance.nodes} hosts: TensorRT-LLM's launcher for these is not written",
             hint="take an instance of one host, or `engine=vllm` or sglang",
         )
+    if instance.draft_model is not None:
+        raise InputError(
+            "TensorRT-LLM's settings for a draft beside the model are not written", hint="`engine=vllm` or sglang"
+        )
     plan, workload = instance.plan, instance.workload
     budget = math.ceil(workload.max_batched_tokens / TOKENS_A_BLOCK) * TOKENS_A_BLOCK
     config: dict[str, object] = {

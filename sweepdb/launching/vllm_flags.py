@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 
+from evaluator.inputs import Plan
 from store.errors import InputError
 from sweepdb.launching.flag_tables import flag_table
 from sweepdb.launching.server_command import (
@@ -35,8 +36,7 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
     flags.add("--tensor-parallel-size", plan.tp)
     flags.add("--pipeline-parallel-size", plan.pp)
     flags.add("--data-parallel-size", plan.dp)
-    if instance.model.routed and plan.ep > 1:
-        flags.add("--enable-expert-parallel")
+    _add_experts_and_shares(flags, plan, routed=instance.model.routed)
     flags.add("--max-num-seqs", instance.requests_a_replica)
     flags.add("--max-num-batched-tokens", workload.max_batched_tokens)
     flags.add("--max-model-len", instance.context_tokens)
@@ -52,7 +52,9 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
     elif instance.requests_a_replica > _GRAPHS_TO and table.has("--max-cudagraph-capture-size"):
         flags.add("--max-cudagraph-capture-size", instance.requests_a_replica)
     if workload.mtp_tokens:
-        drafts = {"method": "mtp", "num_speculative_tokens": workload.mtp_tokens}
+        own: dict[str, object] = {"method": "mtp"}
+        beside: dict[str, object] = {"method": "eagle3", "model": instance.draft_model}
+        drafts = (beside if instance.draft_model else own) | {"num_speculative_tokens": workload.mtp_tokens}
         flags.add("--speculative-config", json.dumps(drafts))
     if role != "server":
         flags.add("--kv-transfer-config", json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both"}))
@@ -69,6 +71,16 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         devices=f"tensor {plan.tp} x pipeline {plan.pp} x data {plan.dp} = {instance.devices}",
         not_set=assumed_of(instance),
     )
+
+
+def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:
+    if routed and plan.ep > 1:
+        flags.add("--enable-expert-parallel")
+    if plan.redundant_experts:
+        flags.add("--enable-eplb")
+        flags.add("--eplb-config", json.dumps({"num_redundant_experts": plan.redundant_experts}))
+    if plan.dcp > 1:
+        flags.add("--decode-context-parallel-size", plan.dcp)
 
 
 def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:

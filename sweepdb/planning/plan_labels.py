@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-_PART = re.compile(r"(moetp|moedp|tp|pp|dp|ep)(\d+)")
-_NAMES = ("tp", "pp", "dp", "ep", "moetp", "moedp")
+_PART = re.compile(r"(moetp|moedp|dcp|red|tp|pp|dp|ep)(\d+)")
+_NAMES = ("tp", "pp", "dp", "ep", "moetp", "moedp", "red", "dcp")
 
 
 def read_label(label: str) -> dict[str, int]:
-    """The sizes of a label by their names there. Those that it leaves out are 1."""
-    return dict.fromkeys(_NAMES, 1) | {name: int(size) for name, size in _PART.findall(label)}
+    """The sizes of a label by their names there. Those that it leaves out are 1, but no copies of experts."""
+    return dict.fromkeys(_NAMES, 1) | {"red": 0} | {name: int(size) for name, size in _PART.findall(label)}
 
 
 def short_plan(label: str) -> str:
@@ -21,4 +21,6 @@ def short_plan(label: str) -> str:
         said.append(f"expert TP{sizes['moetp']}")
     if sizes["moedp"] > 1:
         said.append(f"expert DP{sizes['moedp']}")
+    said += [f"DCP{sizes['dcp']}"] if sizes["dcp"] > 1 else []
+    said += [f"+{sizes['red']} experts"] if sizes["red"] else []
     return " ".join(said)

@@ -15,6 +15,7 @@ from evaluator.inputs.architectures import architectures, spec_from_config
 from evaluator.inputs.model import CompressedAttention, DenseMlp, GatedDeltaNet, LatentAttention, MoeMlp, StateSpace
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
+from evaluator.pricing.step import seen_by
 
 TOKENS = 32
 SMALL = {
@@ -55,6 +56,7 @@ CASES = {
     "deepseek_v2 without compressed queries": {**LATENT, "topk_method": "greedy", "q_lora_rank": None},
     "deepseek_v3": LATENT,
     "deepseek_v32": SPARSE,
+    "deepseek_v32 of chosen keys": {**SPARSE, "index_topk": TOKENS // 2},
     "glm_moe_dsa": SPARSE,
     "glm_moe_dsa with shared indexers": {**SPARSE, "indexer_types": ["full", "full", "shared", "full"]},
     "deepseek_v4": {
@@ -169,9 +171,9 @@ def test_flops_of_a_prompt_are_those_of_the_class(case):
 
 def prompt_flops(spec):
     """(operator, FLOPs of all its occurrences) of a prompt whose every token gives logits, masked or not."""
-    sums = request_sums(float(TOKENS), 0.0, square=True, logits=float(TOKENS), windows=spec.windows)
+    sums = request_sums(float(TOKENS), 0.0, square=True, logits=float(TOKENS), windows=spec.spans)
     for one in captured(spec, Plan(), "prefill", compile=True).operators:
-        seen = repeated(sums if one.attention is None else sums.within(one.attention.window), 1.0)
+        seen = repeated(seen_by(one, sums), 1.0)
         yield one, float(one.matrix_flops.at(seen)) * one.count
 
 
@@ -188,9 +190,13 @@ def other_flops(spec):
         if getattr(attention, "chosen_keys", None):
             if not isinstance(attention, LatentAttention):
                 continue
-            heads = attention.nope_head_dim + attention.rope_head_dim + attention.value_head_dim
-            indexed = attention.indexer.heads if attention.indexer else 0
-            total += group.count * 2 * TOKENS * TOKENS * (attention.query_heads * heads + indexed)
+            heads = attention.query_heads
+            heads *= attention.nope_head_dim + attention.rope_head_dim + attention.value_head_dim
+            indexer = attention.indexer
+            indexed = indexer.heads if indexer else 0
+            if attention.chosen_keys >= TOKENS:  # the class scores what is chosen all the same
+                heads, indexed = 0, indexer.heads * (1 + indexer.head_dim) if indexer else 0
+            total += group.count * 2 * TOKENS * TOKENS * (heads + indexed)
         if isinstance(attention, CompressedAttention):
             entries = TOKENS // attention.ratio if attention.ratio > 1 else 0
             attended = TOKENS * (TOKENS + entries) * attention.query_heads * attention.head_dim

@@ -6,10 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.inputs.model import Short
 from evaluator.inputs.workloads.workload import LengthBin
 from evaluator.serving.waves.composition import largest_remainder
 from evaluator.serving.waves.mixed import MixedLengths
 from evaluator.serving.waves.packing import PromptKind, pack
+
+SUMMED = ("tokens", "sequences", "pairs", "keys", "wpairs", "wkeys", "done", "few", "fpairs", "fkeys")
 
 
 def one_by_one(samples, kinds, budget, window, *, square):
@@ -20,7 +23,7 @@ def one_by_one(samples, kinds, budget, window, *, square):
             position = 0
             while position < kind.new_tokens:
                 if room == 0:
-                    steps.append(dict.fromkeys(("tokens", "sequences", "pairs", "keys", "wpairs", "wkeys", "done"), 0))
+                    steps.append(dict.fromkeys(SUMMED, 0))
                     room = budget
                 take = min(room, kind.new_tokens - position)
                 before = kind.cached + position
@@ -29,7 +32,11 @@ def one_by_one(samples, kinds, budget, window, *, square):
                 step["sequences"] += 1
                 step["keys"] += before + take
                 step["wkeys"] += min(before + take, take + window - 1)
+                short = before + take <= 2 * window
+                step["few"] += short * take
+                step["fkeys"] += short * (before + take)
                 for token in range(take):
+                    step["fpairs"] += short * (before + token + 1)
                     seen = before + take if square else before + token + 1
                     step["pairs"] += seen
                     step["wpairs"] += min(seen, window)
@@ -57,8 +64,9 @@ def batches(draw):
 @given(batches(), st.booleans())
 def test_every_step_holds_what_one_token_at_a_time_gives(case, square):
     samples, kinds, budget, window = case
-    packed = pack(samples, kinds, budget, windows=(window,), square=square)
+    packed = pack(samples, kinds, budget, windows=(window, Short(2 * window)), square=square)
     (_, window_pairs, window_keys) = packed.sums.windows[0]
+    few = packed.sums.only(Short(2 * window))
     for batch, row in enumerate(samples.tolist()):
         expected = one_by_one(row, kinds, budget, window, square=square)
         own = slice(packed.first[batch], packed.first[batch] + packed.count[batch])
@@ -70,6 +78,9 @@ def test_every_step_holds_what_one_token_at_a_time_gives(case, square):
             ("wpairs", window_pairs),
             ("wkeys", window_keys),
             ("done", packed.finished),
+            ("few", few.tokens),
+            ("fpairs", few.pairs),
+            ("fkeys", few.keys),
         ):
             assert values[own].tolist() == [step[name] for step in expected], name
 

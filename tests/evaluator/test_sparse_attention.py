@@ -15,22 +15,25 @@ from evaluator.calibration.device_fit import fit_kernel
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, mixer_values
 from evaluator.canonical import canonical
-from evaluator.evaluate import assumptions_of, capture_requests, evaluate_scenario, unsupported
+from evaluator.evaluate import assumptions_of, capture_requests, cost_model, evaluate_scenario, unsupported
 from evaluator.graph.capture import capture_operators
-from evaluator.graph.sums import repeated, request_sums
+from evaluator.graph.sums import composed, repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.model import DenseMlp, LayerGroup, MoeMlp, TokenIndexer
+from evaluator.inputs.model import DenseMlp, LayerGroup, MoeMlp, Short, TokenIndexer
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.kv_state import kv_states, layer_bytes
 from evaluator.pricing.memory import kv_bytes, transfer_bytes
+from evaluator.pricing.step import operator_seconds, step_seconds
+from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.restore import restored
 from evaluator.scenario import Scenario
 from tools.mixer_kernels import rows_of
 
 INDEXER = TokenIndexer(heads=64, head_dim=128)
 CHOSEN = 2048
+COST = TheoreticalCost(device=TEST_DEVICE)
 
 
 def sparse(chosen, *, indexer=INDEXER):
@@ -60,6 +63,44 @@ def test_where_all_keys_are_chosen_decodes_are_the_dense_operators(new, cached):
     )
     other = [one for one in ours.operators if "indexer" not in one.label and one.kind != "sparse_attention"]
     assert other == [one for one in dense.operators if one.kind != "mla_decode"]
+
+
+def without_index(model, trace):
+    """The operators of a step that are not its indexer's."""
+    sets = captured(model, Plan(), trace)
+    return replace(sets, operators=tuple(one for one in sets.operators if ".indexer" not in one.label))
+
+
+@given(requests=st.lists(st.tuples(st.integers(1, 1500), st.integers(0, 548)), min_size=1, max_size=4))
+def test_prompts_of_no_more_keys_than_are_chosen_are_the_dense_operators(requests):
+    sums = composed(np.ones((1, len(requests))), request_sums(*np.asarray(requests, dtype=float).T, windows=V32.spans))
+    dense = step_seconds(captured(DEEPSEEK_V3, Plan(), "prefill"), COST, sums)
+    assert np.array_equal(step_seconds(without_index(V32, "prefill"), COST, sums).kinds, dense.kinds)
+    scored = [one for one in captured(V32, Plan(), "prefill").operators if one.kind in {"index_scores", "index_choice"}]
+    assert len(scored) == 4
+    assert all(operator_seconds(one, COST, sums).total() == 0 for one in scored)
+
+
+def test_of_a_batch_each_request_is_short_or_long_by_itself():
+    # 1,000 tokens after 1,048 are short; 3,000 are long, and so is 1 token after 2,048.
+    sums = composed([[2.0, 1.0, 1.0]], request_sums([1000.0, 3000.0, 1.0], [1048.0, 0.0, 2048.0], windows=V32.spans))
+    short, long = sums.only(Short(CHOSEN)), sums.beyond(Short(CHOSEN))
+    assert (short.tokens, short.pairs, short.keys) == (2000, 2 * (1000 * 1048 + 500_500), 4096)
+    assert (long.tokens, long.pairs, long.keys) == (3001, 3000 * 3001 // 2 + 2049, 3000 + 2049)
+    # In the window of as many keys: 2,048 x 2,049 / 2 + 952 x 2,048, and 2,048
+    assert sums.within(CHOSEN).beyond(Short(CHOSEN)).pairs == 2048 * 2049 // 2 + 952 * 2048 + 2048
+
+
+def test_an_expanded_form_beside_an_absorbed_one_has_no_weights_of_its_own():
+    both, dense = (captured(model, Plan(), "prefill").operators for model in (V32, DEEPSEEK_V3))
+    index = sum(one.count * one.weight_bytes for one in both if ".indexer" in one.label)
+    assert sum(one.count * one.weight_bytes for one in both) == index + sum(
+        one.count * one.weight_bytes for one in dense
+    )
+    prompt = request_sums(8192.0, 100_000.0, windows=V32.spans)
+    short_keys = [one for one in captured(V32, Plan(), "prefill").alive_bytes if one.keys]
+    assert not short_keys  # 100,000 keys are never expanded
+    assert operator_seconds(next(one for one in both if one.kind == "mla_prefill"), COST, prompt).total() == 0
 
 
 def test_attention_does_not_grow_beyond_the_chosen_keys_and_scores_do():
@@ -173,7 +214,7 @@ def test_every_kind_has_a_figure_on_every_measured_device():
             assert 0 < mixer_values(device, kind)["memory_efficiency"] <= 1.5
 
 
-@pytest.mark.parametrize("kind", ["index_scores", "state_update"])
+@pytest.mark.parametrize("kind", ["index_scores", "state_update", "block_attention"])
 def test_the_shipped_figures_are_those_of_the_measured_kernels(kind):
     rows = rows_of(shared_data("kernels_by_engine"), "h200_sxm", kind)
     values, accuracy = fit_kernel(rows, figures_of(load_device("h200_sxm", family="theoretical")))
@@ -200,6 +241,23 @@ def test_attention_to_chosen_blocks_is_attention_in_a_window_beside_an_index():
     for new, cached in ((1, 5000), (700, 300)):
         dense = work(bare, "decode", new, cached, "attention_decode")
         assert work(all_chosen, "decode", new, cached, "attention_decode") == dense
+
+
+def test_prompts_attend_to_blocks_by_kernels_of_their_own():
+    # 8 x H200, vLLM 0.24.0, 16,384 new tokens, all 64 heads: 13.1 ms for the layer, of which 8.3 are attention
+    sums = request_sums(16_384.0, 0.0, windows=M3.spans)
+    cost = cost_model(load_device("h200_sxm", family="calibrated"), "physical")
+    whole, slice_of_16, slice_of_8 = (
+        next(one for one in captured(M3, Plan(tp=tp, ep=tp), "prefill", compile=True).operators if one.kind == "block_attention")
+        for tp in (1, 4, 8)
+    )  # fmt: skip
+    pairs = 2048 * 2049 // 2 + (16_384 - 2048) * 2048
+    assert float(whole.matrix_flops.at(sums.within(2048))) == 2 * 64 * 256 * pairs
+    seconds = [float(operator_seconds(one, cost, sums).total()) for one in (whole, slice_of_16, slice_of_8)]
+    assert seconds[0] == pytest.approx(8.335e-3, rel=0.1)
+    # 16 heads of one KV head are a quarter; 8 of one cost what 16 do.
+    assert seconds[1] == pytest.approx(seconds[0] / 4, rel=0.05)
+    assert seconds[2] == pytest.approx(seconds[1], rel=0.05)
 
 
 @pytest.mark.parametrize("tokens", [8192.0, 131_072.0])

@@ -27,6 +27,7 @@ from evaluator.inputs.drafts.speculation import AcceptanceTable, Speculation
 from evaluator.scenario import Scenario
 from evaluator.serving.waves.wave_latencies import tokens_per_step
 from store.errors import InputError
+from sweepdb.launching import write_launch
 
 SHAPE = {"query_heads": 64, "kv_heads": 8, "head_dim": 128, "intermediate_size": 25600, "vocab_size": 32000}
 SIZES = {
@@ -200,3 +201,51 @@ def test_a_command_that_drafts_takes_the_table_of_its_model(tmp_path):
 
     (server,) = read_deployment(script).servers
     assert server.options()["speculative"] == "glm5.2-mtp:2"
+
+
+@pytest.fixture(scope="module")
+def drafted_row(tmp_path_factory):
+    """A store of one row that drafts with a model beside its own, and the row's reference."""
+    folder = tmp_path_factory.mktemp("drafted")
+    (folder / "mine.yaml").write_text(
+        yaml.safe_dump({"tokens_per_step": [1.8, 2.3, 2.6], "method": "eagle3", "draft": SHAPE})
+    )
+    url = f"sqlite:///{folder}/store.sqlite"
+    sweepdb.evaluate(
+        "Qwen/Qwen3-32B", device="h200_sxm", num_devices=8, tp_sizes=8, batch_range=(4, 4), mode="aggregated",
+        input_length=1000, output_length=100, speculative=f"{folder / 'mine.yaml'}:3", store=url,
+    )  # fmt: skip
+    with sweepdb.open(url) as store:
+        return url, store.sql("SELECT probe FROM probe").dicts()[0]["probe"]
+
+
+@pytest.mark.parametrize(
+    ("engine", "words"),
+    [
+        ("vllm", '--speculative-config \'{"method": "eagle3", "model": "some/draft", "num_speculative_tokens": 3}\''),
+        (
+            "sglang",
+            "--speculative-algorithm EAGLE3 --speculative-draft-model-path some/draft --speculative-num-steps 3",
+        ),
+    ],
+)
+def test_a_draft_beside_the_model_is_launched_from_where_it_lies(engine, words, drafted_row, tmp_path):
+    url, probe = drafted_row
+    write_launch(probe, tmp_path / "out", engine=engine, draft_model="some/draft", store=url)
+    text = " ".join(path.read_text().replace("\\\n", " ") for path in sorted((tmp_path / "out").glob("*.sh")))
+    assert words in " ".join(text.split())
+    assert "Qwen/Qwen3-32B" in text
+    assert "+mine" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "drafts with a model of its own"),
+        ({"draft_model": "some/draft", "engine": "trtllm"}, "TensorRT-LLM's settings for a draft"),
+    ],
+)
+def test_without_its_place_or_for_an_engine_without_it_a_draft_is_refused(options, message, drafted_row, tmp_path):
+    url, probe = drafted_row
+    with pytest.raises(InputError, match=message):
+        write_launch(probe, tmp_path / "out", store=url, **options)

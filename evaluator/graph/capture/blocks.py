@@ -14,7 +14,7 @@ from evaluator.graph.capture.affine_fit import Point
 from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.recorder import Recorder, meta_tensor
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, ModelSpec
+from evaluator.inputs.model import DenseMlp, ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
 
@@ -192,143 +192,6 @@ def attended(
     )
 
 
-def grouped_query_attention(
-    step: Step, x: Tensor, attention: GroupedQueryAttention, window: int | None, tables: tuple[Tensor, Tensor] | None
-) -> Tensor:
-    """GQA or MHA on this device's heads; KV heads replicate when there are fewer than devices."""
-    form, tokens, dim = step.request.linear, x.shape[0], attention.head_dim
-    heads, kv_heads = divided(attention.query_heads, step.plan.tp), divided(attention.kv_heads, step.plan.tp)
-    wide = attention.value_width
-    query, key, value = _query_key_value(step, x, heads * dim, kv_heads, attention)
-    gate = None
-    if attention.output_gate:
-        query, gate = query.split([heads * dim, heads * dim], dim=1)
-    query, key = query.view(tokens, heads, dim), key.view(tokens, kv_heads, dim)
-    if attention.qk_norm == "per_head":
-        query, key = normed(step, "query_norm", query), normed(step, "key_norm", key)
-    elif attention.qk_norm == "per_layer":
-        if step.plan.tp > 1 and step.request.convention == "physical":
-            _squares_reduced(step, query.view(tokens, heads * dim), key.view(tokens, kv_heads * dim))
-        query = normed(step, "query_norm", query.view(tokens, heads * dim)).view(tokens, heads, dim)
-        key = normed(step, "key_norm", key.view(tokens, kv_heads * dim)).view(tokens, kv_heads, dim)
-        if step.request.convention == "upstream" and not step.fused:
-            with step.recorder.within("query_norm"):
-                operators.copied(query)
-    query, key, value = _turned_heads(step, query, key, value, attention, tables)
-    if step.request.convention == "upstream" and step.request.kv_bits < HALF.activation_bits:
-        with step.recorder.within("kv_quantise"):
-            query, key, value = (operators.quantise(part, step.request.kv_bits) for part in (query, key, value))
-    with step.recorder.within("kv_write"):
-        operators.write_cache([key, value], step.request.kv_bits)
-    with step.recorder.within("attention", per_phase=True):
-        out = attended(
-            step,
-            query,
-            kv_heads=kv_heads,
-            head_dim=dim,
-            value_head_dim=wide,
-            window=attention.chosen_keys or window,
-            kind=f"attention_{step.request.trace}",
-            sinks=attention.sinks,
-        )
-    del query, key, value
-    out = _gated_heads(step, x, out, gate, attention)
-    return linear(
-        step, "output_proj", out.view(tokens, heads * wide), step.model.hidden_size, form, bias=attention.output_bias
-    )
-
-
-def _turned_heads(  # noqa: PLR0917  its caller's own values
-    step: Step,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention: GroupedQueryAttention,
-    tables: tuple[Tensor, Tensor] | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries, keys and values behind norms without weights, and positions."""
-    tokens, kv_heads, wide = query.shape[0], key.shape[1], attention.value_width
-    if attention.unscaled_norm == "query_key":
-        query, key = unscaled_normed(step, "query_norm", query), unscaled_normed(step, "key_norm", key)
-    elif attention.unscaled_norm == "value":
-        value = unscaled_normed(step, "value_norm", value.view(tokens, kv_heads, wide)).view(tokens, kv_heads * wide)
-    turned = _turned(attention, tables)
-    if turned is not None:
-        rotated(step, query[..., : turned[0].shape[1]], key[..., : turned[0].shape[1]], turned)
-    return query, key, value
-
-
-def _gated_heads(step: Step, x: Tensor, out: Tensor, gate: Tensor | None, attention: GroupedQueryAttention) -> Tensor:
-    """Values that attention summed, gated by head or by channel where the model does."""
-    tokens, heads, wide = out.shape
-    if attention.head_gate:
-        each = linear(step, "head_gate_proj", x, heads, HALF)
-        with step.recorder.within("head_gate"):
-            out = pointwise("multiply", out, pointwise("sigmoid", each).unsqueeze(-1))
-    if gate is not None:
-        with step.recorder.within("output_gate"):
-            out = pointwise("multiply", out.view(tokens, heads * wide), pointwise("sigmoid", gate))
-    return out
-
-
-def _turned(attention: GroupedQueryAttention, tables: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
-    """The tables as wide as this attention turns its heads; None where it turns nothing."""
-    if attention.rope_fraction is None or tables is None:
-        return tables
-    width = int(attention.head_dim * attention.rope_fraction)
-    return (tables[0][:, :width], tables[1][:, :width]) if width else None
-
-
-def unscaled_normed(step: Step, label: str, x: Tensor) -> Tensor:
-    """An RMS norm without weights."""
-    with step.recorder.within(label):
-        return operators.norm(x, parameter(0)) if step.fused else eager_norm(x, parameter(0))
-
-
-def _squares_reduced(step: Step, query: Tensor, key: Tensor) -> None:
-    """The mean square of a token's queries, and of its keys, over the heads of all devices: two 32-bit numbers a token.
-
-    Source: a norm over all heads, which tensor parallelism divides, needs both before it scales; vLLM's layers of
-    MiniMax-M2 reduce queries and keys, sum over devices, and scale."""
-    squares = meta_tensor(query.shape[0], 2, dtype=torch.float32)
-    with step.recorder.within("query_key_norm_squares"):
-        for part in (query, key):
-            operators.reduce(part, 1, True, "mean")
-    with step.recorder.within("query_key_norm_all_reduce"):
-        all_reduced(step, squares)
-
-
-def _query_key_value(
-    step: Step, x: Tensor, query_width: int, kv_heads: int, attention: GroupedQueryAttention
-) -> tuple[Tensor, Tensor, Tensor]:
-    form, bias = step.request.linear, attention.qkv_bias
-    query_width *= 2 if attention.output_gate else 1
-    key_width, value_width = kv_heads * attention.head_dim, kv_heads * attention.value_width
-    if attention.values_are_keys:
-        return _query_key(step, x, query_width, key_width, bias=bias)
-    if step.fused:
-        packed = linear(step, "qkv_proj", x, query_width + key_width + value_width, form, bias=bias)
-        query, key, value = packed.split([query_width, key_width, value_width], dim=1)
-        return query, key, value
-    return (
-        linear(step, "query_proj", x, query_width, form, bias=bias),
-        linear(step, "key_proj", x, key_width, form, bias=bias),
-        linear(step, "value_proj", x, value_width, form, bias=bias),
-    )
-
-
-def _query_key(step: Step, x: Tensor, query_width: int, key_width: int, *, bias: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """Queries and keys of two projections; values are what made the keys."""
-    form = step.request.linear
-    if step.fused:
-        packed = linear(step, "qk_proj", x, query_width + key_width, form, bias=bias)
-        query, key = packed.split([query_width, key_width], dim=1)
-    else:
-        query = linear(step, "query_proj", x, query_width, form, bias=bias)
-        key = linear(step, "key_proj", x, key_width, form, bias=bias)
-    return query, key, key
-
-
 def dense_mlp(step: Step, x: Tensor, mlp: DenseMlp, form: Format, width: int | None = None) -> Tensor:
     """Two or three linears with this device's share of the intermediate width (summed by the caller)."""
     share = divided(mlp.intermediate_size, step.plan.tp) if width is None else width
@@ -359,7 +222,6 @@ __all__ = [
     "divided",
     "eager_norm",
     "eager_rope",
-    "grouped_query_attention",
     "linear",
     "meta_tensor",
     "normed",

@@ -13,7 +13,6 @@ from evaluator.graph.capture.blocks import (
     all_reduced,
     dense_mlp,
     divided,
-    grouped_query_attention,
     linear,
     normed,
     pointwise,
@@ -27,6 +26,7 @@ from evaluator.graph.capture.mixers.block_indexer import choose_blocks
 from evaluator.graph.capture.mixers.compressed import compressed_attention
 from evaluator.graph.capture.mixers.delta_net import gated_delta_net
 from evaluator.graph.capture.mixers.fused_draft import fused_draft
+from evaluator.graph.capture.mixers.grouped_queries import grouped_query_attention
 from evaluator.graph.capture.mixers.residual_streams import collapsed, expanded
 from evaluator.graph.capture.mixers.residual_sums import held_sums, mix_residuals, sums_sent
 from evaluator.graph.capture.mixers.state_space import state_space

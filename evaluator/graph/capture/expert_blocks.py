@@ -152,10 +152,11 @@ def _exchanged(step: Step, rows: Tensor, mlp: MoeMlp, *, outward: bool) -> Tenso
 
 
 def _extents(step: Step, mlp: MoeMlp) -> ExpertExtents:
+    slots = mlp.experts + step.plan.redundant_experts  # tokens of an expert are dealt out to its copies
     return ExpertExtents(
         tokens=Affine(tokens=group_tokens(step)),  # at this point; fitted afterwards
-        experts=mlp.experts,
-        local_experts=divided(mlp.experts, step.plan.ep),
+        experts=slots,
+        local_experts=divided(slots, step.plan.ep),
         ranks=step.plan.ep,
         experts_per_token=mlp.experts_per_token,
         hidden_size=mlp.latent_size or step.model.hidden_size,

@@ -1,15 +1,20 @@
 """Multi-head latent attention (DeepSeek-V2/V3): expanded keys and values in prefill, the absorbed form in decode.
 
-Where attention is to chosen keys (mixers.sparse_latent), prefill is absorbed, too. The expanded trace projects every
-key read, cached ones included, since the cache holds only the compressed vector."""
+Where attention is to chosen keys (mixers.sparse_latent), prefill is absorbed, too, but of requests with no more keys
+than are chosen. The expanded trace projects every key read, cached ones included, since the cache holds only the
+compressed vector."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from torch import Tensor
 
 from evaluator.graph.capture.blocks import Step, attended, divided, linear, normed, pointwise, rotated
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.context_parallel import attended_in_parts, gather_context, written_share
 from evaluator.graph.capture.mixers.sparse_latent import attended_choice, choose_keys
+from evaluator.graph.operators import RequestsOfLength
 from evaluator.inputs.model import LatentAttention
 
 
@@ -21,10 +26,17 @@ def latent_attention(step: Step, x: Tensor, attention: LatentAttention, tables: 
     if tables is not None:
         rotated(step, query[..., nope:], key_rope.unsqueeze(1), tables)
     with step.recorder.within("kv_write"):
-        operators.write_cache([latent, key_rope], step.request.kv_bits)
-    absorbed = step.request.trace == "decode" or attention.chosen_keys is not None
-    core = _absorbed if absorbed else _expanded
-    out = core(step, query, attention)
+        operators.write_cache(written_share(step, latent, key_rope), step.request.kv_bits)
+    gather_context(step, attention.kv_lora_rank + attention.rope_head_dim)
+    if step.request.trace == "decode":
+        out = _absorbed(step, query, attention)
+    elif attention.chosen_keys is None:
+        out = _expanded(step, query, attention)
+    else:
+        with step.recorder.within("short", requests=RequestsOfLength(keys=attention.chosen_keys, up_to=True)):
+            _expanded(step, query, attention)
+        with step.recorder.within("", requests=RequestsOfLength(keys=attention.chosen_keys, up_to=False)):
+            out = _absorbed(step, query, attention)
     del query, latent, key_rope
     width = heads * attention.value_head_dim
     out = out.reshape(x.shape[0], width)
@@ -69,7 +81,7 @@ def _expanded_query(  # noqa: PLR0917  its caller's own values
     form = step.request.linear
     down = normed(step, "query_norm", query_down, form)
     if attention.indexer is not None:
-        choose_keys(step, x, down, attention.indexer, attention.rope_head_dim, tables)
+        choose_keys(step, x, down, attention, attention.indexer, tables)
     return linear(step, "query_up_proj", down, width, form)
 
 
@@ -81,16 +93,20 @@ def _absorbed(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
         )
     # The rope part is concatenated in place by the kernels that do this; no launch of its own is counted.
     wide = absorbed.new_empty((query.shape[0], heads, rank + attention.rope_head_dim))
-    with step.recorder.within("attention", per_phase=True):
-        if attention.chosen_keys is not None:
-            out = attended_choice(step, wide, attention)
-        else:
-            out = attended(
-                step, wide, kv_heads=1, head_dim=rank + attention.rope_head_dim, value_head_dim=rank, kind="mla_decode"
-            )
+    out = attended_in_parts(step, wide, partial(_latent_attended, step, attention))
     del absorbed, wide
     with step.recorder.within("value_absorb", per_phase=True):
         return operators.heads_product(out, parameter(heads, rank, attention.value_head_dim))
+
+
+def _latent_attended(step: Step, attention: LatentAttention, wide: Tensor) -> Tensor:
+    rank = attention.kv_lora_rank
+    with step.recorder.within("attention", per_phase=True):
+        if attention.chosen_keys is not None:
+            return attended_choice(step, wide, attention)
+        return attended(
+            step, wide, kv_heads=1, head_dim=rank + attention.rope_head_dim, value_head_dim=rank, kind="mla_decode"
+        )
 
 
 def _expanded(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
@@ -100,7 +116,8 @@ def _expanded(step: Step, query: Tensor, attention: LatentAttention) -> Tensor:
     width = heads * (attention.nope_head_dim + attention.value_head_dim)
     # Not quantised: engines keep this projection in 16 bits because the absorbed form needs it so.
     with step.recorder.within("kv_up_proj", per_phase=True):
-        operators.linear(latent, parameter(width, attention.kv_lora_rank), None, "BF16", False)
+        held = attention.chosen_keys is not None  # its weights are those of the absorbed products
+        operators.linear(latent, parameter(width, attention.kv_lora_rank), None, "BF16", held)
     with step.recorder.within("attention", per_phase=True):
         return attended(
             step,

@@ -19,7 +19,7 @@ import evaluator.graph.capture.mixers.mixer_formulas
 import evaluator.graph.capture.mixers.mixer_library
 import evaluator.graph.capture.upstream_formulas  # noqa: F401  all three register what they hold
 from evaluator.graph.capture.formulas import FORMULAS, FREE, Call, Work
-from evaluator.graph.operators import ExpertExtents
+from evaluator.graph.operators import ExpertExtents, RequestsOfLength
 from evaluator.inputs.precision import Format
 from store.records import Convention
 
@@ -36,6 +36,8 @@ class Record:
     per_phase: bool
     multiple: int
     if_needed: bool
+    requests: RequestsOfLength | None
+    shares: int
     work: Work
     alive: int
 
@@ -52,6 +54,8 @@ class Scope:
     per_phase: bool = False
     multiple: int = 1
     if_needed: bool = False
+    requests: RequestsOfLength | None = None
+    shares: int = 1
 
 
 class Recorder(TorchDispatchMode):
@@ -82,6 +86,8 @@ class Recorder(TorchDispatchMode):
         per_phase: bool = False,
         multiple: int | None = None,
         if_needed: bool = False,
+        requests: RequestsOfLength | None = None,
+        shares: int = 1,
     ) -> Iterator[None]:
         """Calls inside carry this label (below the outer one), count, and belong to one expert if told."""
         outer = self.scope
@@ -94,6 +100,8 @@ class Recorder(TorchDispatchMode):
             per_phase=outer.per_phase or per_phase,
             multiple=outer.multiple if multiple is None else multiple,
             if_needed=outer.if_needed or if_needed,
+            requests=outer.requests or requests,
+            shares=outer.shares * shares,
         )
         try:
             yield
@@ -128,6 +136,8 @@ class Recorder(TorchDispatchMode):
                 per_phase=scope.per_phase,
                 multiple=scope.multiple,
                 if_needed=scope.if_needed,
+                requests=scope.requests,
+                shares=scope.shares,
                 work=work,
                 alive=self._alive,
             )

@@ -87,6 +87,8 @@ def _operator(points: Sequence[Point], records: Sequence[Record]) -> Operator:
         collective=_collective(records, fit),
         multiple=first.multiple,
         if_needed=first.if_needed,
+        requests=first.requests,
+        shares=first.shares,
     )
 
 
@@ -129,8 +131,14 @@ def _merged(operators: Sequence[tuple[Operator, bool]]) -> list[tuple[Operator, 
 
 
 def _peaks(points: Sequence[Point], columns: Sequence[Sequence[Record]]) -> tuple[Affine, ...]:
-    """Activations alive while each operator runs, without those that another one exceeds for every batch."""
-    forms = {fitted(points, [record.alive for record in records], "activations alive") for records in columns}
+    """Activations alive while each operator runs, without those that another one exceeds for every batch.
+
+    Those of short requests are no more than what the same requests would need if they were long."""
+    forms = {
+        fitted(points, [record.alive for record in records], "activations alive")
+        for records in columns
+        if not (records[0].requests and records[0].requests.up_to)
+    }
     kept: list[Affine] = []
     for form in sorted(forms, key=lambda affine: tuple(float(c) for c in affine.coefficients), reverse=True):
         pairs = (zip(form.coefficients, other.coefficients, strict=True) for other in kept)

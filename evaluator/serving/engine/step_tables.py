@@ -15,6 +15,7 @@ from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import CollectiveExtents, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
 from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.inputs.model import Span
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.step import operator_seconds
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
@@ -83,7 +84,7 @@ class TableExtents:
     drafts: int = 0
     stretches: int = PROMPT_STRETCHES
 
-    def decoding(self, new_tokens: float, windows: Sequence[int]) -> BatchSums:
+    def decoding(self, new_tokens: float, windows: Sequence[Span]) -> BatchSums:
         """Sums of one sequence of a decode step: kinds count by probability x output, because long outputs stay."""
         # Prompts of 1,000 and 3,000, outputs of 100 and 300, equally likely: 1/4 x 1,050 + 3/4 x 3,150 = 2,625 keys.
         keys = [self.share * (kind.new_tokens + kind.cached + kind.output_length / 2) for kind in self.kinds]
@@ -97,7 +98,7 @@ def step_table(
     cost: CostModel,
     extents: TableExtents,
     *,
-    windows: Sequence[int] = (),
+    windows: Sequence[Span] = (),
     replicas: int = 1,
 ) -> StepTable:
     """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode. `replicas` are those of
@@ -185,7 +186,7 @@ def _divided(collective: CollectiveExtents | None, parts: int) -> CollectiveExte
 
 
 def _attention(
-    operators: Sequence[Operator], extents: TableExtents, cost: CostModel, windows: Sequence[int]
+    operators: Sequence[Operator], extents: TableExtents, cost: CostModel, windows: Sequence[Span]
 ) -> FloatArray:
     lengths = np.asarray([kind.new_tokens for kind in extents.kinds], dtype=np.float64)[:, None]
     cached = np.asarray([kind.cached for kind in extents.kinds], dtype=np.float64)[:, None]

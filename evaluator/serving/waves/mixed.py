@@ -13,6 +13,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, dot
 from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
+from evaluator.inputs.model import Span
 from evaluator.inputs.workloads.workload import LengthBin, new_prompt_tokens
 from evaluator.serving.batches import CachedTokens, WaveStage, half_output
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, merged
@@ -37,7 +38,7 @@ class MixedLengths:
     token_budget: int
     convention: Convention = "physical"
     rule: PrefillRule = "packed"
-    windows: tuple[int, ...] = ()
+    windows: tuple[Span, ...] = ()
     tokens_per_decode: int = 1
     deviations: tuple[float, ...] = ()
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.graph.sums import BatchSums, concatenated, window_keys, window_pairs
+from evaluator.inputs.model import Short, Span
 
 _Number = TypeVar("_Number", np.int64, np.float64)
 
@@ -70,13 +71,7 @@ def joined(one: PackedSteps, other: PackedSteps) -> PackedSteps:
 
 def taken(sums: BatchSums, index: Integers | slice) -> BatchSums:
     """Sums of some batches."""
-    return BatchSums(
-        tokens=sums.tokens[index],
-        sequences=sums.sequences[index],
-        pairs=sums.pairs[index],
-        keys=sums.keys[index],
-        windows=tuple((width, pairs[index], keys[index]) for width, pairs, keys in sums.windows),
-    )
+    return sums.mapped(lambda array: array[index])
 
 
 def pack(
@@ -84,7 +79,7 @@ def pack(
     kinds: tuple[PromptKind, ...],
     token_budget: int,
     *,
-    windows: tuple[int, ...] = (),
+    windows: tuple[Span, ...] = (),
     square: bool = False,
     first_only: bool = False,
 ) -> PackedSteps:
@@ -104,7 +99,12 @@ def pack(
         sequences=(steps.finished + (steps.offset > 0)).astype(np.float64),
         pairs=steps.pairs(None, square=square),
         keys=steps.total(line.keys) + np.where(steps.offset > 0, line.cached[steps.kind] + steps.offset, 0),
-        windows=tuple((width, steps.pairs(width, square=square), steps.window_keys(width)) for width in windows),
+        windows=tuple(
+            (width, steps.pairs(width, square=square), steps.window_keys(width))
+            for width in windows
+            if isinstance(width, int)
+        ),
+        short=tuple((short, *steps.of_short(short.keys)) for short in windows if isinstance(short, Short)),
     )
     return PackedSteps(first=first, count=count, finished=steps.finished, sums=sums)
 
@@ -170,6 +170,19 @@ class _Steps:
         rest = _keys(self._rest, line.cached[self.kind] + self.offset - self._rest, window)
         return self.total(one) + np.where(self._head > 0, head, 0) + np.where(self._rest > 0, rest, 0)
 
+    def of_short(self, keys: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Tokens, pairs and keys of the parts of prompts that have at most so many keys in their step."""
+        line, before = self._line, self._kind_before
+        head, head_cached = self._head, line.keys[before] - self._head
+        rest, rest_cached = self._rest, line.cached[self.kind] + self.offset - self._rest
+        one = _of_short(line.length, line.cached, keys)
+        cut, going = _of_short(head, head_cached, keys), _of_short(rest, rest_cached, keys)
+        tokens, pairs, read = (
+            self.total(whole) + np.where(head > 0, piece - whole[before], 0.0) + np.where(rest > 0, last, 0.0)
+            for whole, piece, last in zip(one, cut, going, strict=True)
+        )
+        return tokens, pairs, read
+
     def _before(self, values: NDArray[_Number]) -> NDArray[_Number]:
         """Of the step before; 0 at the beginning of a row."""
         before = np.empty_like(values)
@@ -189,3 +202,9 @@ def _pairs(new: Integers, context: Integers, window: int | None, *, square: bool
     # 4 tokens after 10: 11 + 12 + 13 + 14 = 4 x 14 - 6 = 50; square 56.
     rectangle = tokens * (before + tokens)
     return np.asarray(rectangle if square else rectangle - 0.5 * tokens * (tokens - 1.0))
+
+
+def _of_short(new: Integers, context: Integers, keys: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Tokens, pairs and keys of parts of prompts, zero of those that have more keys."""
+    few = (context + new <= keys).astype(np.float64)
+    return few * new, few * _pairs(new, context, None, square=False), few * (context + new)

@@ -111,6 +111,10 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     server.pp = _whole(values, "--pipeline-parallel-size", where) or 1
     server.dp = _whole(values, "--data-parallel-size", where) or 1
     server.ep = server.tp * server.dp if "--enable-expert-parallel" in values else 1
+    server.dcp = _whole(values, "--decode-context-parallel-size", where) or 1
+    balanced = "--enable-eplb" in values
+    copies = _settings_of(values.get("--eplb-config")).get("num_redundant_experts")
+    server.redundant_experts = copies if balanced and isinstance(copies, int) else 0
     most = _whole(values, "--max-num-seqs", where)
     server.batch_sizes = () if most is None else (max(most // server.pp, 1),)
     server.token_budget = _whole(values, "--max-num-batched-tokens", where)
@@ -127,6 +131,7 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     return {
         "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel",
         "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "--enforce-eager",
+        "--decode-context-parallel-size", *(("--enable-eplb", "--eplb-config") if server.redundant_experts else ()),
         *(("--quantization",) if server.linear else ()),
         *(("--speculative-config",) if drafts.get("method") in {"mtp", "deepseek_mtp"} else ()),
     }  # fmt: skip
@@ -154,6 +159,8 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     server.pp = _whole(values, "--pp-size", where) or 1
     server.ep = _whole(values, "--ep-size", where) or 1
     server.moe_tp = max(group // server.ep, 1)
+    server.dcp = _whole(values, "--dcp-size", where) or 1
+    server.redundant_experts = _whole(values, "--ep-num-redundant-experts", where) or 0
     most = _whole(values, "--max-running-requests", where)
     server.batch_sizes = () if most is None else (max(most // (replicas * server.pp), 1),)
     budget = _whole(values, "--chunked-prefill-size", where)
@@ -168,7 +175,8 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     return {
         "--tp-size", "--attn-dp-size", "--dp-size", "--enable-dp-attention", "--pp-size", "--ep-size",
         "--max-running-requests", "--chunked-prefill-size", "--kv-cache-dtype", "--disable-cuda-graph",
-        "--cuda-graph-backend-decode", "--speculative-num-steps", *(("--speculative-algorithm",) if native else ()),
+        "--cuda-graph-backend-decode", "--dcp-size", "--ep-num-redundant-experts", "--speculative-num-steps",
+        *(("--enable-eplb",) if server.redundant_experts else ()), *(("--speculative-algorithm",) if native else ()),
     }  # fmt: skip
 
 

@@ -27,6 +27,8 @@ class FoundServer:
     dp: int = 1
     ep: int | None = None
     moe_tp: int | None = None
+    dcp: int = 1
+    redundant_experts: int = 0
     batch_sizes: tuple[int, ...] = ()  # requests of one replica and stage
     token_budget: int | None = None
     linear: str | None = None
@@ -59,6 +61,8 @@ class FoundServer:
             "ep_sizes": ep,
             "moe_tp_sizes": moe_tp,
             "moe_dp_sizes": 1 if routed else None,
+            "dcp_sizes": self.dcp if self.dcp > 1 else None,
+            "redundant_experts": self.redundant_experts or None,
             "batch_range": (min(self.batch_sizes), max(self.batch_sizes)) if self.batch_sizes else None,
             "max_batched_tokens": self.token_budget,
             "quantize_linear_action": self.linear,

@@ -37,9 +37,9 @@ _AGAIN: Mapping[str, tuple[str, str, str]] = {
     "amd/MiniMax-M3-MXFP4": ("MiniMaxAI/MiniMax-M3", "BF16", "MXFP4"),
 }
 _DRAFTS = 3  # where an entry says that it drafts and not how many: the recipes' usual number
-_ROW = ("tp", "ep", "pp", "dp-attn", "conc-list", "conc-start", "conc-end", "spec-decoding", "prefill", "decode",
-        "router", "kv-p2p-transfer")  # fmt: skip
-_SIDE = ("num-worker", "tp", "ep", "pp", "dp-attn", "additional-settings")
+_ROW = ("tp", "ep", "pp", "dp-attn", "dcp-size", "conc-list", "conc-start", "conc-end", "spec-decoding", "prefill",
+        "decode", "router", "kv-p2p-transfer")  # fmt: skip
+_SIDE = ("num-worker", "tp", "ep", "pp", "dp-attn", "dcp-size", "additional-settings")
 Entry = Mapping[str, object]
 
 
@@ -137,7 +137,7 @@ def _side(base: FoundServer, role: Role, side: Entry, users: tuple[int, ...]) ->
     known = {*_SIDE, *_ROW}
     return replace(
         base, role=role, instances=workers, tp=tp, dp=dp, pp=pp, ep=ep, moe_tp=max(group // ep, 1),
-        batch_sizes=(1,) if role == "prefill" else batches,
+        batch_sizes=(1,) if role == "prefill" else batches, dcp=_int(side.get("dcp-size")) or 1,
         not_mapped=sorted({*base.not_mapped, *(key for key in side if key not in known)}),
     )  # fmt: skip
 

@@ -14,12 +14,12 @@ from evaluator.graph.capture.blocks import (
     all_reduced,
     dense_mlp,
     divided,
-    grouped_query_attention,
     linear,
     normed,
     pointwise,
 )
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.grouped_queries import grouped_query_attention
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup
 

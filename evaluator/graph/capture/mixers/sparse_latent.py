@@ -1,7 +1,8 @@
 """Latent attention to chosen tokens (DeepSeek-V3.2, GLM-5): an indexer scores all, attention gathers the best.
 
-Absorbed in prefill, too, as engines run it beyond as many tokens as are chosen; for shorter prompts they run the
-expanded form, which costs less."""
+Absorbed in prefill, too, as engines run it beyond as many tokens as are chosen. Where no more are there, nothing is
+scored and they run the dense, expanded form, which costs less (latent): each request by itself here, while an engine
+decides for the whole step. Left out: that it then needs no query of the indexer, either."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from torch import Tensor
 
 from evaluator.graph.capture.blocks import HALF, Step, eager_norm, linear, rotated
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.operators import RequestsOfLength
 from evaluator.inputs.model import LatentAttention, TokenIndexer
 
 INDEX_BITS = 8
@@ -19,12 +21,12 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
     step: Step,
     x: Tensor,
     compressed: Tensor,
+    attention: LatentAttention,
     indexer: TokenIndexer,
-    rope: int,
     tables: tuple[Tensor, Tensor] | None,
 ) -> None:
     """The indexer of one layer, whole on every tensor-parallel rank: queries from the compressed one of attention."""
-    form, heads, width = step.request.linear, indexer.heads, indexer.head_dim
+    form, heads, width, rope = step.request.linear, indexer.heads, indexer.head_dim, attention.rope_head_dim
     with step.recorder.within("indexer"):
         query = linear(step, "query_proj", compressed, heads * width, form).view(x.shape[0], heads, width)
         key = linear(step, "key_proj", x, width, form)
@@ -38,7 +40,15 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
             query, key = operators.quantise(query, INDEX_BITS), operators.quantise(key, INDEX_BITS)
         with step.recorder.within("kv_write"):
             operators.write_cache([key], 16)  # a byte each is what a number in eight bits already is
-        score_keys(step, query, 1, width + INDEX_SCALE_BYTES)
+        with step.recorder.within("", requests=_beyond(step, attention)):
+            score_keys(step, query, 1, width + INDEX_SCALE_BYTES)
+
+
+def _beyond(step: Step, attention: LatentAttention) -> RequestsOfLength | None:
+    """The requests of a prefill among whose keys there is a choice; of a decode step all of them."""
+    if step.request.trace == "decode" or attention.chosen_keys is None:
+        return None
+    return RequestsOfLength(keys=attention.chosen_keys, up_to=False)
 
 
 def score_keys(step: Step, query: Tensor, ratio: int, entry_bytes: int) -> None:
