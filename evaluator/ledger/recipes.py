@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
@@ -52,7 +52,7 @@ def has_recipe(point_id: str) -> bool:
 def flags_of(served: Served) -> Flags:
     """The flags of a point's server and client, as far as they are public."""
     if not has_recipe(served.point_id):
-        return Flags()
+        return _generated(served)
     found = {name: _setting(name, served) for name in ("shortest", "poll_steps", "wait_steps", "narrow_keys")}
     budget, seats = _setting("token_budget", served), _setting("decode_seats", served)
     return Flags(
@@ -62,6 +62,15 @@ def flags_of(served: Served) -> Flags:
         wait_steps=int(found["wait_steps"] or 0),
         decode_seats=None if seats is None else int(seats),
     )
+
+
+def _generated(served: Served) -> Flags:
+    """The flags of a launch that a generator wrote for its own benchmarks, where the point is of one."""
+    generated = _recipes()["generated"]
+    if re.match(generated["point_ids"], served.point_id) is None:
+        return Flags()
+    budget = _first(generated["token_budget"], served)
+    return Flags(token_budget=None if budget is None else int(budget))
 
 
 @functools.cache
@@ -74,8 +83,12 @@ def _recipes() -> Mapping[str, Any]:
 
 
 def _setting(name: str, served: Served) -> float | None:
+    return _first(_recipes()[name], served)
+
+
+def _first(rules: Sequence[Mapping[str, Any]], served: Served) -> float | None:
     """The value of the first rule whose conditions hold; None where no rule does."""
-    return next((_value(rule, served) for rule in _recipes()[name] if _applies(rule, served)), None)
+    return next((_value(rule, served) for rule in rules if _applies(rule, served)), None)
 
 
 def _applies(rule: Mapping[str, Any], served: Served) -> bool:

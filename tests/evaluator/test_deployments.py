@@ -367,3 +367,21 @@ def served(**changes: object) -> Served:
 )
 def test_flags_of_public_recipes(changes, flags):
     assert flags_of(served(**changes)) == flags
+
+
+OWN = "meta_llama_llama_3_1_8b_instruct_" * 2 + "h100_sxm_trtllm_agg_1024x128_c8_tp1_epnone_1"
+
+
+@pytest.mark.parametrize(
+    ("changes", "budget"),
+    [
+        ({"users": 8.0}, 1024 + 8 + 1500),
+        ({"users": 128.0, "input_length": 4096.0}, 4096 + 128 + 1500),
+        ({"users": 8.0, "engine": "vllm_sync"}, 1024 + 8 + 1500),
+        ({"users": 8.0, "engine": "sglang_locked"}, None),  # its rule states no budget of a step
+        ({"users": 8.0, "point_id": OWN.removeprefix("meta_llama_llama_3_1_8b_instruct_")}, None),
+    ],
+)
+def test_a_generated_launch_states_its_token_budget_alone(changes, budget):
+    point = served(**{"point_id": OWN, "model": "meta-llama/Llama-3.1-8B-Instruct", "engine": "trtllm"} | changes)
+    assert flags_of(point) == Flags(token_budget=budget)
