@@ -24,7 +24,7 @@ def launch(  # noqa: PLR0917  one parameter an option
     engine_version: Annotated[
         str | None, typer.Option(help="flags of this version [default: the newest known]")
     ] = None,
-    target: Annotated[str, typer.Option(help="shell, compose, k8s, llm-d or kserve")] = "shell",
+    target: Annotated[str, typer.Option(help="shell, compose, k8s, llm-d, kserve or dynamo")] = "shell",
     force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
     store: StoreOption = None,
 ) -> int:
