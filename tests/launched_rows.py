@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
 import sweepdb
 
 MODEL = "Qwen/Qwen3-30B-A3B"
@@ -13,14 +18,30 @@ CASES = {  # folder: role of rows, then options
     "vllm-pair-kserve": (("pair",), {"target": "kserve"}),
     "sglang-pair-shell": (("pair",), {"engine": "sglang"}),
     "sglang-k8s": (("aggregated", "tp2pp1dp4ep8moetp1moedp1"), {"engine": "sglang", "target": "k8s"}),
+    "vllm-pair-shell": (("pair",), {}),
+    "vllm-pair-dynamo": (("pair",), {"target": "dynamo"}),
+    "vllm-hosts-dynamo": (("aggregated", "tp4pp1dp4ep16moetp1moedp1"), {"target": "dynamo"}),
+    "sglang-pair-dynamo": (("pair",), {"engine": "sglang", "target": "dynamo"}),
+    "trtllm-dynamo": (("aggregated", "tp4pp1dp1ep4moetp1moedp1"), {"engine": "trtllm", "target": "dynamo"}),
+    "trtllm-hosts": (("aggregated", "tp16pp1dp1ep16moetp1moedp1"), {"engine": "trtllm"}),
+    "trtllm-pair-shell": (("pair",), {"engine": "trtllm"}),
     "trtllm-compose": (("aggregated", "tp4pp1dp1ep4moetp1moedp1"), {"engine": "trtllm", "target": "compose"}),
 }  # fmt: skip
 
 
-def fill(url):
-    """A store of one batch size of a mixture's plans, in every phase."""
+def fill(folder):
+    """The address of a store of one batch size of a mixture's plans, in every phase: a copy of what is evaluated once."""
+    shutil.copytree(_filled().name, folder, dirs_exist_ok=True)
+    return f"sqlite:///{folder}/store.sqlite"
+
+
+@cache
+def _filled():
+    """A folder with such a store; it goes with the process."""
+    folder = tempfile.TemporaryDirectory()
     for size in (4, 8, 16):
-        sweepdb.evaluate(MODEL, **REQUEST, num_devices=size, store=url)
+        sweepdb.evaluate(MODEL, **REQUEST, num_devices=size, store=f"sqlite:///{Path(folder.name)}/store.sqlite")
+    return folder
 
 
 def probes(url):

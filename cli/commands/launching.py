@@ -27,7 +27,7 @@ def launch(  # noqa: PLR0917  one parameter an option
     draft_model: Annotated[
         str | None, typer.Option(help="id or folder of the draft, of rows that draft with a model beside theirs")
     ] = None,
-    target: Annotated[str, typer.Option(help="shell, compose, k8s, llm-d or kserve")] = "shell",
+    target: Annotated[str, typer.Option(help="shell, compose, k8s, llm-d, kserve or dynamo")] = "shell",
     force: Annotated[bool, typer.Option("--force", help="write into a folder that is not empty")] = False,
     store: StoreOption = None,
 ) -> int:

@@ -61,6 +61,8 @@ def _told(model: type[BaseModel], found: Sequence[ErrorDetails], text: str, wher
         return InputError(_placed(where, text, place, place, f"{', '.join(missing)} missing"), hint=hint)
     location = first["loc"]
     named = f"{_path(location[:-2])}: a key" if location[-1:] == ("[key]",) else _path(location)
+    if location and first["type"] == "value_error" and isinstance(first["input"], Mapping):  # of several of its keys
+        named = f"{named}:"
     return InputError(_placed(where, text, location, (), f"{named} {_wrong(model, first)}".strip()))
 
 
@@ -88,8 +90,9 @@ def _wrong(model: type[BaseModel], error: ErrorDetails) -> str:
         if high is None:
             return f"must be at least {low:g}, not {shortened(value)}"
         return f"must lie between {low:g} and {high:g}, not {shortened(value)}"
-    if kind == "too_short":
-        return f"must be a list of at least {context['min_length']}, not {shortened(value)}"
+    if kind in {"too_short", "too_long"}:
+        bound = f"least {context['min_length']}" if kind == "too_short" else f"most {context['max_length']}"
+        return f"must be a list of at {bound}, not {shortened(value)}"
     expected = _EXPECTED.get(kind)
     return f"must be {expected}, not {shortened(value)}" if expected else f"{error['msg']}, not {shortened(value)}"
 

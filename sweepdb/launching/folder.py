@@ -18,8 +18,10 @@ from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from sweepdb.launching.benchmark_script import benchmark_script, requests_in_flight, stated_circumstances
+from sweepdb.launching.dynamo_target import dynamo_version, graph_name
 from sweepdb.launching.expected_file import EXPECTED, MEASURED_AS
 from sweepdb.launching.manifests import manifests
+from sweepdb.launching.routers import SCRIPT, router_files
 from sweepdb.launching.server_command import (
     ENGINE_NAMES,
     ENGINES,
@@ -29,7 +31,7 @@ from sweepdb.launching.server_command import (
     ServerCommand,
 )
 from sweepdb.launching.sglang_flags import sglang_command
-from sweepdb.launching.shell_target import router_lines, scripts
+from sweepdb.launching.shell_target import scripts
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 from sweepdb.launching.trtllm_config import CONFIG_FILE, trtllm_command
 from sweepdb.launching.vllm_flags import vllm_command
@@ -40,6 +42,7 @@ _COMMANDS: Mapping[Engine, Callable[[StoredInstance, Role, int, str | None], Ser
     "sglang": sglang_command,
     "trtllm": trtllm_command,
 }
+_ROUTED = ("llm-d", "kserve", "dynamo")  # targets that bring a router of their own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,11 +78,11 @@ def write_launch(
     if target not in TARGETS:
         raise InputError(f"`target={target}` is not one of {', '.join(TARGETS)}")
     location = parse_url(store)
-    commands = _commands(asked, location, engine, engine_version, draft_model)
+    commands = _commands(asked, location, engine, engine_version, target, draft_model)
     files = {**scripts(commands), **_settings(commands), **manifests(target, commands)}
-    if (router := router_lines(commands)) is not None and sum(asked.counts) > 1:
-        files["router.sh"] = router
-    not_set = _not_set(commands, routed="router.sh" in files or target in {"llm-d", "kserve"})
+    if target not in _ROUTED:
+        files |= router_files(commands)
+    not_set = _not_set(commands, routed=SCRIPT in files or target in _ROUTED)
     files["bench.sh"] = benchmark_script(commands)
     files["not_set.txt"] = "".join(f"{line}\n" for line in not_set)
     files["README.md"] = _readme(commands, target, files)
@@ -108,7 +111,12 @@ def read_rows(rows: str | Sequence[str]) -> AskedRows:
 
 
 def _commands(
-    asked: AskedRows, location: StoreLocation, engine: str | None, engine_version: str | None, draft_model: str | None
+    asked: AskedRows,
+    location: StoreLocation,
+    engine: str | None,
+    engine_version: str | None,
+    target: str,
+    draft_model: str | None,
 ) -> list[ServerCommand]:
     instances = [read_instance(location, probe, draft_model) for probe in asked.probes]
     roles = _roles(instances)
@@ -120,10 +128,10 @@ def _commands(
         )
     if chosen not in ENGINES:
         raise InputError(f"`engine={chosen}` is not one of {', '.join(ENGINES)}")
-    write = _COMMANDS[next(known for known in ENGINES if known == chosen)]
-    return [
-        write(one, role, count, engine_version) for one, role, count in zip(instances, roles, asked.counts, strict=True)
-    ]
+    named = next(known for known in ENGINES if known == chosen)
+    version = dynamo_version(named, engine_version) if target == "dynamo" else engine_version
+    write = _COMMANDS[named]
+    return [write(one, role, count, version) for one, role, count in zip(instances, roles, asked.counts, strict=True)]
 
 
 def _roles(instances: Sequence[StoredInstance]) -> tuple[Role, ...]:
@@ -222,7 +230,7 @@ def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]
         *(f"| {one.role} | {one.instances} | {one.devices} | {one.instance.probe} |" for one in commands),
         "",
         "1. Read not_set.txt: what the prediction assumes and no flag says.",
-        f"2. Start the instances: {_started(target, files)}.",
+        f"2. Start the instances: {_started(target, commands, files)}.",
         "3. bench.sh measures the row's own requests at BASE_URL and prints the commands that bring the result back.",
         f"4. Compare with {EXPECTED}: predicted times, memory by part, and how far such predictions have been off.",
         "",
@@ -233,14 +241,16 @@ def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]
     return "\n".join(lines)
 
 
-def _started(target: str, files: Mapping[str, str]) -> str:
+def _started(target: str, commands: list[ServerCommand], files: Mapping[str, str]) -> str:
     if target == "shell":
         return ", ".join(name for name in sorted(files) if name.endswith(".sh") and name != "bench.sh")
+    forwarded = f"kubectl port-forward service/{graph_name(commands)}-frontend 8000:8000"
     how = {
         "compose": "docker compose up",
         "k8s": "kubectl apply -f kubernetes.yaml",
         "llm-d": "helm install NAME llm-d-modelservice/llm-d-modelservice -f values.yaml",
         "kserve": "kubectl apply -f llminferenceservice.yaml",
+        "dynamo": f"kubectl apply -f dynamo.yaml, where the operator of Dynamo is; reach them by {forwarded}",
     }
     return how[target]
 

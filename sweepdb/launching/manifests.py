@@ -1,25 +1,24 @@
-"""A deployment as manifests: Docker Compose, Kubernetes, Helm values of llm-d, and KServe's LLMInferenceService.
+"""A deployment as manifests: Docker Compose, Kubernetes, Helm values of llm-d, KServe's LLMInferenceService.
 
 Sources of the forms: compose-spec.io; kubernetes.io/docs/reference (Deployment, Service); the schemas of the
-llm-d-modelservice chart 0.4.12 and of KServe v1alpha2, which tests validate against."""
+llm-d-modelservice chart 0.4.12 and of KServe v1alpha2, which tests validate against. Not here: Dynamo's
+(dynamo_target)."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 
 import yaml
 
 from store.errors import InputError
+from sweepdb.launching.dynamo_target import dynamo_files
+from sweepdb.launching.manifest_parts import IN_THE_IMAGE, Files, Manifest, dumped, short_name
 from sweepdb.launching.server_command import PORTS, ServerCommand
 from sweepdb.launching.shell_target import quoted
 from sweepdb.launching.trtllm_config import CONFIG_FILE
 
 _RESOURCES = {"NVIDIA": "nvidia.com/gpu", "AMD": "amd.com/gpu", "Huawei": "huawei.com/Ascend910"}
 _NIXL_PORT = 5600
-_IN_THE_IMAGE = "/deployment"
-Files = dict[str, str]
-Manifest = Mapping[str, object]
 
 
 def manifests(target: str, commands: list[ServerCommand]) -> Files:
@@ -27,24 +26,12 @@ def manifests(target: str, commands: list[ServerCommand]) -> Files:
     return _TARGETS[target](commands)
 
 
-class _Plain(yaml.SafeDumper):
-    """YAML without references: what stands in two places is written twice."""
-
-    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002  the interface of the dumper
-        """Never a reference."""
-        return True
-
-
-def _dumped(*documents: Manifest) -> str:
-    return yaml.dump_all(documents, Dumper=_Plain, sort_keys=False, default_flow_style=False, width=120)
-
-
 def _one_host(commands: list[ServerCommand], target: str) -> None:
     for one in commands:
         if one.instance.nodes > 1:
             raise InputError(
                 f"{one.instance.probe} spans {one.instance.nodes} hosts, which {target} files here do not start",
-                hint="`target=shell` writes a script for each host; kserve and llm-d start replicas over hosts",
+                hint="`target=shell` writes scripts for hosts; dynamo, kserve and llm-d start replicas over them",
             )
 
 
@@ -53,16 +40,11 @@ def _only_vllm(commands: list[ServerCommand], target: str) -> None:
         raise InputError(f"{target} serves with vLLM", hint="`engine=vllm`, or `target=k8s`")
 
 
-def _name(command: ServerCommand) -> str:
-    model = command.instance.model_name.rstrip("/").rpartition("/")[2]
-    return re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-")[:40].strip("-")
-
-
 def _words(command: ServerCommand) -> list[str]:
     words = list(command.program)
     for name, value in command.words():
         if command.config is not None and value is not None and value.endswith(CONFIG_FILE):
-            value = f"{_IN_THE_IMAGE}/{value}"  # noqa: PLW2901  where the container has it
+            value = f"{IN_THE_IMAGE}/{value}"  # noqa: PLW2901  where the container has it
         words += [name] if value is None else [name, value]
     return words
 
@@ -88,7 +70,7 @@ def _compose(commands: list[ServerCommand]) -> Files:
                 "ipc": "host",
                 "ports": [f"{PORTS[one.role] + number}:{PORTS[one.role]}"],
                 "environment": ["HF_TOKEN"],
-                "volumes": ["${HF_HOME:-~/.cache/huggingface}:/root/.cache/huggingface", f".:{_IN_THE_IMAGE}:ro"],
+                "volumes": ["${HF_HOME:-~/.cache/huggingface}:/root/.cache/huggingface", f".:{IN_THE_IMAGE}:ro"],
                 "deploy": {
                     "resources": {
                         "reservations": {
@@ -103,17 +85,17 @@ def _compose(commands: list[ServerCommand]) -> Files:
                     }
                 },
             }
-    return {"compose.yaml": _dumped({"services": services})}
+    return {"compose.yaml": dumped({"services": services})}
 
 
 def _kubernetes(commands: list[ServerCommand]) -> Files:
     _one_host(commands, "Kubernetes")
-    return {"kubernetes.yaml": _dumped(*(each for one in commands for each in _deployment_and_service(one)))}
+    return {"kubernetes.yaml": dumped(*(each for one in commands for each in _deployment_and_service(one)))}
 
 
 def _deployment_and_service(one: ServerCommand) -> list[Manifest]:
-    name = f"{_name(one)}-{one.role}"
-    labels = {"app.kubernetes.io/name": _name(one), "app.kubernetes.io/component": one.role}
+    name = f"{short_name(one)}-{one.role}"
+    labels = {"app.kubernetes.io/name": short_name(one), "app.kubernetes.io/component": one.role}
     container: dict[str, object] = {
         "name": one.role,
         "image": one.image,
@@ -134,7 +116,7 @@ def _deployment_and_service(one: ServerCommand) -> list[Manifest]:
         volumes.append({"name": "settings", "configMap": {"name": name}})
         mounts = container["volumeMounts"]
         assert isinstance(mounts, list)
-        mounts.append({"name": "settings", "mountPath": _IN_THE_IMAGE})
+        mounts.append({"name": "settings", "mountPath": IN_THE_IMAGE})
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [container], "volumes": volumes}}
     documents += [
         {
@@ -184,7 +166,7 @@ def _llm_d(commands: list[ServerCommand]) -> Files:
         "decode": _of_llm_d(commands[-1]),
         "prefill": _of_llm_d(commands[0]) if len(commands) > 1 else {"create": False},
     }
-    return {"values.yaml": _dumped(values)}
+    return {"values.yaml": dumped(values)}
 
 
 def _of_llm_d(one: ServerCommand) -> Manifest:
@@ -230,10 +212,10 @@ def _kserve(commands: list[ServerCommand]) -> Files:
     document = {
         "apiVersion": "serving.kserve.io/v1alpha2",
         "kind": "LLMInferenceService",
-        "metadata": {"name": _name(commands[0])},
+        "metadata": {"name": short_name(commands[0])},
         "spec": spec,
     }
-    return {"llminferenceservice.yaml": _dumped(document)}
+    return {"llminferenceservice.yaml": dumped(document)}
 
 
 _BY_KSERVE = (*_BY_CHART, "--pipeline-parallel-size", "--enable-expert-parallel")
@@ -276,4 +258,5 @@ _TARGETS: Mapping[str, Callable[[list[ServerCommand]], Files]] = {
     "k8s": _kubernetes,
     "llm-d": _llm_d,
     "kserve": _kserve,
+    "dynamo": dynamo_files,
 }

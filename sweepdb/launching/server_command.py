@@ -17,7 +17,7 @@ from sweepdb.launching.stored_instance import GIB, RESERVE_GIB, StoredInstance
 Engine = Literal["vllm", "sglang", "trtllm"]
 Role = Literal["server", "prefill", "decode"]
 ENGINES: tuple[Engine, ...] = ("vllm", "sglang", "trtllm")
-TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve")
+TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve", "dynamo")
 ENGINE_NAMES: Mapping[str, str] = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
 Settings = dict[str, str | None]  # flag to value, None for a flag that takes none

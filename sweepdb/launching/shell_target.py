@@ -1,24 +1,30 @@
-"""A deployment as shell scripts, one for each role and host. Values are quoted once, for the shell."""
+"""A deployment as shell scripts, one for each role and host. Values are quoted once, for the shell.
+
+Source of the launcher over hosts: nvidia.github.io/TensorRT-LLM, trtllm-serve. Not here: routers (routers)."""
 
 from __future__ import annotations
 
 import shlex
 
-from sweepdb.launching.server_command import ENGINE_NAMES, PORTS, ServerCommand
+from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
+from sweepdb.launching.stored_instance import StoredInstance
 
 _WIDE = " \\\n  "
 
 
 def scripts(commands: list[ServerCommand]) -> dict[str, str]:
     """The scripts by file name."""
-    return {
-        script_name(one, host): _script(one, host) for one in commands for host in range(max(one.instance.nodes, 1))
-    }
+    return {script_name(one, host): _script(one, host) for one in commands for host in range(_scripts_of(one))}
+
+
+def _scripts_of(command: ServerCommand) -> int:
+    """One a host, but for TensorRT-LLM, whose launcher starts all ranks from one place."""
+    return 1 if command.engine == "trtllm" else max(command.instance.nodes, 1)
 
 
 def script_name(command: ServerCommand, host: int) -> str:
     """`server.sh`, or `decode-host1.sh` where an instance spans hosts."""
-    return f"{command.role}.sh" if command.instance.nodes == 1 else f"{command.role}-host{host}.sh"
+    return f"{command.role}.sh" if _scripts_of(command) == 1 else f"{command.role}-host{host}.sh"
 
 
 def quoted(value: str) -> str:
@@ -36,7 +42,7 @@ def command_lines(command: ServerCommand, host: int) -> str:
 
 def _script(command: ServerCommand, host: int) -> str:
     instance = command.instance
-    spans = f", host {host} of {instance.nodes}" if instance.nodes > 1 else ""
+    spans = f", host {host} of {instance.nodes}" if _scripts_of(command) > 1 else ""
     lines = [
         "#!/usr/bin/env bash",
         f"# {command.role}{spans}: {ENGINE_NAMES[command.engine]} {command.version} (image {command.image})",
@@ -44,23 +50,37 @@ def _script(command: ServerCommand, host: int) -> str:
         f"# Devices of one instance: {command.devices}.",
         "set -euo pipefail",
     ]
-    if instance.nodes > 1:
+    if _scripts_of(command) > 1:
         lines.append(': "${MASTER_ADDR:?the address of host 0}"')
+    if command.engine == "vllm" and command.role != "server":
+        lines += _NIXL
     if command.config is not None:
         lines.append('cd "$(dirname "$0")"')
-    return "\n".join([*lines, f"exec {command_lines(command, host)}", ""])
+    launcher = ""
+    if command.engine == "trtllm" and instance.nodes > 1:
+        lines += _launcher_lines(instance)
+        launcher = '"${launcher[@]}" trtllm-llmapi-launch '
+    return "\n".join([*lines, f"exec {launcher}{command_lines(command, host)}", ""])
 
 
-def router_lines(commands: list[ServerCommand]) -> str | None:
-    """The command that spreads requests over instances, None where the engine has none that is written here."""
-    engine = commands[0].engine
-    if engine == "sglang":
-        words = ["python3", "-m", "sglang_router.launch_router"]
-        words += ["--pd-disaggregation"] if len(commands) > 1 else []
-        for one in commands:
-            flag = {"server": "--worker-urls", "prefill": "--prefill", "decode": "--decode"}[one.role]
-            urls = [f"http://{one.role.upper()}_{number}:{PORTS[one.role]}" for number in range(one.instances)]
-            words += [flag, *urls] if flag == "--worker-urls" else [word for url in urls for word in (flag, url)]
-        lines = ["#!/usr/bin/env bash", "# Write the addresses of the instances in place of the names."]
-        return "\n".join([*lines, "set -euo pipefail", f"exec {shlex.join([*words, '--port', '8000'])}", ""])
-    return None
+# Where the other side fetches keys and values from: by default this host alone.
+_NIXL = (
+    'export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"',
+    'export VLLM_NIXL_SIDE_CHANNEL_PORT="${VLLM_NIXL_SIDE_CHANNEL_PORT:-5600}"',
+)
+
+
+def _launcher_lines(instance: StoredInstance) -> list[str]:
+    """The ranks of one server over hosts: all in one MPI world, by Slurm or by mpirun."""
+    ranks, hosts, each = instance.devices, instance.nodes, instance.devices // instance.nodes
+    example = ",".join(f"HOST{number}:{each}" for number in range(hosts))
+    slurm = f"srun -N {hosts} --ntasks {ranks} --ntasks-per-node {each} --mpi=pmix --gres=gpu:{each} ${{SRUN_ARGS:-}}"
+    return [
+        f"# Run it once: in an allocation of {hosts} hosts of Slurm, or with LAUNCHER=mpirun HOSTS={example}.",
+        "# The folder must be at one place on all hosts; SRUN_ARGS are more arguments of srun, such as a container's.",
+        'case "${LAUNCHER:-srun}" in',
+        f"srun) launcher=({slurm}) ;;",
+        f'mpirun) launcher=(mpirun -n {ranks} -H "${{HOSTS:?{example}}}" --allow-run-as-root) ;;',
+        '*) echo "LAUNCHER=$LAUNCHER is not one of srun, mpirun" >&2; exit 2 ;;',
+        "esac",
+    ]

@@ -19,7 +19,7 @@ from sweepdb.launching.server_command import (
 )
 from sweepdb.launching.stored_instance import StoredInstance
 
-VERSIONS = ("1.3.0rc23",)
+VERSIONS = ("1.3.0rc25", "1.3.0rc23")  # the newest first
 TOKENS_A_BLOCK = 32
 CONFIG_FILE = "engine.yaml"
 
@@ -29,15 +29,11 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
     check_launchable("trtllm", instance)
     if version not in {None, *VERSIONS}:
         raise InputError(f"keys of TensorRT-LLM {version} are not known", hint=f"known: {', '.join(VERSIONS)}")
-    if instance.nodes > 1:
-        raise InputError(
-            f"{instance.probe} spans {instance.nodes} hosts: TensorRT-LLM's launcher for these is not written",
-            hint="take an instance of one host, or `engine=vllm` or sglang",
-        )
     if instance.draft_model is not None:
         raise InputError(
             "TensorRT-LLM's settings for a draft beside the model are not written", hint="`engine=vllm` or sglang"
         )
+    version = version or VERSIONS[0]
     plan, workload = instance.plan, instance.workload
     budget = math.ceil(workload.max_batched_tokens / TOKENS_A_BLOCK) * TOKENS_A_BLOCK
     config: dict[str, object] = {
@@ -73,8 +69,8 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         instances=instances,
         instance=instance,
         engine="trtllm",
-        version=VERSIONS[0],
-        image=f"nvcr.io/nvidia/tensorrt-llm/release:{VERSIONS[0]}",
+        version=version,
+        image=f"nvcr.io/nvidia/tensorrt-llm/release:{version}",
         program=("trtllm-serve", instance.model_name),
         settings={"--port": str(PORTS[role]), "--extra_llm_api_options": f"{role}-{CONFIG_FILE}"},
         config=config,

@@ -21,18 +21,18 @@ LENGTHS = """bins:
   - {min_tokens: 3000, max_tokens: 9000, weight: 20}
 """
 BAD = {
-    "bins: [{min_tokens: -1, max_tokens: 10, weight: 1}]": "bins[0]: min_tokens must be at least 0, not -1",
+    "bins: [{min_tokens: -1, max_tokens: 10, weight: 1}]": "line 1: bins[0].min_tokens must be at least 0, not -1",
     "bins: [{min_tokens: 0, max_tokens: 5, weight: 1}, {min_tokens: 10, max_tokens: 10, weight: 1}]": (
-        "bins[1]: max_tokens (10) must be above min_tokens (10)"
+        "line 1: bins[1]: max_tokens (10) must be above min_tokens (10)"
     ),
-    "bins: [{min_tokens: 0, max_tokens: 10, weight: 0}]": "bins[0]: weight must be above 0, not 0",
-    "bins: [{min_tokens: 0, max_tokens: 10, weight: -2}]": "bins[0]: weight must be above 0, not -2",
+    "bins: [{min_tokens: 0, max_tokens: 10, weight: 0}]": "line 1: bins[0].weight must be above 0, not 0",
+    "bins: [{min_tokens: 0, max_tokens: 10, weight: -2}]": "line 1: bins[0].weight must be above 0, not -2",
     "bins: [{min_tokens: 5, max_tokens: 20, weight: 1}, {min_tokens: 0, max_tokens: 10, weight: 1}]": (
-        "bins[0] begins at 5, inside bins[1] which ends at 10; bins must not overlap"
+        "line 1: bins[0] begins at 5, inside bins[1] which ends at 10; bins must not overlap"
     ),
-    "bins: []": "bins must be a list with at least one bin",
-    "bins: [{min_tokens: 0, max_tokens: 10, weight: .nan}]": "bins[0]: weight must be a finite number, not nan",
-    "": "expected a mapping with a list of bins",
+    "bins: []": "line 1: bins must be a list of at least 1",
+    "bins: [{min_tokens: 0, max_tokens: 10, weight: .nan}]": "line 1: bins[0].weight must be a finite number, not nan",
+    "": "the file must be a mapping of keys to values, not None",
     "\x00": "not a YAML file: ",
 }
 RUN = "Qwen/Qwen3-32B --num-devices 8 --output-length 10 --compile --batch-range 24"

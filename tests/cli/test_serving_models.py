@@ -146,7 +146,7 @@ def test_an_engine_serves_a_file_of_length_bins(tmp_path):
         ("--serving-model {missing}", "cannot be read"),
         ("--serving-model {broken}", "unknown key 'step'"),
         ("--serving-model {negative}", "step_ms must be a number from 0 to 1e+06, not -1"),
-        ("--serving-model {text}", "an engine profile is a mapping"),
+        ("--serving-model {text}", "the file must be a mapping of keys to values, not 'mine'"),
     ],
 )
 def test_what_an_engine_cannot_serve_is_said_before_anything_is_traced(tmp_path, served, more, said):

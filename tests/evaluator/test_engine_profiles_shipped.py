@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from evaluator.inputs.engines.engine_profiles import (
     HANDOVER_MS,
     FittedEngine,
     as_yaml,
+    engine_from_file,
     engine_from_mapping,
     fitted_engine,
     list_engines,
@@ -76,7 +78,7 @@ def test_points_of_a_pair_do_not_reach_the_fit_that_scores_it(name):
     assert any({"ttft_ms_mean", "tpot_exclusive_ms_mean"} <= set(record.metrics) for record in records())
     right, wrong = fitted_engine(name), fitted(tuple(poisoned(record) for record in records()), name)
     # The shipped numbers are rounded in their file; so are these for the comparison.
-    wrong = engine_from_mapping(yaml.safe_load(as_yaml(wrong)), name)
+    wrong = engine_from_mapping(yaml.safe_load(as_yaml(wrong)))
     assert wrong.held_out[PAIR] == right.held_out[PAIR]
     assert wrong.profile != right.profile
     others = [pair for pair in right.held_out if pair != PAIR]
@@ -98,3 +100,10 @@ def test_a_handover_is_fitted_without_the_pair_that_it_scores():
     assert with_own.held_out["device", "a"].handover_ms == 250.0
     assert {one.handover_ms for pair, one in with_own.held_out.items() if pair[0] != "device"} == {60.0}
     assert with_handovers(fitted_engine("eager"), []) == fitted_engine("eager")
+
+
+@pytest.mark.parametrize("name", list_engines())
+def test_shipped_files_keep_to_the_declaration_of_a_users(name, tmp_path):
+    text = (resources.files("evaluator") / "inputs/engines" / f"{name}.yaml").read_text(encoding="utf-8")
+    (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+    assert engine_from_file(tmp_path / f"{name}.yaml") == fitted_engine(name)

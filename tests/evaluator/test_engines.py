@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.canonical import canonical
+from evaluator.inputs.engines.engine_numbers import CLIENT_RANGES, PROFILE_RANGES
 from evaluator.inputs.engines.engine_profiles import (
     NUMBERS,
     Client,
@@ -44,7 +45,7 @@ def test_users_drift_apart_under_every_engine_but_old_sglang() -> None:
     drifts = {name: 1.0 - engine_profile(name).client.shortest for name in list_engines()}
     assert drifts.pop("sglang_locked") == 0.0
     assert all(0.005 <= drift <= 0.01 + 1e-9 for drift in drifts.values())
-    assert engine_from_mapping(PROFILE, "mine").profile.client == Client(shortest=0.99)
+    assert engine_from_mapping(PROFILE).profile.client == Client(shortest=0.99)
     today, old = engine_profile("sglang"), engine_profile("sglang_locked")
     assert replace(old, name=today.name, client=today.client) == today
 
@@ -66,7 +67,7 @@ profiles = st.builds(
 def test_what_is_written_or_stored_is_read_back(profile: EngineProfile) -> None:
     held_out = {("h100_sxm", "a/b"): with_numbers(profile, {"step_ms": 7.0})}
     fitted = FittedEngine(profile=profile, held_out=held_out, source="20 points of a: b")
-    assert engine_from_mapping(yaml.safe_load(as_yaml(fitted)), "file") == fitted
+    assert engine_from_mapping(yaml.safe_load(as_yaml(fitted))) == fitted
     assert restored(canonical(profile)) == profile
 
 
@@ -88,6 +89,11 @@ def test_a_number_that_came_later_is_in_no_key_where_it_is_as_before() -> None:
     assert key_of_engine(with_numbers(plain, {"handover_ms": 80.0})) != key_of_engine(plain)
 
 
+def test_every_number_has_a_range() -> None:
+    assert set(PROFILE_RANGES) == set(NUMBERS)
+    assert set(CLIENT_RANGES) == {item.name for item in fields(Client)}
+
+
 def test_every_number_is_described() -> None:
     text = described(EngineProfile(name="x", admission="mixed", request_ms=27.830741))
     assert all(f"{name} " in text for name in (*NUMBERS, *(item.name for item in fields(Client))))
@@ -99,7 +105,7 @@ def test_every_number_is_described() -> None:
     [
         ({"name": "a b"}, "name must be up to 40 letters, digits, dots and dashes, not 'a b'"),
         ({"name": "x" * 41}, "name must be up to 40"),
-        ({"admission": "fifo"}, "admission 'fifo' is neither prefill_first nor mixed"),
+        ({"admission": "fifo"}, "line 1: admission must be one of prefill_first, mixed, not 'fifo'"),
         ({"profile": {"stepms": 1}}, "unknown key 'stepms'"),
         ({"profile": {"step_ms": True}}, "step_ms must be a number from 0"),
         ({"profile": {"step_ms": float("nan")}}, "step_ms must be a number from 0"),
@@ -107,9 +113,9 @@ def test_every_number_is_described() -> None:
         ({"profile": {"prefill_factor": 0}}, "prefill_factor must be a number from 0.01 to 100, not 0"),
         ({"client": {"shortest": 1.5}}, "shortest must be a number from 0.01 to 1, not 1.5"),
         ({"client": {"poll": 2}}, "unknown key 'poll'"),
-        ({"client": 3}, "not an engine profile"),
+        ({"client": 3}, "client must be a mapping, not 3"),
         ({"clients": {}}, "unknown key 'clients'"),
-        ({"profile": None}, "not an engine profile"),
+        ({"profile": None}, "profile must be a mapping, not None"),
         ({"name": None}, None),
     ],
 )
@@ -119,7 +125,7 @@ def test_what_is_wrong_in_a_file_is_named(tmp_path, change, said) -> None:
     file.write_text(yaml.safe_dump(content), encoding="utf-8")
     with pytest.raises(InputError, match=r"mine\.yaml: ") as refused:
         engine_from_file(file)
-    assert (said or "name is missing") in refused.value.message
+    assert (said or "name missing") in refused.value.message
 
 
 @pytest.mark.parametrize("text", ["[1]", "a: [", "\x00"])

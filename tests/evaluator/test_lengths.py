@@ -61,20 +61,23 @@ def test_joint_bins_carry_their_own_output_and_hit_rate(tmp_path):
 @pytest.mark.parametrize(
     "text, complaint",
     [
-        ("bins: [{min_tokens: -1, max_tokens: 5, weight: 1}]", r"bins\[0\]: min_tokens must be at least 0, not -1"),
+        (
+            "bins: [{min_tokens: -1, max_tokens: 5, weight: 1}]",
+            r"line 1: bins\[0\]\.min_tokens must be at least 0, not -1",
+        ),
         ("bins: [{min_tokens: 5, max_tokens: 5, weight: 1}]", r"bins\[0\]: max_tokens \(5\) must be above min_tokens"),
-        ("bins: [{min_tokens: 0, max_tokens: 5, weight: 0}]", r"bins\[0\]: weight must be above 0, not 0"),
+        ("bins: [{min_tokens: 0, max_tokens: 5, weight: 0}]", r"bins\[0\]\.weight must be above 0, not 0"),
         (
             "bins: [{min_tokens: 0, max_tokens: 9, weight: 1}, {min_tokens: 5, max_tokens: 12, weight: 1}]",
             r"bins\[1\] begins at 5, inside bins\[0\] which ends at 9; bins must not overlap",
         ),
-        ("bins: []", "bins must be a list with at least one bin"),
-        ("bins: [{min_tokens: 0, max_tokens: 5}]", r"bins\[0\]: weight is missing"),
+        ("bins: []", "bins must be a list of at least 1"),
+        ("bins: [{min_tokens: 0, max_tokens: 5}]", r"bins\[0\]: weight missing"),
         ("bins: [{min_tokens: 0, max_tokens: 5, weight: .nan}]", "weight must be a finite number, not nan"),
         ("bins: [{min_tokens: 0, max_tokens: 5.5, weight: 1}]", "max_tokens must be a whole number"),
         ("bins: [{min_tokens: 0, max_tokens: 5, weight: 1, wieght: 2}]", "unknown key 'wieght'"),
         ("bins: [{min_tokens: 0, max_tokens: 5, weight: 1, prefix_cache_hit_rate: 1}]", r"must lie in \[0, 1\)"),
-        ("", "expected a mapping with a list of bins"),
+        ("", "the file must be a mapping of keys to values, not None"),
         ("bins: [", "not a YAML file"),
     ],
 )

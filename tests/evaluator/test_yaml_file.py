@@ -46,7 +46,7 @@ def test_a_device_without_end_is_read_up_to_the_limit():
 def test_a_weight_that_is_no_number_is_named(tmp_path, value):
     path = tmp_path / "lengths.yaml"
     path.write_text(f"bins: [{{min_tokens: 0, max_tokens: 5, weight: {value}}}]")
-    with pytest.raises(InputError, match=r"bins\[0\]: weight must be a finite number, not ") as caught:
+    with pytest.raises(InputError, match=r"bins\[0\]\.weight must be a finite number, not ") as caught:
         load_distribution(path, output_length=10)
     assert len(caught.value.message) < 200 + len(str(path))
 
@@ -56,5 +56,5 @@ def test_a_length_that_is_no_number_is_named(tmp_path, name):
     row = {"min_tokens": 0, "max_tokens": 5, "weight": 1, "output_min_tokens": 0, "output_max_tokens": 5, name: ".nan"}
     path = tmp_path / "lengths.yaml"
     path.write_text("bins: [{" + ", ".join(f"{key}: {value}" for key, value in row.items()) + "}]")
-    with pytest.raises(InputError, match=rf"bins\[0\]: {name} must be a finite number, not nan"):
+    with pytest.raises(InputError, match=rf"bins\[0\]\.{name} must be a finite number, not nan"):
         load_distribution(path, output_length=None)

@@ -22,9 +22,7 @@ NEEDED = {"device": "h200_sxm", "input_length": 2000, "output_length": 500}
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """A store of one batch size of a mixture's plans, in every phase."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('launched')}/store.sqlite"
-    fill(url)
-    return url
+    return fill(tmp_path_factory.mktemp("launched"))
 
 
 @pytest.mark.parametrize("case", [name for name in CASES if not name.startswith(("sglang", "trtllm"))])
@@ -40,7 +38,7 @@ def test_what_was_launched_comes_back_as_the_same_rows(case, url, tmp_path):
         assert (again.probes_stored, again.probes_known) == (0, back.probes_known)
 
 
-FILES = {"llm-d": ("values.yaml",), "kserve": ("llminferenceservice.yaml",), "k8s": ("kubernetes.yaml",),
+FILES = {"dynamo": ("dynamo.yaml",), "llm-d": ("values.yaml",), "kserve": ("llminferenceservice.yaml",), "k8s": ("kubernetes.yaml",),
          "compose": ("compose.yaml",)}  # fmt: skip
 
 
@@ -54,7 +52,8 @@ def test_other_engines_come_back_as_rows_of_theirs(engine, tmp_path):
     aggregated = sorted((row["plan"], row["probe"]) for row in rows if row["phase"] == "aggregated")
     for plan, probe in aggregated[:: max(len(aggregated) // 3, 1)]:
         write_launch(probe, tmp_path / plan, target="k8s", store=url)
-        for file in ("", "kubernetes.yaml") if engine == "sglang" else ("",):
+        write_launch(probe, tmp_path / plan, target="dynamo", force=True, store=url)
+        for file in ("", "dynamo.yaml", "kubernetes.yaml") if engine == "sglang" else ("", "dynamo.yaml"):
             back = sweepdb.evaluate(from_deployment=str(tmp_path / plan / file), store=url, **NEEDED)
             assert (back.probes_stored, back.probes_known) == (0, 1), plan
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,9 +33,7 @@ LAUNCHED = Path(__file__).parent / "launched"
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """Such a store."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('launched')}/store.sqlite"
-    fill(url)
-    return url
+    return fill(tmp_path_factory.mktemp("launched"))
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +104,10 @@ def flags_of(script):
 
 
 def test_versions_are_the_newest_and_older_ones_and_the_nearest_older_answers():
-    assert [len(versions(name)) for name in ("vllm", "sglang")] == [3, 3]
+    assert [len(versions(name)) for name in ("vllm", "sglang")] == [4, 4]  # newest, two older, and the one of Dynamo
     assert flag_table("vllm").version == versions("vllm")[0]
     assert flag_table("vllm", "0.32.7").version == "0.32.0"
+    assert flag_table("vllm", "0.30.1").version == "0.28.0"
     with pytest.raises(InputError, match="older than the flags that are known"):
         flag_table("vllm", "0.8.0")
     with pytest.raises(InputError, match="is no version"):
@@ -254,7 +254,7 @@ def test_a_folder_with_files_is_left_alone(url, tmp_path):
     assert done.code == 0
     assert str(tmp_path / "compose.yaml") in done.out
     assert "not set: " in done.err
-    assert set(TARGETS) == {"shell", "compose", "k8s", "llm-d", "kserve"}
+    assert set(TARGETS) == {"shell", "compose", "k8s", "llm-d", "kserve", "dynamo"}
 
 
 def test_the_benchmark_asks_what_the_row_predicts(url, written_once):
@@ -269,10 +269,51 @@ def test_the_benchmark_asks_what_the_row_predicts(url, written_once):
     assert expected["predicted"]["tpot_exclusive_ms"] == row["tpot_exclusive_ms"]
 
 
+@pytest.mark.parametrize("launcher", ["srun", "mpirun", "another"])
+def test_one_command_starts_all_ranks_of_tensorrt_llm_over_hosts(launcher, written_once, tmp_path):
+    script = tmp_path / "server.sh"
+    script.write_text(written_once["trtllm-hosts"]["server.sh"])
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("srun", "mpirun"):
+        (programs / name).write_text('#!/bin/sh\necho "$0" "$@"\n')
+        (programs / name).chmod(0o755)
+    hosts = {"HOSTS": "a:8,b:8"} if launcher == "mpirun" else {"SRUN_ARGS": "--container-image x"}
+    surroundings = {"PATH": f"{programs}:{os.environ['PATH']}", "LAUNCHER": launcher, **hosts}
+    run = subprocess.run(["bash", str(script)], env=surroundings, capture_output=True, text=True, check=False)
+    started = "trtllm-llmapi-launch trtllm-serve Qwen/Qwen3-30B-A3B --port 8000 --extra_llm_api_options"
+    if launcher == "another":
+        assert (run.returncode, run.stderr) == (2, "LAUNCHER=another is not one of srun, mpirun\n")
+        return
+    ranks = {
+        "srun": "-N 2 --ntasks 16 --ntasks-per-node 8 --mpi=pmix --gres=gpu:8 --container-image x",
+        "mpirun": "-n 16 -H a:8,b:8 --allow-run-as-root",
+    }[launcher]
+    assert run.stdout == f"{programs / launcher} {ranks} {started} server-engine.yaml\n"
+    config = yaml.safe_load(written_once["trtllm-hosts"]["server-engine.yaml"])
+    assert config["tensor_parallel_size"] * config["pipeline_parallel_size"] == 16
+
+
+def test_a_router_names_every_instance(written_once):
+    for case, program in (("vllm-pair-shell", "vllm-router"), ("sglang-pair-shell", "sglang_router.launch_router")):
+        router = written_once[case]["router.sh"]
+        assert program in router
+        assert re.findall(r"--(prefill|decode) http://\w+_(\d):(\d+)", router) == [
+            ("prefill", "0", "8100"), ("prefill", "1", "8100"), ("prefill", "2", "8100"),
+            ("decode", "0", "8200"), ("decode", "1", "8200"),
+        ]  # fmt: skip
+    places = yaml.safe_load(written_once["trtllm-pair-shell"]["router.yaml"])
+    assert (places["context_servers"]["num_instances"], places["generation_servers"]["num_instances"]) == (3, 2)
+    assert places["context_servers"]["urls"] == ["PREFILL_0:8100", "PREFILL_1:8100", "PREFILL_2:8100"]
+    for case in ("vllm-pair-shell", "trtllm-pair-shell", "vllm-pair-dynamo"):
+        assert "router in front" not in written_once[case]["not_set.txt"]
+    for case in ("vllm-shell", "vllm-pair-dynamo"):  # one instance; a frontend of its own
+        assert "router.sh" not in written_once[case]
+
+
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        address = f"sqlite:///{folder}/store.sqlite"
-        fill(address)
+        address = fill(Path(folder))
         for name in CASES:
             written(address, name, LAUNCHED / name, force=True)
     sys.stdout.write(f"{LAUNCHED}\n")

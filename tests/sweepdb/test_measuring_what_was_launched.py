@@ -24,9 +24,7 @@ ROWS = {"server": "aggregated", "pair": "disaggregated"}
 @pytest.fixture(scope="module")
 def url(tmp_path_factory):
     """A store of rows to launch."""
-    url = f"sqlite:///{tmp_path_factory.mktemp('measured')}/store.sqlite"
-    fill(url)
-    return url
+    return fill(tmp_path_factory.mktemp("measured"))
 
 
 @pytest.fixture

@@ -82,16 +82,25 @@ def test_what_names_no_table_is_one_sentence(text, message):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[1]", "not a mapping"),
-        ("{tokens_per_step: [1.5], colour: red}", "colour: not among"),
+        ("[1]", "must be a mapping of keys to values"),
+        ("{tokens_per_step: [1.5], colour: red}", "line 1: unknown key 'colour'"),
         ("{}", "give acceptance"),
         ("{acceptance: glm5.2-mtp, tokens_per_step: [1.5]}", "give acceptance"),
         ("{tokens_per_step: [2.5]}", "each from 1 to 1"),
-        ("{tokens_per_step: [1.5], method: guess}", "method 'guess'"),
+        ("{tokens_per_step: [1.5], method: guess}", "line 1: method must be one of mtp, eagle3, dspark, not 'guess'"),
         ("{tokens_per_step: [1.5], method: eagle3}", "has a shape"),
-        ("{tokens_per_step: [1.5], method: eagle3, draft: {query_heads: 1}}", "draft has the keys"),
-        (f"{{tokens_per_step: [1.5], method: eagle3, draft: { ({**SHAPE, 'kv_heads': 7}) }}}", "do not divide"),
-        (f"{{tokens_per_step: [1.5], method: eagle3, draft: { ({**SHAPE, 'head_dim': 0}) }}}", "head_dim of draft"),
+        (
+            "{tokens_per_step: [1.5], method: eagle3, draft: {query_heads: 1}}",
+            "draft: kv_heads, head_dim, intermediate_size, vocab_size missing",
+        ),
+        (
+            f"{{tokens_per_step: [1.5], method: eagle3, draft: { ({**SHAPE, 'kv_heads': 7}) }}}",
+            r"draft: kv_heads \(7\) do not divide",
+        ),
+        (
+            f"{{tokens_per_step: [1.5], method: eagle3, draft: { ({**SHAPE, 'head_dim': 0}) }}}",
+            r"draft\.head_dim must be a whole number",
+        ),
     ],
 )
 def test_a_file_of_drafts_says_what_is_wrong(tmp_path, content, message):

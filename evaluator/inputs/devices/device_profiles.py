@@ -76,6 +76,8 @@ def add_device(path: Path) -> DeviceProfile:
 
 def resolve(name: str) -> str:
     """The profile name that `name` or an alias of it stands for."""
+    if name in list_shipped():  # as most are spelt: aliases are in the files
+        return name
     spellings = _spellings()
     found = spellings.get(_folded(name))
     if found is None:
@@ -166,6 +168,7 @@ def _folded(name: str) -> str:
 def _spellings() -> Mapping[str, str]:
     import yaml
 
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     spellings: dict[str, str] = {}
     folder = resources.files("evaluator") / "inputs" / "devices"
     for name in list_devices():
@@ -174,7 +177,7 @@ def _spellings() -> Mapping[str, str]:
         # The aliases line alone: parsing thirty files would cost more than a question.
         for line in (folder / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
             if line.startswith("aliases:"):
-                spellings |= {_folded(alias): name for alias in yaml.safe_load(line)["aliases"]}
+                spellings |= {_folded(alias): name for alias in yaml.load(line, Loader=loader)["aliases"]}
     return spellings
 
 

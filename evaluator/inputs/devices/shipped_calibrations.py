@@ -49,6 +49,7 @@ def kernels_of(profile: DeviceProfile) -> str:
     return "measured" if donor is None else f"carried from {donor}"
 
 
+@functools.cache
 def shipped_calibration(device: str) -> Calibration | None:
     """The calibration that comes with the program, fitted or carried over; None where there is neither."""
     donor = device if device in FITTED else CARRIED.get(device)

@@ -15,14 +15,12 @@ from typing import Any, Literal
 
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
 from evaluator.inputs.models import load_model
+from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 from store.errors import InputError
 
 Method = Literal["mtp", "eagle3", "dspark"]
-METHODS: tuple[Method, ...] = ("mtp", "eagle3", "dspark")
 FUSED_STATES = 3  # hidden states of a model that an EAGLE-3 draft reads
-_FILE_KEYS = ("acceptance", "method", "tokens_per_step", "draft")
-_DRAFT_KEYS = ("query_heads", "kv_heads", "head_dim", "intermediate_size", "vocab_size")
 _LARGEST_BYTES = 100_000
 
 
@@ -165,45 +163,14 @@ def _shipped() -> Mapping[str, AcceptanceTable]:
 
 def _from_file(path: Path) -> AcceptanceTable:
     """A user's table: its own lengths, or those of a shipped one; an EAGLE-3 draft has a shape."""
-    content = parse_yaml(read_text(path, largest_bytes=_LARGEST_BYTES, what="a file of drafts"), str(path))
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: not a mapping of {', '.join(_FILE_KEYS)}")
-    if unknown := [str(key) for key in content if key not in _FILE_KEYS]:
-        raise InputError(f"{path}: {', '.join(unknown)}: not among {', '.join(_FILE_KEYS)}")
-    named = content.get("acceptance")
-    if (named is None) == (content.get("tokens_per_step") is None):
-        raise InputError(f"{path}: give acceptance, the name of a table, or tokens_per_step")
-    shipped = None if named is None else acceptance_table(str(named))
-    method = content.get("method", "mtp" if shipped is None else shipped.method)
-    if method not in METHODS:
-        raise InputError(f"{path}: method {shortened(method)} is not among {', '.join(METHODS)}")
-    lengths = _lengths(content["tokens_per_step"], path) if shipped is None else shipped.tokens_per_step
-    draft = content.get("draft")
-    if (draft is not None) != (method == "eagle3"):
+    from evaluator.inputs.drafts.draft_file import DraftsKeys  # pydantic, which no question needs
+
+    text = read_text(path, largest_bytes=_LARGEST_BYTES, what="a file of drafts")
+    found = checked_yaml(DraftsKeys, text, str(path), hint="docs/howto/evaluate-with-drafts.md")
+    shipped = None if found.acceptance is None else acceptance_table(found.acceptance)
+    method = found.method or ("mtp" if shipped is None else shipped.method)
+    if (found.draft is not None) != (method == "eagle3"):
         raise InputError(f"{path}: a draft of method eagle3 has a shape (draft), and no other has one")
-    shape = None if draft is None else _shape(draft, path)
-    return AcceptanceTable(name=path.stem, method=method, tokens_per_step=lengths, draft=shape)
-
-
-def _lengths(said: object, path: Path) -> tuple[float, ...]:
-    numbers = said if isinstance(said, list) else []
-    if not 1 <= len(numbers) <= 9 or not all(
-        _is_number(one) and 1 <= one <= 1 + at for at, one in enumerate(numbers, 1)
-    ):
-        raise InputError(f"{path}: tokens_per_step is no list of 1 to 9 numbers, each from 1 to 1 + its drafts")
-    return tuple(float(one) for one in numbers)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _shape(said: object, path: Path) -> DraftShape:
-    if not isinstance(said, dict) or set(said) != set(_DRAFT_KEYS):
-        raise InputError(f"{path}: draft has the keys {', '.join(_DRAFT_KEYS)}")
-    for key, value in said.items():
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value < 2**31:
-            raise InputError(f"{path}: {key} of draft must be a whole number of at least 1, not {shortened(value)}")
-    if said["query_heads"] % said["kv_heads"]:
-        raise InputError(f"{path}: kv_heads of draft do not divide its query_heads")
-    return DraftShape(**said)
+    lengths = found.tokens_per_step if shipped is None else shipped.tokens_per_step
+    shape = None if found.draft is None else DraftShape(**found.draft.model_dump())
+    return AcceptanceTable(name=path.stem, method=method, tokens_per_step=tuple(lengths or ()), draft=shape)

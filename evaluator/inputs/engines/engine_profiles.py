@@ -7,22 +7,22 @@ from __future__ import annotations
 
 import difflib
 import functools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.canonical import content_key
+from evaluator.inputs.engines.engine_numbers import number_in_range
 from evaluator.inputs.launch import Client
+from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
 
 Admission = Literal["prefill_first", "mixed"]
 ENGINES_FOLDER = "inputs/engines"
 KEY_LENGTH = 8  # digits of a content key in a label
-LONGEST_NAME = 40
 # Router, handshake of two instances and setting up the transfer, of engines that say nothing else: fitted to measured
 # pairs, 170 to 190 with any pair of device and model left out.
 HANDOVER_MS = 190.0
@@ -67,19 +67,7 @@ class EngineProfile:
 
 
 NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client"})
-# Key -> (smallest, largest) of what a file may say.
-_RANGES: Mapping[str, tuple[float, float]] = {
-    "token_budget": (1, 2**40),
-    "prefill_factor": (0.01, 100.0),
-    "decode_factor": (0.01, 100.0),
-    **{name: (0.0, 1e6) for name in NUMBERS if name.endswith("_ms")},
-    "replica_wait_steps": (0.0, 1e6),
-    "shortest": (0.01, 1.0),
-    "prompts_per_user": (1, 1000),
-    "poll_steps": (1, 100_000),
-}
 _CAME_LATER: Mapping[str, float] = {"latent_layer_ms": 0.0, "handover_ms": HANDOVER_MS}
-_WHOLE = {"token_budget", "prompts_per_user", "poll_steps"}
 # Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
 # How far is a number of an engine and its version, in the client of its profile: 0.5-1 % of a request's length.
 DRIFTING = Client(shortest=0.99)
@@ -107,12 +95,12 @@ class FittedEngine:
 
 def with_numbers(profile: EngineProfile, values: Mapping[str, float]) -> EngineProfile:
     """The same engine with some of its numbers changed."""
-    return replace(profile, **_checked(values, NUMBERS))
+    return replace(profile, **_checked(values))
 
 
 def with_client(profile: EngineProfile, values: Mapping[str, float]) -> Client:
     """The profile's client with some of its numbers changed, each in its range."""
-    return replace(profile.client, **_checked(values, [item.name for item in fields(Client)]))
+    return replace(profile.client, **_checked(values))
 
 
 def key_of_engine(profile: EngineProfile) -> str:
@@ -157,7 +145,7 @@ def fitted_engine(name: str) -> FittedEngine:
         nearest = difflib.get_close_matches(name, known, n=3, cutoff=0.3)
         raise InputError(f"unknown engine {name!r}", hint=f"known: {', '.join(nearest or known)}")
     file = resources.files("evaluator") / ENGINES_FOLDER / f"{name}.yaml"
-    return engine_from_mapping(_parsed(file.read_text(encoding="utf-8"), file.name), f"{name}.yaml")
+    return engine_from_mapping(_shipped(file.read_text(encoding="utf-8"), file.name))
 
 
 def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> EngineProfile:
@@ -173,44 +161,34 @@ def engine_profile(name: str, *, unseen: tuple[str, str] | None = None) -> Engin
 
 def engine_from_file(path: Path) -> FittedEngine:
     """A profile that somebody fitted to their own measurements."""
+    from evaluator.inputs.engines.engine_file import EngineKeys  # pydantic, which no question needs
+
     text = read_text(path, largest_bytes=LARGEST_FILE_BYTES, what="an engine profile")
-    return engine_from_mapping(_parsed(text, str(path)), str(path))
+    found = checked_yaml(EngineKeys, text, str(path), hint=_HINT)
+    return engine_from_mapping(found.model_dump(exclude_unset=True))
 
 
-def engine_from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
-    """The fit that `as_yaml` wrote, or a profile written by hand."""
-    try:
-        _known_keys(content, _KEYS)
-        start = _checked(content.get("start") or {}, NUMBERS)
-        base = EngineProfile(
-            name=_name(content["name"]),
-            admission=_admission(content["admission"]),
-            client=replace(DRIFTING, **_checked(content.get("client") or {}, [item.name for item in fields(Client)])),
-            **(
-                start
-                | _checked(content["profile"] if "start" not in content else content.get("profile") or {}, NUMBERS)
-            ),
-        )
-        held_out = {
-            (str(one["device"]), str(one["model"])): replace(base, **_checked(one["profile"], NUMBERS))
-            for one in content.get("held_out", [])
-        }
-        return FittedEngine(
-            profile=base,
-            held_out=held_out,
-            source=str(content.get("source", "")),
-            expected=_expected(content.get("expected") or {}),
-            note=str(content.get("note", "")),
-            start=start,
-            fitted=tuple(_number_name(one) for one in content.get("fitted", ())),
-            points_of=content.get("points_of"),
-        )
-    except InputError as error:
-        raise InputError(f"{where}: {error.message}", hint=error.hint) from error
-    except KeyError as error:
-        raise InputError(f"{where}: not an engine profile: {error.args[0]} is missing", hint=_HINT) from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{where}: not an engine profile: {error}", hint=_HINT) from error
+def engine_from_mapping(content: Mapping[str, Any]) -> FittedEngine:
+    """The fit that `as_yaml` wrote, or a profile of a file whose keys were checked."""
+    start = content.get("start") or {}
+    base = EngineProfile(
+        name=content["name"],
+        admission=content["admission"],
+        client=replace(DRIFTING, **_checked(content.get("client") or {})),
+        **_checked({**start, **(content.get("profile") or {})}),
+    )
+    return FittedEngine(
+        profile=base,
+        held_out={
+            (one["device"], one["model"]): with_numbers(base, one["profile"]) for one in content.get("held_out", ())
+        },
+        source=content.get("source", ""),
+        expected=content.get("expected") or {},
+        note=content.get("note", ""),
+        start=_checked(start),
+        fitted=tuple(content.get("fitted", ())),
+        points_of=content.get("points_of"),
+    )
 
 
 def as_yaml(engine: FittedEngine) -> str:
@@ -240,78 +218,25 @@ def _plain(profile: EngineProfile) -> dict[str, float]:
     return {name: round(getattr(profile, name), 6) for name in NUMBERS}
 
 
-def _expected(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Held-out errors as `calibrate --serving` writes them: devices, and figures of each metric."""
-    if not content:
-        return {}
-    _known_keys(content, ("devices", "metrics"))
-    metrics = {
-        str(metric): {
-            name: [float(one) for one in value] if isinstance(value, list) else _finite(name, value)
-            for name, value in figures.items()
-        }
-        for metric, figures in content["metrics"].items()
-    }
-    return {"devices": [str(one) for one in content["devices"]], "metrics": metrics}
-
-
-def _finite(name: str, value: object) -> float:
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise InputError(f"{name} must be a number, not {value!r}")
-    return value
-
-
-_KEYS = (
-    "name", "admission", "note", "start", "fitted", "points_of", "profile", "client", "source", "held_out", "expected",
-)  # fmt: skip
 _HINT = (
     "keys: name, admission (prefill_first or mixed), profile (its numbers), client; docs/explanation/serving-models.md"
 )
 
 
-def _number_name(name: object) -> str:
-    _known_keys({str(name): 0.0}, NUMBERS)
-    return str(name)
-
-
-def _known_keys(content: Mapping[str, Any], known: Sequence[str]) -> None:
-    for key in content:
-        if key not in known:
-            nearest = difflib.get_close_matches(str(key), known, n=3, cutoff=0.3) or known
-            raise InputError(f"unknown key {key!r}", hint=f"known: {', '.join(nearest)}")
-
-
-def _checked(content: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
-    """Numbers by key: known, numbers, whole where they count something, and in range."""
-    _known_keys(content, known)
-    checked: dict[str, Any] = {}
+def _checked(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers by key, each in its range."""
+    checked = {}
     for key, value in content.items():
-        low, high = _RANGES[key]
-        plain = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        if not plain or not low <= value <= high or (key in _WHOLE and value != int(value)):
-            kind = "a whole number" if key in _WHOLE else "a number"
-            raise InputError(f"{key} must be {kind} from {low:g} to {high:g}, not {value!r}")
-        checked[key] = int(value) if key in _WHOLE else float(value)
+        try:
+            checked[key] = number_in_range(key, value)
+        except InputError as error:
+            raise InputError(f"{key} {error.message}") from None
     return checked
 
 
-def _name(value: object) -> str:
-    name = str(value)
-    if not name or len(name) > LONGEST_NAME or not all(letter.isalnum() or letter in "._-" for letter in name):
-        raise InputError(f"name must be up to {LONGEST_NAME} letters, digits, dots and dashes, not {name!r}")
-    return name
-
-
-def _admission(value: object) -> Admission:
-    if value == "prefill_first":
-        return "prefill_first"
-    if value == "mixed":
-        return "mixed"
-    raise InputError(f"admission {value!r} is neither prefill_first nor mixed")
-
-
-def _parsed(text: str, where: str) -> dict[str, Any]:
+def _shipped(text: str, where: str) -> dict[str, Any]:
+    """The content of a file that comes with the program; tests hold each to the declaration of such files."""
     content = parse_yaml(text, where)
     if not isinstance(content, dict):
-        raise InputError(f"{where}: an engine profile is a mapping", hint=_HINT)
+        raise TypeError(f"{where} is no mapping")
     return content

@@ -1,25 +1,25 @@
-"""Length distributions from YAML files: reading, checking and normalising.
+"""Length distributions from YAML files: reading, checking bins against each other, and normalising.
 
-Not here: traces, and how a batch is composed."""
+Not here: the keys of a file (length_file), traces, and how a batch is composed."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from evaluator.inputs.workloads.workload import LengthBin
-from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
+from evaluator.inputs.workloads.workload import LARGEST_BIN_COUNT, LengthBin
+from evaluator.inputs.yaml_checking import checked_yaml, line_of
+from evaluator.inputs.yaml_file import read_text
 from store.errors import InputError
 
+if TYPE_CHECKING:
+    from evaluator.inputs.workloads.length_file import LengthKeys
+
 LARGEST_FILE_BYTES = 1_000_000
-LARGEST_BIN_COUNT = 1_000
-LARGEST_LENGTH = 16_777_216
-LARGEST_NUMBER = 1e300  # what is larger overflows in sums
-_INPUT_KEYS = {"min_tokens", "max_tokens", "weight", "prefix_cache_hit_rate", "output_min_tokens", "output_max_tokens"}
-_OUTPUT_KEYS = {"min_tokens", "max_tokens", "weight"}
 
 
 def load_distribution(path: Path, *, output_length: float | None) -> tuple[LengthBin, ...]:
@@ -27,19 +27,17 @@ def load_distribution(path: Path, *, output_length: float | None) -> tuple[Lengt
 
     The file holds `bins` of input lengths; the output length is the given number, or `output_bins` (independent of the
     input), or `output_min_tokens` and `output_max_tokens` in every bin (joint)."""
-    document = _read_yaml(path)
-    unknown = {str(key) for key in document} - {"bins", "output_bins", "name"}
-    if unknown:
-        raise InputError(f"{path}: unknown key {shortened(min(unknown))}", hint="known keys: bins, output_bins, name")
-    rows = _rows(document, "bins", path, _INPUT_KEYS)
+    found, text = _read(path)
+    rows = [one.model_dump(exclude_none=True) for one in found.bins]
     joint = ["output_min_tokens" in row or "output_max_tokens" in row for row in rows]
-    outputs = _rows(document, "output_bins", path, _OUTPUT_KEYS) if "output_bins" in document else None
-    if any(joint) and outputs is not None:
+    if any(joint) and found.output_bins is not None:
         raise InputError(f"{path}: give output_bins or output_min_tokens in the bins, not both")
+    file = _File(path=path, text=text)
     if any(joint):
-        return _joint_bins(rows, path)
-    _check_order(rows, path, "bins")
-    return _independent_bins(rows, _output_choices(outputs, output_length, path), path)
+        return _joint_bins(rows, file)
+    _check_order(rows, file, "bins")
+    outputs = None if found.output_bins is None else [one.model_dump() for one in found.output_bins]
+    return _independent_bins(rows, _output_choices(outputs, output_length, file), file)
 
 
 def normalised(bins: Sequence[LengthBin]) -> tuple[LengthBin, ...]:
@@ -68,73 +66,42 @@ def mean_output_length(bins: Sequence[LengthBin]) -> float:
     return math.fsum(bin_.weight * bin_.output_length for bin_ in bins)
 
 
-def _read_yaml(path: Path) -> Mapping[str, Any]:
+_EXAMPLE = "bins: [{min_tokens: 0, max_tokens: 500, weight: 0.6}, {min_tokens: 500, max_tokens: 1000, weight: 0.4}]"
+
+
+def _read(path: Path) -> tuple[LengthKeys, str]:
+    from evaluator.inputs.workloads.length_file import LengthKeys  # pydantic, which no question needs
+
     text = read_text(
         path,
         largest_bytes=LARGEST_FILE_BYTES,
         what="a length distribution",
         hint="reduce a request log with: sweepdb workloads add NAME `trace=FILE`",
     )
-    document = parse_yaml(text, str(path))
-    if not isinstance(document, Mapping):
-        raise InputError(f"{path}: expected a mapping with a list of bins", hint=_EXAMPLE)
-    return document
+    return checked_yaml(LengthKeys, text, str(path), hint=f"such as {_EXAMPLE}"), text
 
 
-_EXAMPLE = "bins: [{min_tokens: 0, max_tokens: 500, weight: 0.6}, {min_tokens: 500, max_tokens: 1000, weight: 0.4}]"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _File:
+    """A file that was read, for errors about several bins of it."""
+
+    path: Path
+    text: str
+
+    def refused(self, key: str, index: int, said: str) -> InputError:
+        """The error about one bin, with its line."""
+        return InputError(f"{self.path}: line {line_of(self.text, (key, index))}: {key}[{index}]{said}")
 
 
-def _rows(document: Mapping[str, Any], key: str, path: Path, known: set[str]) -> list[Mapping[str, float]]:
-    rows = document.get(key)
-    if not isinstance(rows, list) or not rows:
-        raise InputError(f"{path}: {key} must be a list with at least one bin", hint=_EXAMPLE)
-    if len(rows) > LARGEST_BIN_COUNT:
-        raise InputError(f"{path}: {len(rows)} {key} are too many (at most {LARGEST_BIN_COUNT})")
-    return [_checked_row(row, f"{path}: {key}[{index}]", known) for index, row in enumerate(rows)]
-
-
-def _checked_row(row: object, where: str, known: set[str]) -> Mapping[str, float]:
-    if not isinstance(row, Mapping):
-        raise InputError(f"{where}: expected a mapping with min_tokens, max_tokens and weight")
-    unknown = {str(name) for name in row} - known
-    if unknown:
-        raise InputError(
-            f"{where}: unknown key {shortened(min(unknown))}", hint=f"known keys: {', '.join(sorted(known))}"
-        )
-    for name in ("min_tokens", "max_tokens", "weight"):
-        if name not in row:
-            raise InputError(f"{where}: {name} is missing")
-    for name, value in row.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < LARGEST_NUMBER:
-            raise InputError(f"{where}: {name} must be a finite number, not {shortened(value)}")
-    _check_interval(row, where, "min_tokens", "max_tokens", smallest=0)
-    if row["weight"] <= 0:
-        raise InputError(f"{where}: weight must be above 0, not {row['weight']}")
-    hit_rate = row.get("prefix_cache_hit_rate", 0.0)
-    if not 0 <= hit_rate < 1:
-        raise InputError(f"{where}: prefix_cache_hit_rate must lie in [0, 1), not {hit_rate}")
-    return row
-
-
-def _check_interval(row: Mapping[str, float], where: str, low: str, high: str, *, smallest: int) -> None:
-    for name in (low, high):
-        if row[name] != int(row[name]):
-            raise InputError(f"{where}: {name} must be a whole number of tokens, not {row[name]}")
-    if row[low] < smallest:
-        raise InputError(f"{where}: {low} must be at least {smallest}, not {row[low]}")
-    if row[high] <= row[low]:
-        raise InputError(f"{where}: {high} ({row[high]}) must be above {low} ({row[low]})")
-    if row[high] > LARGEST_LENGTH:
-        raise InputError(f"{where}: {high} ({row[high]}) is above {LARGEST_LENGTH} tokens")
-
-
-def _check_order(rows: Sequence[Mapping[str, float]], path: Path, key: str) -> None:
+def _check_order(rows: Sequence[Mapping[str, float]], file: _File, key: str) -> None:
     order = sorted(range(len(rows)), key=lambda index: rows[index]["min_tokens"])
     for before, after in pairwise(order):
         if rows[after]["min_tokens"] < rows[before]["max_tokens"]:
-            raise InputError(
-                f"{path}: {key}[{after}] begins at {rows[after]['min_tokens']}, inside {key}[{before}] "
-                f"which ends at {rows[before]['max_tokens']}; bins must not overlap"
+            raise file.refused(
+                key,
+                after,
+                f" begins at {rows[after]['min_tokens']}, inside {key}[{before}] "
+                f"which ends at {rows[before]['max_tokens']}; bins must not overlap",
             )
 
 
@@ -144,13 +111,13 @@ def _midpoint(low: float, high: float) -> int:
 
 
 def _output_choices(
-    outputs: Sequence[Mapping[str, float]] | None, output_length: float | None, path: Path
+    outputs: Sequence[Mapping[str, float]] | None, output_length: float | None, file: _File
 ) -> list[tuple[float, float]]:
     if outputs is None:
         if output_length is None:
-            raise InputError(f"{path}: no output length", hint="give `output_length`, or output_bins in the file")
+            raise InputError(f"{file.path}: no output length", hint="give `output_length`, or output_bins in the file")
         return [(float(output_length), 1.0)]
-    _check_order(outputs, path, "output_bins")
+    _check_order(outputs, file, "output_bins")
     total = math.fsum(row["weight"] for row in outputs)
     return [(float(_midpoint(row["min_tokens"], row["max_tokens"])), row["weight"] / total) for row in outputs]
 
@@ -167,24 +134,24 @@ def _bin(row: Mapping[str, float], output_length: float, weight: float) -> Lengt
 
 
 def _independent_bins(
-    rows: Sequence[Mapping[str, float]], outputs: Sequence[tuple[float, float]], path: Path
+    rows: Sequence[Mapping[str, float]], outputs: Sequence[tuple[float, float]], file: _File
 ) -> tuple[LengthBin, ...]:
     if len(rows) * len(outputs) > LARGEST_BIN_COUNT:
-        raise InputError(f"{path}: {len(rows)} x {len(outputs)} bins are too many (at most {LARGEST_BIN_COUNT})")
+        raise InputError(f"{file.path}: {len(rows)} x {len(outputs)} bins are too many (at most {LARGEST_BIN_COUNT})")
     ordered = sorted(rows, key=lambda row: row["min_tokens"])
     return normalised([_bin(row, length, row["weight"] * weight) for row in ordered for length, weight in outputs])
 
 
-def _joint_bins(rows: Sequence[Mapping[str, float]], path: Path) -> tuple[LengthBin, ...]:
+def _joint_bins(rows: Sequence[Mapping[str, float]], file: _File) -> tuple[LengthBin, ...]:
     rectangles: list[tuple[int, Mapping[str, float]]] = []
     for index, row in enumerate(rows):
-        where = f"{path}: bins[{index}]"
         if "output_min_tokens" not in row or "output_max_tokens" not in row:
-            raise InputError(f"{where}: output_min_tokens and output_max_tokens must stand in every bin or in none")
-        _check_interval(row, where, "output_min_tokens", "output_max_tokens", smallest=0)
+            raise file.refused(
+                "bins", index, ": output_min_tokens and output_max_tokens must stand in every bin or in none"
+            )
         for other_index, other in rectangles:
             if _rectangles_overlap(row, other):
-                raise InputError(f"{where} overlaps bins[{other_index}]; joint bins must not overlap")
+                raise file.refused("bins", index, f" overlaps bins[{other_index}]; joint bins must not overlap")
         rectangles.append((index, row))
     ordered = sorted(rows, key=lambda row: (row["min_tokens"], row["output_min_tokens"]))
     return normalised(

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, dot
-from evaluator.inputs.workloads.lengths import LARGEST_BIN_COUNT, LARGEST_LENGTH, normalised
-from evaluator.inputs.workloads.workload import LengthBin
+from evaluator.inputs.workloads.lengths import normalised
+from evaluator.inputs.workloads.workload import LARGEST_BIN_COUNT, LARGEST_LENGTH, LengthBin
 from evaluator.inputs.yaml_file import parse_json, shortened
 from store.errors import InputError
 

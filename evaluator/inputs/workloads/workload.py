@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+LARGEST_BIN_COUNT = 1_000  # of one distribution
+LARGEST_LENGTH = 16_777_216  # tokens
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthBin:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from evaluator.inputs.workloads.lengths import LARGEST_LENGTH, mean_input_length, normalised
-from evaluator.inputs.workloads.workload import LengthBin, Workload, new_prompt_tokens
+from evaluator.inputs.workloads.lengths import mean_input_length, normalised
+from evaluator.inputs.workloads.workload import LARGEST_LENGTH, LengthBin, Workload, new_prompt_tokens
 from store.errors import InputError
 
 DEFAULT_TOKEN_BUDGET = 8192  # seed 001

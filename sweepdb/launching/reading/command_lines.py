@@ -26,10 +26,14 @@ _SILENT = {
         "--model-path", "--port", "--host", "--served-model-name", "--context-length", "--mem-fraction-static",
         "--disable-radix-cache", "--cuda-graph-max-bs-decode", "--cuda-graph-max-bs", "--disaggregation-mode",
         "--disaggregation-transfer-backend", "--disaggregation-bootstrap-port", "--nnodes", "--node-rank",
+        "--skip-tokenizer-init",
         "--dist-init-addr", "--speculative-eagle-topk", "--speculative-num-draft-tokens", "--trust-remote-code",
         "--tool-call-parser", "--reasoning-parser",
     ),
 }  # fmt: skip
+
+
+_COMPONENTS: Mapping[str, Engine] = {"dynamo.vllm": "vllm", "dynamo.sglang": "sglang", "dynamo.trtllm": "trtllm"}
 
 
 def engine_of_words(words: Sequence[str]) -> tuple[Engine, int] | None:
@@ -42,6 +46,8 @@ def engine_of_words(words: Sequence[str]) -> tuple[Engine, int] | None:
             return "vllm", place + 1
         if name in {"sglang.launch_server", "launch_server"}:
             return "sglang", place + 1
+        if name in _COMPONENTS:
+            return _COMPONENTS[name], place + 1
         if name == "sglang" and words[place + 1 : place + 2] == ["serve"]:
             return "sglang", place + 2
     return None

@@ -1,6 +1,6 @@
 """Files of deployments by their form: scripts, settings of TensorRT-LLM, manifests, folders of `launch`, InferenceX.
 
-Not here: what flags mean (command_lines), and what InferenceX's keys mean (inferencex)."""
+Not here: what flags mean (command_lines), and what keys of InferenceX and Dynamo mean (inferencex, dynamo)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,11 @@ from evaluator.inputs import shortened
 from store.errors import InputError
 from sweepdb.launching.expected_file import launched_roles
 from sweepdb.launching.reading.command_lines import engine_of_words, read_words
+from sweepdb.launching.reading.dynamo import is_graph, read_graph
 from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
 from sweepdb.launching.reading.inferencex import is_inferencex, read_inferencex
+from sweepdb.launching.reading.plain_values import mapping, number, role_of
+from sweepdb.launching.reading.trtllm_settings import read_settings
 from sweepdb.launching.server_command import Role
 
 _LONGEST = 20_000_000  # bytes of a file that is read
@@ -34,7 +37,7 @@ def read_deployment(path: Path, *, only: str | None = None) -> ReadDeployment:
     if not servers:
         raise InputError(
             f"{path} starts no engine that is known",
-            hint="a script with `vllm serve` or sglang.launch_server, TensorRT-LLM's YAML, KServe, llm-d or InferenceX",
+            hint="a script with `vllm serve` or sglang.launch_server, or YAML of TensorRT-LLM, KServe, llm-d, Dynamo",
         )
     return ReadDeployment(servers=tuple(servers))
 
@@ -69,7 +72,7 @@ def _of_folder(path: Path) -> ReadDeployment:
         role = said.role
         config, scripts = path / f"{role}-engine.yaml", sorted(path.glob(f"{role}*.sh"))
         if config.exists():
-            server = _of_trtllm(yaml.safe_load(_text(config)), str(config), role)
+            server = read_settings(yaml.safe_load(_text(config)), str(config), role)
             server.model = said.model
         elif scripts:
             server = next(_of_script(_text(scripts[0]), str(scripts[0])))
@@ -89,7 +92,9 @@ def _of_yaml(path: Path, text: str, only: str | None) -> ReadDeployment:
         raise InputError(f"{path}: {shortened(' '.join(str(error).split()))}") from None
     if documents and is_inferencex(documents[0]):
         return read_inferencex(documents[0], str(path), only)
-    servers = [server for document in documents for server in _of_document(document, path)]
+    graphs = [server for one in documents if is_graph(one) for server in read_graph(one, documents, str(path))]
+    others = [server for one in documents if not is_graph(one) for server in _of_document(one, path)]
+    servers = [*graphs, *others]
     if not servers:
         raise InputError(f"{path} describes no server that is known")
     return ReadDeployment(servers=tuple(servers))
@@ -98,7 +103,7 @@ def _of_yaml(path: Path, text: str, only: str | None) -> ReadDeployment:
 def _of_document(document: Mapping[str, object], path: Path) -> Iterator[FoundServer]:
     if "tensor_parallel_size" in document:
         match = _CONFIG.search(path.name)
-        yield _of_trtllm(document, str(path), _role(match[1] if match else "server"))
+        yield read_settings(document, str(path), role_of(match[1] if match else "server"))
     elif document.get("kind") == "LLMInferenceService":
         yield from _of_kserve(document, str(path))
     elif "modelArtifacts" in document:
@@ -107,10 +112,6 @@ def _of_document(document: Mapping[str, object], path: Path) -> Iterator[FoundSe
         for words in _lists_of_words(document):
             if (found := engine_of_words(words)) is not None:
                 yield read_words(words[found[1] :], found[0], str(path))
-
-
-def _role(name: str) -> Role:
-    return "prefill" if name == "prefill" else "decode" if name == "decode" else "server"
 
 
 def _lists_of_words(value: object) -> Iterator[list[str]]:
@@ -133,83 +134,49 @@ def _lists_of_words(value: object) -> Iterator[list[str]]:
                 yield from _lists_of_words(each)
 
 
-def _mapping(value: object) -> dict[str, object]:
-    return {str(key): one for key, one in value.items()} if isinstance(value, dict) else {}
-
-
-def _number(value: object, default: int) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) else default
-
-
-def _of_trtllm(document: Mapping[str, object], where: str, role: str) -> FoundServer:
-    """Keys of the LLM API: the tensor group holds attention replicas where these are on."""
-    group = _number(document.get("tensor_parallel_size"), 1)
-    apart = bool(document.get("enable_attention_dp"))
-    cache, drafts = _mapping(document.get("kv_cache_config")), _mapping(document.get("speculative_config"))
-    server = FoundServer(where=where, engine="trtllm", role=_role(role))
-    server.tp, server.dp = (1, group) if apart else (group, 1)
-    server.pp = _number(document.get("pipeline_parallel_size"), 1)
-    server.ep = _number(document.get("moe_expert_parallel_size"), 1)
-    server.moe_tp = _number(document.get("moe_tensor_parallel_size"), max(group // server.ep, 1))
-    most = _number(document.get("max_batch_size"), 0)
-    server.batch_sizes = (max(most // server.pp, 1),) if most else ()
-    server.token_budget = _number(document.get("max_num_tokens"), 0) or None
-    server.attention = "FP8" if cache.get("dtype") == "fp8" else None
-    server.compile = "cuda_graph_config" in document
-    server.mtp_tokens = _number(drafts.get("num_nextn_predict_layers"), 0)
-    known = {
-        "tensor_parallel_size", "enable_attention_dp", "kv_cache_config", "speculative_config",
-        "pipeline_parallel_size", "moe_expert_parallel_size", "moe_tensor_parallel_size", "max_batch_size",
-        "max_num_tokens", "max_seq_len", "cuda_graph_config", "backend", "enable_chunked_prefill",
-        "disable_overlap_scheduler", "cache_transceiver_config",
-    }  # fmt: skip
-    server.not_mapped = sorted(set(document) - known)
-    return server
-
-
 def _of_kserve(document: Mapping[str, object], where: str) -> Iterator[FoundServer]:
-    spec = _mapping(document.get("spec"))
-    model = _mapping(spec.get("model")).get("name")
+    spec = mapping(document.get("spec"))
+    model = mapping(spec.get("model")).get("name")
     sides: list[tuple[Role, dict[str, object]]] = [("server", spec)]
     if "prefill" in spec:
-        sides = [("prefill", _mapping(spec["prefill"])), ("decode", spec)]
+        sides = [("prefill", mapping(spec["prefill"])), ("decode", spec)]
     for role, side in sides:
-        parallelism, words = _mapping(side.get("parallelism")), _words_of_env(side.get("template"))
+        parallelism, words = mapping(side.get("parallelism")), _words_of_env(side.get("template"))
         sizes = [("tensor", "--tensor-parallel-size"), ("pipeline", "--pipeline-parallel-size"),
                  ("data", "--data-parallel-size")]  # fmt: skip
         words += [word for name, flag in sizes if name in parallelism for word in (flag, str(parallelism[name]))]
         words += ["--enable-expert-parallel"] if parallelism.get("expert") is True else []
         server = read_words(words, "vllm", f"{where} ({role})")
-        server.role, server.instances = role, _number(side.get("replicas"), 1)
+        server.role, server.instances = role, number(side.get("replicas"), 1)
         server.model = None if model is None else str(model)
         yield server
 
 
 def _words_of_env(template: object) -> list[str]:
     words: list[str] = []
-    containers = _mapping(template).get("containers")
+    containers = mapping(template).get("containers")
     for container in containers if isinstance(containers, list) else []:
-        for one in _mapping(container).get("env") or []:  # type: ignore[attr-defined]
-            if _mapping(one).get("name") == "VLLM_ADDITIONAL_ARGS":
-                words += shlex.split(str(_mapping(one).get("value")))
-        args = _mapping(container).get("args")
+        for one in mapping(container).get("env") or []:  # type: ignore[attr-defined]
+            if mapping(one).get("name") == "VLLM_ADDITIONAL_ARGS":
+                words += shlex.split(str(mapping(one).get("value")))
+        args = mapping(container).get("args")
         words += [str(word) for word in args] if isinstance(args, list) else []
     return words
 
 
 def _of_llm_d(document: Mapping[str, object], where: str) -> Iterator[FoundServer]:
-    model = _mapping(document.get("modelArtifacts")).get("name")
-    found = {role: _mapping(document.get(role)) for role in ("prefill", "decode")}
+    model = mapping(document.get("modelArtifacts")).get("name")
+    found = {role: mapping(document.get(role)) for role in ("prefill", "decode")}
     apart = found["prefill"].get("create", bool(found["prefill"])) is not False
     for role, side in found.items():
         if not side or side.get("create") is False:
             continue
-        parallelism, words = _mapping(side.get("parallelism")), _words_of_env({"containers": side.get("containers")})
+        parallelism, words = mapping(side.get("parallelism")), _words_of_env({"containers": side.get("containers")})
         for name, flag in (("tensor", "--tensor-parallel-size"), ("data", "--data-parallel-size")):
             if name in parallelism:
                 words += [flag, str(parallelism[name])]
         server = read_words(words, "vllm", f"{where} ({role})")
-        server.role = _role(role) if apart else "server"
-        server.instances = _number(side.get("replicas"), 1)
+        server.role = role_of(role) if apart else "server"
+        server.instances = number(side.get("replicas"), 1)
         server.model = None if model is None else str(model)
         yield server

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# server: TensorRT-LLM 1.3.0rc23 (image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc23)
+# server: TensorRT-LLM 1.3.0rc25 (image nvcr.io/nvidia/tensorrt-llm/release:1.3.0rc25)
 # Row 33ba9c20:6, 6 requests a replica and stage. Instances: 1.
 # Devices of one instance: tensor 4 x attention replicas 1 x pipeline 1 = 4.
 set -euo pipefail

@@ -3,6 +3,8 @@
 # Row eada2011:6, 6 requests a replica and stage. Instances: 2.
 # Devices of one instance: tensor 1 x pipeline 1 x data 8 = 8.
 set -euo pipefail
+export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"
+export VLLM_NIXL_SIDE_CHANNEL_PORT="${VLLM_NIXL_SIDE_CHANNEL_PORT:-5600}"
 exec vllm serve Qwen/Qwen3-30B-A3B \
   --port 8200 \
   --tensor-parallel-size 1 \

@@ -3,6 +3,8 @@
 # Row 845c6606:6, 6 requests a replica and stage. Instances: 3.
 # Devices of one instance: tensor 4 x pipeline 1 x data 1 = 4.
 set -euo pipefail
+export VLLM_NIXL_SIDE_CHANNEL_HOST="${VLLM_NIXL_SIDE_CHANNEL_HOST:-$(hostname -i)}"
+export VLLM_NIXL_SIDE_CHANNEL_PORT="${VLLM_NIXL_SIDE_CHANNEL_PORT:-5600}"
 exec vllm serve Qwen/Qwen3-30B-A3B \
   --port 8100 \
   --tensor-parallel-size 4 \

@@ -1,0 +1,78 @@
+"""The declaration of an engine profile's YAML file: every key, what it takes, and the range of every number.
+
+Not here: what the numbers mean (engine_profiles), and the ranges themselves (engine_numbers)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, PlainValidator, create_model, model_validator
+
+from evaluator.inputs.engines.engine_numbers import CLIENT_RANGES, PROFILE_RANGES, named_engine, number_in_range
+from store.errors import InputError
+
+_FORBID = ConfigDict(extra="forbid")
+_Figure = float | list[float] | None
+
+
+def _reads(read: Callable[[object], object]) -> Any:  # noqa: ANN401  what pydantic calls a type
+    def checked(value: object) -> object:
+        try:
+            return read(value)
+        except InputError as error:
+            raise ValueError(error.message) from None
+
+    return Annotated[Any, PlainValidator(checked)]
+
+
+def _numbers(name: str, keys: Iterable[str]) -> type[BaseModel]:
+    """A mapping of some of the numbers, each in its range."""
+    given: dict[str, Any] = {key: (_reads(partial(number_in_range, key)), None) for key in keys}
+    return create_model(name, __config__=_FORBID, **given)
+
+
+_Profile: Any = _numbers("ProfileKeys", PROFILE_RANGES)
+_Client: Any = _numbers("ClientKeys", CLIENT_RANGES)
+
+
+class HeldOutKeys(BaseModel):
+    """A fit without one pair of device and model."""
+
+    model_config = _FORBID
+    device: str
+    model: str
+    profile: _Profile
+
+
+class ExpectedKeys(BaseModel):
+    """Errors on points held out of the fit."""
+
+    model_config = _FORBID
+    devices: list[str]
+    metrics: dict[str, dict[str, _Figure]]
+
+
+class EngineKeys(BaseModel):
+    """An engine profile, fitted or written by hand."""
+
+    model_config = ConfigDict(extra="forbid", title="Engine profile of sweepdb")
+    name: _reads(named_engine)  # type: ignore[valid-type]
+    admission: Literal["prefill_first", "mixed"]
+    profile: _Profile = None
+    client: _Client | None = None
+    start: _Profile | None = None
+    held_out: list[HeldOutKeys] = []
+    expected: ExpectedKeys | None = None
+    fitted: list[Literal[tuple(PROFILE_RANGES)]] = []  # type: ignore[valid-type]
+    points_of: str | None = None
+    source: str = ""
+    note: str = ""
+
+    @model_validator(mode="after")
+    def has_numbers(self) -> Self:
+        """Refuse a file without any."""
+        if self.profile is None and self.start is None:
+            raise ValueError("profile missing: the engine's numbers")
+        return self

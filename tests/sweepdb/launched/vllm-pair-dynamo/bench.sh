@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Measures vLLM as 845c6606:6 and eada2011:6 predicts it.
+# CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
+# REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own.
+set -euo pipefail
+HERE="$(cd "$(dirname "$0")" && pwd)"
+BASE_URL="${BASE_URL:-http://127.0.0.1:8000}"
+TOKENIZER="${TOKENIZER:-Qwen/Qwen3-30B-A3B}"
+USERS="${USERS:-96}"
+REQUESTS="${REQUESTS:-$((USERS * 10))}"
+RESULTS="$HERE/results"
+mkdir -p "$RESULTS"
+case "${CLIENT:-vllm}" in
+vllm)
+  vllm bench serve \
+    --base-url "${BASE_URL}" \
+    --backend openai \
+    --model Qwen/Qwen3-30B-A3B \
+    --tokenizer "${TOKENIZER}" \
+    --dataset-name random \
+    --random-input-len 1990 \
+    --random-output-len 498 \
+    --random-range-ratio 0.005025 \
+    --num-prompts "${REQUESTS}" \
+    --max-concurrency "${USERS}" \
+    --percentile-metrics ttft,tpot,itl,e2el \
+    --metric-percentiles 50,90,99 \
+    --ignore-eos \
+    --save-result \
+    --save-detailed \
+    --result-dir "${RESULTS}" \
+    --result-filename "vllm-${USERS}.json"
+  ;;
+guidellm)
+  guidellm run \
+    --backend "kind=openai_http,target=${BASE_URL}" \
+    --profile "kind=concurrent,streams=${USERS}" \
+    --constraint "kind=max_requests,count=${REQUESTS}" \
+    --tokenizer "kind=hf_auto,model=${TOKENIZER}" \
+    --data kind=synthetic_text,prompt_tokens=1990,prompt_tokens_min=1980,prompt_tokens_max=2000,output_tokens=498,output_tokens_min=495,output_tokens_max=501 \
+    --output "kind=json,path=${RESULTS}/guidellm-$USERS.json" \
+    --disable-progress
+  ;;
+aiperf)
+  aiperf profile \
+    --url "${BASE_URL}" \
+    --model Qwen/Qwen3-30B-A3B \
+    --tokenizer "${TOKENIZER}" \
+    --endpoint-type completions \
+    --streaming \
+    --isl 1990 \
+    --isl-stddev 5.77 \
+    --osl 498 \
+    --osl-stddev 1.44 \
+    --extra-inputs ignore_eos:true \
+    --concurrency "${USERS}" \
+    --request-count "${REQUESTS}" \
+    --output-artifact-dir "${RESULTS}/aiperf-$USERS" \
+    --ui none
+  ;;
+*)
+  echo "CLIENT=$CLIENT is not one of vllm, guidellm, aiperf" >&2
+  exit 2
+  ;;
+esac
+echo "next: sweepdb measurements import $HERE"
+echo "      sweepdb validate"
