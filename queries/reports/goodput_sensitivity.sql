@@ -36,7 +36,7 @@ WITH loads AS MATERIALIZED (
             END AS held_place
         FROM played
     ) AS played
-    LEFT JOIN raw.load_part AS held ON held.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 1 ELSE 0 END
+    LEFT JOIN raw.load_uneven AS held ON held.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 1 ELSE 0 END
         AND held.bin = floor(held_place)::INTEGER AND held.load_id = played.load_id
     LEFT JOIN token_shares(getvariable('wanted_phase')) AS tokens ON tokens.load_id = played.load_id
     WHERE phase = getvariable('wanted_phase')
@@ -80,7 +80,7 @@ shares AS (
         FROM (
             SELECT loads.*, limit_ms, bin_place(limit_ms - beside_steps_ms) AS limit_place FROM loads CROSS JOIN limits
         ) AS limited
-        LEFT JOIN raw.load_part AS varied ON varied.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 0 ELSE 1 END
+        LEFT JOIN raw.load_uneven AS varied ON varied.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 0 ELSE 1 END
             AND varied.bin = floor(limit_place)::INTEGER AND varied.load_id = limited.load_id
     ) AS asked
     LEFT JOIN summed ON summed.load_id = asked.load_id AND limit_place >= bin AND limit_place < next_bin
