@@ -13,7 +13,7 @@
 -- column: tpot_limit_ms | ms | so scaled; NULL: no limit
 -- column: tbt_limit_ms | ms | so scaled; NULL: no limit
 -- column: goodput | requests/s | of one instance; NULL where the lowest rate played has too small a share
--- column: attained | ratio | share of requests within the limits at the rate that is asked for, on the line between the rates played; NULL without one, and above the highest
+-- column: attained | ratio | share of requests within the limits at the rate that is asked for, between the rates played on a line in the logit; NULL without one, and above the highest
 -- column: attainment | ratio | share of requests that is wanted
 -- column: said | none | >= X: the highest rate played; below the lowest rate played
 -- column: process | none | how requests arrive
