@@ -88,7 +88,7 @@ placed AS (
         max(even_place(place, below)) FILTER (WHERE reading = 'slower' AND limited.metric = 0) AS ttft_slower,
         max(even_place(place, below)) FILTER (WHERE reading = 'faster' AND limited.metric = 0) AS ttft_faster
     FROM limited
-    LEFT JOIN raw.load_part AS part ON part.metric = limited.metric AND part.bin = floor(place)::INTEGER
+    LEFT JOIN raw.load_uneven AS part ON part.metric = limited.metric AND part.bin = floor(place)::INTEGER
         AND part.load_id = limited.load_id
     GROUP BY limited.load_id
 ),
@@ -213,7 +213,7 @@ found AS (
     SELECT
         firsts.load_id, firsts.metric, q, 0.01 * power(10, (firsts.bin + place_inside(inside, part.below)) / 32) AS found_ms
     FROM firsts
-    LEFT JOIN raw.load_part AS part ON part.metric = CASE firsts.metric WHEN 'ttft' THEN 0 ELSE 1 END
+    LEFT JOIN raw.load_uneven AS part ON part.metric = CASE firsts.metric WHEN 'ttft' THEN 0 ELSE 1 END
         AND part.bin = firsts.bin AND part.load_id = firsts.load_id
 )
 SELECT

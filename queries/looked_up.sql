@@ -29,9 +29,9 @@ FROM placed
 LEFT JOIN token_shares(wanted_phase) AS tokens ON tokens.load_id = placed.load_id
 LEFT JOIN raw.load_margin AS x ON x.metric = 0 AND x.bin = floor(ttft_place)::INTEGER AND x.load_id = placed.load_id
 LEFT JOIN raw.load_margin AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = placed.load_id
-LEFT JOIN raw.load_part AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
     AND x_part.load_id = placed.load_id
-LEFT JOIN raw.load_part AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
     AND y_part.load_id = placed.load_id;
 
 -- The goodput of each ladder, 0 for none, if as few and if as many requests met both limits as can: sums round apart by 1e-12.

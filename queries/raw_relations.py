@@ -130,7 +130,7 @@ _DERIVED = (  # of loads' cells, when they are sealed or read
         tables="load_cell",
     ),
     RawTable(
-        name="load_part",
+        name="load_uneven",
         meaning="bins of loads that do not hold their requests evenly: how these lie",
         columns=(
             *(

@@ -34,11 +34,11 @@ class PartedCells(list[tuple[int, ...]]):
 
 def stored_cells(connection) -> dict[int, PartedCells]:
     """Of every load of a store."""
-    connection.provide({"load_cell", "load_part"})
+    connection.provide({"load_cell", "load_uneven"})
     found: dict[int, PartedCells] = defaultdict(PartedCells)
     for load, *cell in connection.execute("SELECT * FROM load_cell").fetchall():
         found[load].append(tuple(cell))
-    for metric, bin_, load, below in connection.execute("SELECT * FROM raw.load_part").fetchall():
+    for metric, bin_, load, below in connection.execute("SELECT * FROM raw.load_uneven").fetchall():
         found[load].below[metric, bin_] = below
     return found
 

@@ -75,7 +75,8 @@ def evaluate(
     with ProgressBar(sys.stderr) as bar:
         report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=bar.show)
     phases = {phase for part in built.parts for phase in part.phases}
-    return _report(report, format_, store, question=_next_question(phases))
+    played = bool(report.loads_stored or report.loads_known)
+    return _report(report, format_, store, question=_next_question(phases, played=played))
 
 
 def _write_schema() -> int:
@@ -85,8 +86,16 @@ def _write_schema() -> int:
     return 0
 
 
-def _next_question(phases: AbstractSet[str]) -> str:
-    """A question that rows of these phases answer."""
+def _next_question(phases: AbstractSet[str], *, played: bool) -> str:
+    """A question that rows of these phases answer, and loads of them."""
+    if played:
+        if phases in ({"prefill"}, {"decode"}):
+            return (
+                "goodput --mode prefill --ttft-limits 1000"
+                if "prefill" in phases
+                else "goodput --mode decode --tpot-limits 50"
+            )
+        return f"goodput {'' if 'aggregated' in phases else '--mode pd '}--ttft-limits 1000 --tpot-limits 50"
     if "aggregated" in phases:
         return "best --tpot-limits 50"
     if phases == {"prefill", "decode"}:

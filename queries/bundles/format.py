@@ -30,7 +30,7 @@ LOADS = "load_blocks.jsonl"
 # hashes nor what stands beside rows, and the ten splits of steps in single precision. Formats before 4 hold no loads,
 # those before 5 no requests of loads, and no Parquet of loads: statements of `--show-sql` read that, imports do not.
 READABLE = (1, 2, 3, 4, 5)
-LOAD_FILES = ("load", "arrival", "load_cell", "load_token", "load_margin", "load_span", "load_part", "load_request")
+LOAD_FILES = ("load", "arrival", "load_cell", "load_token", "load_margin", "load_span", "load_uneven", "load_request")
 OF_SUBJECT: dict[str, type[Any]] = {
     "model": ModelRecord,
     "precision": PrecisionRecord,

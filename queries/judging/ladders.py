@@ -22,7 +22,7 @@ _T = TypeVar("_T")
 _SQL = Path(__file__).with_name("ladders.sql")
 _ALL_ARE_READ = 50  # ladders whose cells are read sooner than bounds are made
 LOADED = frozenset(
-    ("load", "load_cell", "load_margin", "load_part", "load_span", "load_token")
+    ("load", "load_cell", "load_margin", "load_uneven", "load_span", "load_token")
 )  # what the tables are made of
 _COUNTED = "SELECT count(*) FROM played WHERE phase IN (SELECT unnest($phases::VARCHAR[]))"
 _FEW_REQUESTS = 1_000

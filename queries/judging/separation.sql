@@ -29,9 +29,9 @@ placed AS (
             even_place(ttft_place, x_part.below) AS ttft_place, even_place(tpot_place, y_part.below) AS tpot_place
         )
     FROM limited
-    LEFT JOIN raw.load_part AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+    LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
         AND x_part.load_id = limited.load_id
-    LEFT JOIN raw.load_part AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+    LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
         AND y_part.load_id = limited.load_id
 ),
 counted AS (

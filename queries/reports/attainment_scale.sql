@@ -13,7 +13,7 @@
 -- column: tpot_limit_ms | ms | so scaled; NULL: no limit
 -- column: tbt_limit_ms | ms | so scaled; NULL: no limit
 -- column: goodput | requests/s | of one instance; NULL where the lowest rate played has too small a share
--- column: attained | ratio | share of requests within the limits at the rate that is asked for, on the line between the rates played; NULL without one, and above the highest
+-- column: attained | ratio | share of requests within the limits at the rate that is asked for, between the rates played on a line in the logit; NULL without one, and above the highest
 -- column: attainment | ratio | share of requests that is wanted
 -- column: said | none | >= X: the highest rate played; below the lowest rate played
 -- column: process | none | how requests arrive
@@ -42,9 +42,9 @@ placed AS MATERIALIZED (
             even_place(ttft_place, x_part.below) AS ttft_place, even_place(tpot_place, y_part.below) AS tpot_place
         )
     FROM limited
-    LEFT JOIN raw.load_part AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
+    LEFT JOIN raw.load_uneven AS x_part ON x_part.metric = 0 AND x_part.bin = floor(ttft_place)::INTEGER
         AND x_part.load_id = limited.load_id
-    LEFT JOIN raw.load_part AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
+    LEFT JOIN raw.load_uneven AS y_part ON y_part.metric = 1 AND y_part.bin = floor(tpot_place)::INTEGER
         AND y_part.load_id = limited.load_id
 ),
 counted AS (

@@ -11,7 +11,7 @@
 -- column: device | none | device by name
 -- column: plan | none | label of the split
 -- column: phase | none | aggregated, prefill or decode
--- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small, on the line between neighbours; NULL where the lowest played has too small a share
+-- column: goodput | requests/s | of one instance: highest rate before the first at which the share is too small, between neighbours on a line in the logit of the share; NULL where the lowest played has too small a share
 -- column: goodput_low | requests/s | lower end of the 95 % interval from sampling: five batches of requests
 -- column: goodput_high | requests/s | its upper end
 -- column: goodput_slower | requests/s | goodput if every step takes longer by the expected error; NULL where nobody measured near

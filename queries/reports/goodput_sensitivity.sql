@@ -36,7 +36,7 @@ WITH loads AS MATERIALIZED (
             END AS held_place
         FROM played
     ) AS played
-    LEFT JOIN raw.load_part AS held ON held.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 1 ELSE 0 END
+    LEFT JOIN raw.load_uneven AS held ON held.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 1 ELSE 0 END
         AND held.bin = floor(held_place)::INTEGER AND held.load_id = played.load_id
     LEFT JOIN token_shares(getvariable('wanted_phase')) AS tokens ON tokens.load_id = played.load_id
     WHERE phase = getvariable('wanted_phase')
@@ -68,7 +68,7 @@ summed AS MATERIALIZED (
     FROM by_bin
     WINDOW bins AS (PARTITION BY load_id ORDER BY bin)
 ),
-shares AS (
+shares AS MATERIALIZED (
     SELECT
         ladder, place, arrivals_per_s, limit_ms, least(
             share_tbt,
@@ -80,23 +80,38 @@ shares AS (
         FROM (
             SELECT loads.*, limit_ms, bin_place(limit_ms - beside_steps_ms) AS limit_place FROM loads CROSS JOIN limits
         ) AS limited
-        LEFT JOIN raw.load_part AS varied ON varied.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 0 ELSE 1 END
+        LEFT JOIN raw.load_uneven AS varied ON varied.metric = CASE WHEN getvariable('vary') = 'ttft' THEN 0 ELSE 1 END
             AND varied.bin = floor(limit_place)::INTEGER AND varied.load_id = limited.load_id
     ) AS asked
     LEFT JOIN summed ON summed.load_id = asked.load_id AND limit_place >= bin AND limit_place < next_bin
 ),
-neighbours AS (
+-- Where each curve first falls short. Only this rate and the one before are read: ordering all of them takes longer than the rest.
+ends AS (
     SELECT
-        *, lag(arrivals_per_s) OVER rates AS before_rate, lag(share) OVER rates AS before_share
+        ladder, limit_ms, max(arrivals_per_s) AS highest,
+        min(place) FILTER (WHERE share < getvariable('attainment')) AS short_place
     FROM shares
-    WINDOW rates AS (PARTITION BY ladder, limit_ms ORDER BY place)
+    GROUP BY ladder, limit_ms
+),
+around AS (
+    SELECT
+        ends.ladder, ends.limit_ms, any_value(highest) AS highest, any_value(short_place) AS short_place,
+        max(arrivals_per_s) FILTER (WHERE place = short_place) AS rate, max(share) FILTER (WHERE place = short_place) AS share,
+        max(arrivals_per_s) FILTER (WHERE place < short_place) AS before_rate,
+        max(share) FILTER (WHERE place < short_place) AS before_share
+    FROM ends
+    LEFT JOIN shares ON shares.ladder = ends.ladder AND shares.limit_ms = ends.limit_ms
+        AND (place = short_place OR place = short_place - 1)
+    GROUP BY ends.ladder, ends.limit_ms
 ),
 curves AS (
     SELECT
-        ladder, limit_ms, min(share) >= getvariable('attainment') AS at_least,
-        crossed_rate(arrivals_per_s, share, before_rate, before_share, getvariable('attainment')) AS goodput
-    FROM neighbours
-    GROUP BY ladder, limit_ms
+        ladder, limit_ms, short_place IS NULL AS at_least,
+        CASE
+            WHEN short_place IS NULL THEN highest
+            ELSE coalesce(rate_between(getvariable('attainment'), before_rate, before_share, rate, share), 0)
+        END AS goodput
+    FROM around
 ),
 winners AS (
     SELECT

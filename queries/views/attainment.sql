@@ -23,8 +23,8 @@ parted AS (
         least(floor(16 * (ttft_place - floor(ttft_place))), 15)::INTEGER AS ttft_part,
         least(floor(16 * (tpot_place - floor(tpot_place))), 15)::INTEGER AS tpot_part
     FROM reached
-    LEFT JOIN raw.load_part AS x ON x.metric = 0 AND x.bin = floor(ttft_place)::INTEGER AND x.load_id = reached.load_id
-    LEFT JOIN raw.load_part AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = reached.load_id
+    LEFT JOIN raw.load_uneven AS x ON x.metric = 0 AND x.bin = floor(ttft_place)::INTEGER AND x.load_id = reached.load_id
+    LEFT JOIN raw.load_uneven AS y ON y.metric = 1 AND y.bin = floor(tpot_place)::INTEGER AND y.load_id = reached.load_id
 ),
 evened AS (
     -- Places at which bins that hold requests evenly would have as many below.

@@ -22,10 +22,10 @@ DISTRIBUTIONS = {  # columns of the rows that these bytes hold
     "load_token": ("load_id", "gap_bin", "gaps"),
     "load_request": ("load_id", "number", *KEPT_COLUMNS),
 }
-PART_ROWS = ("load_id", "metric", "part", "requests")  # as `load_cell` has them; `load_part` is made of them
+PART_ROWS = ("load_id", "metric", "part", "requests")  # as `load_cell` has them; `load_uneven` is made of them
 _LARGE = {"load_id", "gaps", *(name for name in KEPT_COLUMNS if name.endswith("_us"))}
 _TOKEN_PARTS = 5
-_LOADS_TOGETHER = {"load_cell": 2_000, "load_part": 2_000, "load_token": 2_000, "load_request": 50}
+_LOADS_TOGETHER = {"load_cell": 2_000, "load_uneven": 2_000, "load_token": 2_000, "load_request": 50}
 
 
 def typed_columns(name: str) -> list[tuple[str, str]]:
@@ -38,7 +38,7 @@ def insert_distributions(
 ) -> int:
     """Insert the rows of many loads, (load id, bytes) each, and return how many rows there were."""
     iterator, count = iter(rows), 0
-    columns = PART_ROWS if name == "load_part" else DISTRIBUTIONS[name]
+    columns = PART_ROWS if name == "load_uneven" else DISTRIBUTIONS[name]
     while some := list(islice(iterator, _LOADS_TOGETHER[name])):
         arrays = dict(zip(columns, _unpacked(name, iter(some)), strict=True))
         connection.register("handed_loads", arrays)
@@ -62,7 +62,7 @@ def _unpacked(name: str, rows: Iterator[Sequence[object]]) -> list[NDArray[np.in
             found.append(np.column_stack((numbers, *(getattr(kept, column) for column in KEPT_COLUMNS))))
         elif name == "load_cell":
             found.append(unpack_cells(packed)[0])
-        elif name == "load_part":
+        elif name == "load_uneven":
             found.append(unpack_cells(packed)[1])
         else:
             found.append(whole_counts(unpack_rows(packed, _TOKEN_PARTS)))

@@ -1,7 +1,7 @@
 """Relations of loads as DuckDB has them: their rows, distributions, and what is derived of these to look limits up.
 
 `load_margin` has a row for each bin of TTFT and of TPOT from the first that holds requests to the one after the last:
-how many lie below it, and how many in it; `load_span` says which bins these are. `load_part` has a row for each bin
+how many lie below it, and how many in it; `load_span` says which bins these are. `load_uneven` has a row for each bin
 that does not hold its requests evenly: how many of them lie below each of its parts, and in all.
 
 Not here: parts (store.sealing.load_parts)."""
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
     from store.reading import ReadTransaction
 
-LOAD_RELATIONS = ("load", *DISTRIBUTIONS, "load_margin", "load_span", "load_part")
+LOAD_RELATIONS = ("load", *DISTRIBUTIONS, "load_margin", "load_span", "load_uneven")
 TTFT, TPOT = 0, 1  # metrics of a margin
 _DERIVED = {
     "load_margin": [(name, "INTEGER") for name in ("metric", "bin")]
     + [(name, "BIGINT") for name in ("load_id", "below", "within")],
-    "load_part": [("metric", "INTEGER"), ("bin", "INTEGER"), ("load_id", "BIGINT"), ("below", "INTEGER[]")],
+    "load_uneven": [("metric", "INTEGER"), ("bin", "INTEGER"), ("load_id", "BIGINT"), ("below", "INTEGER[]")],
     "load_span": [("load_id", "BIGINT")]
     + [(name, "INTEGER") for name in ("ttft_first", "ttft_end", "tpot_first", "tpot_end")],
 }
@@ -68,7 +68,7 @@ _PARTS_BELOW = """
 _MADE_OF = {  # a derived relation: the rows that it is made of, their columns, and how
     "load_margin": ("load_cell", typed_columns("load_cell"), _MARGINS),
     "load_span": ("load_cell", typed_columns("load_cell"), _SPANS),
-    "load_part": ("load_part", [(name, "BIGINT") for name in PART_ROWS], _PARTS_BELOW),
+    "load_uneven": ("load_uneven", [(name, "BIGINT") for name in PART_ROWS], _PARTS_BELOW),
 }
 
 
@@ -119,7 +119,7 @@ def insert_from_store(
 def _insert_packed(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, table: str, relation: str, within: Ranges
 ) -> int:
-    holder = "load_cell" if relation == "load_part" else relation
+    holder = "load_cell" if relation == "load_uneven" else relation
     statement = (
         f"SELECT d.load_id, d.{PAYLOADS[holder]} FROM {transaction.ranges} CROSS JOIN {holder} d"  # noqa: S608 - our names
         " WHERE d.load_id BETWEEN r.lo AND r.hi ORDER BY d.load_id"

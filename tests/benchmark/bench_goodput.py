@@ -24,7 +24,7 @@ import numpy as np
 from generator import DEVICES, MODELS, PRECISIONS, WORKLOADS, block, scenario, sweep_record
 
 import sweepdb
-from evaluator.arrivals.histograms import counted_cells
+from evaluator.arrivals.histograms import counted_cells, counted_parts
 from store.loads import ArrivalRecord, LoadRecord
 from store.opening import open_store
 from store.sealing import seal
@@ -58,6 +58,7 @@ def loads(number: int, phase: str) -> list[LoadRecord]:
                 dispatch="random", reject_ms=None, counted_requests=19_000, rejected=0, preempted=0,
                 load_status="stable", in_flight=5.0, busy_share=share, generated_per_s=100.0, ttft_mean_ms=100.0,
                 load_tpot_mean_ms=10.0, outside_ms=30.0, cells=rows, gaps=np.asarray([[90, 100_000]]),
+                parts=counted_parts(ttft * (phase != "decode"), tpot * (phase != "prefill")),
             )
         )  # fmt: skip
     return found

@@ -17,7 +17,9 @@ EVALUATE = [
 def test_loads_are_counted_and_rates_may_be_auto(sqlite_url, capsys):
     asked = [*EVALUATE, "--arrivals", "gamma:2", "--requests", "1000", "--store", sqlite_url]
     assert run([*asked, "--rates", "auto"]) == 0
-    assert "24 loads stored" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "24 loads stored" in told
+    assert "next: sweepdb query goodput --ttft-limits 1000 --tpot-limits 50" in told
     assert run([*asked, "--rates", "1,2.5"]) == 0
     assert "2 loads stored" in capsys.readouterr().err
     assert run(asked) == 0

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conftest_loads import evaluate_loads
 from evaluator_cases import QWEN3_32B, W8A8, both_traces
+from goodput_twin import bent, unbent
 
 import sweepdb
 from evaluator.arrivals.asked import at_rate
@@ -52,7 +53,7 @@ def at(curve, rate):
         return curve[0][1]
     for (low, less), (high, more) in pairwise(curve):
         if rate <= high:
-            return less + (rate - low) / (high - low) * (more - less)
+            return unbent(bent(less) + (rate - low) / (high - low) * (bent(more) - bent(less)))
     return 0.0
 
 

@@ -53,9 +53,7 @@ def test_the_printed_goodputs_are_read_from_stored_curves(sqlite_url) -> None:
     with open_store(sqlite_url, create=True) as store:
         sweep = begin_sweep(store, sweep_record(key="a" * 32))
         for number, (phase, curve) in enumerate(curves.items()):
-            record = scenario(
-                MODELS[4], WORKLOADS[0], DEVICES[0], precision=PRECISIONS[0], plan=(1, 1, 1), phase=phase
-            )
+            record = scenario(MODELS[4], WORKLOADS[0], DEVICES[0], precision=PRECISIONS[0], plan=(1, 1, 1), phase=phase)
             record = replace(record, status="ok", reason=None, subject=replace(record.subject, serving_model="vllm"))
             (ref,) = put_scenarios(store, sweep, [record])
             put_block(store, sweep, ref.id, block(record, 1, 1))

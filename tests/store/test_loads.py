@@ -34,7 +34,7 @@ from store.loads import (
 from store.location import parse_url
 from store.opening import open_store
 from store.reading import LOAD_VALUES, read_transaction, stored_loads
-from store.sealing import create_load_relation, seal
+from store.sealing import create_load_relation, parts_of_loads, seal
 from store.upkeep import check_store, repair_store, vacuum_store
 from store.writing import begin_sweep, finish_sweep, known_loads, put_block, put_loads, put_scenarios, unvoid, void
 
@@ -111,12 +111,16 @@ def test_parts_of_bins_come_with_the_cells(store):
         put_loads(store, sweep, scenario, ARRIVAL, [replace(first, parts=parts[:1])])
     put_loads(store, sweep, scenario, ARRIVAL, [replace(first, parts=parts), record(2)])
     expected = [(0, bin_, 1, [0, 0, 0, 0, *[requests - 1] * 6, *[requests] * 7])]
-    assert distribution(store, "load_part") == expected
+    assert distribution(store, "load_uneven") == expected
     assert distribution(store, "load_cell") == [
         (number, *row) for number in (1, 2) for row in record(number).cells.tolist()
     ]
     seal(store)
-    assert distribution(store, "load_part") == expected
+    assert distribution(store, "load_uneven") == expected
+    seal(store)  # what else is cleared away leaves it
+    with read_transaction(store.location) as transaction:
+        ((path, _),) = parts_of_loads(transaction, store.location, "load_uneven")
+    assert path.exists()
 
 
 def test_writers_of_the_same_loads_do_not_disturb_each_other(store_url):
