@@ -8,7 +8,6 @@ from typing import Literal
 
 from evaluator.inputs.launchable import launchable_by, smaller_servers
 from evaluator.inputs.model import (
-    CompressedAttention,
     DenseMlp,
     GroupedQueryAttention,
     LatentAttention,
@@ -122,7 +121,7 @@ def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:
         if holds_shares(group):
             heads = group.attention.kv_heads if isinstance(group.attention, GroupedQueryAttention) else 1
             sizes.append(max(plan.tp // heads, 1) if plan.tp % heads == 0 else 1)
-        elif isinstance(group.attention, GroupedQueryAttention | LatentAttention | CompressedAttention):
+        elif group.attention is not None and group.attention.keeps_tokens:
             return f"dcp {plan.dcp} divides what attends to all tokens, and a kind of layer here does not"
     copies = min(sizes, default=1)
     if copies % plan.dcp:
