@@ -20,10 +20,11 @@ from evaluator.inputs.devices.device_profiles import list_devices, load_device
 from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
 from evaluator.inputs.formats import check_precision
+from evaluator.inputs.launchable import RULES
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.models import list_models, load_model
 from evaluator.inputs.plan import Plan
-from evaluator.inputs.plan_search import illegality
+from evaluator.inputs.plan_search import holds_shares, illegality
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.calibrated import CalibratedCost
@@ -69,7 +70,28 @@ def support_table() -> tuple[tuple[str, str, SupportPart], ...]:
     models = [("model", name, next(_of_model(load_model(name)[1]))) for name in list_models()]
     devices = [("device", name, device_support(load_device(name))) for name in list_devices()]
     engines = [("engine", name, engine_support(name)) for name in list_engines()]
-    return (*models, *devices, *engines, *(("drafts", name, _of_drafts(name)) for name in list_acceptance()))
+    drafts = (("drafts", name, _of_drafts(name)) for name in list_acceptance())
+    return (*models, *devices, *engines, *drafts, *_of_serving())
+
+
+def _of_serving() -> Iterator[tuple[str, str, SupportPart]]:
+    """Ways of serving beside the usual splits: which are priced, and which engines are started with them."""
+    context, copies = Plan(tp=8, ep=8, dcp=8), Plan(dp=8, ep=8, redundant_experts=8)
+    for name, plan, how in (
+        ("decode context parallelism (dcp_sizes)", context, "shares of every context, gathered queries, summed parts"),
+        ("copies of experts (redundant_experts)", copies, "slots over which tokens fall evenly"),
+    ):
+        launchers = ", ".join(engine for engine, rule in RULES.items() if rule(plan, True))
+        yield "serving", name, SupportPart(part="serving", state="by hand", how=f"{how}; launched on {launchers}")
+    load = "the busiest device of experts gets F times the tokens of the mean one"
+    yield "serving", "uneven experts (routing load_F)", SupportPart(part="serving", state="stated", how=load)
+    skewed = "measured kernels under a power law of exponent 1.2"
+    yield "serving", "uneven experts (routing power_law_1.2)", SupportPart(part="serving", state="fitted", how=skewed)
+    for name in (
+        "prefill context parallelism", "keys and values on the host or on disks", "two batches that overlap",
+        "encoders of images",
+    ):  # fmt: skip
+        yield "serving", name, SupportPart(part="serving", state="left out", how="not priced")
 
 
 def _of_drafts(name: str) -> SupportPart:
@@ -121,6 +143,20 @@ def _of_model(spec: ModelSpec) -> Iterator[SupportPart]:
             yield SupportPart(part=f"format of {part}", state="refused", how=error.message)
         else:
             yield SupportPart(part=f"format of {part}", state="exact", how=f"{name}, as published")
+    yield _of_context(spec)
+
+
+def _of_context(spec: ModelSpec) -> SupportPart:
+    """Whether devices can hold shares of a context: every layer that keeps keys keeps those of all tokens."""
+    part = "decode context parallelism"
+    keeping = [group for group in spec.layers if group.attention is not None and group.attention.keeps_tokens]
+    if not keeping:
+        return SupportPart(part=part, state="left out", how="no layer keeps keys of tokens")
+    if not all(map(holds_shares, keeping)):
+        return SupportPart(part=part, state="refused", how="layers of windows, chosen keys or compressed entries")
+    heads = max(getattr(group.attention, "kv_heads", 1) for group in keeping)
+    copies = "all of tp" if heads == 1 else f"tp / {heads}"
+    return SupportPart(part=part, state="by hand", how=f"dcp divides {copies}, devices that would hold the same keys")
 
 
 def _of_kernels(spec: ModelSpec, profile: DeviceProfile) -> Iterator[SupportPart]:

@@ -28,9 +28,14 @@ def support_page() -> str:
     """The page as text."""
     rows = support_table()
     sections = [_INTRODUCTION]
-    for what, title in (("device", "Devices"), ("engine", "Engines"), ("drafts", "Drafts")):
+    for what, title in (
+        ("device", "Devices"),
+        ("engine", "Engines"),
+        ("serving", "Ways of serving"),
+        ("drafts", "Drafts"),
+    ):
         found = [
-            [name, part.state, part.how if kind == "drafts" else part.how.split(";")[0]]
+            [name, part.state, part.how if kind in {"drafts", "serving"} else part.how.split(";")[0]]
             for kind, name, part in rows
             if kind == what
         ]

@@ -53,6 +53,11 @@ class GroupedQueryAttention:
         return self.value_head_dim or self.head_dim
 
     @property
+    def keeps_tokens(self) -> bool:
+        """Whether its cache grows with a request."""
+        return True
+
+    @property
     def split_heads(self) -> dict[str, int]:
         """Heads that tensor parallelism deals out, by what they are called."""
         return {"query": self.query_heads}
@@ -76,6 +81,11 @@ class LatentAttention:
     output_gate: bool = field(default=False, metadata={IF_SET: True})  # a projection gates what comes out (Kimi-K3)
 
     @property
+    def keeps_tokens(self) -> bool:
+        """Whether its cache grows with a request."""
+        return True
+
+    @property
     def split_heads(self) -> dict[str, int]:
         """Heads that tensor parallelism deals out, by what they are called."""
         return {"query": self.query_heads}
@@ -95,6 +105,11 @@ class GatedDeltaNet:
     convolution: int  # tokens that the convolution before it sees
     decay_rank: int | None = field(default=None, metadata={IF_SET: True})  # None: one decay a head
     gate_rank: int | None = field(default=None, metadata={IF_SET: True})  # None: one projection
+
+    @property
+    def keeps_tokens(self) -> bool:
+        """Whether its cache grows with a request."""
+        return False
 
     @property
     def split_heads(self) -> dict[str, int]:
@@ -119,6 +134,11 @@ class CompressedAttention:
     indexer: TokenIndexer | None = None
 
     @property
+    def keeps_tokens(self) -> bool:
+        """Whether its cache grows with a request."""
+        return True
+
+    @property
     def split_heads(self) -> dict[str, int]:
         """Heads that tensor parallelism deals out, by what they are called."""
         return {"query": self.query_heads, "output": self.output_groups}
@@ -135,6 +155,11 @@ class StateSpace:
     convolution: int  # tokens that the convolution before it sees
     convolution_bias: bool
     chunk: int  # tokens that a scan takes at once
+
+    @property
+    def keeps_tokens(self) -> bool:
+        """Whether its cache grows with a request."""
+        return False
 
     @property
     def split_heads(self) -> dict[str, int]:

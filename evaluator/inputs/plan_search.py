@@ -8,7 +8,6 @@ from typing import Literal
 
 from evaluator.inputs.launchable import launchable_by, smaller_servers
 from evaluator.inputs.model import (
-    CompressedAttention,
     DenseMlp,
     GroupedQueryAttention,
     LatentAttention,
@@ -114,15 +113,17 @@ def holds_shares(group: LayerGroup) -> bool:
 
 
 def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:
-    """Why these ranks cannot hold shares of one context; states of one size stay as they are."""
+    """Why these ranks cannot hold shares of one context; states of one size stay as they are.
+
+    A draft beside the model has the same ranks."""
     if plan.dcp == 1:
         return None
     sizes = []
-    for group in model.layers:
+    for group in (*model.layers, *([] if model.draft_layer is None else [model.draft_layer])):
         if holds_shares(group):
             heads = group.attention.kv_heads if isinstance(group.attention, GroupedQueryAttention) else 1
             sizes.append(max(plan.tp // heads, 1) if plan.tp % heads == 0 else 1)
-        elif isinstance(group.attention, GroupedQueryAttention | LatentAttention | CompressedAttention):
+        elif group.attention is not None and group.attention.keeps_tokens:
             return f"dcp {plan.dcp} divides what attends to all tokens, and a kind of layer here does not"
     copies = min(sizes, default=1)
     if copies % plan.dcp:

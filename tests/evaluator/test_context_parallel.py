@@ -141,6 +141,12 @@ def test_attention_to_chosen_keys_shares_no_context():
     assert "a kind of layer here does not" in illegality(sparse, Plan(tp=8, ep=8, dcp=8), 8)
 
 
+def test_a_draft_beside_the_model_must_share_too():
+    layer = LayerGroup(count=1, attention=gqa(64, 64, 128), mlp=DenseMlp(intermediate_size=18432))
+    drafted = replace(DEEPSEEK_V3, draft_layer=layer, draft_states=3)
+    assert "1 devices of tp 8" in illegality(drafted, Plan(tp=8, ep=8, dcp=8), 8)
+
+
 def test_a_search_looks_at_shares_only_when_asked_and_tells_what_cannot_be():
     usual = plan_choices(FEW_HEADS, 8, PlanSearch())
     assert {choice.plan.dcp for choice in usual} == {1}

@@ -34,7 +34,7 @@ def test_another_device_carries_kernels_and_a_third_has_a_data_sheet():
     assert carried["device"] == ("carried", "kernels of b200_sxm, by its rates")
     assert carried["state_scan"][0] == carried["gemm"][0] == "carried"
     sheet = states("Qwen/Qwen3.5-27B", "mi355x")
-    assert {state for state, _ in sheet.values()} == {"exact", "left out", "data sheet"}
+    assert {state for state, _ in sheet.values()} == {"exact", "by hand", "left out", "data sheet"}
 
 
 def test_kernels_that_nobody_measured_say_whose_they_are():
@@ -63,4 +63,26 @@ def test_a_format_that_only_a_name_says_is_refused(tmp_path):
 
 def test_the_page_is_what_the_command_says():
     assert PAGE.read_text(encoding="utf-8") == support_page()
-    assert {what for what, _, _ in support_table()} == {"model", "device", "engine", "drafts"}
+    assert {what for what, _, _ in support_table()} == {"model", "device", "engine", "drafts", "serving"}
+
+
+@pytest.mark.parametrize(
+    ("model", "state", "how"),
+    [
+        ("deepseek-ai/DeepSeek-V3", "by hand", "dcp divides all of tp"),
+        ("Qwen/Qwen3-30B-A3B", "by hand", "dcp divides tp / 4"),
+        ("moonshotai/Kimi-K3", "by hand", "dcp divides all of tp"),
+        ("deepseek-ai/DeepSeek-V3.2", "refused", "chosen keys"),
+        ("openai/gpt-oss-120b", "refused", "windows"),
+    ],
+)
+def test_whether_a_model_shares_contexts(model, state, how):
+    part = next(one for one in supported(model) if one.part == "decode context parallelism")
+    assert part.state == state
+    assert how in part.how
+
+
+def test_ways_of_serving_are_listed_with_who_launches_them():
+    ways = {name: part for what, name, part in support_table() if what == "serving"}
+    assert ways["decode context parallelism (dcp_sizes)"].how.endswith("launched on vllm, sglang")
+    assert {part.state for name, part in ways.items() if "(" not in name} == {"left out"}
