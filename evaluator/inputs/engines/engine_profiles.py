@@ -14,7 +14,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from evaluator.canonical import content_key
+from evaluator.canonical import IF_SET, content_key
+from evaluator.inputs.engines.nearness import Nearby, nearby_from
 from evaluator.inputs.launch import Client
 from evaluator.inputs.yaml_file import parse_yaml, read_text
 from store.errors import InputError
@@ -48,6 +49,7 @@ class EngineProfile:
     latent_layer_ms: float = 0.0  # the same in steps with prompts alone, of a layer with latent attention
     handover_ms: float = HANDOVER_MS  # beside `request_ms`, where one instance takes prompts and another generates
     client: Client = field(default_factory=Client)
+    near: tuple[Nearby, ...] = field(default=(), metadata={IF_SET: True})  # what one's own points said besides
 
     def step_s(self) -> float:
         """Host seconds of a step, whatever is in it."""
@@ -66,7 +68,7 @@ class EngineProfile:
         return 1e-3 * self.prompt_step_ms
 
 
-NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client"})
+NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client", "near"})
 # Key -> (smallest, largest) of what a file may say.
 _RANGES: Mapping[str, tuple[float, float]] = {
     "token_budget": (1, 2**40),
@@ -78,7 +80,7 @@ _RANGES: Mapping[str, tuple[float, float]] = {
     "prompts_per_user": (1, 1000),
     "poll_steps": (1, 100_000),
 }
-_CAME_LATER: Mapping[str, float] = {"latent_layer_ms": 0.0, "handover_ms": HANDOVER_MS}
+_CAME_LATER: Mapping[str, object] = {"latent_layer_ms": 0.0, "handover_ms": HANDOVER_MS, "near": ()}
 _WHOLE = {"token_budget", "prompts_per_user", "poll_steps"}
 # Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
 # How far is a number of an engine and its version, in the client of its profile: 0.5-1 % of a request's length.
@@ -135,7 +137,8 @@ def described(profile: EngineProfile) -> str:
     """Every number of a profile in one line."""
     numbers = ", ".join(f"{name} {getattr(profile, name):.10g}" for name in NUMBERS)
     client = ", ".join(f"{name} {value:.10g}" for name, value in asdict(profile.client).items())
-    return f"{profile.admission}, {numbers}; client: {client}"
+    near = f"; corrected near {len(profile.near)} measured points" if profile.near else ""
+    return f"{profile.admission}, {numbers}; client: {client}{near}"
 
 
 def list_engines() -> tuple[str, ...]:
@@ -196,7 +199,7 @@ def engine_from_mapping(content: Mapping[str, Any], where: str) -> FittedEngine:
             for one in content.get("held_out", [])
         }
         return FittedEngine(
-            profile=base,
+            profile=replace(base, near=nearby_from(content.get("near") or [])),
             held_out=held_out,
             source=str(content.get("source", "")),
             expected=_expected(content.get("expected") or {}),
@@ -227,6 +230,7 @@ def as_yaml(engine: FittedEngine) -> str:
         "source": engine.source,
         "profile": _plain(engine.profile),
         "client": asdict(engine.profile.client),
+        **({"near": [asdict(one) for one in engine.profile.near]} if engine.profile.near else {}),
         "held_out": [
             {"device": device, "model": model, "profile": _plain(profile)}
             for (device, model), profile in sorted(engine.held_out.items())
@@ -262,7 +266,8 @@ def _finite(name: str, value: object) -> float:
 
 
 _KEYS = (
-    "name", "admission", "note", "start", "fitted", "points_of", "profile", "client", "source", "held_out", "expected",
+    "name", "admission", "note", "start", "fitted", "points_of", "profile", "client", "near", "source", "held_out",
+    "expected",
 )  # fmt: skip
 _HINT = (
     "keys: name, admission (prefill_first or mixed), profile (its numbers), client; docs/explanation/serving-models.md"
