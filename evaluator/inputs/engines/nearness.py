@@ -1,4 +1,4 @@
-"""What points measured at one's own server say of predictions near them: factors of TTFT and TPOT in a closed loop.
+"""Factors of TTFT and TPOT near points that were measured at one's own server, in a closed loop.
 
 Not here: how the weights come about (evaluator.ledger.fitting.near_fit), and the loop (evaluator.serving.engine)."""
 

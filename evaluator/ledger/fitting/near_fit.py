@@ -1,4 +1,4 @@
-"""What an engine's numbers leave of measured points, as factors near them: a Gaussian process through the residuals.
+"""Factors near measured points, from the errors that an engine's numbers leave there: a Gaussian process through them.
 
 Source: C. Rasmussen and C. Williams, Gaussian Processes for Machine Learning, section 2.2; points that stand out count
 less, by Huber's weights. Not here: the numbers themselves (evaluator.ledger.fitting.engine_fit)."""
