@@ -8,6 +8,7 @@ from typing import Any
 
 from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.inputs.engines.nearness import Nearby
 from evaluator.inputs.launch import Client
 from evaluator.inputs.model import (
     CompressedAttention,
@@ -45,6 +46,7 @@ _KNOWN = {
         Workload,
         Client,
         EngineProfile,
+        Nearby,
     )
 }
 

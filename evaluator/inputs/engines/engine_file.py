@@ -8,9 +8,16 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, PlainValidator, create_model, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, create_model, model_validator
 
-from evaluator.inputs.engines.engine_numbers import CLIENT_RANGES, PROFILE_RANGES, named_engine, number_in_range
+from evaluator.inputs.engines.engine_numbers import (
+    CLIENT_RANGES,
+    MOST_NEAR,
+    NEAR_RANGES,
+    PROFILE_RANGES,
+    named_engine,
+    number_in_range,
+)
 from store.errors import InputError
 
 _FORBID = ConfigDict(extra="forbid")
@@ -27,14 +34,15 @@ def _reads(read: Callable[[object], object]) -> Any:  # noqa: ANN401  what pydan
     return Annotated[Any, PlainValidator(checked)]
 
 
-def _numbers(name: str, keys: Iterable[str]) -> type[BaseModel]:
-    """A mapping of some of the numbers, each in its range."""
-    given: dict[str, Any] = {key: (_reads(partial(number_in_range, key)), None) for key in keys}
+def _numbers(name: str, keys: Iterable[str], *, every: bool = False) -> type[BaseModel]:
+    """A mapping of some of the numbers, or of `every` one, each in its range."""
+    given: dict[str, Any] = {key: (_reads(partial(number_in_range, key)), ... if every else None) for key in keys}
     return create_model(name, __config__=_FORBID, **given)
 
 
 _Profile: Any = _numbers("ProfileKeys", PROFILE_RANGES)
 _Client: Any = _numbers("ClientKeys", CLIENT_RANGES)
+_Near: Any = _numbers("NearKeys", NEAR_RANGES, every=True)
 
 
 class HeldOutKeys(BaseModel):
@@ -63,6 +71,7 @@ class EngineKeys(BaseModel):
     profile: _Profile = None
     client: _Client | None = None
     start: _Profile | None = None
+    near: Annotated[list[_Near], Field(max_length=MOST_NEAR)] = []
     held_out: list[HeldOutKeys] = []
     expected: ExpectedKeys | None = None
     fitted: list[Literal[tuple(PROFILE_RANGES)]] = []  # type: ignore[valid-type]

@@ -1,4 +1,4 @@
-"""Ranges of the numbers of an engine and of its client, and what is a name of one.
+"""Ranges of the numbers of an engine, of its client and of points near which it is corrected, and what is a name of one.
 
 Not here: what the numbers mean (engine_profiles)."""
 
@@ -31,12 +31,23 @@ CLIENT_RANGES: Mapping[str, tuple[float, float]] = {
     "prompts_per_user": (1, 1000),
     "poll_steps": (1, 100_000),
 }
+_PLACE, _FACTOR = (1.0, 1e9), (-10.0, 10.0)
+NEAR_RANGES: Mapping[str, tuple[float, float]] = {  # of a point that was measured at one's own server
+    "users": _PLACE,
+    "input_length": _PLACE,
+    "output_length": _PLACE,
+    "devices": _PLACE,
+    "ttft": _FACTOR,
+    "tpot": _FACTOR,
+}
+MOST_NEAR = 200
+_RANGES = {**PROFILE_RANGES, **CLIENT_RANGES, **NEAR_RANGES}
 _WHOLE = {"token_budget", "prompts_per_user", "poll_steps"}
 
 
 def number_in_range(key: str, value: object) -> float:
     """A number of an engine or its client: whole where it counts something, and in its range."""
-    low, high = PROFILE_RANGES[key] if key in PROFILE_RANGES else CLIENT_RANGES[key]
+    low, high = _RANGES[key]
     kind = "a whole number" if key in _WHOLE else "a number"
     refused = InputError(f"must be {kind} from {low:g} to {high:g}, not {shortened(value)}")
     if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:  # NaN is not within

@@ -13,8 +13,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Literal
 
-from evaluator.canonical import content_key
+from evaluator.canonical import IF_SET, content_key
 from evaluator.inputs.engines.engine_numbers import number_in_range
+from evaluator.inputs.engines.nearness import Nearby
 from evaluator.inputs.launch import Client
 from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text
@@ -48,6 +49,7 @@ class EngineProfile:
     latent_layer_ms: float = 0.0  # the same in steps with prompts alone, of a layer with latent attention
     handover_ms: float = HANDOVER_MS  # beside `request_ms`, where one instance takes prompts and another generates
     client: Client = field(default_factory=Client)
+    near: tuple[Nearby, ...] = field(default=(), metadata={IF_SET: True})  # what one's own points said besides
 
     def step_s(self) -> float:
         """Host seconds of a step, whatever is in it."""
@@ -66,8 +68,8 @@ class EngineProfile:
         return 1e-3 * self.prompt_step_ms
 
 
-NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client"})
-_CAME_LATER: Mapping[str, float] = {"latent_layer_ms": 0.0, "handover_ms": HANDOVER_MS}
+NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client", "near"})
+_CAME_LATER: Mapping[str, object] = {"latent_layer_ms": 0.0, "handover_ms": HANDOVER_MS, "near": ()}
 # Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
 # How far is a number of an engine and its version, in the client of its profile: 0.5-1 % of a request's length.
 DRIFTING = Client(shortest=0.99)
@@ -123,7 +125,8 @@ def described(profile: EngineProfile) -> str:
     """Every number of a profile in one line."""
     numbers = ", ".join(f"{name} {getattr(profile, name):.10g}" for name in NUMBERS)
     client = ", ".join(f"{name} {value:.10g}" for name, value in asdict(profile.client).items())
-    return f"{profile.admission}, {numbers}; client: {client}"
+    near = f"; corrected near {len(profile.near)} measured points" if profile.near else ""
+    return f"{profile.admission}, {numbers}; client: {client}{near}"
 
 
 def list_engines() -> tuple[str, ...]:
@@ -178,7 +181,7 @@ def engine_from_mapping(content: Mapping[str, Any]) -> FittedEngine:
         **_checked({**start, **(content.get("profile") or {})}),
     )
     return FittedEngine(
-        profile=base,
+        profile=replace(base, near=tuple(Nearby(**one) for one in content.get("near", ()))),
         held_out={
             (one["device"], one["model"]): with_numbers(base, one["profile"]) for one in content.get("held_out", ())
         },
@@ -205,6 +208,7 @@ def as_yaml(engine: FittedEngine) -> str:
         "source": engine.source,
         "profile": _plain(engine.profile),
         "client": asdict(engine.profile.client),
+        **({"near": [asdict(one) for one in engine.profile.near]} if engine.profile.near else {}),
         "held_out": [
             {"device": device, "model": model, "profile": _plain(profile)}
             for (device, model), profile in sorted(engine.held_out.items())

@@ -16,6 +16,7 @@ from evaluator.inputs.engines.engine_profiles import NUMBERS, EngineProfile, lis
 from evaluator.ledger.deployments import Deployment, deployment_of
 from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine, log_errors
 from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
+from evaluator.ledger.fitting.near_fit import near_fit
 from evaluator.ledger.matching import Unmatched
 from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.predicting import LookUp
@@ -110,9 +111,8 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
             or "measure more batch sizes and lengths",
         )
     measured = _fit_points(points, start, captured)
-    profile = fitted_to(measured, start)
     numbers = _fitted_numbers(measured, start)
-    profile = with_numbers(profile, {number: round(getattr(profile, number), 6) for number in NUMBERS})
+    profile = _corrected(measured, start, numbers)
     stages = {
         "before": log_errors(measured, start),
         "in sample": log_errors(measured, profile),
@@ -135,7 +135,15 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
 def fitted_to(measured: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
     """The profile nearest to these points of one server, each with the weight of a point of one's own."""
     own = [replace(point, weight=WEIGHT) for point in measured]
-    return fit_engine(own, start, names=_fitted_numbers(own, start))
+    return _corrected(own, start, _fitted_numbers(own, start))
+
+
+def _corrected(measured: Sequence[FitPoint], start: EngineProfile, numbers: Sequence[str]) -> EngineProfile:
+    """The fit of an engine's numbers, and of what they leave of these points to predictions near them."""
+    fitted = fit_engine(measured, replace(start, near=()), names=numbers)
+    fitted = with_numbers(fitted, {number: round(getattr(fitted, number), 6) for number in NUMBERS})
+    places = [one.replica.place(one.batch_size) for one in measured]
+    return replace(fitted, near=near_fit(places, log_errors(measured, fitted)))
 
 
 def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | None) -> list[FitPoint]:
@@ -165,5 +173,5 @@ def _held_out(measured: Sequence[FitPoint], start: EngineProfile, numbers: Seque
     errors = np.zeros((len(measured), len(LATENCIES)))
     for fold in range(FOLDS):
         others = [one for place, one in enumerate(measured) if place % FOLDS != fold]
-        errors[fold::FOLDS] = log_errors(measured[fold::FOLDS], fit_engine(others, start, names=numbers))
+        errors[fold::FOLDS] = log_errors(measured[fold::FOLDS], _corrected(others, start, numbers))
     return errors

@@ -11,6 +11,7 @@ import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, exp, log
 from evaluator.inputs.engines.engine_profiles import EngineProfile
+from evaluator.inputs.engines.nearness import Nearby, factors_near
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
@@ -50,6 +51,7 @@ class ServedTimes:
     latent_layers: int
     engine: EngineProfile
     loop: ClosedLoop  # of one user
+    devices: int = 1
 
     @property
     def table(self) -> StepTable:
@@ -61,8 +63,24 @@ class ServedTimes:
         return replace(self.loop, users=users, prompts=self.engine.client.prompts_per_user * users)
 
     def closed(self, users: int) -> LoopTimes:
-        """Times of the loop, played for this number of users."""
-        return simulate(self.table, self.engine, self.of_users(users))
+        """Times of the loop, played for this number of users, as points measured near it correct them."""
+        times = simulate(self.table, self.engine, self.of_users(users))
+        if not self.engine.near:
+            return times
+        ttft, tpot = factors_near(self.engine.near, self.place(users))
+        return replace(
+            times,
+            ttft_s=ttft * times.ttft_s,
+            tpot_exclusive_s=tpot * times.tpot_exclusive_s,
+            token_s=tpot * times.token_s,
+        )
+
+    def place(self, users: int) -> Nearby:
+        """Where a point of so many users would lie."""
+        kinds = self.kernels.kinds
+        prompt = mean_prompt(kinds) if kinds else float(self.kernels.input_length)
+        output, devices = float(self.loop.output_length), float(self.devices)
+        return Nearby(users=float(users), input_length=prompt, output_length=output, devices=devices)
 
 
 def kinds_of(scenario: Scenario, source: BatchSource) -> tuple[RequestKind, ...]:
@@ -116,6 +134,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         latent_layers=scenario.latent_layers,
         engine=engine,
         loop=_loop(scenario, engine),
+        devices=scenario.plan.num_devices,
     )
 
 

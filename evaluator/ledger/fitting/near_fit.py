@@ -1,0 +1,48 @@
+"""Factors near measured points, from the errors that an engine's numbers leave there: a Gaussian process through them.
+
+Source: C. Rasmussen and C. Williams, Gaussian Processes for Machine Learning, section 2.2; points that stand out count
+less, by Huber's weights. Not here: the numbers themselves (evaluator.ledger.fitting.engine_fit)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from evaluator.arithmetic import FloatArray, dot, solve
+from evaluator.inputs.engines.nearness import MOST_NEAR, Nearby, alike
+
+SPREAD = 0.15  # of what is left, as a logarithm, before any point is seen
+NOISE = 0.1  # of one measured point
+ROUNDS = 5
+
+
+def near_fit(places: Sequence[Nearby], log_errors: FloatArray) -> tuple[Nearby, ...]:
+    """The places with weights that take their log errors, [point, (TTFT, TPOT)], out of predictions near them.
+
+    A point alone takes 0.69 of its error out, since some of it may be chance; many that agree take all."""
+    kept = _spread_out(len(places))
+    chosen, errors = [places[index] for index in kept], log_errors[kept]
+    if not chosen:
+        return ()
+    covariance = SPREAD**2 * np.stack([alike(chosen, one) for one in chosen])
+    ttft, tpot = (_weights(covariance, errors[:, column]) for column in (0, 1))
+    return tuple(
+        replace(one, ttft=round(float(first), 6), tpot=round(float(later), 6))
+        for one, first, later in zip(chosen, -(SPREAD**2) * ttft, -(SPREAD**2) * tpot, strict=True)
+    )
+
+
+def _weights(covariance: FloatArray, errors: FloatArray) -> FloatArray:
+    trust = np.ones(errors.size)
+    for _ in range(ROUNDS):
+        weights = solve(covariance + np.diag(NOISE**2 / trust), errors)
+        left = errors - np.asarray([float(dot(row, weights)) for row in covariance])
+        trust = np.minimum(1.0, 2.0 * NOISE / np.maximum(np.abs(left), 1e-9))
+    return weights
+
+
+def _spread_out(count: int) -> list[int]:
+    """So many points at most, evenly over their order."""
+    return [index * count // MOST_NEAR for index in range(MOST_NEAR)] if count > MOST_NEAR else list(range(count))
