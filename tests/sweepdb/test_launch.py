@@ -261,7 +261,7 @@ def test_the_benchmark_asks_what_the_row_predicts(url, written_once):
     files = written_once["vllm-shell"]
     assert 'USERS="${USERS:-24}"' in files["bench.sh"]
     said = json.loads(files["expected.json"])
-    assert (said["measured_as"]["tp"], said["measured_as"]["dp"], said["requests_in_flight"]) == (2, 4, 24)
+    assert (said["measured_as"]["tp"], said["measured_as"]["dp"], said["deployment"]["users"]) == (2, 4, 24)
     expected = said["roles"]["server"]
     with sweepdb.open(url) as store:
         (row,) = store.sql(f"SELECT ttft_ms, tpot_exclusive_ms FROM probe WHERE probe = '{expected['probe']}'").dicts()

@@ -9,7 +9,7 @@ from typing import Any
 
 from evaluator.canonical import content_key
 from evaluator.ledger.readers.building import LONGEST_TEXT, BadItem, inner, number, whole
-from evaluator.ledger.readers.circumstances import FIELD
+from evaluator.ledger.readers.circumstances import FIELD, circumstances_of, kept
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 from store.writing import PROVENANCE
@@ -20,6 +20,7 @@ SIZES = ("tp", "pp", "dp", "ep", "moe_tp", "batch_size")  # the last: requests a
 COUNTS = ("num_devices",)
 NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES)
 OF_SIDES = tuple(f"{side}_{name}" for side in ("prefill", "decode") for name in SIZES)
+SHORTEST = "shortest_length"  # of what a launched folder states
 CORRECTED = "corrected"  # among the fields that a record keeps beside its columns: what was there before
 Stated = Mapping[str, str | int | float]
 
@@ -73,7 +74,10 @@ def with_launched(record: MeasurementRecord, launched: Stated) -> MeasurementRec
         )
         for side in ("prefill", "decode")
     }
-    return _keyed(record, {**plain, **sides, "mode": launched.get("mode")}, {"launched": dict(launched)})
+    more: dict[str, Any] = {"launched": dict(launched)}
+    if SHORTEST in launched:  # who asked is a circumstance, and no column
+        more |= kept(replace(circumstances_of(record), shortest_length=float(launched[SHORTEST])))
+    return _keyed(record, {**plain, **sides, "mode": launched.get("mode")}, more)
 
 
 def _of_side(launched: Stated, side: str, name: str) -> str | int | float | None:
