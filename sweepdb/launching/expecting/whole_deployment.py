@@ -25,7 +25,7 @@ from sweepdb.launching.stored_instance import StoredInstance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeDeployment:
-    """What the benchmark of a deployment should measure. Times are means over requests of these mean lengths."""
+    """Numbers that the benchmark of a deployment should measure: means over requests of these mean lengths."""
 
     users: int
     input_length: float
@@ -116,7 +116,7 @@ _LONE = ("ttft_ms", "makespan_ms", "prompt_service_ms", "kv_bytes_per_request")
 
 
 def _lone_prompt(instance: StoredInstance, location: StoreLocation) -> dict[str, float] | None:
-    """What one prompt alone takes: the prefill row at batch size 1 of the same plan."""
+    """The times of one prompt alone, of the prefill row at batch size 1 of the same plan."""
     reference = f"{instance.probe.partition(':')[0]}:1"
     try:
         columns, row = find_probe(location, reference)
