@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from evaluator.serving.pairs import (
+from evaluator.serving import (
     PROMPTS_PER_USER,
     DecodeSide,
     PairLoad,
