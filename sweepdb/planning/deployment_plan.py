@@ -70,7 +70,7 @@ class DeploymentPlan(Framed):
         return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
 
     def kept_per_s(self, row: Row) -> float | None:
-        """Requests/s that an aggregated deployment keeps within the limits as they come; None where none were played."""
+        """Requests/s that an aggregated deployment keeps within the limits as they come; None where none are played."""
         played = [] if self.goodput is None else self.goodput.dicts()
         of_row = (one for one in played if str(one["scenario"])[:8] == str(row.get("probe")).partition(":")[0])
         found = next((one["goodput"] for one in of_row), None)
