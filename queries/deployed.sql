@@ -15,7 +15,8 @@ CREATE OR REPLACE TEMP MACRO least_count(qps, target_qps) AS
 CREATE OR REPLACE TEMP MACRO deployments(target_qps, every_mode) AS TABLE
 WITH aggregated_side AS (
     SELECT
-        question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms, e2e_ms, concurrency,
+        question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms,
+        e2e_ms / asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms) AS e2e_ms, concurrency,
         mean_length(shortest_length) * output_length AS answer_tokens,
         mean_length(shortest_length) * input_length_mean AS prompt_tokens, prefix_cache_hit_rate, memory_free_bytes
     FROM picked('aggregated', 'qps')
@@ -237,7 +238,7 @@ engine_best AS (
 ),
 engine_timed AS (
     SELECT
-        b.question_group, b.devices, b.system_qps, b.prefill_instances, b.decode_instances, d.tpot_ms, d.answer_ms,
+        b.question_group, b.devices, b.system_qps, b.prefill_instances, b.decode_instances, b.unqueued_ms, d.tpot_ms, d.answer_ms,
         d.answer_tokens, d.prompt_tokens, d.prefix_cache_hit_rate,
         least(p.memory_free_bytes, d.memory_free_bytes) AS memory_free_bytes, p.transfer_ms, d.slot_wait_ms, p.qps AS prefill_qps, d.most_qps, p.probe AS prefill_probe,
         p.device AS prefill_device, p.plan AS prefill_plan, d.probe AS decode_probe, d.device AS decode_device,
@@ -279,5 +280,5 @@ SELECT
     ttft_ms + answer_ms, answer_tokens, prompt_tokens, prefix_cache_hit_rate, memory_free_bytes, wait_ms, transfer_ms, slot_wait_ms,
     system_qps / (prefill_instances * prefill_qps), system_qps / (decode_instances * most_qps), NULL, NULL, NULL,
     prefill_probe, prefill_device, prefill_plan, decode_probe, decode_device, decode_plan,
-    system_qps * (ttft_ms + answer_ms) / 1000.0, prefill_scenario, decode_scenario
+    system_qps * (unqueued_ms + wait_ms + answer_ms) / 1000.0, prefill_scenario, decode_scenario
 FROM engine_timed;

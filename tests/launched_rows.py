@@ -41,6 +41,10 @@ def _filled():
     folder = tempfile.TemporaryDirectory()
     for size in (4, 8, 16):
         sweepdb.evaluate(MODEL, **REQUEST, num_devices=size, store=f"sqlite:///{Path(folder.name)}/store.sqlite")
+    sweepdb.evaluate(
+        MODEL, **{**REQUEST, "batch_range": (1, 1)}, num_devices=4, mode="prefill",  # what one prompt takes
+        store=f"sqlite:///{Path(folder.name)}/store.sqlite",
+    )  # fmt: skip
     return folder
 
 

@@ -42,7 +42,7 @@ def measurements(  # noqa: PLR0917  one parameter an option
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="import: what the files lack; set: what is corrected (device=h100_sxm, tp=2)"),
+        typer.Option("--set", help="import: what files lack; set: what is corrected (device=h100_sxm, decode_tp=8)"),
     ] = None,
     format_: FormatOption = "table",
     output: OutputOption = None,
@@ -167,7 +167,7 @@ def _shown_lines(shown: ShownPoint) -> Iterator[str]:
 def _set(selection: PointSelection, stated: Sequence[str], store: str | None) -> int:
     from sweepdb.measuring import correct_measurements, parse_stated
 
-    keys = correct_measurements(selection, parse_stated(stated, sides=True), store)
+    keys = correct_measurements(selection, parse_stated(stated), store)
     named = keys[0][:12] if len(keys) == 1 else counted(len(keys), "point")
     say(f"{named} corrected; what was compared before is gone; next: sweepdb validate")
     return 0

@@ -15,7 +15,7 @@ _GIBIBYTE = 2**30
 # Columns of a person's tables: what is shown, and what it is called.
 _SERVED = (
     ("rank", "rank"), ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"),
-    ("carries_target", "carries"), ("system_qps", "requests/s"), ("users", "in flight"),
+    ("carries_target", "carries"), ("system_qps", "requests/s"), ("goodput", "goodput"), ("users", "in flight"),
     ("output_tokens_per_s", "tokens/s"), ("ttft_ms", "ttft_ms"), ("tpot_ms", "tpot_ms"),
     ("e2e_ms", "e2e_ms"), ("memory_free_gib", "free_gib"),
     ("holds", "holds"), ("rows", "rows"),
@@ -62,7 +62,7 @@ def _trust(plan: DeploymentPlan) -> Iterator[str]:
 
 
 def _tables(plan: DeploymentPlan) -> Iterator[str]:
-    rows = [_readable(row) for row in plan.dicts()]
+    rows = [{**_readable(row), "goodput": plan.kept_per_s(row)} for row in plan.dicts()]
     for number in dict.fromkeys(row["question_group"] for row in rows):
         yield f"{plan.answer.scope[int(str(number))]}\n"
         mine = [row for row in rows if row["question_group"] == number]

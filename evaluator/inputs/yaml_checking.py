@@ -61,9 +61,10 @@ def _told(model: type[BaseModel], found: Sequence[ErrorDetails], text: str, wher
         return InputError(_placed(where, text, place, place, f"{', '.join(missing)} missing"), hint=hint)
     location = first["loc"]
     named = f"{_path(location[:-2])}: a key" if location[-1:] == ("[key]",) else _path(location)
-    if location and first["type"] == "value_error" and isinstance(first["input"], Mapping):  # of several of its keys
+    wrong = _wrong(model, first)
+    if isinstance(first["input"], Mapping) and wrong.partition(" ")[0] in first["input"]:  # it is about one of its keys
         named = f"{named}:"
-    return InputError(_placed(where, text, location, (), f"{named} {_wrong(model, first)}".strip()))
+    return InputError(_placed(where, text, location, (), f"{named} {wrong}".strip()))
 
 
 def _placed(where: str, text: str, location: Sequence[int | str], named: Sequence[int | str], said: str) -> str:

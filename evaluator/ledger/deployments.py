@@ -106,6 +106,10 @@ def _deployment(record: MeasurementRecord) -> Deployment:
     if said.all_at_once:
         raise Unmatched("a backlog timed to its last answer: probes are of a server that stays full")
     input_length, output_length = _lengths(record)
+    if said.shortest_length is not None:  # measured are means, and a known client's are nominal
+        input_length, output_length = (
+            length / (0.5 + 0.5 * said.shortest_length) for length in (input_length, output_length)
+        )
     apart = record.mode == "disaggregated"
     decode, repairs = repaired(record.decode) if has_recipe(said.point_id) and not apart else (record.decode, ())
     plan = _plan(model, _replicated(decode) if said.attention_replicas else decode)
@@ -139,7 +143,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         input_length=round(input_length),
         output_length=max(1, round(output_length)),
         users=round(users),
-        client=flags.client,
+        client=flags.client if said.shortest_length is None else Client(shortest=said.shortest_length),
         token_budget=None if apart else flags.token_budget,
         wait_steps=0 if apart else flags.wait_steps,
         decode_seats=flags.decode_seats if apart else None,

@@ -11,12 +11,19 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.serving.engine.stored_engines import ENGINE_OWNER, keep_engine, stored_engine
     from evaluator.serving.models import list_serving_models
+    from evaluator.serving.pairs import PROMPTS_PER_USER, DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
 
 __all__ = [
     "ENGINE_OWNER",
+    "PROMPTS_PER_USER",
+    "DecodeSide",
+    "PairLoad",
+    "PrefillSide",
     "keep_engine",
     "list_serving_models",
+    "pair_times",
     "stored_engine",
+    "transfer_ms",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -19,7 +19,7 @@
 -- column: prefill_wait_ms | ms | pd under an engine: wait for a prefill server, part of ttft_ms
 -- column: kv_transfer_ms | ms | pd: time to move one prompt's KV cache; NULL under formulas without a bandwidth
 -- column: slot_wait_ms | ms | pd under an engine: wait for the decode step to end, part of ttft_ms
--- column: e2e_ms | ms | end-to-end time of a request; NULL of pd under formulas
+-- column: e2e_ms | ms | end-to-end time of a request of the client's mean length, as its rate counts; NULL of pd under formulas
 -- column: prefill_utilisation | ratio | pd: system_qps / what all prefill instances pass
 -- column: decode_utilisation | ratio | pd: system_qps / what all decode instances pass at most
 -- column: tpot_ms | ms | by the named definition

@@ -26,12 +26,12 @@
 -- column: system_qps | requests/s | carried by the whole deployment, at most
 -- column: served_qps | requests/s | of these, those that are asked for: the target where it is carried, else all
 -- column: carries_target | none | whether the rate and the users asked for are carried; NULL where neither is
--- column: users | requests | in flight at system_qps: what the instances were evaluated with, of pd what their times make; NULL of pd under formulas
+-- column: users | requests | in flight at system_qps: what the instances were evaluated with, of pd those of a loop that has settled, first requests left out; NULL of pd under formulas
 -- column: output_tokens_per_s | tokens/s | system_qps x mean output length
 -- column: output_tokens_per_s_per_device | tokens/s | by the devices used
 -- column: ttft_ms | ms | time to first token; of pd under an engine with every wait and the KV transfer
 -- column: tpot_ms | ms | by the named definition
--- column: e2e_ms | ms | end-to-end time of a request; NULL of pd under formulas
+-- column: e2e_ms | ms | end-to-end time of a request of the client's mean length, as its rate counts; NULL of pd under formulas
 -- column: prefill_utilisation | ratio | pd: system_qps / what all prefill instances pass
 -- column: decode_utilisation | ratio | pd: system_qps / what all decode instances pass at most
 -- column: memory_free_bytes | bytes | left on the fullest device after the reserve, of the side that has less

@@ -14,7 +14,7 @@
 -- column: qps | requests/s | by the named rule
 -- column: ttft_ms | ms | NULL for decode
 -- column: tpot_ms | ms | by the named definition; NULL for prefill
--- column: e2e_ms | ms | NULL unless aggregated
+-- column: e2e_ms | ms | of a request of the lengths named; NULL unless aggregated
 -- column: concurrency | requests | in flight in one instance
 -- column: plan | none | parallel split
 -- column: tp | devices | tensor parallel size

@@ -29,7 +29,7 @@
 -- column: prefill_burst_ms | ms | part of ttft_ms of first requests, which come all at once
 -- column: handover_ms | ms | part of ttft_ms: the decode instance receives the request, too
 -- column: slot_wait_ms | ms | part of ttft_ms: wait for the decode step to end
--- column: e2e_ms | ms | ttft_ms and the decode time of an answer; NULL under formulas
+-- column: e2e_ms | ms | ttft_ms and the decode time of an answer of the client's mean length; NULL under formulas
 -- column: kv_transfer_ms | ms | time to move one prompt's KV cache; part of ttft_ms under an engine; NULL under formulas without a bandwidth
 -- column: ttft_with_transfer_ms | ms | ttft_ms with kv_transfer_ms in it
 -- column: transfer_hides | none | whether the transfer is shorter than one decode step; NULL without a bandwidth

@@ -9,22 +9,23 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sweepdb.launching.expecting.whole_deployment import mean_share
 from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance
 
 _PROMPTS_A_USER = 10  # as clients of the published points ask
 
 
-def requests_in_flight(commands: list[ServerCommand]) -> int:
-    """Users at once: of one row all its instances; of a pair what its decode rows hold."""
+def seats_taken(commands: list[ServerCommand]) -> int:
+    """Requests that all instances hold at once: of one row all of them; of a pair those that decode."""
     last = commands[-1]
     return last.instance.concurrency * last.instances
 
 
-def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int]:
+def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int | float]:
     """Facts that a client's result does not state, and a comparison with the row needs."""
     first = commands[0]
-    stated: dict[str, str | int] = {
+    stated: dict[str, str | int | float] = {
         "mode": "aggregated" if len(commands) == 1 else "disaggregated",
         "model": first.instance.model_name,
         "device": first.instance.scenario.device.name,
@@ -39,13 +40,14 @@ def stated_circumstances(commands: list[ServerCommand]) -> dict[str, str | int]:
         stated |= {f"{side}{name}": size for name, size in sizes.items()}
         if side:
             stated[f"{side}instances"] = one.instances
-    return stated
+    shortest = first.instance.values["shortest_length"]
+    return stated | ({"shortest_length": shortest} if isinstance(shortest, float) and shortest < 1.0 else {})
 
 
-def benchmark_script(commands: list[ServerCommand]) -> str:
-    """bench.sh: the row's lengths and requests in flight against a running deployment, by a client of three."""
+def benchmark_script(commands: list[ServerCommand], users: int) -> str:
+    """bench.sh: the row's lengths and so many requests in flight against a running deployment, by a client of three."""
     instance = commands[-1].instance
-    asked = _asked(commands)
+    asked = _asked(commands, users)
     bins = (
         "# The row is of a length distribution: this asks its mean lengths alone.\n" if instance.workload.bins else ""
     )
@@ -95,13 +97,12 @@ class _Asked:
         return math.floor(mean * (1.0 - self.spread)), math.ceil(mean * (1.0 + self.spread))
 
 
-def _asked(commands: list[ServerCommand]) -> _Asked:
+def _asked(commands: list[ServerCommand], users: int) -> _Asked:
     instance = commands[-1].instance
-    client = instance.values["shortest_length"]
-    shortest = float(client) if isinstance(client, int | float) else 1.0
-    mean = (1.0 + shortest) / 2.0  # of lengths between the shortest and the nominal
+    mean = mean_share(instance)
+    shortest = 2.0 * mean - 1.0
     return _Asked(
-        users=requests_in_flight(commands),
+        users=users,
         prompt=round(mean * float(str(instance.values["input_length_mean"]))),
         output=round(mean * instance.workload.output_length),
         spread=(1.0 - shortest) / (1.0 + shortest),

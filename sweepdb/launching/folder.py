@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import yaml
@@ -17,9 +17,10 @@ from queries.asking import Answer, question_of
 from queries.session import open_session
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
-from sweepdb.launching.benchmark_script import benchmark_script, requests_in_flight, stated_circumstances
+from sweepdb.launching.benchmark_script import benchmark_script, seats_taken, stated_circumstances
 from sweepdb.launching.dynamo_target import dynamo_version, graph_name
-from sweepdb.launching.expected_file import EXPECTED, MEASURED_AS
+from sweepdb.launching.expecting.expected_file import DEPLOYMENT, EXPECTED, MEASURED_AS
+from sweepdb.launching.expecting.whole_deployment import WholeDeployment, whole_deployment
 from sweepdb.launching.manifests import manifests
 from sweepdb.launching.routers import SCRIPT, router_files
 from sweepdb.launching.server_command import (
@@ -83,10 +84,11 @@ def write_launch(
     if target not in _ROUTED:
         files |= router_files(commands)
     not_set = _not_set(commands, routed=SCRIPT in files or target in _ROUTED)
-    files["bench.sh"] = benchmark_script(commands)
+    whole = whole_deployment(commands, location)
+    files["bench.sh"] = benchmark_script(commands, seats_taken(commands) if whole is None else whole.users)
     files["not_set.txt"] = "".join(f"{line}\n" for line in not_set)
     files["README.md"] = _readme(commands, target, files)
-    files[EXPECTED] = _expected(commands, location, files)
+    files[EXPECTED] = _expected(commands, whole, location, files)
     _write(output, files, force=force)
     return Written(folder=output, files=tuple(sorted(files)), not_set=not_set)
 
@@ -168,7 +170,9 @@ def _not_set(commands: list[ServerCommand], *, routed: bool) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said))
 
 
-def _expected(commands: list[ServerCommand], location: StoreLocation, files: Mapping[str, str]) -> str:
+def _expected(
+    commands: list[ServerCommand], whole: WholeDeployment | None, location: StoreLocation, files: Mapping[str, str]
+) -> str:
     roles = {}
     for one in commands:
         instance = one.instance
@@ -190,7 +194,7 @@ def _expected(commands: list[ServerCommand], location: StoreLocation, files: Map
     document = {
         "engine": commands[0].engine,
         "engine_version": commands[0].version,
-        "requests_in_flight": requests_in_flight(commands),
+        DEPLOYMENT: None if whole is None else asdict(whole),
         MEASURED_AS: stated_circumstances(commands),
         "roles": roles,
         "expected_error": _expected_error(commands, location),
@@ -232,7 +236,8 @@ def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]
         "1. Read not_set.txt: what the prediction assumes and no flag says.",
         f"2. Start the instances: {_started(target, commands, files)}.",
         "3. bench.sh measures the row's own requests at BASE_URL and prints the commands that bring the result back.",
-        f"4. Compare with {EXPECTED}: predicted times, memory by part, and how far such predictions have been off.",
+        f"4. Compare with {EXPECTED}: under {DEPLOYMENT} what the client should see, means over requests of its mean",
+        "   lengths; under roles each row as it is stored, for the lengths named; and how far such were off.",
         "",
         "Batches, token budgets, lengths and shares of memory are those of the stored row. A server that runs out of",
         "memory while it starts has CUDA graphs larger than what was left free: lower its share by a hundredth.",

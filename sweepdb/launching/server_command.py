@@ -86,18 +86,18 @@ def vllm_share(instance: StoredInstance) -> float:
     """vLLM's share is of the whole device, weights, cache and activations together; never into the reserve."""
     device = instance.bytes_of("device_memory")
     most = math.floor(100.0 * (1.0 - RESERVE_GIB * GIB / device)) / 100.0
-    return min(share_of(instance.bytes_of("weight", "kv_cache", "activation"), device), most)
+    return min(share_of(instance.bytes_of("weight", "activation") + instance.cache_bytes, device), most)
 
 
 def sglang_share(instance: StoredInstance) -> float:
     """SGLang's static share is of the whole device, weights and cache; activations come out of the rest."""
-    return share_of(instance.bytes_of("weight", "kv_cache"), instance.bytes_of("device_memory"))
+    return share_of(instance.bytes_of("weight") + instance.cache_bytes, instance.bytes_of("device_memory"))
 
 
 def trtllm_share(instance: StoredInstance) -> float:
     """TensorRT-LLM's share is of what weights and activations leave free."""
     free = instance.bytes_of("device_memory") - instance.bytes_of("weight", "activation")
-    return share_of(instance.bytes_of("kv_cache"), free)
+    return share_of(instance.cache_bytes, free)
 
 
 def assumed_of(instance: StoredInstance) -> tuple[str, ...]:

@@ -79,8 +79,21 @@ class StoredInstance:
 
     @property
     def requests_a_replica(self) -> int:
-        """Most requests in flight in one replica, over its pipeline stages."""
-        return self.batch_size * self.plan.pp
+        """Most requests in flight in one replica, over its pipeline stages.
+
+        A pair's prefill row is of a lone prompt, and its servers are predicted to fill their steps where prompts wait:
+        they let in as many as fill a step, and one whose keys and values are being fetched."""
+        seats = self.batch_size
+        if self.scenario.phase == "prefill" and self.engine is not None:
+            # Steps of 4,096 tokens and prompts of 1,000: five fill one, and one is fetched.
+            prompt = _whole(round(float(str(self.values["input_length_mean"])))) or 1
+            seats = max(seats, -(-self.workload.max_batched_tokens // prompt) + 1)
+        return seats * self.plan.pp
+
+    @property
+    def cache_bytes(self) -> int:
+        """Bytes of the fullest device's memory for keys and values of as many requests."""
+        return math.ceil(self.bytes_of("kv_cache") * self.requests_a_replica / (self.batch_size * self.plan.pp))
 
     @property
     def longest_tokens(self) -> int:

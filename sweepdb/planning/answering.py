@@ -47,12 +47,14 @@ def plan(
     with open_session(store) as session:
         answer = _ask(session, asked, sweep)
         relaxed = tuple(_relaxed(session, asked, sweep)) if answer.rows else ()
+        goodput = _goodput(session, asked, sweep) if answer.rows and built.arrivals is not None else None
     return DeploymentPlan(
         answer=answer,
         sweep=sweep,
         probes_evaluated=evaluated,
         notes=built.notes,
         relaxed=relaxed,
+        goodput=goodput,
         played=built.arrivals is not None,
         store=parse_url(store),
     )
@@ -93,6 +95,13 @@ def _relaxed(session: Session, asked: Asked, sweep: str) -> Sequence[Relaxed]:
             wider = replace(asked, question={**asked.question, keyword: limit * RELAXED_BY, "confidence": None})
             found.append(Relaxed(keyword=keyword, limit=limit * RELAXED_BY, answer=_ask(session, wider, sweep)))
     return found
+
+
+def _goodput(session: Session, asked: Asked, sweep: str) -> Answer | None:
+    """How many requests a second each instance keeps within the limits when they arrive; None without such limits."""
+    limits = {keyword: asked.question.get(keyword) for keyword in ("ttft_limits", "tpot_limits")}
+    given = {keyword: limit for keyword, limit in limits.items() if limit is not None}
+    return session.ask(question_of("goodput", {**given, "sweep": sweep, "top": 1000})) if given else None
 
 
 with_keywords(plan, plan_options())

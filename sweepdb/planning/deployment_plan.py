@@ -44,6 +44,7 @@ class DeploymentPlan(Framed):
     probes_evaluated: int
     notes: tuple[str, ...]
     relaxed: tuple[Relaxed, ...]
+    goodput: Answer | None  # of instances by themselves, where requests that arrive were played
     played: bool  # whether requests that arrive were played, too
     store: StoreLocation
 
@@ -68,6 +69,13 @@ class DeploymentPlan(Framed):
         row = self.best or {}
         return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
 
+    def kept_per_s(self, row: Row) -> float | None:
+        """Requests/s that an aggregated deployment keeps within the limits as they come; None where none are played."""
+        played = [] if self.goodput is None else self.goodput.dicts()
+        of_row = (one for one in played if str(one["scenario"])[:8] == str(row.get("probe")).partition(":")[0])
+        found = next((one["goodput"] for one in of_row), None)
+        return _number(found) * _number(row["instances"]) if found is not None else None
+
     def sentences(self) -> Iterator[str]:
         """The answer in words: what wins, what comes next, what is near its limit, what longer limits would bring."""
         best = self.best
@@ -75,6 +83,7 @@ class DeploymentPlan(Framed):
             yield "Nothing satisfies the limits."
             return
         yield f"{_capital(_described(best))}, {self._carries(best)}."
+        yield from self._arriving()
         yield from self._runner_up(best)
         yield from self._near(best)
         yield from self._held_back(best)
@@ -128,6 +137,18 @@ class DeploymentPlan(Framed):
             f"for the least money, {_number(cost):,.2f} USD an hour" if cost is not None else "with the fewest devices"
         )
         return f"carries {wanted} {how}: {devices}, up to {rate}"
+
+    def _arriving(self) -> Iterator[str]:
+        """The rest of the best aggregated rate when requests do not wait for answers."""
+        rows = [(row, kept) for row in self.answer.dicts() if (kept := self.kept_per_s(row)) is not None]
+        if self.goodput is None or not rows:
+            return
+        row, kept = min(rows, key=lambda one: _order(one[0]))
+        (share, who) = next((one["attainment"], one["arrivals"]) for one in self.goodput.dicts())
+        yield (
+            f"Where requests arrive by themselves ({who}), {_described(row)} keeps {_number(share):.0%} of them"
+            f" within the limits up to {kept:.3g} requests/s."
+        )
 
     def _runner_up(self, best: Row) -> Iterator[str]:
         others = [row for row in self.answer.dicts() if row != best]

@@ -106,7 +106,8 @@ def test_users_are_those_in_flight(notebook, stored):
     wanted = by_place(notebook.deployments(target_users=100.0, **LIMITS))
     for row in wanted.values():
         if row["mode"] == "pd":
-            assert row["users"] == pytest.approx(row["system_qps"] * row["e2e_ms"] / 1000)
+            settled = row["system_qps"] * row["e2e_ms"] / 1000  # first requests come all at once, and wait longer
+            assert 0.8 * settled < row["users"] <= settled * (1 + 1e-9)
         else:
             assert row["users"] == row["instances"] * concurrencies[row["probe"]]
         assert row["carries_target"] == (row["users"] >= 100.0)

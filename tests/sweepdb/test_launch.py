@@ -151,6 +151,24 @@ def test_a_share_of_memory_holds_the_batch_and_leaves_the_reserve(url, tmp_path)
         assert (1 - share) * device >= 10 * GIB
 
 
+def test_prefill_servers_of_a_lone_prompts_row_fill_their_steps(url, tmp_path):
+    with sweepdb.open(url) as store:
+        ((lone,),) = store.sql(
+            "SELECT probe FROM probe WHERE batch_size = 1 AND phase = 'prefill' AND plan = 'tp4pp1dp1ep4moetp1moedp1'"
+        ).rows
+    decode = probes(url)["decode", "tp1pp1dp8ep8moetp1moedp1"]
+    for engine, seats, share in (
+        ("vllm", "--max-num-seqs", "--gpu-memory-utilization"),
+        ("sglang", "--max-running-requests", "--mem-fraction-static"),
+    ):
+        write_launch([lone, decode], tmp_path / engine, engine=engine, store=url)
+        flags = dict(flags_of((tmp_path / engine / "prefill.sh").read_text()))
+        assert int(flags[seats]) == 4  # three prompts of 2,000 tokens reach into a step of 4,096, and one is fetched
+        instance = read_instance(parse_url(url), lone)
+        held = instance.bytes_of("weight") + 4 * instance.bytes_of("kv_cache")
+        assert float(flags[share]) * instance.bytes_of("device_memory") >= held
+
+
 @pytest.mark.parametrize("case", ["vllm-pair-llm-d", "vllm-shell"])
 def test_values_of_llm_d_keep_to_the_schema_of_its_chart(case, url, tmp_path):
     from jsonschema import Draft7Validator
@@ -261,7 +279,7 @@ def test_the_benchmark_asks_what_the_row_predicts(url, written_once):
     files = written_once["vllm-shell"]
     assert 'USERS="${USERS:-24}"' in files["bench.sh"]
     said = json.loads(files["expected.json"])
-    assert (said["measured_as"]["tp"], said["measured_as"]["dp"], said["requests_in_flight"]) == (2, 4, 24)
+    assert (said["measured_as"]["tp"], said["measured_as"]["dp"], said["deployment"]["users"]) == (2, 4, 24)
     expected = said["roles"]["server"]
     with sweepdb.open(url) as store:
         (row,) = store.sql(f"SELECT ttft_ms, tpot_exclusive_ms FROM probe WHERE probe = '{expected['probe']}'").dicts()

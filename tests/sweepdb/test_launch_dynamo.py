@@ -228,3 +228,12 @@ def test_settings_that_are_not_in_the_file_are_named(tmp_path):
     (server,) = read_deployment(tmp_path / "g.yaml").servers
     assert (server.role, server.model) == ("server", "Qwen/Qwen3-8B")
     assert server.not_mapped == ["/engine/agg.yaml, which is not in the file", "--other"]
+
+
+def test_flags_of_the_release_that_newer_engines_lack_are_known(url, tmp_path):
+    write_launch(rows_of(url, ("pair",)), tmp_path / "out", target="dynamo", store=url)
+    text = (tmp_path / "out" / "dynamo.yaml").read_text()
+    assert "--no-enable-prefix-caching" in text  # of vLLM 0.28
+    assert not flag_table("vllm").has("--no-enable-prefix-caching")
+    for server in read_deployment(tmp_path / "out" / "dynamo.yaml").servers:
+        assert server.not_mapped == []

@@ -14,6 +14,7 @@ from client_files import VLLM
 from launched_rows import fill, rows_of
 
 import sweepdb
+from evaluator.ledger import parse_stated
 from store.errors import InputError
 from sweepdb.launching import launched_as, write_launch
 
@@ -65,6 +66,25 @@ def test_a_result_of_a_pair_has_both_its_sides(launched, tmp_path):
 
 def test_what_a_person_states_fills_what_the_folder_lacks(launched, tmp_path):
     assert imported(launched["server"], tmp_path, {"kv_precision": "fp8"}).kv_precision == "fp8"
+
+
+def test_sides_that_a_person_states_make_a_pair_of_what_a_client_measured(launched, tmp_path):
+    run = tmp_path / "elsewhere" / "run.json"
+    run.parent.mkdir()
+    run.write_text((launched["pair"] / "results" / "run.json").read_text(), encoding="utf-8")
+    said = parse_stated([
+        "device=h200_sxm", "engine=sglang", "num_devices=28", "prefill_tp=4", "prefill_ep=4", "prefill_instances=3",
+        "decode_dp=8", "decode_ep=8", "decode_instances=2", "pp=1",
+    ])  # fmt: skip
+    record = imported(run, tmp_path, said)
+    folder = imported(launched["pair"], tmp_path)
+    assert (record.mode, record.num_devices) == (folder.mode, folder.num_devices) == ("disaggregated", 28)
+    assert (record.prefill.instances, record.prefill.tp, record.prefill.ep, record.prefill.pp) == (3, 4, 4, 1)
+    assert (record.decode.instances, record.decode.tp, record.decode.dp, record.decode.ep) == (2, None, 8, 8)
+    assert json.loads(record.extra)["stated_at_import"]["mode"] == "disaggregated"
+    assert imported(run, tmp_path, parse_stated(["tp=4"])).mode == "aggregated"  # of both sides: nothing is apart
+    with pytest.raises(InputError, match=r"decode_tp=0.*must be above 0"):
+        parse_stated(["decode_tp=0"])
 
 
 def test_a_folder_of_another_program_states_nothing(tmp_path):

@@ -168,3 +168,11 @@ def test_requests_that_arrive_are_asked_about_next(tmp_path):
     (goodput,) = [one for one in found.next_commands() if one.words == ("query", "goodput")]
     with sweepdb.open(url) as store:
         assert store.goodput(**goodput.options).rows
+    # What the report says of the instance, times their number; a closed loop carries more.
+    row = next(row for row in found.dicts() if row["mode"] == "aggregated")
+    with sweepdb.open(found.store.url) as store:
+        played = {str(one["scenario"])[:8]: one["goodput"] for one in store.goodput(**goodput.options).dicts()}
+    assert found.kept_per_s(row) == played[row["probe"][:8]] * row["instances"]
+    assert any(
+        text.startswith("Where requests arrive by themselves (poisson, 1000 requests") for text in found.sentences()
+    )

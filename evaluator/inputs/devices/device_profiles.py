@@ -177,7 +177,8 @@ def _spellings() -> Mapping[str, str]:
         # The aliases line alone: parsing thirty files would cost more than a question.
         for line in (folder / f"{name}.yaml").read_text(encoding="utf-8").splitlines():
             if line.startswith("aliases:"):
-                spellings |= {_folded(alias): name for alias in yaml.load(line, Loader=loader)["aliases"]}
+                aliases = yaml.load(line, Loader=loader)["aliases"]  # noqa: S506  both are safe
+                spellings |= {_folded(alias): name for alias in aliases}
     return spellings
 
 

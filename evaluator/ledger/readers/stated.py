@@ -9,7 +9,7 @@ from typing import Any
 
 from evaluator.canonical import content_key
 from evaluator.ledger.readers.building import LONGEST_TEXT, BadItem, inner, number, whole
-from evaluator.ledger.readers.circumstances import FIELD
+from evaluator.ledger.readers.circumstances import FIELD, circumstances_of, kept
 from store.errors import InputError
 from store.records import MeasurementRecord, SideRecord
 from store.writing import PROVENANCE
@@ -19,14 +19,16 @@ NUMBERS = ("input_length", "output_length", "concurrency", "request_rate")
 SIZES = ("tp", "pp", "dp", "ep", "moe_tp", "batch_size")  # the last: requests at once, at most
 COUNTS = ("num_devices",)
 NAMES = (*TEXTS, *COUNTS, *NUMBERS, *SIZES)
-OF_SIDES = tuple(f"{side}_{name}" for side in ("prefill", "decode") for name in SIZES)
+SIDES = ("prefill", "decode")
+OF_SIDES = tuple(f"{side}_{name}" for side in SIDES for name in ("instances", *SIZES))
+SHORTEST = "shortest_length"  # of what a launched folder states
 CORRECTED = "corrected"  # among the fields that a record keeps beside its columns: what was there before
 Stated = Mapping[str, str | int | float]
 
 
-def parse_stated(pairs: Iterable[str], *, sides: bool = False) -> Stated:
-    """`device=h100_sxm`, `tp=2` ... as values by name; with `sides` also `decode_tp=8`, of one side alone."""
-    names = (*NAMES, *OF_SIDES) if sides else NAMES
+def parse_stated(pairs: Iterable[str]) -> Stated:
+    """`device=h100_sxm`, `tp=2` ... as values by name; `decode_tp=8` is of one side alone."""
+    names = (*NAMES, *OF_SIDES)
     stated: dict[str, str | int | float] = {}
     for pair in pairs:
         name, equals, value = (part.strip() for part in pair.partition("="))
@@ -46,16 +48,25 @@ def parse_stated(pairs: Iterable[str], *, sides: bool = False) -> Stated:
 
 
 def with_stated(record: MeasurementRecord, stated: Stated) -> MeasurementRecord:
-    """The record with what it lacks; what its file says stays. What was filled is kept among the other fields."""
-    plain = {name: value for name, value in stated.items() if name not in SIZES and getattr(record, name) is None}
-    sides = {"prefill": _side(record.prefill, stated), "decode": _side(record.decode, stated)}
-    sizes = {
-        name: stated[name]
-        for name in SIZES
-        if name in stated and any(getattr(getattr(record, side), name) is None for side in sides)
+    """The record with what it lacks; what its file says stays. What was filled is kept among the other fields.
+
+    Sizes of one side say that prefill and decode are apart, which no client knows."""
+    plain: dict[str, Any] = {
+        name: value
+        for name, value in stated.items()
+        if name not in (*SIZES, *OF_SIDES) and getattr(record, name) is None
     }
-    if not plain and not sizes:
+    lacking = {side: _lacking(getattr(record, side), side, stated) for side in SIDES}
+    if not plain and not any(lacking.values()):
         return record
+    if any(name in stated and lacking[name.partition("_")[0]] for name in OF_SIDES):
+        plain["mode"] = "disaggregated"
+    sides: dict[str, Any] = {side: replace(getattr(record, side), **sizes) for side, sizes in lacking.items()}
+    sizes = {
+        name: value
+        for name, value in stated.items()
+        if name in OF_SIDES or (name in SIZES and any(name in of_side for of_side in lacking.values()))
+    }
     return _keyed(record, {**plain, **sides}, {"stated_at_import": {**plain, **sizes}})
 
 
@@ -71,9 +82,12 @@ def with_launched(record: MeasurementRecord, launched: Stated) -> MeasurementRec
                 if (value := _of_side(launched, side, name)) is not None
             },
         )
-        for side in ("prefill", "decode")
+        for side in SIDES
     }
-    return _keyed(record, {**plain, **sides, "mode": launched.get("mode")}, {"launched": dict(launched)})
+    more: dict[str, Any] = {"launched": dict(launched)}
+    if SHORTEST in launched:  # who asked is a circumstance, and no column
+        more |= kept(replace(circumstances_of(record), shortest_length=float(launched[SHORTEST])))
+    return _keyed(record, {**plain, **sides, "mode": launched.get("mode")}, more)
 
 
 def _of_side(launched: Stated, side: str, name: str) -> str | int | float | None:
@@ -84,12 +98,12 @@ def corrected(record: MeasurementRecord, changes: Stated) -> MeasurementRecord:
     """The record as a person corrects it. What its file says is kept among the other fields."""
     values: dict[str, Any] = {name: value for name, value in changes.items() if name in (*TEXTS, *COUNTS, *NUMBERS)}
     before: dict[str, Any] = {name: getattr(record, name) for name in values}
-    for side in ("prefill", "decode"):
-        kept: SideRecord = getattr(record, side)
-        sizes = {name: changes.get(f"{side}_{name}", changes.get(name)) for name in SIZES}
+    for side in SIDES:
+        held: SideRecord = getattr(record, side)
+        sizes = {name: _of_side(changes, side, name) for name in ("instances", *SIZES)}
         stated = {name: int(size) for name, size in sizes.items() if size is not None}
-        before |= {f"{side}_{name}": getattr(kept, name) for name in stated}
-        values[side] = replace(kept, **stated)
+        before |= {f"{side}_{name}": getattr(held, name) for name in stated}
+        values[side] = replace(held, **stated)
     extra = json.loads(record.extra)
     first = {**before, **inner(extra, CORRECTED)}  # of several corrections the first has what the file says
     provenance = {"read_as": record.key, **inner(extra, PROVENANCE)}
@@ -120,6 +134,7 @@ def _keyed(record: MeasurementRecord, values: Mapping[str, Any], more: Mapping[s
     return replace(made, key=content_key(replace(made, extra=bare)), source=record.source)
 
 
-def _side(side: SideRecord, stated: Stated) -> SideRecord:
-    lacking = {name: int(stated[name]) for name in SIZES if name in stated and getattr(side, name) is None}
-    return replace(side, **lacking)
+def _lacking(side: SideRecord, name: str, stated: Stated) -> dict[str, int]:
+    """The sizes that a side lacks and a person states, of both sides or of this one."""
+    found = {size: _of_side(stated, name, size) for size in ("instances", *SIZES) if getattr(side, size) is None}
+    return {size: int(value) for size, value in found.items() if value is not None}

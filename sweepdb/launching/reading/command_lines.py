@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 
 from store.errors import InputError
-from sweepdb.launching.flag_tables import Flag, FlagTable, flag_table
+from sweepdb.launching.flag_tables import Flag, FlagTable, flag_table, versions
 from sweepdb.launching.reading.found_server import FoundServer
 from sweepdb.launching.server_command import Engine
 
@@ -77,7 +77,7 @@ def _values(words: Sequence[str], table: FlagTable, where: str) -> tuple[dict[st
         if not name.startswith("-"):
             model = model or word
             continue
-        flag = _flag(table, name)
+        flag = _flag(table, name) or _of_older(table, name)
         if flag is None:
             unknown.append(name)
             if not equals and rest and not rest[0].startswith("-"):
@@ -98,6 +98,12 @@ def _flag(table: FlagTable, name: str) -> Flag | None:
         return table.flags[name]
     meant = {flag.names[0]: flag for known, flag in table.flags.items() if known.startswith(name)}
     return next(iter(meant.values())) if name.startswith("--") and len(meant) == 1 else None
+
+
+def _of_older(table: FlagTable, name: str) -> Flag | None:
+    """The flag of an older version that the newest has no more: files are of the version that somebody runs."""
+    tables = (flag_table(table.engine, version) for version in versions(table.engine))
+    return next((older.flags[name] for older in tables if name in older.flags), None)
 
 
 def _whole(values: Values, name: str, where: str) -> int | None:

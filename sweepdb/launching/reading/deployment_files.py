@@ -13,7 +13,7 @@ import yaml
 
 from evaluator.inputs import shortened
 from store.errors import InputError
-from sweepdb.launching.expected_file import launched_roles
+from sweepdb.launching.expecting.expected_file import launched_roles
 from sweepdb.launching.reading.command_lines import engine_of_words, read_words
 from sweepdb.launching.reading.dynamo import is_graph, read_graph
 from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment

@@ -6,7 +6,7 @@ set -euo pipefail
 HERE="$(cd "$(dirname "$0")" && pwd)"
 BASE_URL="${BASE_URL:-http://127.0.0.1:8000}"
 TOKENIZER="${TOKENIZER:-Qwen/Qwen3-30B-A3B}"
-USERS="${USERS:-96}"
+USERS="${USERS:-103}"
 REQUESTS="${REQUESTS:-$((USERS * 10))}"
 RESULTS="$HERE/results"
 mkdir -p "$RESULTS"

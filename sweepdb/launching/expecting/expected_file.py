@@ -14,6 +14,7 @@ from sweepdb.launching.server_command import Role
 
 EXPECTED = "expected.json"
 MEASURED_AS = "measured_as"
+DEPLOYMENT = "deployment"  # as the client sees it; what validate compares, too
 RESULTS = "results"
 _Values = Mapping[str, str | int | float]
 

@@ -1,0 +1,134 @@
+"""A launched deployment as its client sees it: rate, users and times of requests of the client's mean length.
+
+An instance that does both is stored for requests of nominal length; a pair is joined from a row of each side in closed
+form (evaluator.serving.pairs), as answers about pairs are (queries/paired.sql)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from evaluator.serving import (
+    PROMPTS_PER_USER,
+    DecodeSide,
+    PairLoad,
+    PrefillSide,
+    pair_times,
+    transfer_ms,
+)
+from queries.probes import find_probe
+from store.errors import InputError
+from store.location import StoreLocation
+from sweepdb.launching.server_command import ServerCommand
+from sweepdb.launching.stored_instance import StoredInstance
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeDeployment:
+    """Numbers that the benchmark of a deployment should measure: means over requests of these mean lengths."""
+
+    users: int
+    input_length: float
+    output_length: float
+    requests_per_s: float
+    output_tokens_per_s: float
+    ttft_ms: float
+    tpot_exclusive_ms: float
+    e2e_ms: float
+
+
+def mean_share(instance: StoredInstance) -> float:
+    """Mean length of the client's requests over nominal."""
+    shortest = instance.values["shortest_length"]
+    return (1.0 + (float(shortest) if isinstance(shortest, int | float) else 1.0)) / 2.0
+
+
+def whole_deployment(commands: Sequence[ServerCommand], location: StoreLocation) -> WholeDeployment | None:
+    """The expectations of one row's instances, or of a pair's.
+
+    None where formulas evaluated the sides of a pair, or where nobody stored what one prompt alone takes."""
+    if len(commands) == 1:
+        return _of_instances(commands[0])
+    return _of_pair(commands[0], commands[1], location)
+
+
+def _of_instances(command: ServerCommand) -> WholeDeployment:
+    instance, share = command.instance, mean_share(command.instance)
+    tpot, answer = _number(instance, "tpot_exclusive_ms"), instance.workload.output_length
+    # 0.9 of 500 tokens at 10 ms: 50 tokens fewer, 500 ms less.
+    whole = _number(instance, "e2e_ms") - (1.0 - share) * answer * tpot
+    rate = command.instances * _number(instance, "requests_per_s") * _number(instance, "e2e_ms") / whole
+    return WholeDeployment(
+        users=instance.concurrency * command.instances,
+        input_length=share * _number(instance, "input_length_mean"),
+        output_length=share * answer,
+        requests_per_s=rate,
+        output_tokens_per_s=rate * share * answer,
+        ttft_ms=_number(instance, "ttft_ms"),
+        tpot_exclusive_ms=tpot,
+        e2e_ms=whole,
+    )
+
+
+def _of_pair(prefill: ServerCommand, decode: ServerCommand, location: StoreLocation) -> WholeDeployment | None:
+    alone = _lone_prompt(prefill.instance, location)
+    if alone is None or prefill.instance.engine is None:
+        return None
+    share, sent = mean_share(decode.instance), prefill.instance
+    answer, link = share * decode.instance.workload.output_length, sent.scenario.device.links[0]
+    receiving = alone["ttft_ms"] - alone["makespan_ms"]
+    side = PrefillSide(
+        alone_ms=share * alone["makespan_ms"] + receiving,
+        service_ms=share * alone["prompt_service_ms"],
+        servers=prefill.instances * sent.plan.dp,
+        request_ms=receiving,
+    )
+    decoding = DecodeSide(
+        decoding=float(decode.instance.concurrency * decode.instances),
+        tpot_ms=_number(decode.instance, "tpot_exclusive_ms"),
+        tokens_per_step=_number(decode.instance, "tokens_per_step"),
+    )
+    moved = transfer_ms(
+        share * alone["kv_bytes_per_request"], sent.plan.tp * sent.plan.pp, link.bandwidth_bytes_per_s * link.efficiency
+    )
+    prompts = sent.values["prompts_per_user"]
+    load = PairLoad(
+        output_length=answer,
+        transfer_ms=moved,
+        prompts_per_user=prompts if isinstance(prompts, int) else PROMPTS_PER_USER,
+    )
+    found = pair_times(side, decoding, load)
+    if found is None:  # prefill cannot keep up
+        return None
+    return WholeDeployment(
+        users=max(round(found.users), 1),
+        input_length=share * _number(decode.instance, "input_length_mean"),
+        output_length=answer,
+        requests_per_s=found.requests_per_s,
+        output_tokens_per_s=found.requests_per_s * answer,
+        ttft_ms=found.ttft_ms,
+        tpot_exclusive_ms=found.tpot_ms,
+        e2e_ms=found.e2e_ms,
+    )
+
+
+_LONE = ("ttft_ms", "makespan_ms", "prompt_service_ms", "kv_bytes_per_request")
+
+
+def _lone_prompt(instance: StoredInstance, location: StoreLocation) -> dict[str, float] | None:
+    """The times of one prompt alone, of the prefill row at batch size 1 of the same plan."""
+    reference = f"{instance.probe.partition(':')[0]}:1"
+    try:
+        columns, row = find_probe(location, reference)
+    except InputError:  # it was not among the batch sizes
+        return None
+    values = dict(zip(columns, row, strict=True))
+    found = {name: float(value) for name in _LONE if isinstance(value := values[name], int | float)}
+    return found if len(found) == len(_LONE) else None
+
+
+def _number(instance: StoredInstance, column: str) -> float:
+    value = instance.values[column]
+    if not isinstance(value, int | float):
+        raise TypeError(f"{column} of {instance.probe} is no number")
+    return float(value)

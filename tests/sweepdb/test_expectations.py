@@ -1,0 +1,93 @@
+"""expected.json: what a client should see of a whole deployment is what answers say of it, and what `validate` predicts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from client_files import VLLM
+
+import sweepdb
+from sweepdb.launching import write_launch
+from sweepdb.measuring import import_measurements
+
+MODEL, DEVICE, INPUT, OUTPUT, SHORTEST = "Qwen/Qwen3-8B", "h100_sxm", 1000, 200, 0.8
+MEASURED = {"ttft": "ttft_ms", "tpot": "tpot_exclusive_ms", "e2e_ms": "e2e_ms", "requests_per_s": "requests_per_s"}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A store of instances of one device, asked by a client whose lengths begin at 0.8 of those named."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('expected')}/store.sqlite"
+    sweepdb.evaluate(
+        MODEL, device=DEVICE, num_devices=1, input_length=INPUT, output_length=OUTPUT, batch_range=(1, 40),
+        client_lengths=SHORTEST, store=url,
+    )  # fmt: skip
+    return url
+
+
+@pytest.fixture(scope="module")
+def deployments(url):
+    """The answer about three devices, by kind."""
+    with sweepdb.open(url) as store:
+        return {row["mode"]: row for row in store.deployments(num_devices=3).dicts()}
+
+
+def launched(row, url, folder):
+    if row["mode"] == "pd":
+        counts = f"{row['prefill_instances']}P{row['decode_instances']}D"
+        write_launch([row["prefill_probe"], row["decode_probe"], counts], folder, store=url)
+    else:
+        write_launch(row["probe"], folder, store=url)
+    return json.loads((folder / "expected.json").read_text())
+
+
+def test_a_pair_is_expected_as_it_is_answered(deployments, url, tmp_path):
+    row = deployments["pd"]
+    expected = launched(row, url, tmp_path / "out")["deployment"]
+    for name, column in (
+        ("requests_per_s", "system_qps"), ("output_tokens_per_s", "output_tokens_per_s"), ("ttft_ms", "ttft_ms"),
+        ("tpot_exclusive_ms", "tpot_ms"), ("e2e_ms", "e2e_ms"),
+    ):  # fmt: skip
+        assert expected[name] == pytest.approx(row[column], rel=1e-5), name
+    assert expected["users"] == round(row["users"])
+    assert (expected["input_length"], expected["output_length"]) == (900.0, 180.0)  # (1 + 0.8) / 2 of those named
+    assert f'USERS="${{USERS:-{expected["users"]}}}"' in (tmp_path / "out" / "bench.sh").read_text()
+
+
+def test_an_instance_is_expected_at_its_clients_mean_length_too(deployments, url, tmp_path):
+    row = deployments["aggregated"]
+    said = launched(row, url, tmp_path / "out")
+    expected, stored = said["deployment"], said["roles"]["server"]["predicted"]
+    assert expected["requests_per_s"] * row["instances"] == pytest.approx(row["system_qps"], rel=1e-9)
+    # A tenth of 200 tokens fewer than the row is stored for.
+    shorter = 0.1 * OUTPUT * stored["tpot_exclusive_ms"]
+    assert expected["e2e_ms"] == pytest.approx(stored["e2e_ms"] - shorter, rel=1e-9)
+    assert expected["e2e_ms"] == pytest.approx(row["e2e_ms"], rel=1e-9)  # one meaning in answers and files
+    # Little's law holds in it: users = rate x time.
+    assert expected["users"] == pytest.approx(expected["requests_per_s"] * expected["e2e_ms"] / 1000, rel=1e-9)
+
+
+@pytest.mark.parametrize("mode", ["aggregated", "pd"])
+def test_a_measurement_of_the_folder_is_compared_with_what_it_expects(mode, deployments, url, tmp_path):
+    folder = tmp_path / "out"
+    expected = launched(deployments[mode], url, folder)["deployment"]
+    users, requests = expected["users"], 400
+    result = {name: value for name, value in VLLM.items() if name not in {"device", "tensor_parallel_size"}} | {
+        "model_id": MODEL, "max_concurrency": users, "num_prompts": requests, "completed": requests,
+        "total_input_tokens": requests * INPUT * 0.9, "total_output_tokens": requests * OUTPUT * 0.9,
+        "request_throughput": expected["requests_per_s"], "output_throughput": expected["output_tokens_per_s"],
+        "mean_ttft_ms": expected["ttft_ms"], "mean_tpot_ms": expected["tpot_exclusive_ms"],
+        "mean_e2el_ms": expected["e2e_ms"],
+    }  # fmt: skip
+    (folder / "results").mkdir()
+    (folder / "results" / "run.json").write_text(json.dumps(result), encoding="utf-8")
+    own = f"sqlite:///{tmp_path}/measured.sqlite"
+    assert import_measurements([folder], own).added == 1
+    compared = sweepdb.validate(store=own)
+    # The folder says who asked, so that as known the row itself is predicted.
+    found = {one.metric: one.predicted for one in compared.of("known")}
+    for metric in ("ttft", "tpot") if mode == "aggregated" else MEASURED:
+        assert found[metric] == pytest.approx(expected[MEASURED[metric]], rel=0.01), metric
+    asked = {one.metric: one.predicted for one in compared.of("asked")}
+    assert asked["e2e_ms"] == pytest.approx(expected["e2e_ms"], rel=0.1)
