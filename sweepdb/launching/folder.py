@@ -79,7 +79,8 @@ def write_launch(
     if target not in TARGETS:
         raise InputError(f"`target={target}` is not one of {', '.join(TARGETS)}")
     location = parse_url(store)
-    commands = _commands(asked, location, engine, engine_version, target, draft_model)
+    instances = [read_instance(location, probe, draft_model) for probe in asked.probes]
+    commands = _commands(asked, instances, engine, engine_version, target)
     files = {**scripts(commands), **_settings(commands), **manifests(target, commands)}
     if target not in _ROUTED:
         files |= router_files(commands)
@@ -114,13 +115,11 @@ def read_rows(rows: str | Sequence[str]) -> AskedRows:
 
 def _commands(
     asked: AskedRows,
-    location: StoreLocation,
+    instances: Sequence[StoredInstance],
     engine: str | None,
     engine_version: str | None,
     target: str,
-    draft_model: str | None,
 ) -> list[ServerCommand]:
-    instances = [read_instance(location, probe, draft_model) for probe in asked.probes]
     roles = _roles(instances)
     chosen = engine or next((one.engine for one in instances if one.engine is not None), None)
     if chosen is None:

@@ -7,8 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
 
 from evaluator.canonical import canonical
+from evaluator.inputs.engines.engine_numbers import MOST_NEAR
 from evaluator.inputs.engines.engine_profiles import (
     as_yaml,
     described,
@@ -17,7 +19,7 @@ from evaluator.inputs.engines.engine_profiles import (
     key_of_engine,
     unfitted_engine,
 )
-from evaluator.inputs.engines.nearness import MOST_NEAR, Nearby, alike, factors_near, nearby_from
+from evaluator.inputs.engines.nearness import Nearby, alike, factors_near
 from evaluator.ledger.fitting.near_fit import near_fit
 from evaluator.restore import restored
 from evaluator.serving.engine.closed_loop import ClosedLoop
@@ -116,6 +118,8 @@ def test_points_are_part_of_the_profile_and_others_keep_their_keys(tmp_path):
         [{}] * (MOST_NEAR + 1),
     ],
 )
-def test_points_of_a_file_are_checked(content):
+def test_points_of_a_file_are_checked(content, tmp_path):
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump({"name": "mine", "admission": "mixed", "profile": {}, "near": content}))
     with pytest.raises(InputError, match="near"):
-        nearby_from(content)
+        engine_from_file(file)
