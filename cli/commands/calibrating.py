@@ -114,6 +114,7 @@ def _serving(
     for one in points.excluded:
         say(f"  {one.rows} left out: {one.rule}")
     say("; ".join(f"{name} {before:g} -> {after:g}" for name, before, after in kept.changes()))
+    say(f"besides, TTFT and TPOT of closed loops are corrected near {len(kept.fit.profile.near)} of these points")
     say(f"{kept.output} written; version {kept.version} of {kept.fit.profile.name} is stored as {kept.label}")
     say(as_typed(f"next: sweepdb evaluate MODEL ... --serving-model {kept.output}{parse_url(store).argument}"))
     return 0

@@ -106,6 +106,7 @@ def test_known_numbers_are_found_again_and_kept_and_serve(points, tmp_path):
         "20 of 22 points of vllm used",
         "1 left out: of another engine",
         "1 left out: no TTFT with a TPOT: both are needed",
+        "corrected near 20 of these points",
         "version 1 of vllm-calibrated is stored as vllm-calibrated@",
         f"--serving-model {profile} --store",
     ):
