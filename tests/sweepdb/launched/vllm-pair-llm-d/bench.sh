@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures vLLM as 845c6606:6 and eada2011:6 predicts it.
+# Measures vLLM as 2b99911b:6 and 4f4d23ed:6 predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
 # REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own.
 set -euo pipefail
