@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from store.reading.connecting import read_store_id
     from store.reading.known_names import NameKind, StoredName, stored_names
     from store.reading.load_blocks import LOAD_VALUES, StoredLoads, stored_loads
+    from store.reading.store_state import read_state
     from store.reading.transactions import ReadTransaction, read_transaction
     from store.reading.typed_rows import Cells
 
@@ -22,6 +23,7 @@ __all__ = [
     "ReadTransaction",
     "StoredLoads",
     "StoredName",
+    "read_state",
     "read_store_id",
     "read_transaction",
     "stored_loads",

@@ -1,0 +1,82 @@
+// Pictures: Vega-Lite specifications of the server, drawn by the Vega that it serves. No text is ever evaluated as code.
+
+const STYLE = {
+  ast: true,
+  renderer: "svg",
+  actions: false,
+  defaultStyle: false,
+  tooltip: { disableDefaultStyle: true },
+};
+const COLOURS = { light: ["#1f62b5", "#c2571a", "#2f8a4c", "#8a4bb0", "#a8323e", "#6b6f1d"], dark: ["#6fb1ff", "#ffa15c", "#6fd08c", "#cf9cf0", "#ff8b94", "#d3d86a"] };
+let bundle = null;
+
+function vega() {
+  bundle ??= import("/vega.js");
+  return bundle.then(() => window.vegaEmbed);
+}
+
+export function warm() {
+  vega();
+}
+
+export function isDark() {
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+// The specification of one group among several, with the page's width and colours.
+export function fitted(spec, { group = null, height = 340, title = false } = {}) {
+  const { vconcat, ...outer } = spec;
+  const inner = vconcat ? { ...outer, ...vconcat[0], transform: (vconcat[0].transform ?? []).slice(1) } : { ...outer };
+  if (!title) delete inner.title;
+  const values = spec.data.values;
+  const mine = group === null ? values : values.filter((row) => row.group === group);
+  inner.data = { name: "rows", values: mine };
+  inner.width = "container";
+  inner.autosize = { type: "fit", contains: "padding" };
+  if (inner.height !== undefined) inner.height = height;
+  const ink = isDark() ? "#b8c2cc" : "#4a545e";
+  inner.config = {
+    ...spec.config,
+    font: "system-ui, sans-serif",
+    axis: { ...spec.config?.axis, labelColor: ink, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
+    legend: { labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: 4 },
+    range: { category: COLOURS[isDark() ? "dark" : "light"] },
+    view: { stroke: null },
+  };
+  return inner;
+}
+
+// Draw into an element; only rows are exchanged where the picture is the one that is there.
+export class Picture {
+  constructor(element) {
+    this.element = element;
+    this.view = null;
+    this.shape = "";
+  }
+
+  async show(spec, told) {
+    const { data, ...rest } = spec;
+    const others = {};
+    const shape = JSON.stringify({ ...rest, dark: isDark() });
+    if (this.view && shape === this.shape) {
+      this.view.data("rows", data.values.map((row) => ({ ...row })));
+      await this.view.runAsync();
+    } else {
+      const embed = await vega();
+      this.view?.finalize();
+      const made = await embed(this.element, { $schema: "https://vega.github.io/schema/vega-lite/v5.json", ...others, ...spec }, STYLE);
+      this.view = made.view;
+      this.shape = shape;
+    }
+    const drawn = this.element.querySelector("svg");
+    drawn?.setAttribute("role", "img");
+    drawn?.setAttribute("aria-label", told);
+  }
+
+  clear() {
+    this.view?.finalize();
+    this.view = null;
+    this.shape = "";
+    this.element.replaceChildren();
+  }
+}
