@@ -15,8 +15,7 @@ _STATEMENTS = (
     "SELECT coalesce(max(id), 0) || ' ' || count(lifted_at) FROM tombstone",
     "SELECT coalesce(max(id), 0) || ' ' || count(*) FROM measurement",
     "SELECT count(*) || ' ' || coalesce(CAST(max(created_at) AS VARCHAR), '') FROM validation",
-    "SELECT count(*) || ' ' || coalesce(sum(usd_per_device_hour), 0) || ' ' || coalesce(sum(watts_per_device), 0)"
-    " FROM price",
+    "SELECT count(*) || ' ' || coalesce(sum(usd_per_device_hour), 0) || coalesce(sum(watts_per_device), 0) FROM price",
 )
 _DIGITS = 16
 

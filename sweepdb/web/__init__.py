@@ -1,4 +1,4 @@
-"""A page, a REST interface and a server of tools over the stored probes. Read-only: nothing here evaluates or writes."""
+"""A page, a REST interface and tools of assistants over the stored probes. Nothing here evaluates or writes."""
 
 from __future__ import annotations
 

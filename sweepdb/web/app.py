@@ -1,6 +1,6 @@
 """The application that is served: pages, their files, and the REST interface, behind the guard.
 
-Vega comes out of the installed vl-convert package, so nothing is downloaded. Not here: sockets (sweepdb.web.serving)."""
+Vega comes out of the installed vl-convert package, so nothing is downloaded. Not here: sockets (serving)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,24 @@ from sweepdb.web.pool import SessionPool
 from sweepdb.web.refusals import UnknownPathError, status_of
 
 STATIC = Path(__file__).parent / "static"
-PAGES = ("", "pd", "goodput", "sensitivity", "curves", "why", "explain", "coverage", "diff", "measured", "sweeps", "ask")
+PAGES = (
+    "",
+    "pd",
+    "goodput",
+    "sensitivity",
+    "curves",
+    "why",
+    "explain",
+    "coverage",
+    "diff",
+    "measured",
+    "sweeps",
+    "ask",
+)
 _BUSY_S = "1"
 
 
-def build_web(
-    pool: SessionPool, *, names: frozenset[str], token: str | None = None, sql: bool = False
-) -> ASGIApp:
+def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = None, sql: bool = False) -> ASGIApp:
     """The application over a pool of sessions; `names` are those that it is asked under."""
 
     @asynccontextmanager
@@ -70,7 +81,9 @@ def _bundle() -> bytes:
     try:
         drawing = import_module("vl_convert")
     except ImportError:
-        raise InputError("pictures need vl-convert, which is not installed", hint="pip install 'sweepdb[serve]'") from None
+        raise InputError(
+            "pictures need vl-convert, which is not installed", hint="pip install 'sweepdb[serve]'"
+        ) from None
     return str(drawing.javascript_bundle()).encode()
 
 

@@ -1,12 +1,13 @@
 """GET /api/v1/...: questions as addresses, answers as JSON, CSV, SVG or a picture's specification.
 
-Not here: who may ask (sweepdb.web.guard), sessions (sweepdb.web.pool), the shape of documents (sweepdb.web.documents)."""
+Not here: who may ask (guard), sessions (pool), the shape of an answer (documents)."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from importlib import import_module
 from importlib.metadata import version
 
@@ -91,16 +92,18 @@ class Endpoints:
 
     async def reports(self, _: Request) -> Response:
         """Reports with their parameters and columns."""
-        return JSONResponse([
-            {
-                "name": asked.name,
-                "summary": asked.summary,
-                "picture": asked.name in report_pictures(),
-                "parameters": [parameter_of(one) for one in keywords_of(asked)],
-                "columns": [{"name": one.name, "unit": one.unit, "meaning": one.meaning} for one in asked.columns],
-            }
-            for asked in asked_reports().values()
-        ])
+        return JSONResponse(
+            [
+                {
+                    "name": asked.name,
+                    "summary": asked.summary,
+                    "picture": asked.name in report_pictures(),
+                    "parameters": [parameter_of(one) for one in keywords_of(asked)],
+                    "columns": [{"name": one.name, "unit": one.unit, "meaning": one.meaning} for one in asked.columns],
+                }
+                for asked in asked_reports().values()
+            ]
+        )
 
     async def scope(self, _: Request) -> Response:
         """What can be asked about, the newest first."""
@@ -118,7 +121,7 @@ class Endpoints:
         return JSONResponse(plain([
             {
                 "name": one.name, "kind": one.kind, "meaning": one.meaning,
-                "columns": [{"name": c.name, "type": c.type, "unit": c.unit, "meaning": c.meaning} for c in one.columns],
+                "columns": [asdict(column) for column in one.columns],
             }
             for one in dictionary()
         ]))  # fmt: skip

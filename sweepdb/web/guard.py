@@ -99,9 +99,7 @@ class Guard:
                 error="this server does not answer under that name",
                 hint="name it with `allow_host` where it is yours",
             )
-        if scope["method"] not in {"GET", "HEAD"} and not (
-            scope["method"] == "POST" and scope["path"] in self._posts
-        ):
+        if scope["method"] not in {"GET", "HEAD"} and not (scope["method"] == "POST" and scope["path"] in self._posts):
             return Refusal(status=405, error="this server only reads", hint="ask with GET")
         if not _is_own(headers, str(scope["path"]), str(scope["method"])):
             return Refusal(status=403, error="a page of another site asked", hint="open the address by itself")

@@ -20,12 +20,13 @@ _STATE = {
 }  # fmt: skip
 _REFERENCE = {"name": "reference", "in": "path", "required": True, "schema": _TEXT,
               "description": "a probe, such as a1b2c3d4:175"}  # fmt: skip
+_WRONG = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
 _ERRORS = {
-    str(status): {"description": told, "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}}
-    for status, told in (
-        (400, "a parameter is wrong"), (404, "no such report or address"), (503, "too many wait"), (504, "took too long"),
-    )
-}  # fmt: skip
+    "400": {"description": "a parameter is wrong", "content": _WRONG},
+    "404": {"description": "no such report or address", "content": _WRONG},
+    "503": {"description": "too many wait", "content": _WRONG},
+    "504": {"description": "the answer took too long", "content": _WRONG},
+}
 
 
 def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
@@ -95,7 +96,10 @@ def _operation(summary: str, name: str, parameters: Sequence[object]) -> dict[st
 
 
 _ERROR = {"type": "object", "required": ["error"], "properties": {"error": _TEXT, "hint": {"type": ["string", "null"]}}}
-_COLUMNS = {"type": "array", "items": {"type": "object", "properties": {"name": _TEXT, "unit": _TEXT, "meaning": _TEXT}}}
+_COLUMNS = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"name": _TEXT, "unit": _TEXT, "meaning": _TEXT}},
+}
 _ROWS = {"type": "array", "items": {"type": "array"}}
 _ANSWER = {
     "type": "object",

@@ -118,8 +118,7 @@ class SessionPool:
             one.users += 1
             try:
                 async with one.turn:
-                    answer = await self._on_thread(key, one, question)
-                return answer, one.state
+                    return await self._on_thread(key, one, question), one.state
             except duckdb.IOException:
                 self._drop(key)
                 if last:

@@ -45,9 +45,7 @@ def rows_apart(location: StoreLocation, statement: str) -> str:
 def main() -> int:
     """Run one statement for the process that started this one."""
     asked = json.load(sys.stdin)
-    limits = StatementLimits(
-        timeout_s=_TIMEOUT_S, memory_bytes=_MEMORY_BYTES, when_stuck=lambda _: os._exit(_ENDED)
-    )
+    limits = StatementLimits(timeout_s=_TIMEOUT_S, memory_bytes=_MEMORY_BYTES, when_stuck=lambda _: os._exit(_ENDED))
     try:
         with run_sql(parse_url(asked["store"]), asked["statement"], limits) as result:
             rows = list(islice(result, _MOST_ROWS + 1))

@@ -24,9 +24,7 @@ def serve(  # noqa: PLR0917  one parameter an option
         list[str] | None, typer.Option(help="another name that it is asked under; may be repeated")
     ] = None,
     token_file: Annotated[Path | None, typer.Option(help="file of a token that every request must bring")] = None,
-    sql: Annotated[
-        bool, typer.Option("--sql", help="take read-only SQL too: 10 s, 1 GiB, 10,000 rows")
-    ] = False,
+    sql: Annotated[bool, typer.Option("--sql", help="take read-only SQL too: 10 s, 1 GiB, 10,000 rows")] = False,
     timeout: Annotated[float, typer.Option(min=0.1, help="seconds that an answer may take")] = 30.0,
     open_: Annotated[bool, typer.Option("--open", help="open the page in a browser")] = False,
     store: StoreOption = None,

@@ -8,6 +8,7 @@ const STYLE = {
   tooltip: { disableDefaultStyle: true },
 };
 const COLOURS = { light: ["#1f62b5", "#c2571a", "#2f8a4c", "#8a4bb0", "#a8323e", "#6b6f1d"], dark: ["#6fb1ff", "#ffa15c", "#6fd08c", "#cf9cf0", "#ff8b94", "#d3d86a"] };
+const SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"; // a name; nothing is loaded from it
 let bundle = null;
 
 function vega() {
@@ -32,14 +33,14 @@ export function fitted(spec, { group = null, height = 340, title = false } = {})
   const mine = group === null ? values : values.filter((row) => row.group === group);
   inner.data = { name: "rows", values: mine };
   inner.width = "container";
-  inner.autosize = { type: "fit", contains: "padding" };
+  inner.autosize = { type: inner.height === undefined ? "fit-x" : "fit", contains: "padding" };
   if (inner.height !== undefined) inner.height = height;
   const ink = isDark() ? "#b8c2cc" : "#4a545e";
   inner.config = {
     ...spec.config,
     font: "system-ui, sans-serif",
     axis: { ...spec.config?.axis, labelColor: ink, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
-    legend: { labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: 4 },
+    legend: { symbolOpacity: 1, labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: 4 },
     range: { category: COLOURS[isDark() ? "dark" : "light"] },
     view: { stroke: null },
   };
@@ -56,7 +57,6 @@ export class Picture {
 
   async show(spec, told) {
     const { data, ...rest } = spec;
-    const others = {};
     const shape = JSON.stringify({ ...rest, dark: isDark() });
     if (this.view && shape === this.shape) {
       this.view.data("rows", data.values.map((row) => ({ ...row })));
@@ -64,7 +64,7 @@ export class Picture {
     } else {
       const embed = await vega();
       this.view?.finalize();
-      const made = await embed(this.element, { $schema: "https://vega.github.io/schema/vega-lite/v5.json", ...others, ...spec }, STYLE);
+      const made = await embed(this.element, { ...spec, $schema: SCHEMA }, STYLE);
       this.view = made.view;
       this.shape = shape;
     }

@@ -16,7 +16,7 @@ const COLUMNS = ["rank", "device", "plan", "batch_size", "concurrency", "rate", 
 const SLIDERS = [
   { name: "ttft_limits", label: "TTFT at most", unit: "ms", kind: "log", low: 10, high: 60_000, none: "no limit" },
   { name: "tpot_limits", label: "TPOT at most", unit: "ms", kind: "log", low: 1, high: 500, none: "no limit" },
-  { name: "e2e_limits", label: "End to end at most", unit: "ms", kind: "log", low: 100, high: 1_000_000, none: "no limit" },
+  { name: "e2e_limits", label: "Whole request at most", unit: "ms", kind: "log", low: 100, high: 1_000_000, none: "no limit" },
   { name: "reserved_memory_gb", label: "Memory kept free", unit: "GiB", kind: "linear", low: 0, high: 40, none: "10", initial: 10 },
   { name: "num_devices", label: "Devices at most", unit: "", kind: "stops", stops: [1, 2, 4, 8, 16, 32, 64, 128, 256], none: "any" },
   { name: "price", label: "Price of a device", unit: "$/h", kind: "linear", low: 0, high: 20, none: "none" },
@@ -33,19 +33,20 @@ export async function explore(main) {
   const groups = h("div", { class: "groups" });
   const canvas = h("div", { class: "picture", id: "picture" });
   const legend = h("p", { class: "quiet small", id: "legend" });
+  const figure = h("figure", {}, canvas, h("figcaption", {}, legend));
   const misses = h("div", { id: "misses" });
   const best = h("section", { "aria-label": "Best plans" });
   const below = h("div");
   fill(main, h("h1", { class: "hidden" }, "Explore"), h("div", { class: "explore" },
     h("aside", { class: "controls", "aria-label": "Scope and limits" }, fields, sliders),
-    h("div", { class: "answer" }, sentence, groups, h("figure", {}, canvas, h("figcaption", {}, legend)), misses, best, about, below)));
+    h("div", { class: "answer" }, sentence, groups, figure, misses, best, about, below)));
 
   const picture = new Picture(canvas);
   let measured = null;
   const moment = new Moment(() => refresh());
   const scope = new ScopeChoice(fields, () => { moment.forget(); refresh(); });
-  const made = SLIDERS.map((one) => new Slider(one, (slider, settled) => {
-    change({ [slider.name]: slider.value === slider.initial ? null : slider.value }, { push: settled && false });
+  const made = SLIDERS.map((one) => new Slider(one, (slider) => {
+    change({ [slider.name]: slider.value === slider.initial ? null : slider.value });
     if (slider.name === "price") redraw(); else refresh();
   }));
   fill(sliders, made.map((one) => one.element));
@@ -77,6 +78,7 @@ export async function explore(main) {
     } catch (error) {
       shown = null;
       picture.clear();
+      figure.hidden = true;
       fill(misses, failure(error));
       fill(sentence, "No answer.");
       fill(best);
@@ -103,15 +105,17 @@ export async function explore(main) {
 
   async function draw(frontier, number_) {
     const spec = frontier.picture;
+    figure.hidden = !spec;
     if (!spec) { picture.clear(); return; }
     const many = frontier.groups.length > 1;
     const error = bandOf(frontier);
     const fit = fitted(spec, { group: many ? frontier.groups[number_] : null, height: 360 });
     fit.data.values = fit.data.values.map((row) => ({ ...row, low: row.tokens_per_s_per_device / (1 + error), high: row.tokens_per_s_per_device / (1 - error) }));
-    if (!fit.data.values.length) { picture.clear(); return; }
+    figure.hidden = !fit.data.values.length;
+    if (figure.hidden) { picture.clear(); return; }
     const points = await measuredPoints();
     const { layer, encoding, ...rest } = fit;
-    const band = { mark: { type: "area", interpolate: "step-before", opacity: 0.14, tooltip: false }, encoding: { y: { field: "low", type: "quantitative", title: encoding.y.title }, y2: { field: "high" }, order: { field: "tokens_per_s_per_user", type: "quantitative" } } };
+    const band = { mark: { type: "area", interpolate: "step-before", opacity: 0.14, tooltip: false }, encoding: { y: { field: "low", type: "quantitative", title: encoding.y.title }, y2: { field: "high" } } };
     const over = { data: { values: points }, mark: { type: "point", shape: "diamond", size: 70, strokeWidth: 1.6, color: "#c2185b", filled: false }, encoding: { x: { field: "user", type: "quantitative" }, y: { field: "device_rate", type: "quantitative" }, color: { value: "#d0306e" }, tooltip: [{ field: "source" }, { field: "concurrency" }, { field: "user" }, { field: "device_rate" }] } };
     await picture.show({ ...rest, encoding, layer: [...(error ? [band] : []), ...layer, ...(points.length ? [over] : [])] },
       "The frontier of tokens a second of one device over tokens a second of one user, as steps");

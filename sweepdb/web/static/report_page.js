@@ -7,7 +7,7 @@ import { Moment, drawn, failure, tools, trust } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
 import { objects, table } from "./table.js";
 
-const MOST_SHOWN = 60;
+const MOST_SHOWN = 25;
 
 export function reportPage({ title, intro, reports, fields, defaults = {}, scoped = true, needs = null }) {
   return async (main) => {

@@ -9,9 +9,9 @@ export class Slider {
     Object.assign(this, { name, label, unit, kind, low, high, stops, none, initial, onMove });
     const most = kind === "stops" ? stops.length : STEPS;
     this.range = h("input", { type: "range", id: `${name}_range`, min: 0, max: most, step: 1, "aria-label": label, title: help,
-      oninput: () => this.moved(this.at(Number(this.range.value)), false), onchange: () => this.moved(this.at(Number(this.range.value)), true) });
+      oninput: () => this.moved(this.at(Number(this.range.value))) });
     this.box = h("input", { type: "number", id: name, min: 0, step: "any", placeholder: none ?? "", "aria-label": `${label}, ${unit}`,
-      onchange: () => this.moved(this.box.value === "" ? null : Number(this.box.value), true) });
+      onchange: () => this.moved(this.box.value === "" ? null : Number(this.box.value)) });
     this.element = h("div", { class: "slider" },
       h("label", { for: `${name}_range` }, label), h("span", { class: "value" }, this.box, h("span", { class: "unit" }, unit)), this.range);
     this.value = undefined;
@@ -41,9 +41,9 @@ export class Slider {
     this.range.setAttribute("aria-valuetext", value === null ? this.none : `${number(value)} ${this.unit}`);
   }
 
-  moved(value, settled) {
+  moved(value) {
     if (value !== null && !(value >= 0)) return;
     this.set(value);
-    this.onMove(this, settled);
+    this.onMove(this);
   }
 }

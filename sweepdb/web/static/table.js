@@ -2,7 +2,6 @@
 import { h, number } from "./dom.js";
 
 const GIB = 2 ** 30;
-const LEFT = new Set(["device", "plan", "probe", "model", "workload", "deployment", "mode", "said", "name"]);
 const PROBE = /^[0-9a-f]{6,64}:[0-9]+$/;
 const SHORT = {
   rate: "tokens/s",
@@ -41,17 +40,18 @@ export function value(row, name) {
 export function table(answer, rows, { columns = null, caption, explain = true, id = null } = {}) {
   const names = chosen(answer, columns).filter((name) => name !== "question_group" && rows.some((row) => ![null, undefined, ""].includes(value(row, name))));
   const about = new Map(answer.columns.map((one) => [one.name, one]));
+  const left = new Set(names.filter((name) => typeof rows.map((row) => value(row, name)).find((cell) => ![null, undefined].includes(cell)) !== "number"));
   const head = names.map((name) => {
     const known = about.get(name === "memory_free_gib" ? "memory_free_bytes" : name);
     const told = known?.meaning ? `${known.meaning}${known.unit && known.unit !== "none" ? ` (${known.unit})` : ""}` : null;
-    return h("th", { scope: "col", title: told, class: LEFT.has(name) ? "left" : null }, SHORT[name] ?? name.replaceAll("_", " "));
+    return h("th", { scope: "col", title: told, class: left.has(name) ? "left" : null }, SHORT[name] ?? name.replaceAll("_", " "));
   });
   const body = rows.map((row) =>
     h("tr", {}, names.map((name) => {
       const cell = value(row, name);
       const linked = explain && typeof cell === "string" && PROBE.test(cell);
       const text = linked ? h("a", { href: `/explain?probe=${encodeURIComponent(cell)}` }, cell) : number(cell);
-      return h("td", { class: typeof cell === "number" ? null : "left" }, text);
+      return h("td", { class: left.has(name) ? "left" : null }, text);
     })),
   );
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
