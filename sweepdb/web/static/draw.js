@@ -8,6 +8,7 @@ const STYLE = {
   tooltip: { disableDefaultStyle: true },
 };
 const COLOURS = { light: ["#1f62b5", "#c2571a", "#2f8a4c", "#8a4bb0", "#a8323e", "#6b6f1d"], dark: ["#6fb1ff", "#ffa15c", "#6fd08c", "#cf9cf0", "#ff8b94", "#d3d86a"] };
+const BAR = 22;
 const SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"; // a name; nothing is loaded from it
 let bundle = null;
 
@@ -33,8 +34,9 @@ export function fitted(spec, { group = null, height = 340, title = false } = {})
   const mine = group === null ? values : values.filter((row) => row.group === group);
   inner.data = { name: "rows", values: mine };
   inner.width = "container";
-  inner.autosize = { type: inner.height === undefined ? "fit-x" : "fit", contains: "padding" };
-  if (inner.height !== undefined) inner.height = height;
+  const lies = inner.height === undefined; // bars or cells: as high as it has rows
+  inner.height = lies ? heightOf(inner, mine) : height;
+  inner.autosize = { type: lies ? "fit-x" : "fit", contains: "padding" };
   const ink = isDark() ? "#b8c2cc" : "#4a545e";
   inner.config = {
     ...spec.config,
@@ -45,6 +47,14 @@ export function fitted(spec, { group = null, height = 340, title = false } = {})
     view: { stroke: null },
   };
   return inner;
+}
+
+// Rows of bars in a picture, in pixels: Vega-Lite grumbles when it has to count them itself.
+function heightOf(spec, rows) {
+  const { field } = spec.encoding.y;
+  const named = rows.filter((row) => row.section === undefined || row.section === "split");
+  const bars = new Set(named.map((row, place) => row[field] ?? place)).size;
+  return Math.max(1, bars) * (spec.encoding.yOffset ? 2 : 1) * BAR;
 }
 
 // Draw into an element; only rows are exchanged where the picture is the one that is there.
