@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from queries.judging import HELD, relaxed_to
     from queries.proofs import probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet
-    from queries.scoping.stored_subjects import stored_subjects
     from queries.session import open_session
 
 __all__ = [
@@ -73,7 +72,6 @@ __all__ = [
     "run_sql",
     "schema_text",
     "shown_names",
-    "stored_subjects",
     "verify_proof",
     "write_parquet",
     "write_proof",

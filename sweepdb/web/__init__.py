@@ -8,6 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.web.app import build_web
+    from sweepdb.web.assistant import run_assistant
     from sweepdb.web.pool import SessionPool
     from sweepdb.web.serving import Served, bound_socket, serve
 
@@ -16,6 +17,7 @@ __all__ = [
     "SessionPool",
     "bound_socket",
     "build_web",
+    "run_assistant",
     "serve",
 ]
 

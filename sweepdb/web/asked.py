@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from queries.asking import Declared, Question, option_table, plain_types, question_of, question_report
 from store.errors import InputError
@@ -17,7 +18,7 @@ def question_of_parameters(name: str, parameters: Iterable[tuple[str, str]]) -> 
     several: dict[str, list[str]] = {}
     for key, text in parameters:
         keyword = key.replace("-", "_")
-        several.setdefault(keyword, []).append(text)
+        several.setdefault(_other_spellings().get(keyword, keyword), []).append(text)
     for keyword, texts in several.items():
         item = option_table().get(keyword)
         if keyword == "mix":
@@ -31,6 +32,15 @@ def question_of_parameters(name: str, parameters: Iterable[tuple[str, str]]) -> 
         else:
             given[keyword] = texts[0] if item is None else _typed(item, texts[0])
     return question_of(asked.name, given)
+
+
+@cache
+def _other_spellings() -> dict[str, str]:
+    return {
+        other.strip("-").replace("-", "_"): item.keyword
+        for item in option_table().values()
+        for other in item.option.also
+    }
 
 
 def _typed(item: Declared, text: str) -> object:

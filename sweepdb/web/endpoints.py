@@ -18,7 +18,7 @@ from starlette.routing import Route
 from queries.asking import asked_reports, keywords_of, picture_of, report_pictures
 from queries.dictionary import dictionary
 from queries.probes import find_probe
-from queries.scoping.stored_subjects import StoredSubject, stored_subjects
+from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
 from store.sweep_list import list_sweeps
 from sweepdb.web.asked import question_of_parameters
@@ -66,7 +66,7 @@ class Endpoints:
         return await self._answered(str(request.path_params["name"]), request)
 
     async def coverage(self, request: Request) -> Response:
-        """What is stored, and how densely."""
+        """Everything that is stored, and how densely."""
         return await self._answered("coverage", request)
 
     async def _answered(self, asked: str, request: Request) -> Response:
@@ -106,10 +106,10 @@ class Endpoints:
         )
 
     async def scope(self, _: Request) -> Response:
-        """What can be asked about, the newest first."""
+        """Scopes that can be asked about, the newest first."""
         state = await self._pool.state()
-        rows = await self._pool.run(lambda: stored_subjects(self._pool.location))
-        document = {**table_document(StoredSubject._fields, rows), "state": state}
+        rows = await self._pool.run(lambda: stored_scopes(self._pool.location))
+        document = {**table_document(ScopeEntry._fields, rows), "state": state}
         return JSONResponse({**document, "store": self._pool.location.display, "sql": self._sql})
 
     async def state(self, _: Request) -> Response:

@@ -66,7 +66,7 @@ class SessionPool:
         self._state: tuple[float, str] | None = None
 
     async def ask(self, question: Question, state: str | None = None) -> Told:
-        """An answer of the moment of `state` where its session is still open, else of the store as it is now."""
+        """An answer of the moment of `state`, or of the store as it is now where that session is closed."""
         self._enter()
         started = time.perf_counter()
         try:

@@ -18,7 +18,7 @@ from web_client import send
 from queries.asking import asked_reports, keywords_of
 from queries.session import Session
 from store.location import parse_url
-from sweepdb.web import SessionPool, build_web
+from sweepdb.web import SessionPool, build_web, pool
 from sweepdb.web.guard import LOOPBACK
 
 ASKED = {"tpot_limits": 40, "top": 3}
@@ -35,8 +35,8 @@ def url(tmp_path_factory):
 @asynccontextmanager
 async def served(url, *, sql=False, **limits):
     """The application over a store, and what asks it."""
-    pool = SessionPool(parse_url(url), **limits)
-    app = build_web(pool, names=frozenset(LOOPBACK), sql=sql)
+    sessions = SessionPool(parse_url(url), **limits)
+    app = build_web(sessions, names=frozenset(LOOPBACK), sql=sql)
 
     async def get(path, parameters=(), **request):
         return await send(app, f"/api/v1/{path}", parameters, **request)
@@ -44,7 +44,7 @@ async def served(url, *, sql=False, **limits):
     try:
         yield get
     finally:
-        pool.close()
+        sessions.close()
 
 
 def got(url, path, parameters=(), *, sql=False, **request):
@@ -95,7 +95,7 @@ def test_nearest_misses_come_with_the_value_that_admits_them(url):
         ("answer/bets", {}, 404, "there is no report 'bets'"),
         ("answer/best.exe", {}, 404, "there is no report"),
         ("nothing", {}, 404, "there is nothing at"),
-        ("answer/best", {"tpot_limit": 5}, 400, "tpot_limit"),
+        ("answer/best", {"tpot_limts": 5}, 400, "unknown option 'tpot_limts' of best"),
         ("answer/best", {"tpot_limits": "fast"}, 400, "`tpot_limits` is a number, not 'fast'"),
         ("answer/best", {"tpot_limits": "-1"}, 400, "`tpot_limits` must be a number above 0"),
         ("answer/best", {"tpot_limits": "nan"}, 400, "`tpot_limits` must be a number above 0"),
@@ -137,7 +137,8 @@ def test_the_openapi_document_has_every_report_with_its_keywords_and_columns(url
     assert "/api/v1/sql" not in document["paths"]
 
 
-def test_rows_of_a_moment_stay_while_the_store_grows(tmp_path):
+def test_rows_of_a_moment_stay_while_the_store_grows(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "_STATE_HOLDS_S", 0.05)
     address = f"sqlite:///{tmp_path}/store.sqlite"
     write_sweep(address, mission_records(models=(MODELS[4],), plans=PLANS[:2]), key="a", sizes=4)
     asked = {"model": MODELS[4][0]}
@@ -148,7 +149,7 @@ def test_rows_of_a_moment_stay_while_the_store_grows(tmp_path):
             await asyncio.to_thread(
                 write_sweep, address, mission_records(models=(MODELS[4],), plans=PLANS[2:4]), key="b", sizes=4
             )
-            await asyncio.sleep(2.1)  # a state holds for two seconds
+            await asyncio.sleep(0.1)  # a state holds for a while
             state = (await get("state")).json()["state"]
             same = (await get("answer/best", {**asked, "state": before["state"]})).json()
             now = (await get("answer/best", asked)).json()

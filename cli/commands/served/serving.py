@@ -15,6 +15,7 @@ from store.errors import InputError
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("serve")(serve)
+    app.command("mcp")(mcp)
 
 
 def serve(  # noqa: PLR0917  one parameter an option
@@ -54,6 +55,20 @@ def serve(  # noqa: PLR0917  one parameter an option
 
     with bound_socket(served) as listening:
         serve_until_interrupted(served, listening, ready)
+    return 0
+
+
+def mcp(
+    sql: Annotated[bool, typer.Option("--sql", help="a tool for read-only SQL too: 10 s, 1 GiB")] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, help="seconds that an answer may take")] = 30.0,
+    store: StoreOption = None,
+) -> int:
+    """Answer an assistant's questions about the stored rows, as tools of the Model Context Protocol over stdio."""
+    _require("mcp", extra="mcp")
+    from sweepdb.stores import parse_url
+    from sweepdb.web import run_assistant
+
+    run_assistant(parse_url(store), sql=sql, timeout_s=timeout)
     return 0
 
 

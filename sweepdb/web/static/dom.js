@@ -18,10 +18,12 @@ export function fill(element, ...children) {
 }
 
 const DIGITS = 4;
+const DECIMAL = /^-?\d+\.\d+(e[-+]?\d+)?$/;
 
 // A number as a person reads it: four digits, thousands apart, nothing for what is missing.
 export function number(value) {
   if (value === null || value === undefined) return "";
+  if (typeof value === "string" && DECIMAL.test(value)) return number(Number(value)); // a column of numbers and names
   if (typeof value !== "number") return String(value);
   if (Number.isInteger(value)) return value.toLocaleString("en");
   if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential(2);

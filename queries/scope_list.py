@@ -1,4 +1,4 @@
-"""What a store can be asked about: models, devices, workloads and formats, each combination once, the newest first.
+"""Scopes that a store can be asked about: models, devices, workloads and formats, each combination once, the newest first.
 
 Not here: how densely each is stored (the report coverage)."""
 
@@ -21,8 +21,8 @@ ORDER BY MAX(sc.id) DESC, m.name, sj.device_name, sj.phase
 """  # noqa: S608  our names
 
 
-class StoredSubject(NamedTuple):
-    """What some stored scenarios are about. Fields are called as the options that narrow a question down to them."""
+class ScopeEntry(NamedTuple):
+    """The subject of some stored scenarios. Fields are called as the options that narrow a question down to them."""
 
     model: str
     device: str
@@ -36,7 +36,7 @@ class StoredSubject(NamedTuple):
     most_devices: int
 
 
-def stored_subjects(location: StoreLocation) -> list[StoredSubject]:
+def stored_scopes(location: StoreLocation) -> list[ScopeEntry]:
     """Every combination that has numbers, that of the newest scenario first."""
     with read_transaction(location) as transaction:
-        return list(transaction.rows(StoredSubject, _STATEMENT))
+        return list(transaction.rows(ScopeEntry, _STATEMENT))
