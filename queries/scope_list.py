@@ -1,4 +1,4 @@
-"""Scopes that a store can be asked about: models, devices, workloads and formats, each combination once, the newest first.
+"""Scopes that a store can be asked about: models, devices, workloads and formats, each combination once.
 
 Not here: how densely each is stored (the report coverage)."""
 

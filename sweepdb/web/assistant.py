@@ -33,10 +33,11 @@ _KEPT = ("report", "summary", "columns", "rows", "groups", "nearest", "limits", 
 _ABOUT = (
     "Answers about serving large language models, from rows that are stored: every parallel plan at every batch size,"
     " predicted by an analytic model, and measured points. Nothing is evaluated or written. Call scope first; ask"
-    " takes a report (best, pareto, deployments, pd-ratio, sensitivity, goodput ...) and its options, such as tpot_limits (ms),"
+    " takes a report (best, pareto, deployments, pd-ratio, sensitivity, goodput ...) and options such as tpot_limits (ms),"
     " ttft_limits (ms), num_devices, model, device, workload, top. Say the expected error with every number."
 )
 Options = dict[str, Any]
+_Tool = Callable[..., Awaitable[dict[str, Any]]]
 
 
 class Assistant:
@@ -101,7 +102,7 @@ def _short(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "rows": kept, **({"more_rows": left} if left else {})}
 
 
-def _told(work: Callable[..., Awaitable[dict[str, Any]]]) -> Callable[..., Awaitable[dict[str, Any]]]:
+def _told(work: _Tool) -> _Tool:
     """A tool whose errors are two sentences."""
 
     @wraps(work)
@@ -118,7 +119,7 @@ def assistant_server(pool: SessionPool, *, sql: bool) -> MCPServer:
     """A server with its tools; all of them only read."""
     server = MCPServer("sweepdb", instructions=_ABOUT, version=version("sweepdb"), log_level="ERROR")
     tools = Assistant(pool)
-    offered = [tools.scope, tools.ask, tools.why, tools.coverage, tools.explain, tools.sql_schema]
+    offered: list[_Tool] = [tools.scope, tools.ask, tools.why, tools.coverage, tools.explain, tools.sql_schema]
     for work in (*offered, tools.sql) if sql else offered:
         server.add_tool(_told(work), name=work.__name__, annotations=_READS, structured_output=False)
     return server
