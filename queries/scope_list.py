@@ -20,6 +20,11 @@ GROUP BY m.name, sj.device_name, COALESCE(w.name, w.label), pr.linear_quantizati
 ORDER BY MAX(sc.id) DESC, m.name, sj.device_name, sj.phase
 """  # noqa: S608  our names
 
+# What narrows a question down to one picture: rows that differ in it are not ranked together.
+SHOWN_FIRST = (
+    "model", "workload", "quantize_linear_action", "quantize_attention_action", "serving_model", "convention",
+)  # fmt: skip
+
 
 class ScopeEntry(NamedTuple):
     """The subject of some stored scenarios. Fields are called as the options that narrow a question down to them."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +21,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
+from queries.scope_list import SHOWN_FIRST, stored_scopes
 from store.errors import InputError, SweepdbError
+from sweepdb.web.asked import question_of_parameters
 from sweepdb.web.endpoints import Endpoints
 from sweepdb.web.guard import Guard
 from sweepdb.web.pool import SessionPool
@@ -50,7 +52,9 @@ def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = N
 
     @asynccontextmanager
     async def life(_: Starlette) -> AsyncIterator[None]:
+        warming = asyncio.create_task(_warm(pool))
         yield
+        warming.cancel()
         await asyncio.to_thread(pool.close)
 
     pages = [Route(f"/{name}", _page) for name in PAGES]
@@ -66,6 +70,16 @@ def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = N
         exception_handlers={SweepdbError: _told, HTTPException: _not_found},
     )
     return Guard(inner, names=names, token=token, posts=frozenset({"/api/v1/sql"} if sql else ()))
+
+
+async def _warm(pool: SessionPool) -> None:
+    """Ask what the page asks first, of the newest rows, while a browser opens; a store without rows is no fault."""
+    with suppress(SweepdbError):
+        newest = next(iter(await pool.run(lambda: stored_scopes(pool.location))), None)
+        if newest is not None:
+            scope = [(name, str(getattr(newest, name))) for name in SHOWN_FIRST]
+            for report in ("pareto", "best"):
+                await pool.ask(question_of_parameters(report, scope))
 
 
 async def _page(_: Request) -> Response:

@@ -67,10 +67,13 @@ export async function explore(main) {
     const state = moment.state;
     try {
       const asks = { pareto: { ...common, max_points: MOST_POINTS }, best: { ...common, top: TOP } };
-      const frontier = await get("answer/pareto", { ...asks.pareto, state, picture: "true" }).catch((error) => withoutEndToEnd(error, asks, state));
+      const drawing = get("answer/pareto", { ...asks.pareto, state, picture: "true" }).catch((error) => withoutEndToEnd(error, asks, state));
+      const ranking = () => get("answer/best", { ...asks.best, state: moment.state }).catch((error) => ({ failed: error }));
+      const beside = state === null ? null : ranking(); // of the same moment, so both may be asked at once
+      const frontier = await drawing;
       if (!moment.admits(frontier)) return;
-      if (shown === null) await draw(frontier, 0); // the first picture waits for no table
-      const ranked = await get("answer/best", { ...asks.best, state: moment.state }).catch((error) => ({ failed: error }));
+      if (shown === null) await draw(frontier, group()); // the first picture waits for no table
+      const ranked = await (beside ?? ranking());
       if (isStale()) return;
       if (!ranked.failed && !moment.admits(ranked)) return;
       shown = { frontier, ranked, asks };
