@@ -73,7 +73,7 @@ def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = N
 
 
 async def _warm(pool: SessionPool) -> None:
-    """Ask what the page asks first, of the newest rows, while a browser opens; a store without rows is no fault."""
+    """Ask what the page asks first, while a browser opens; a store without rows is no fault."""
     with suppress(SweepdbError):
         newest = next(iter(await pool.run(lambda: stored_scopes(pool.location))), None)
         if newest is not None:

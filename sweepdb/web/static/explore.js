@@ -16,7 +16,7 @@ const COLUMNS = ["rank", "device", "plan", "batch_size", "concurrency", "rate", 
 const SLIDERS = [
   { name: "ttft_limits", label: "TTFT at most", unit: "ms", kind: "log", low: 10, high: 60_000, none: "none" },
   { name: "tpot_limits", label: "TPOT at most", unit: "ms", kind: "log", low: 1, high: 500, none: "none" },
-  { name: "e2e_limits", label: "Whole request at most", unit: "ms", kind: "log", low: 100, high: 1_000_000, none: "none" },
+  { name: "e2e_limits", label: "Request at most", unit: "ms", kind: "log", low: 100, high: 1_000_000, none: "none" },
   { name: "reserved_memory_gb", label: "Memory kept free", unit: "GiB", kind: "linear", low: 0, high: 40, none: "10", initial: 10 },
   { name: "num_devices", label: "Devices at most", unit: "", kind: "stops", stops: [1, 2, 4, 8, 16, 32, 64, 128, 256], none: "any" },
   { name: "price", label: "Price of a device", unit: "$/h", kind: "linear", low: 0, high: 20, none: "none" },

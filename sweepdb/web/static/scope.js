@@ -52,7 +52,7 @@ export class ScopeChoice {
       before = before.filter((row) => row[name] === values[name]);
       return known.length > 1 || name === "model" || name === "workload" ? this.field(name, label, known.map((one) => [one, one]), values[name]) : null;
     });
-    fields.push(this.field("device", "Device", [["", `all ${devices.length}`], ...devices.map((one) => [one, one])], values.device ?? ""));
+    fields.push(this.field("device", "Device", devices.length > 1 ? [["", `all ${devices.length}`], ...devices.map((one) => [one, one])] : [["", devices[0]]], values.device ?? ""));
     fill(this.element, fields);
     this.mostDevices = Math.max(1, ...left.map((row) => row.most_devices));
     this.phases = new Set(left.map((row) => row.phase));
