@@ -24,6 +24,7 @@ from sweepdb.web.refusals import ServerBusyError, TooSlowError
 
 SESSIONS = 8
 _STATE_HOLDS_S = 2.0
+_FRESH_S = 5.0  # while a sweep is written, whoever names no moment shares one that is as old
 _AGAIN_S = 0.05
 _MEMORY_SHARE = 2 / SESSIONS  # all keep at most twice as many probes as a session by itself may
 _Result = TypeVar("_Result")
@@ -150,8 +151,8 @@ class SessionPool:
         mine = [key for key, one in self._held.items() if key[0] == scope]
         if mine:
             newest = max(mine, key=lambda key: self._held[key].opened)
-            young = time.monotonic() - self._held[newest].opened < _STATE_HOLDS_S
-            if newest[1] == now or young:
+            young = time.monotonic() - self._held[newest].opened < _FRESH_S
+            if newest[1] == now or (young and wanted is None):
                 return self._used(newest)
         now = await asyncio.to_thread(read_state, self.location)
         if (scope, now) not in self._held:

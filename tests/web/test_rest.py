@@ -139,6 +139,7 @@ def test_the_openapi_document_has_every_report_with_its_keywords_and_columns(url
 
 def test_rows_of_a_moment_stay_while_the_store_grows(tmp_path, monkeypatch):
     monkeypatch.setattr(pool, "_STATE_HOLDS_S", 0.05)
+    monkeypatch.setattr(pool, "_FRESH_S", 0.05)
     address = f"sqlite:///{tmp_path}/store.sqlite"
     write_sweep(address, mission_records(models=(MODELS[4],), plans=PLANS[:2]), key="a", sizes=4)
     asked = {"model": MODELS[4][0]}

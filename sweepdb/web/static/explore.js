@@ -64,12 +64,12 @@ export async function explore(main) {
   let shown = null;
   const refresh = latest(async (isStale) => {
     const common = { ...scope.parameters(), ...limits() };
-    const state = moment.state;
+    const state = moment.wanted;
     try {
       const asks = { pareto: { ...common, max_points: MOST_POINTS }, best: { ...common, top: TOP } };
       const drawing = get("answer/pareto", { ...asks.pareto, state, picture: "true" }).catch((error) => withoutEndToEnd(error, asks, state));
       const ranking = () => get("answer/best", { ...asks.best, state: moment.state }).catch((error) => ({ failed: error }));
-      const beside = state === null ? null : ranking(); // of the same moment, so both may be asked at once
+      const beside = moment.state === null ? null : ranking(); // of the same moment, so both may be asked at once
       const frontier = await drawing;
       if (!moment.admits(frontier)) return;
       if (shown === null) await draw(frontier, group()); // the first picture waits for no table

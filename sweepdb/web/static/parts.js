@@ -10,6 +10,7 @@ const LOOK_MS = 5000;
 export class Moment {
   constructor(onWanted) {
     this.state = null;
+    this.newest = null;
     this.box = document.getElementById("offer");
     this.onWanted = onWanted;
     setInterval(() => this.look(), LOOK_MS);
@@ -18,12 +19,20 @@ export class Moment {
   async look() {
     if (document.hidden || this.state === null) return;
     const now = await get("state").catch(() => null);
-    if (now && this.state !== null && now.state !== this.state) this.offer("The store has more rows than this page shows.");
+    if (!now || this.state === null || now.state === this.state) return;
+    this.newest = now.state;
+    this.offer("The store has more rows than this page shows.");
+  }
+
+  // What to ask for: this page's moment, or the newest one that it has heard of.
+  get wanted() {
+    return this.state ?? this.newest;
   }
 
   // Whether an answer may be drawn: of this page's moment, or the first.
   admits(answer) {
     this.state ??= answer.state;
+    this.newest = answer.state === this.newest ? null : this.newest;
     if (answer.state === this.state) return true;
     this.offer("The rows of this page's moment are no longer held by the server.");
     return false;

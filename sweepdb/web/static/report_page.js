@@ -38,7 +38,7 @@ export function reportPage({ title, intro, reports, fields, defaults = {}, scope
         if (missing) { fill(one.head, h("p", { class: "quiet" }, missing)); continue; }
         const parameters = { ...given(one.report), ...one.fixed };
         try {
-          const answer = await get(`answer/${one.report}`, { ...parameters, state: moment.state, picture: "true" });
+          const answer = await get(`answer/${one.report}`, { ...parameters, state: moment.wanted, picture: "true" });
           if (scoped && !moment.admits(answer)) return;
           await show(one, parameters, answer);
         } catch (error) {
