@@ -113,6 +113,8 @@ def main():
             if one.name.isdigit() and is_server(one, url)
         )  # fmt: skip
         chromium = launched(driver.chromium)
+        if chromium is None:
+            sys.exit("there is no Chromium: apt-get install chromium")
         moves(chromium, address, f"/?model={MODEL}&tpot_limits=60", process, "page")
         answers(address, process)
         chromium.close()

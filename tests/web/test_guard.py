@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from conftest_cli import sweepdb
+from generator import MODELS, PLANS
+from queries_stores import mission_records, write_sweep
 from starlette.responses import PlainTextResponse
 from web_client import send
 
@@ -153,3 +156,45 @@ def test_beyond_this_machine_nothing_starts_without_a_token(tmp_path):
     served = Served(location=parse_url(f"sqlite:///{tmp_path}/store.sqlite"), host="0.0.0.0", port=0)
     with pytest.raises(InputError, match="so a token is needed"):
         bound_socket(served)
+
+
+def test_a_port_that_is_taken_is_a_sentence(tmp_path):
+    location = parse_url(f"sqlite:///{tmp_path}/store.sqlite")
+    with bound_socket(Served(location=location, port=0)) as first:
+        taken = first.getsockname()[1]
+        with pytest.raises(InputError, match=f"127.0.0.1:{taken} cannot be served: "):
+            bound_socket(Served(location=location, port=taken))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("short", "16 letters and digits or more"),
+        ("a token of words", "16 letters and digits"),
+        (None, "no token can be"),
+    ],
+)
+def test_a_token_that_is_none_starts_nothing(tmp_path, text, said):
+    file = tmp_path / "token"
+    if text is not None:
+        file.write_text(text)
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    write_sweep(url, mission_records(models=(MODELS[4],), plans=PLANS[:1]), key="a", sizes=2)
+    outcome = sweepdb(["serve", "--port", "0", "--token-file", str(file)], url)
+    assert outcome.code == 2
+    assert said in outcome.err
+
+
+def test_the_command_says_what_is_missing_and_what_is_open(tmp_path, monkeypatch):
+    open_to_all = sweepdb(["serve", "--port", "0", "--host", "0.0.0.0"], f"sqlite:///{tmp_path}/store.sqlite")
+    assert open_to_all.code == 2
+    assert "--host 0.0.0.0 is reached from other machines" in open_to_all.err
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    missing = sweepdb(["serve"], f"sqlite:///{tmp_path}/store.sqlite")
+    assert "hint: pip install 'sweepdb[serve]'" in missing.err
+    assert "hint: pip install 'sweepdb[mcp]'" in sweepdb(["mcp"], f"sqlite:///{tmp_path}/store.sqlite").err
+
+
+def test_a_store_that_is_not_there_is_told_before_anybody_asks(tmp_path):
+    outcome = sweepdb(["serve", "--port", "0"], f"sqlite:///{tmp_path}/none.sqlite")
+    assert outcome.code == 3
