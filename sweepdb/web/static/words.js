@@ -38,13 +38,15 @@ const METRICS = {
 export function errorLines(errors) {
   const bySubject = new Map();
   for (const one of errors) bySubject.set(one.subject, [...(bySubject.get(one.subject) ?? []), one]);
-  const lines = [...bySubject].map(([subject, members]) => {
+  const isKnown = (members) => members.some((one) => one.region !== null);
+  const unknown = [...bySubject].filter(([, members]) => !isKnown(members)).map(([subject]) => subject);
+  const lines = [...bySubject].filter(([, members]) => isKnown(members)).map(([, members]) => {
     const known = members.filter((one) => one.region !== null);
-    if (!known.length) return `nobody measured anything near (${subject})`;
     const figures = known.map((one) => `${METRICS[one.metric] ?? one.metric} ±${number(Math.round(one.median_ape_percent))} %`);
     const points = Math.min(...known.map((one) => one.points));
     return `${figures.join(", ")} (median; ${points}${points < Math.max(...known.map((one) => one.points)) ? " or more" : ""} measured points: ${known[0].region})`;
   });
+  if (unknown.length) lines.push(`nobody measured anything near ${unknown[0]}${unknown.length > 1 ? ` and ${unknown.length - 1} more kinds of rows` : ""}`);
   return [...new Set(lines)];
 }
 
