@@ -226,3 +226,24 @@ def flaws(document, limit):
         yield from (f"beyond the limit: {row['probe']}" for row in rows if row["tpot_ms"] > limit)
     if len(document["state"]) != 16:
         yield "no state"
+
+
+def test_measured_points_of_the_same_lengths_lie_over_the_frontier(watched):
+    point = {
+        "model": MODELS[4][0], "device": "H100_SXM", "tpot_exclusive_ms": 10.0, "output_tokens_per_s": 800.0,
+        "num_devices": 1, "input_length": 3500, "output_length": 1500, "concurrency": 8, "source": "one",
+    }  # fmt: skip
+    others = [
+        point | {"source": "two", "input_length": 200},
+        point | {"source": "three", "model": "another"},
+        point | {"source": "four", "output_tokens_per_s": None},
+    ]
+    document = {
+        "columns": [{"name": name} for name in point],
+        "rows": [list(one.values()) for one in (point, *others)],
+        "sql": "SELECT 1",
+    }
+    watched.page.route("**/api/v1/measured", lambda route: route.fulfill(json=document))
+    watched.open("/")
+    assert "Diamonds are measured (1)." in watched.page.locator("#legend").inner_text()
+    assert watched.page.locator("#picture svg path[stroke='#d0306e']").count() == 1

@@ -6,6 +6,8 @@ import { Picture, fitted, warm } from "./draw.js";
 import { drawn, failure } from "./parts.js";
 import { objects, table } from "./table.js";
 
+const MOST_SHOWN = 25;
+
 async function own(name, values) {
   const spec = await (await fetch(`/static/pictures/${name}.vl.json`)).json();
   return { config: {}, ...spec, data: { values } };
@@ -64,7 +66,7 @@ export async function measured(main) {
       await picture.show(fitted(spec, { height: 420 }), "Predicted over measured values, both logarithmic");
       const off = mine.map((row) => Math.abs(row.signed_error_percent)).sort((a, b) => a - b);
       fill(body, h("p", { class: "sentence" }, `${number(mine.length)} comparisons: half of them within ${number(off[Math.floor(off.length / 2)])} %, nine of ten within ${number(off[Math.floor(off.length * 0.9)])} %.`),
-        table(told, mine.slice(0, 200), { columns: ["model", "device", "engine", "mode", "concurrency", "measured", "predicted", "signed_error_percent", "knowledge", "probe", "source"], caption: `Comparisons of ${metric}` }),
+        table(told, mine.slice(0, MOST_SHOWN), { columns: ["model", "device", "engine", "mode", "concurrency", "measured", "predicted", "signed_error_percent", "knowledge", "probe", "source"], caption: `Comparisons of ${metric}` }),
         h("details", {}, h("summary", {}, "SQL"), h("pre", {}, told.sql)));
     }
     drawn();
