@@ -38,6 +38,8 @@ SUMMARIES = {
     "explain": "Show a stored step operator by operator.",
     "verify": "Check a proof against a store.",
     "sql": "Run one read-only SQL statement, or open a prompt.",
+    "serve": "Serve a page with sliders over the stored rows.",
+    "mcp": "Answer an assistant's questions, as tools over stdio.",
     "show": "Show a sweep or a probe.",
     "void": "Hide a sweep or a scenario from every answer.",
     "support": "What is exact, fitted, carried over or refused.",
@@ -101,6 +103,7 @@ def _every_module() -> tuple[ModuleType, ...]:
         sql,
         sweeps,
     )
+    from cli.commands.served import serving
 
     return (
         root,
@@ -109,6 +112,7 @@ def _every_module() -> tuple[ModuleType, ...]:
         evaluating,
         questions,
         sql,
+        serving,
         sweeps,
         catalogue,
         prices,

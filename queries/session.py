@@ -50,14 +50,22 @@ _SCENARIO_COLUMNS = ("scenario", "prefill_scenario", "decode_scenario")
 class Session:
     """One store, open for questions. Several questions of one scope share what was read for it."""
 
-    def __init__(self, location: StoreLocation, *, unsealed: Collection[str] | None = None) -> None:
-        """Open a store; `unsealed` scenarios, by content key, are read from the database alone and nothing else is."""
+    def __init__(
+        self,
+        location: StoreLocation,
+        *,
+        unsealed: Collection[str] | None = None,
+        memory_share: float = 1.0,
+    ) -> None:
+        """Open a store; `unsealed` scenarios, by content key, are read from the database alone and nothing else is.
+
+        `memory_share` is what it may keep probes in, of what a session by itself may."""
         self.location = location
         self._connection = StoreConnection(location, unsealed=unsealed)
         self._scope: ResolvedScope | None = None
         self._asked: object = None
         self._looked_at: frozenset[str] = frozenset()
-        self._tables = ScopeTables(self._connection)
+        self._tables = ScopeTables(self._connection, memory_share)
         self._again = False  # whether the scope was asked about before
         self._known = KnownSubjects(location)
         self._ran: Report | None = None
@@ -75,6 +83,10 @@ class Session:
     def close(self) -> None:
         """Release DuckDB."""
         self._connection.close()
+
+    def interrupt(self) -> None:
+        """Stop the question that another thread asks here; the session is of no more use."""
+        self._connection.duckdb.interrupt()
 
     def refresh(self) -> None:
         """Look at the store as it is now; until then every question sees one moment."""

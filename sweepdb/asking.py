@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from queries.composition import COMPOSITION_COLUMNS, RealisedMean, composition_table, realised_means
     from queries.dictionary import dictionary, schema_text
     from queries.errors import NONE, ExpectedError
-    from queries.judging import HELD
+    from queries.judging import HELD, relaxed_to
     from queries.proofs import probes_of, verify_proof, write_proof
     from queries.sandbox import StatementLimits, run_sql, write_parquet
     from queries.session import open_session
@@ -66,6 +66,7 @@ __all__ = [
     "question_of",
     "question_report",
     "realised_means",
+    "relaxed_to",
     "report",
     "reports",
     "run_sql",

@@ -29,6 +29,8 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         'sql "SELECT plan, max(output_tokens_per_s) FROM feasible GROUP BY plan"',
         "sql --file question.sql --format parquet --output answer.parquet",
     ),
+    "serve": ("serve --open", "serve --port 9000 --store sqlite:///build/demo.sqlite"),
+    "mcp": ("mcp", "mcp --sql --store sqlite:///build/demo.sqlite"),
     "sweeps": ("sweeps", "sweeps --limit 100 --format json"),
     "show": ("show 6903164904d0", "show a1b2c3d4:175"),
     "void": ('void 6903164904d0 --reason "wrong device profile"', 'void a1b2c3d4 --reason "measured otherwise"'),

@@ -51,7 +51,7 @@ _SHARED = {
     STORE: ("store",),
 }  # fmt: skip
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "Ask": ("plan", "query", "sql", "explain", "verify"),
+    "Ask": ("plan", "query", "serve", "sql", "explain", "verify", "mcp"),
     "Evaluate and launch": ("evaluate", "launch"),
     "Look up": ("models", "devices", "support", "workloads", "prices"),
     "Measure": ("measurements", "validate", "calibrate"),

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cli.render.answers import bias_notes
-from cli.render.relaxing import relaxed_to
+from sweepdb.asking import relaxed_to
 from sweepdb.catalogue import DeviceProfile, effective_rate
 from sweepdb.optimizer_options import OptimizerOptions
 from sweepdb.optimizing import DeviceRun, Table

@@ -9,10 +9,9 @@ from dataclasses import replace
 from cli.render.bias import bias_note
 from cli.render.expected_error import expected_error_lines
 from cli.render.pieces import Aside, Paragraph, Table
-from cli.render.relaxing import relaxed_to
 from cli.render.rows import table_lines
 from cli.render.shown_columns import nearest_columns, shown_columns
-from sweepdb.asking import Answer, Limits, RealisedMean, instance_budget, report
+from sweepdb.asking import Answer, Limits, RealisedMean, instance_budget, relaxed_to, report
 
 SHOWN_OF_LONG = 40  # rows of a report without a rank of its own, where no --top ends them
 _GIBIBYTE = 2**30

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from queries.asking.variables import read_in
@@ -57,6 +57,7 @@ def read_macros(text: str) -> dict[str, Macro]:
     }
 
 
+@lru_cache(maxsize=512)  # of the same texts at every question
 def names_in(sql: str) -> frozenset[str]:
     """The names that a text of SQL selects from or calls."""
     return frozenset(table or function for table, function in _NAMED.findall(without_comments(sql)))

@@ -8,9 +8,11 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from queries.judging.confidence import HELD
+    from queries.judging.relaxing import relaxed_to
 
 __all__ = [
     "HELD",
+    "relaxed_to",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

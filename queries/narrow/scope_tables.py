@@ -89,8 +89,9 @@ class AskedOf:
 class ScopeTables:
     """Relations of one scope. Whatever is kept is of the store as the connection last read it, and made anew after."""
 
-    def __init__(self, connection: StoreConnection) -> None:
+    def __init__(self, connection: StoreConnection, memory_share: float = 1.0) -> None:
         self._connection = connection
+        self._memory_share = memory_share
         self._rows: Sequence[ScopeRow] = ()
         self._created: dict[str, str] = {}  # macros by name, with the text that each was created by
         self._others: dict[str, Macro] = {}  # over what is kept, in place of those over the store
@@ -125,7 +126,7 @@ class ScopeTables:
 
     def keep(self) -> None:
         """Keep the probes of a scope that is asked about again, unless they take too much memory."""
-        if self._kept == self._now() or self._probes() * _KEPT_BYTES > memory_given():
+        if self._kept == self._now() or self._probes() * _KEPT_BYTES > self._memory_share * memory_given():
             return
         self._connection.duckdb.execute(_NAMED)
         self._connection.duckdb.execute(_KEPT)

@@ -28,9 +28,9 @@ DOCUMENTS = [
     *sorted((ROOT / "docs" / "decisions").glob("*.md")),
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
-# Upgrades are tests/migrations, statements tests/queries/test_sql_examples, and a fit is to the reader's own servers;
+# Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples, and a fit is to the reader's own servers;
 # the page that starts one is tests/cli/test_from_question_to_servers.
-NOT_RUN = ("migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md")
+NOT_RUN = ("look-in-a-browser.md", "migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md")
 LARGEST_BATCH = {
     "README.md": 260,
     "evaluate-with-drafts.md": 4,

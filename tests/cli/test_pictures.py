@@ -15,7 +15,7 @@ from queries.asking import picture_of, report_pictures, reports
 from queries.asking.pictures import _fields
 from store.errors import InputError
 
-MADE = {"side", "ms", "first probe", "second probe", "group"}  # by a picture itself
+MADE = {"side", "ms", "first probe", "second probe", "group", "named"}  # by a picture itself
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from conftest_cli import sweepdb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.render.relaxing import relaxed_to
 from queries.asking.options import Limits
+from queries.judging.relaxing import relaxed_to
 
 
 @pytest.mark.parametrize(

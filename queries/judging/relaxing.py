@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-from sweepdb.asking import Limits
+from queries.asking.options import Limits
 
 _LEAST_DECIMALS = 2
 _LOWERED = {"memory", "tokens_per_s_per_user"}  # these are relaxed downwards, the times upwards

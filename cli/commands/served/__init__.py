@@ -1,0 +1,1 @@
+"""Commands that stay and answer others: a page in a browser, tools of an assistant."""

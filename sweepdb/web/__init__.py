@@ -1,0 +1,24 @@
+"""A page, a REST interface and tools of assistants over the stored probes. Nothing here evaluates or writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.web.app import build_web
+    from sweepdb.web.assistant import run_assistant
+    from sweepdb.web.pool import SessionPool
+    from sweepdb.web.serving import Served, bound_socket, serve
+
+__all__ = [
+    "Served",
+    "SessionPool",
+    "bound_socket",
+    "build_web",
+    "run_assistant",
+    "serve",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,121 @@
+"""The application that is served: pages, their files, and the REST interface, behind the guard.
+
+Vega comes out of the installed vl-convert package, so nothing is downloaded. Not here: sockets (serving)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from queries.scope_list import SHOWN_FIRST, stored_scopes
+from store.errors import InputError, SweepdbError
+from sweepdb.web.asked import question_of_parameters
+from sweepdb.web.endpoints import Endpoints
+from sweepdb.web.guard import Guard
+from sweepdb.web.pool import SessionPool
+from sweepdb.web.refusals import UnknownPathError, status_of
+
+STATIC = Path(__file__).parent / "static"
+PAGES = (
+    "",
+    "pd",
+    "goodput",
+    "sensitivity",
+    "curves",
+    "why",
+    "explain",
+    "coverage",
+    "diff",
+    "measured",
+    "sweeps",
+    "ask",
+)
+_BUSY_S = "1"
+
+
+def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = None, sql: bool = False) -> ASGIApp:
+    """The application over a pool of sessions; `names` are those that it is asked under."""
+
+    @asynccontextmanager
+    async def life(_: Starlette) -> AsyncIterator[None]:
+        warming = asyncio.create_task(_warm(pool))
+        yield
+        warming.cancel()
+        await asyncio.to_thread(pool.close)
+
+    pages = [Route(f"/{name}", _page) for name in PAGES]
+    files = [
+        Route("/vega.js", _vega),
+        Route("/favicon.ico", _icon),
+        Mount("/static", StaticFiles(directory=STATIC)),
+    ]
+    inner = Starlette(
+        routes=[*pages, *Endpoints(pool, sql=sql).routes(), *files],
+        lifespan=life,
+        middleware=[Middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)],
+        exception_handlers={SweepdbError: _told, HTTPException: _not_found},
+    )
+    return Guard(inner, names=names, token=token, posts=frozenset({"/api/v1/sql"} if sql else ()))
+
+
+async def _warm(pool: SessionPool) -> None:
+    """Ask what the page asks first, while a browser opens; a store without rows is no fault."""
+    with suppress(SweepdbError):
+        newest = next(iter(await pool.run(lambda: stored_scopes(pool.location))), None)
+        if newest is not None:
+            scope = [(name, str(getattr(newest, name))) for name in SHOWN_FIRST]
+            for report in ("pareto", "best"):
+                await pool.ask(question_of_parameters(report, scope))
+
+
+async def _page(_: Request) -> Response:
+    return FileResponse(STATIC / "index.html", headers={"cache-control": "no-cache"})
+
+
+async def _icon(_: Request) -> Response:
+    return FileResponse(STATIC / "icon.svg", media_type="image/svg+xml")
+
+
+@cache
+def _bundle() -> bytes:
+    try:
+        drawing = import_module("vl_convert")
+    except ImportError:
+        raise InputError(
+            "pictures need vl-convert, which is not installed", hint="pip install 'sweepdb[serve]'"
+        ) from None
+    return str(drawing.javascript_bundle()).encode()
+
+
+async def _vega(_: Request) -> Response:
+    bundle = await asyncio.to_thread(_bundle)
+    return Response(bundle, media_type="text/javascript", headers={"cache-control": "max-age=86400"})
+
+
+async def _told(_: Request, error: Exception) -> Response:
+    """An error of the store's tree as a document: what is wrong, and what to do next."""
+    if not isinstance(error, SweepdbError):
+        raise error
+    status = status_of(error)
+    headers = {"retry-after": _BUSY_S} if status == 503 else None
+    return JSONResponse({"error": error.message, "hint": error.hint}, status, headers)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    if isinstance(error, HTTPException) and error.status_code != 404:
+        return JSONResponse({"error": error.detail, "hint": None}, error.status_code)
+    return await _told(request, UnknownPathError(f"there is nothing at {request.url.path}", hint="/ is the page"))

@@ -1,0 +1,71 @@
+"""A question from the parameters of an address, called as the options of the command line. Files are never opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from queries.asking import Declared, Question, option_table, plain_types, question_of, question_report
+from store.errors import InputError
+
+_WORDS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+
+def question_of_parameters(name: str, parameters: Iterable[tuple[str, str]]) -> Question:
+    """The question that an address asks; a parameter that is repeated stands for a list."""
+    asked = question_report(name)
+    given: dict[str, object] = {}
+    several: dict[str, list[str]] = {}
+    for key, text in parameters:
+        keyword = key.replace("-", "_")
+        several.setdefault(_other_spellings().get(keyword, keyword), []).append(text)
+    for keyword, texts in several.items():
+        item = option_table().get(keyword)
+        if keyword == "mix":
+            given[keyword] = tuple(map(_weighted, texts))
+        elif asked.names is not None and keyword == asked.names.option:
+            given[keyword] = tuple(part for text in texts for part in text.split(",") if part)
+        elif item is not None and item.takes_several:
+            given[keyword] = ",".join(texts)
+        elif len(texts) > 1:
+            raise InputError(f"`{keyword}` is given {len(texts)} times, and takes one value")
+        else:
+            given[keyword] = texts[0] if item is None else _typed(item, texts[0])
+    return question_of(asked.name, given)
+
+
+@cache
+def _other_spellings() -> dict[str, str]:
+    return {
+        other.strip("-").replace("-", "_"): item.keyword
+        for item in option_table().values()
+        for other in item.option.also
+    }
+
+
+def _typed(item: Declared, text: str) -> object:
+    """A text as the first of the option's types that it can be."""
+    kinds = [kind for kind in plain_types(item.type) if kind is not type(None)]
+    if bool in kinds:
+        if text.lower() not in _WORDS:
+            raise InputError(f"`{item.keyword}` is true or false, not {text!r}")
+        return _WORDS[text.lower()]
+    for kind in (int, float):
+        if kind in kinds:
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+    if str in kinds:
+        return text
+    raise InputError(f"`{item.keyword}` is a {'whole ' if kinds == [int] else ''}number, not {text!r}")
+
+
+def _weighted(text: str) -> tuple[str, float]:
+    name, separator, weight = text.rpartition("=")
+    try:
+        if separator and name:
+            return name, float(weight)
+    except ValueError:
+        pass
+    raise InputError(f"`mix={text}`: a workload and its weight are expected", hint="such as `mix=chat=0.6`")

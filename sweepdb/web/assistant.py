@@ -1,0 +1,135 @@
+"""Questions as tools of an assistant, over stdio: what is stored, reports, operators, SQL where it is switched on.
+
+Not here: pages and REST (sweepdb.web.app). An answer is short: what it leaves out is counted, never silent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from importlib.metadata import version
+from typing import Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.types import ToolAnnotations
+
+from queries.asking import asked_reports, question_of, question_report
+from queries.dictionary import dictionary
+from queries.scope_list import ScopeEntry, stored_scopes
+from store.errors import InputError, SweepdbError
+from store.location import StoreLocation
+from store.reading import read_store_id
+from sweepdb.web.documents import answer_document, table_document
+from sweepdb.web.pool import SessionPool
+from sweepdb.web.statements_apart import rows_apart
+
+MOST_ROWS = 100
+MOST_BYTES = 32_000
+_READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_KEPT = ("report", "summary", "columns", "rows", "groups", "nearest", "limits", "rules", "versions", "expected_error",
+         "verdict", "notes", "left_out", "considered")  # fmt: skip
+_ABOUT = (
+    "Answers about serving large language models, from rows that are stored: every parallel plan at every batch size,"
+    " predicted by an analytic model, and measured points. Nothing is evaluated or written. Call scope first; ask"
+    " takes a report (best, pareto, deployments, pd-ratio, sensitivity, goodput ...) and options: tpot_limits (ms),"
+    " ttft_limits (ms), num_devices, model, device, workload, top. Say the expected error with every number."
+)
+Options = dict[str, Any]
+_Tool = Callable[..., Awaitable[dict[str, Any]]]
+
+
+class Assistant:
+    """The tools over one store."""
+
+    def __init__(self, pool: SessionPool) -> None:
+        self._pool = pool
+
+    async def scope(self) -> dict[str, Any]:
+        """Models, devices, workloads and formats that are stored, the newest first; and the reports there are."""
+        rows = await self._pool.run(lambda: stored_scopes(self._pool.location))
+        reports = {one.name: one.summary for one in asked_reports().values()}
+        return _short({**table_document(ScopeEntry._fields, rows), "reports": reports})
+
+    async def ask(self, report: str, options: Options | None = None) -> dict[str, Any]:
+        """The answer of a report under options: limits in ms, scope, a device budget; an unknown one names the nearest.
+
+        Rows come with units, rules and the expected error; where nothing satisfies the limits, the nearest misses."""
+        told = await self._pool.ask(question_of(question_report(report).name, options or {}))
+        document = answer_document(told)
+        return _short({name: document[name] for name in _KEPT})
+
+    async def why(self, first: str, second: str, options: Options | None = None) -> dict[str, Any]:
+        """Two stored rows side by side, such as a1b2c3d4:18: which limits each meets, and where steps spend time."""
+        return await self.ask("why", {**(options or {}), "probes": (first, second)})
+
+    async def coverage(self, options: Options | None = None) -> dict[str, Any]:
+        """Everything that is stored: how densely, and with how many failures."""
+        return await self.ask("coverage", options)
+
+    async def explain(self, probe: str, other: str | None = None) -> dict[str, Any]:
+        """The operators of a stored row's steps with their times, the longest first; or of two rows, side by side."""
+        from sweepdb.explaining import explain_probes
+
+        asked = [probe] if other is None else [probe, other]
+        found = await self._pool.run(lambda: explain_probes(asked, self._pool.location.url, step=None))
+        columns, rows = found.side_by_side(None) if other is not None else found.rows(None)
+        return _short({**table_document(columns, rows), "stored": [line for line in found.headline() if line]})
+
+    async def sql_schema(self, relation: str | None = None) -> dict[str, Any]:
+        """Relations of SQL with what they are; the columns of one by its name."""
+        known = {one.name: one for one in await self._pool.run(dictionary)}
+        if relation is None:
+            return _short(table_document(("relation", "meaning"), [(one.name, one.meaning) for one in known.values()]))
+        if relation not in known:
+            raise InputError(f"there is no relation {relation!r}", hint="without a name, every relation is listed")
+        rows = [(one.name, one.type, one.unit, one.meaning) for one in known[relation].columns]
+        return _short(table_document(("column", "type", "unit", "meaning"), rows))
+
+    async def sql(self, statement: str) -> dict[str, Any]:
+        """The rows of one read-only SELECT of DuckDB's dialect over the stored relations."""
+        return _short(json.loads(await self._pool.run(lambda: rows_apart(self._pool.location, statement))))
+
+
+def _short(document: dict[str, Any]) -> dict[str, Any]:
+    """A document of at most 100 rows and 32 kB; how many rows it leaves out is said."""
+    rows = document["rows"]
+    kept = rows[:MOST_ROWS]
+    while kept and len(json.dumps({**document, "rows": kept}, ensure_ascii=False).encode()) > MOST_BYTES:
+        kept = kept[: len(kept) // 2]
+    left = len(rows) - len(kept)
+    return {**document, "rows": kept, **({"more_rows": left} if left else {})}
+
+
+def _told(work: _Tool) -> _Tool:
+    """A tool whose errors are two sentences."""
+
+    @wraps(work)
+    async def tool(*arguments: Any, **named: Any) -> dict[str, Any]:  # noqa: ANN401  those of the tool
+        try:
+            return await work(*arguments, **named)
+        except SweepdbError as error:
+            raise ToolError(str(error)) from None
+
+    return tool
+
+
+def assistant_server(pool: SessionPool, *, sql: bool) -> MCPServer:
+    """A server with its tools; all of them only read."""
+    server = MCPServer("sweepdb", instructions=_ABOUT, version=version("sweepdb"), log_level="ERROR")
+    tools = Assistant(pool)
+    offered: list[_Tool] = [tools.scope, tools.ask, tools.why, tools.coverage, tools.explain, tools.sql_schema]
+    for work in (*offered, tools.sql) if sql else offered:
+        server.add_tool(_told(work), name=work.__name__, annotations=_READS, structured_output=False)
+    return server
+
+
+def run_assistant(location: StoreLocation, *, sql: bool = False, timeout_s: float = 30.0) -> None:
+    """Answer over standard input and output until the assistant goes."""
+    read_store_id(location)
+    pool = SessionPool(location, timeout_s=timeout_s)
+    try:
+        asyncio.run(assistant_server(pool, sql=sql).run_stdio_async())
+    finally:
+        pool.close()

@@ -1,0 +1,105 @@
+"""Answers as JSON documents and CSV. The shape is told by the OpenAPI document (sweepdb.web.openapi)."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import date
+from decimal import Decimal
+
+from queries.asking import NEAREST, Answer, Report, given_options, picture_of, report, report_pictures, shown_names
+from queries.judging import relaxed_to
+from sweepdb.web.pool import Told
+
+MOST_ROWS = 2_000  # of a document; a picture shows fewer
+MOST_LINES = 100_000  # of CSV
+
+
+def answer_document(told: Told, *, picture: bool = False) -> dict[str, object]:
+    """Everything about an answer: what a page shows and what repeats it."""
+    answer = told.answer
+    asked = report(answer.report)
+    question = answer.question
+    document: dict[str, object] = {
+        "report": answer.report,
+        "summary": asked.summary,
+        "state": told.state,
+        "columns": _columns(asked, answer.columns),
+        "shown": shown_names(asked, given_options(question)),
+        "rows": _cells(answer.rows[:MOST_ROWS]),
+        "rows_left_out": max(0, len(answer.rows) - MOST_ROWS),
+        "groups": list(answer.scope),
+        "nearest": _nearest(answer),
+        "limits": asdict(question.limits),
+        "rules": {**asdict(question.definitions), "tpot": answer.tpot},
+        "versions": plain(dict(answer.versions)),
+        "expected_error": [asdict(one) for one in answer.expected_error],
+        "verdict": list(answer.verdict),
+        "notes": list(answer.notes),
+        "left_out": answer.left_out,
+        "considered": {answer.counts: answer.probes_considered, "scenarios": answer.scenarios_considered},
+        "sql": answer.sql,
+        "parameters": plain(dict(answer.parameters)),
+        "took_ms": round(told.took_ms, 2),
+    }
+    if picture:
+        drawn = answer.rows and answer.report in report_pictures()
+        document["picture"] = picture_of(answer) if drawn else None
+    return document
+
+
+def _nearest(answer: Answer) -> dict[str, object]:
+    """The nearest misses, with `relax_to` in the digits that admit them."""
+    rows = []
+    for row in answer.nearest_dicts():
+        value = relaxed_to(row, answer.question.limits)
+        rows.append([value if name == "relax_to" else row[name] for name in answer.nearest_columns])
+    columns = _columns(report(NEAREST), answer.nearest_columns)
+    shown = shown_names(report(NEAREST), given_options(answer.question))
+    return {"columns": columns, "rows": _cells(rows), "shown": shown}
+
+
+def _columns(asked: Report, names: Collection[str]) -> list[dict[str, str]]:
+    known = {one.name: one for one in asked.columns}
+    return [
+        {"name": name, "unit": known[name].unit if name in known else "none",
+         "meaning": known[name].meaning if name in known else ""}
+        for name in names
+    ]  # fmt: skip
+
+
+def table_document(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> dict[str, object]:
+    """Rows that are no answer of a report: sweeps, a probe, operators."""
+    return {"columns": [{"name": name} for name in columns], "rows": _cells(rows)}
+
+
+def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """RFC 4180 with plain line breaks, as the command line writes it; missing is empty."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    for row in rows:
+        writer.writerow(["" if value is None else plain(value) for value in row])
+    return buffer.getvalue()
+
+
+def _cells(rows: Iterable[Sequence[object]]) -> list[list[object]]:
+    return [[plain(value) for value in row] for row in rows]
+
+
+def plain(value: object) -> object:
+    """A value that JSON can hold."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Decimal):
+        return float(value)
+    return value.isoformat() if isinstance(value, date) else str(value)

@@ -1,0 +1,166 @@
+"""GET /api/v1/...: questions as addresses, answers as JSON, CSV, SVG or a picture's specification.
+
+Not here: who may ask (guard), sessions (pool), the shape of an answer (documents)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from importlib import import_module
+from importlib.metadata import version
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from queries.asking import asked_reports, keywords_of, picture_of, report_pictures
+from queries.dictionary import dictionary
+from queries.probes import find_probe
+from queries.scope_list import ScopeEntry, stored_scopes
+from store.errors import InputError
+from store.sweep_list import list_sweeps
+from sweepdb.web.asked import question_of_parameters
+from sweepdb.web.documents import MOST_LINES, answer_document, csv_text, plain, table_document
+from sweepdb.web.measured import measured_document
+from sweepdb.web.openapi import openapi_document, parameter_of
+from sweepdb.web.pool import SessionPool
+from sweepdb.web.refusals import UnknownPathError
+from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
+
+_OWN = {"state", "picture"}  # parameters of an address that are no option
+_FORMATS = ("csv", "svg", "vl")
+_MOST_SWEEPS = 200
+_SWEEP = ("key", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "label",
+          "program_version", "voided")  # fmt: skip
+
+
+class Endpoints:
+    """The addresses of one store."""
+
+    def __init__(self, pool: SessionPool, *, sql: bool = False) -> None:
+        self._pool = pool
+        self._sql = sql
+
+    def routes(self) -> list[Route]:
+        """Every address below /api/v1."""
+        found: Mapping[str, Callable[[Request], object]] = {
+            "reports": self.reports,
+            "scope": self.scope,
+            "state": self.state,
+            "schema": self.schema,
+            "coverage": self.coverage,
+            "sweeps": self.sweeps,
+            "measured": self.measured,
+            "openapi.json": self.openapi,
+            "answer/{name}": self.answer,
+            "probe/{reference}": self.probe,
+            "explain/{reference}": self.explain,
+        }
+        routes = [Route(f"/api/v1/{path}", answered) for path, answered in found.items()]
+        return [*routes, Route("/api/v1/sql", self.sql, methods=["POST"])] if self._sql else routes
+
+    async def answer(self, request: Request) -> Response:
+        """A report's answer; `.csv`, `.svg` or `.vl` behind its name is another form of it."""
+        return await self._answered(str(request.path_params["name"]), request)
+
+    async def coverage(self, request: Request) -> Response:
+        """Everything that is stored, and how densely."""
+        return await self._answered("coverage", request)
+
+    async def _answered(self, asked: str, request: Request) -> Response:
+        name, _, form = asked.partition(".")
+        if name.replace("-", "_") not in asked_reports() or (form and form not in _FORMATS):
+            raise UnknownPathError(f"there is no report {asked!r}", hint="/api/v1/reports lists them")
+        parameters = [item for item in request.query_params.multi_items() if item[0] not in _OWN]
+        question = question_of_parameters(name, parameters)
+        told = await self._pool.ask(question, request.query_params.get("state"))
+        if form == "csv":
+            return PlainTextResponse(
+                csv_text(told.answer.columns, told.answer.rows[:MOST_LINES]), media_type="text/csv"
+            )
+        if form == "vl":
+            return JSONResponse(picture_of(told.answer))
+        if form == "svg":
+            spec = picture_of(told.answer)
+            drawn = await self._pool.run(lambda: str(import_module("vl_convert").vegalite_to_svg(spec)))
+            return Response(drawn, media_type="image/svg+xml")
+        picture = request.query_params.get("picture") == "true"
+        document = await asyncio.to_thread(answer_document, told, picture=picture)
+        return JSONResponse(document, headers={"etag": f'"{told.state}"'})
+
+    async def reports(self, _: Request) -> Response:
+        """Reports with their parameters and columns."""
+        return JSONResponse(
+            [
+                {
+                    "name": asked.name,
+                    "summary": asked.summary,
+                    "picture": asked.name in report_pictures(),
+                    "parameters": [parameter_of(one) for one in keywords_of(asked)],
+                    "columns": [{"name": one.name, "unit": one.unit, "meaning": one.meaning} for one in asked.columns],
+                }
+                for asked in asked_reports().values()
+            ]
+        )
+
+    async def scope(self, _: Request) -> Response:
+        """Scopes that can be asked about, the newest first."""
+        state = await self._pool.state()
+        rows = await self._pool.run(lambda: stored_scopes(self._pool.location))
+        document = {**table_document(ScopeEntry._fields, rows), "state": state}
+        return JSONResponse({**document, "store": self._pool.location.display, "sql": self._sql})
+
+    async def state(self, _: Request) -> Response:
+        """The store's state now: another one than an answer's means that there is more to see."""
+        return JSONResponse({"state": await self._pool.state()})
+
+    async def schema(self, _: Request) -> Response:
+        """Relations and their columns."""
+        return JSONResponse(plain([
+            {
+                "name": one.name, "kind": one.kind, "meaning": one.meaning,
+                "columns": [asdict(column) for column in one.columns],
+            }
+            for one in dictionary()
+        ]))  # fmt: skip
+
+    async def sweeps(self, _: Request) -> Response:
+        """Requests to evaluate, validations and imports."""
+        found = await self._pool.run(lambda: list_sweeps(self._pool.location, limit=_MOST_SWEEPS))
+        return JSONResponse(table_document(_SWEEP, [[getattr(one, name) for name in _SWEEP] for one in found]))
+
+    async def measured(self, _: Request) -> Response:
+        """Measured points of the store, and predictions of them."""
+        return JSONResponse(await self._pool.run(lambda: measured_document(self._pool.location)))
+
+    async def probe(self, request: Request) -> Response:
+        """One stored row."""
+        reference = str(request.path_params["reference"])
+        columns, row = await self._pool.run(lambda: find_probe(self._pool.location, reference))
+        return JSONResponse(table_document(columns, [row]))
+
+    async def explain(self, request: Request) -> Response:
+        """The operators of a stored step, the longest first; of two probes, side by side."""
+        from sweepdb.explaining import explain_probes
+
+        references = str(request.path_params["reference"]).split(",")
+        step = request.query_params.get("step")
+        found = await self._pool.run(lambda: explain_probes(references, self._pool.location.url, step=step))
+        columns, rows = found.side_by_side(None) if len(references) > 1 else found.rows(None)
+        return JSONResponse({**table_document(columns, rows), "headline": [line for line in found.headline() if line]})
+
+    async def openapi(self, _: Request) -> Response:
+        """The document that clients are made from."""
+        return JSONResponse(openapi_document(version("sweepdb"), sql=self._sql))
+
+    async def sql(self, request: Request) -> Response:
+        """One read-only statement, run in a process of its own."""
+        body = b""
+        async for piece in request.stream():
+            body += piece
+            if len(body) > STATEMENT_LETTERS:
+                raise InputError(f"a statement has at most {STATEMENT_LETTERS:,} bytes")
+        text = body.decode("utf-8", errors="replace")
+        return JSONResponse(json.loads(await self._pool.run(lambda: rows_apart(self._pool.location, text))))

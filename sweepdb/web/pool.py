@@ -1,0 +1,183 @@
+"""Open sessions of a server, one a scope and moment: a moved limit finds the rows of its scope in memory.
+
+Whoever asks with the state that an earlier answer told gets rows of that moment, however the store has grown since, as
+long as its session is among those that are kept. Not here: HTTP (sweepdb.web.endpoints)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import duckdb
+
+from queries.asking import Answer, Question
+from queries.session import Session
+from store.location import StoreLocation
+from store.reading import read_state
+from sweepdb.web.refusals import ServerBusyError, TooSlowError
+
+SESSIONS = 8
+_STATE_HOLDS_S = 2.0
+_FRESH_S = 5.0  # while a sweep is written, whoever names no moment shares one that is as old
+_AGAIN_S = 0.05
+_MEMORY_SHARE = 2 / SESSIONS  # all keep at most twice as many probes as a session by itself may
+_Result = TypeVar("_Result")
+_Key = tuple[object, str]
+
+
+@dataclass(slots=True)
+class _Held:
+    """A session with the state of the store that it reads, and how many questions it has before it."""
+
+    session: Session
+    state: str
+    opened: float
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+    dropped: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """An answer, the state of the store that it is of, and how long it took."""
+
+    answer: Answer
+    state: str
+    took_ms: float
+
+
+class SessionPool:
+    """Sessions of one store. Questions of one scope wait for each other; `most_waiting` of all may wait."""
+
+    def __init__(
+        self, location: StoreLocation, *, timeout_s: float = 30.0, threads: int = 2, most_waiting: int = 64
+    ) -> None:
+        self.location = location
+        self._timeout_s = timeout_s
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="sweepdb-answer")
+        self._most = threads + most_waiting
+        self._under_way = 0
+        self._held: OrderedDict[_Key, _Held] = OrderedDict()
+        self._state: tuple[float, str] | None = None
+
+    async def ask(self, question: Question, state: str | None = None) -> Told:
+        """An answer of the moment of `state`, or of the store as it is now where that session is closed."""
+        self._enter()
+        started = time.perf_counter()
+        try:
+            async with asyncio.timeout(self._timeout_s):  # for waiting; a question that runs is interrupted
+                answer, found = await self._asked(question, state)
+        except TimeoutError:
+            raise self._too_slow() from None
+        finally:
+            self._under_way -= 1
+        return Told(answer=answer, state=found, took_ms=1000 * (time.perf_counter() - started))
+
+    async def run(self, work: Callable[[], _Result]) -> _Result:
+        """Another piece of work on the threads of the questions, counted with them."""
+        self._enter()
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+        except TimeoutError:
+            raise self._too_slow() from None
+        finally:
+            self._under_way -= 1
+
+    async def state(self) -> str:
+        """The state of the store as it was at most two seconds ago."""
+        if self._state is None or time.monotonic() - self._state[0] > _STATE_HOLDS_S:
+            found = await asyncio.to_thread(read_state, self.location)
+            self._state = (time.monotonic(), found)
+        return self._state[1]
+
+    def close(self) -> None:
+        """Release every session; what runs is stopped."""
+        for one in self._held.values():
+            with suppress(duckdb.Error):
+                one.session.interrupt()
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        for one in self._held.values():
+            one.session.close()
+        self._held.clear()
+
+    def _enter(self) -> None:
+        if self._under_way >= self._most:
+            raise ServerBusyError(f"{self._under_way} questions wait already", hint="ask again in a second")
+        self._under_way += 1
+
+    async def _asked(self, question: Question, state: str | None) -> tuple[Answer, str]:
+        """The answer; once more in a new session where files were replaced before this one had read them."""
+        for last in (False, True):
+            key, one = await self._session(question, state)
+            one.users += 1
+            try:
+                async with one.turn:
+                    return await self._on_thread(key, one, question), one.state
+            except duckdb.IOException:
+                self._drop(key)
+                if last:
+                    raise
+            finally:
+                one.users -= 1
+                self._release(one)
+        raise AssertionError
+
+    async def _on_thread(self, key: _Key, one: _Held, question: Question) -> Answer:
+        """Ask on a thread; when the time is over, DuckDB is interrupted until the thread is done."""
+        running = asyncio.get_running_loop().run_in_executor(self._threads, one.session.ask, question)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            self._drop(key)  # of no more use
+            while not running.done():  # between two statements there is nothing to interrupt
+                one.session.interrupt()
+                await asyncio.wait({running}, timeout=_AGAIN_S)
+            running.exception()
+            raise
+
+    async def _session(self, question: Question, wanted: str | None) -> tuple[_Key, _Held]:
+        """The session of a scope: of the wanted moment, else of the newest."""
+        scope = question.scope
+        if wanted is not None and (scope, wanted) in self._held:
+            return self._used((scope, wanted))
+        now = await self.state()
+        mine = [key for key, one in self._held.items() if key[0] == scope]
+        if mine:
+            newest = max(mine, key=lambda key: self._held[key].opened)
+            young = time.monotonic() - self._held[newest].opened < _FRESH_S
+            if newest[1] == now or (young and wanted is None):
+                return self._used(newest)
+        now = await asyncio.to_thread(read_state, self.location)
+        if (scope, now) not in self._held:
+            session = Session(self.location, memory_share=_MEMORY_SHARE)
+            self._held[scope, now] = _Held(session=session, state=now, opened=time.monotonic())
+            while len(self._held) > SESSIONS:
+                self._drop(next(iter(self._held)))
+        return self._used((scope, now))
+
+    def _used(self, key: _Key) -> tuple[_Key, _Held]:
+        self._held.move_to_end(key)
+        return key, self._held[key]
+
+    def _drop(self, key: _Key) -> None:
+        one = self._held.pop(key, None)
+        if one is not None:
+            one.dropped = True
+            self._release(one)
+
+    def _release(self, one: _Held) -> None:
+        """Close a session that was dropped, once nobody asks it."""
+        if one.dropped and one.users == 0:
+            one.session.close()
+
+    def _too_slow(self) -> TooSlowError:
+        return TooSlowError(
+            f"the answer took more than {self._timeout_s:g} s", hint="narrow the question down, or serve with more"
+        )

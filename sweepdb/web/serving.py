@@ -1,0 +1,96 @@
+"""Serving: an address and a token, checked before anything is opened, and uvicorn. Not here: what is served (app)."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from store.errors import InputError
+from store.location import StoreLocation
+from store.reading import read_store_id
+from sweepdb.web.app import build_web
+from sweepdb.web.guard import LOOPBACK
+from sweepdb.web.pool import SessionPool
+
+_LEAST_TOKEN = 16  # letters
+_IDLE_S = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """How a store is served: where, under which names, to whom."""
+
+    location: StoreLocation
+    host: str = "127.0.0.1"
+    port: int = 8787
+    allow_host: tuple[str, ...] = ()
+    token_file: Path | None = None
+    sql: bool = False
+    timeout_s: float = 30.0
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def bound_socket(served: Served) -> socket.socket:
+    """A socket that listens, or the reason why there is none."""
+    if not is_loopback(served.host) and served.token_file is None:
+        raise InputError(
+            f"`host={served.host}` is reached from other machines, so a token is needed",
+            hint="write 16 letters or more to a file and name it with `token_file`",
+        )
+    try:
+        family = socket.AF_INET6 if ":" in served.host else socket.AF_INET
+        return socket.create_server((served.host, served.port), family=family)
+    except (OSError, OverflowError) as error:
+        told = getattr(error, "strerror", None) or str(error)
+        raise InputError(
+            f"{served.host}:{served.port} cannot be served: {told}", hint="`port=0` takes one that is free"
+        ) from error
+
+
+def serve(served: Served, listening: socket.socket, on_ready: Callable[[str], None]) -> None:
+    """Serve until interrupted; `on_ready` is told the address of the page once the store can be read."""
+    token = _token(served.token_file)
+    read_store_id(served.location)
+    bound = listening.getsockname()[1]
+    pool = SessionPool(served.location, timeout_s=served.timeout_s, threads=os.cpu_count() or 1)
+    names = frozenset({*LOOPBACK, *(name.lower() for name in served.allow_host), *_own_name(served.host)})
+    app = build_web(pool, names=names, token=token, sql=served.sql)
+    config = uvicorn.Config(
+        app, log_level="error", access_log=False, server_header=False, timeout_keep_alive=_IDLE_S, lifespan="on",
+        timeout_graceful_shutdown=_IDLE_S,
+    )  # fmt: skip
+    shown = f"[{served.host}]" if ":" in served.host else served.host
+    on_ready(f"http://{shown}:{bound}/")
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _own_name(host: str) -> tuple[str, ...]:
+    """The address that is bound, as browsers write it; that of every network card is no name."""
+    if host in {"0.0.0.0", "::"}:  # noqa: S104  compared with
+        return ()
+    return (f"[{host}]" if ":" in host else host.lower(),)
+
+
+def _token(path: Path | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: no token can be read there: {getattr(error, 'strerror', error)}") from error
+    if len(token) < _LEAST_TOKEN or not token.isalnum():
+        raise InputError(f"{path}: a token is {_LEAST_TOKEN} letters and digits or more", hint="openssl rand -hex 16")
+    return token

@@ -1,0 +1,52 @@
+// Questions to this server, and nobody else. An error has the server's two sentences.
+import { queryOf } from "./address.js";
+
+export class Refused extends Error {
+  constructor(status, told) {
+    super(told.error ?? `status ${status}`);
+    this.status = status;
+    this.hint = told.hint;
+  }
+}
+
+const BUSY_MS = 400;
+
+export async function get(path, parameters = {}) {
+  const query = queryOf(parameters);
+  const address = `/api/v1/${path}${query ? `?${query}` : ""}`;
+  for (let left = 4; ; left -= 1) {
+    let response;
+    try {
+      response = await fetch(address);
+    } catch {
+      throw new Refused(0, { error: "The server does not answer.", hint: "Is sweepdb serve still running?" });
+    }
+    if (response.ok) return response.json();
+    if (response.status === 503 && left > 0) {
+      await new Promise((done) => setTimeout(done, BUSY_MS));
+      continue;
+    }
+    throw new Refused(response.status, await response.json().catch(() => ({})));
+  }
+}
+
+// One question at a time: what was asked meanwhile is forgotten but for the last.
+export function latest(work) {
+  let running = false;
+  let again = false;
+  return async function asking() {
+    if (running) {
+      again = true;
+      return;
+    }
+    running = true;
+    try {
+      do {
+        again = false;
+        await work(() => again);
+      } while (again);
+    } finally {
+      running = false;
+    }
+  };
+}

@@ -1,0 +1,92 @@
+// Pictures: Vega-Lite specifications of the server, drawn by the Vega that it serves. No text is ever evaluated as code.
+
+const STYLE = {
+  ast: true,
+  renderer: "svg",
+  actions: false,
+  defaultStyle: false,
+  tooltip: { disableDefaultStyle: true },
+};
+const COLOURS = { light: ["#1f62b5", "#c2571a", "#2f8a4c", "#8a4bb0", "#a8323e", "#6b6f1d"], dark: ["#6fb1ff", "#ffa15c", "#6fd08c", "#cf9cf0", "#ff8b94", "#d3d86a"] };
+const BAR = 22;
+const SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"; // a name; nothing is loaded from it
+let bundle = null;
+
+function vega() {
+  bundle ??= import("/vega.js");
+  return bundle.then(() => window.vegaEmbed);
+}
+
+export function warm() {
+  vega();
+}
+
+export function isDark() {
+  return matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+// The specification of one group among several, with the page's width and colours.
+export function fitted(spec, { group = null, height = 340, title = false } = {}) {
+  const { vconcat, ...outer } = spec;
+  const inner = vconcat ? { ...outer, ...vconcat[0], transform: (vconcat[0].transform ?? []).slice(1) } : { ...outer };
+  if (!title) delete inner.title;
+  const values = spec.data.values;
+  const mine = group === null ? values : values.filter((row) => row.group === group);
+  inner.data = { name: "rows", values: mine };
+  inner.width = "container";
+  const lies = inner.height === undefined; // bars or cells: as high as it has rows
+  inner.height = lies ? heightOf(inner, mine) : height;
+  inner.autosize = { type: lies ? "fit-x" : "fit", contains: "padding" };
+  const ink = isDark() ? "#b8c2cc" : "#4a545e";
+  inner.config = {
+    ...spec.config,
+    font: "system-ui, sans-serif",
+    axis: { ...spec.config?.axis, labelColor: ink, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
+    legend: { symbolOpacity: 1, labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: 4 },
+    range: { category: COLOURS[isDark() ? "dark" : "light"] },
+    view: { stroke: null },
+  };
+  return inner;
+}
+
+// Rows of bars in a picture, in pixels: Vega-Lite grumbles when it has to count them itself.
+function heightOf(spec, rows) {
+  const { field } = spec.encoding.y;
+  const named = rows.filter((row) => row.section === undefined || row.section === "split");
+  const bars = new Set(named.map((row, place) => row[field] ?? place)).size;
+  return Math.max(1, bars) * (spec.encoding.yOffset ? 2 : 1) * BAR;
+}
+
+// Draw into an element; only rows are exchanged where the picture is the one that is there.
+export class Picture {
+  constructor(element) {
+    this.element = element;
+    this.view = null;
+    this.shape = "";
+  }
+
+  async show(spec, told) {
+    const { data, ...rest } = spec;
+    const shape = JSON.stringify({ ...rest, dark: isDark() });
+    if (this.view && shape === this.shape) {
+      this.view.data("rows", data.values.map((row) => ({ ...row })));
+      await this.view.runAsync();
+    } else {
+      const embed = await vega();
+      this.view?.finalize();
+      const made = await embed(this.element, { ...spec, $schema: SCHEMA }, STYLE);
+      this.view = made.view;
+      this.shape = shape;
+    }
+    const drawn = this.element.querySelector("svg");
+    drawn?.setAttribute("role", "img");
+    drawn?.setAttribute("aria-label", told);
+  }
+
+  clear() {
+    this.view?.finalize();
+    this.view = null;
+    this.shape = "";
+    this.element.replaceChildren();
+  }
+}

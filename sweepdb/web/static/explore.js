@@ -1,0 +1,206 @@
+// Explore: move a limit, and the frontier, the best plans and the sentence follow.
+import { h, fill, number } from "./dom.js";
+import { asked, change } from "./address.js";
+import { get, latest } from "./api.js";
+import { Picture, fitted, warm } from "./draw.js";
+import { Moment, drawn, failure, tools, trust } from "./parts.js";
+import { ScopeChoice } from "./scope.js";
+import { Slider } from "./slider.js";
+import { objects, table } from "./table.js";
+
+const MOST_POINTS = 400;
+const TOP = 10;
+const HOUR_S = 3600;
+const MILLION = 1e6;
+const COLUMNS = ["rank", "device", "plan", "batch_size", "concurrency", "rate", "rate_per_device", "usd_per_million_tokens", "instances", "system_rate", "ttft_ms", "tpot_ms", "e2e_ms", "memory_free_gib", "num_devices", "launchable", "probe"];
+const SLIDERS = [
+  { name: "ttft_limits", label: "TTFT at most", unit: "ms", kind: "log", low: 10, high: 60_000, none: "none" },
+  { name: "tpot_limits", label: "TPOT at most", unit: "ms", kind: "log", low: 1, high: 500, none: "none" },
+  { name: "e2e_limits", label: "Request at most", unit: "ms", kind: "log", low: 100, high: 1_000_000, none: "none" },
+  { name: "reserved_memory_gb", label: "Memory kept free", unit: "GiB", kind: "linear", low: 0, high: 40, none: "10", initial: 10 },
+  { name: "num_devices", label: "Devices at most", unit: "", kind: "stops", stops: [1, 2, 4, 8, 16, 32, 64, 128, 256], none: "any" },
+  { name: "price", label: "Price of a device", unit: "$/h", kind: "linear", low: 0, high: 20, none: "none" },
+];
+const BINDING = { ttft: "ttft_limits", tpot: "tpot_limits", e2e: "e2e_limits", memory: "reserved_memory_gb" };
+const CALLED = { ttft: "TTFT", tpot: "TPOT", e2e: "the end-to-end time", memory: "the memory kept free", tokens_per_s_per_user: "tokens/s of one user" };
+
+export async function explore(main) {
+  warm();
+  const fields = h("div", { class: "fields" });
+  const sliders = h("div", { class: "sliders" });
+  const sentence = h("p", { class: "sentence", id: "sentence", "aria-live": "polite" });
+  const about = h("div");
+  const groups = h("div", { class: "groups" });
+  const canvas = h("div", { class: "picture", id: "picture" });
+  const legend = h("p", { class: "quiet small", id: "legend" });
+  const figure = h("figure", {}, canvas, h("figcaption", {}, legend));
+  const misses = h("div", { id: "misses" });
+  const best = h("section", { "aria-label": "Best plans" });
+  const below = h("div");
+  fill(main, h("h1", { class: "hidden" }, "Explore"), h("div", { class: "explore" },
+    h("aside", { class: "controls", "aria-label": "Scope and limits" }, fields, sliders),
+    h("div", { class: "answer" }, sentence, groups, figure, misses, best, about, below)));
+
+  const picture = new Picture(canvas);
+  let measured = null;
+  const moment = new Moment(() => refresh());
+  const scope = new ScopeChoice(fields, () => { moment.forget(); refresh(); });
+  const made = SLIDERS.map((one) => new Slider(one, (slider) => {
+    change({ [slider.name]: slider.value === slider.initial ? null : slider.value });
+    if (slider.name === "price") redraw(); else refresh();
+  }));
+  fill(sliders, made.map((one) => one.element));
+
+  function placeSliders() {
+    const wanted = asked();
+    for (const one of made) one.set(wanted[one.name] === undefined ? one.initial : Number(wanted[one.name]));
+  }
+
+  function limits() {
+    const wanted = asked();
+    return Object.fromEntries(made.filter((one) => one.name !== "price").map((one) => [one.name, wanted[one.name] ?? null]));
+  }
+
+  let shown = null;
+  const refresh = latest(async (isStale) => {
+    const common = { ...scope.parameters(), ...limits() };
+    const state = moment.wanted;
+    try {
+      const asks = { pareto: { ...common, max_points: MOST_POINTS }, best: { ...common, top: TOP } };
+      const drawing = get("answer/pareto", { ...asks.pareto, state, picture: "true" }).catch((error) => withoutEndToEnd(error, asks, state));
+      const ranking = () => get("answer/best", { ...asks.best, state: moment.state }).catch((error) => ({ failed: error }));
+      const beside = moment.state === null ? null : ranking(); // of the same moment, so both may be asked at once
+      const frontier = await drawing;
+      if (!moment.admits(frontier)) return;
+      if (shown === null) await draw(frontier, group()); // the first picture waits for no table
+      const ranked = await (beside ?? ranking());
+      if (isStale()) return;
+      if (!ranked.failed && !moment.admits(ranked)) return;
+      shown = { frontier, ranked, asks };
+      await redraw();
+    } catch (error) {
+      shown = null;
+      picture.clear();
+      figure.hidden = true;
+      fill(misses, failure(error));
+      fill(sentence, "No answer.");
+      fill(best);
+      fill(about);
+      fill(below);
+      drawn();
+    }
+  });
+
+  // Rows of formulas have no end-to-end time where prefill and decode are apart: the frontier goes without that limit.
+  async function withoutEndToEnd(error, asks, state) {
+    if (error.status !== 400 || !asks.pareto.e2e_limits) throw error;
+    asks.pareto = { ...asks.pareto, e2e_limits: null };
+    const answer = await get("answer/pareto", { ...asks.pareto, state, picture: "true" });
+    answer.without = "Deployments of separate phases have no end-to-end time here: the picture is without that limit.";
+    return answer;
+  }
+
+  function group() {
+    const wanted = Number(asked().group ?? 0);
+    const count = shown?.frontier.groups.length ?? 1;
+    return wanted < count ? wanted : 0;
+  }
+
+  async function draw(frontier, number_) {
+    const spec = frontier.picture;
+    figure.hidden = !spec;
+    if (!spec) { picture.clear(); return; }
+    const many = frontier.groups.length > 1;
+    const error = bandOf(frontier);
+    const fit = fitted(spec, { group: many ? frontier.groups[number_] : null, height: 360 });
+    fit.data.values = fit.data.values.map((row) => ({ ...row, low: row.tokens_per_s_per_device / (1 + error), high: row.tokens_per_s_per_device / (1 - error) }));
+    figure.hidden = !fit.data.values.length;
+    if (figure.hidden) { picture.clear(); return; }
+    const points = await measuredPoints();
+    const { layer, encoding, ...rest } = fit;
+    const band = { mark: { type: "area", interpolate: "step-before", opacity: 0.14, tooltip: false }, encoding: { y: { field: "low", type: "quantitative", title: encoding.y.title }, y2: { field: "high" } } };
+    const over = { data: { values: points }, mark: { type: "point", shape: "diamond", size: 70, strokeWidth: 1.6, color: "#c2185b", filled: false }, encoding: { x: { field: "user", type: "quantitative" }, y: { field: "device_rate", type: "quantitative" }, color: { value: "#d0306e" }, tooltip: [{ field: "source" }, { field: "concurrency" }, { field: "user" }, { field: "device_rate" }] } };
+    await picture.show({ ...rest, encoding, layer: [...(error ? [band] : []), ...layer, ...(points.length ? [over] : [])] },
+      "The frontier of tokens a second of one device over tokens a second of one user, as steps");
+    const said = [
+      "A step goes no further than a stored point: nothing is invented between them.",
+      error ? `The band holds half of the values that were measured near (±${number(Math.round(100 * error))} %).` : "Nobody measured tokens/s near this: no band.",
+      points.length ? `Diamonds are measured (${points.length}).` : null,
+      frontier.without ?? null,
+    ];
+    legend.textContent = said.filter(Boolean).join(" ");
+  }
+
+  // The median error of tokens/s of aggregated rows; 0 where nobody measured near.
+  function bandOf(frontier) {
+    const known = frontier.expected_error.find((one) => one.metric === "output_tokens_per_s" && one.median_ape_percent !== null) ?? frontier.expected_error.find((one) => one.metric.startsWith("tpot") && one.median_ape_percent !== null);
+    return Math.min(0.9, (known?.median_ape_percent ?? 0) / 100);
+  }
+
+  async function measuredPoints() {
+    measured ??= objects(await get("measured").catch(() => ({ columns: [], rows: [] })));
+    const { model, device, workload } = scope.parameters();
+    const [, input, output] = /^(\d+)\/(\d+)/.exec(workload ?? "") ?? [];
+    const seen = new Set();
+    return measured.filter((row) => row.model === model && (!device || row.device === device) && row.tpot_exclusive_ms && row.output_tokens_per_s && row.num_devices
+      && (input === undefined || (near(row.input_length, input) && near(row.output_length, output)))
+      && !seen.has(row.source) && seen.add(row.source))
+      .map((row) => ({ source: row.source, concurrency: row.concurrency, user: 1000 / row.tpot_exclusive_ms, device_rate: row.output_tokens_per_s / row.num_devices }));
+  }
+
+  async function redraw() {
+    if (shown === null) return;
+    const { frontier, ranked, asks } = shown;
+    const number_ = group();
+    await draw(frontier, number_);
+    fill(groups, frontier.groups.length > 1 ? groupChoice(frontier, number_) : null);
+    const price = Number(asked().price ?? 0) || null;
+    const found = ranked.failed ? [] : objects(ranked).filter((row) => row.question_group === number_);
+    for (const row of found) row.usd_per_million_tokens = price === null ? null : (price / (row.rate_per_device * HOUR_S)) * MILLION;
+    const top = found[0];
+    fill(sentence, top ? said(top, price) : ranked.failed ? "No ranking here." : "Nothing satisfies the limits.");
+    fill(misses, top || ranked.failed ? (ranked.failed ? failure(ranked.failed) : null) : nothingFits(ranked, number_));
+    fill(best, found.length ? table(ranked, found, { columns: COLUMNS, caption: "Best batch size of each plan, one instance, best first", id: "top" }) : null);
+    fill(about, ranked.failed ? trust(frontier) : trust(ranked));
+    const points = objects(frontier).filter((row) => row.question_group === number_);
+    fill(below, ranked.failed ? null : tools("best", asks.best, ranked), tools("pareto", asks.pareto, frontier, { picture: true }),
+      h("details", { id: "twin" }, h("summary", {}, `The picture's ${points.length} points as a table`), table(frontier, points, { caption: "Points of the frontier" })));
+    drawn();
+  }
+
+  function said(top, price) {
+    const cost = price === null ? "" : `, $${number(top.usd_per_million_tokens)} a million tokens`;
+    return [h("strong", {}, `${top.plan} on ${top.device}`), ` in batches of ${number(top.batch_size)} makes `, h("strong", {}, `${number(top.rate_per_device)} tokens/s a device`),
+      `: TTFT ${number(top.ttft_ms)} ms, TPOT ${number(top.tpot_ms)} ms${cost}.`];
+  }
+
+  function nothingFits(ranked, number_) {
+    const near_ = objects({ columns: ranked.nearest.columns, rows: ranked.nearest.rows }).filter((row) => row.question_group === number_);
+    const first = near_.find((row) => row.relax_to !== null);
+    if (!near_.length) return null;
+    const slider = first && made.find((one) => one.name === BINDING[first.binding_limit]);
+    const button = first && slider ? h("button", { type: "button", id: "relax", onclick: () => {
+      change({ [slider.name]: first.relax_to });
+      slider.set(Number(first.relax_to));
+      refresh();
+    } }, `Set ${CALLED[first.binding_limit]} to ${first.relax_to} ${slider.unit}`) : null;
+    const then = first ? `${CALLED[first.binding_limit]} binds: at ${first.relax_to}, ${number(first.admitted_then)} stored ${first.admitted_then === 1 ? "row" : "rows"} would pass. ` : "None of these fits even with no memory kept free. ";
+    return h("div", { class: "nothing" }, h("p", {}, then[0].toUpperCase() + then.slice(1), button), table({ ...ranked.nearest }, near_.slice(0, 5), { columns: ranked.nearest.shown, caption: "Nearest misses" }));
+  }
+
+  function groupChoice(frontier, number_) {
+    const select = h("select", { id: "group", onchange: () => { change({ group: select.value }, { push: true }); redraw(); } },
+      frontier.groups.map((text, place) => h("option", { value: place, selected: place === number_ }, text)));
+    return h("label", { class: "field" }, h("span", {}, "Which of these"), select);
+  }
+
+  window.addEventListener("popstate", () => { scope.show(); placeSliders(); refresh(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => redraw());
+  placeSliders();
+  await scope.load();
+  await refresh();
+}
+
+function near(value, wanted) {
+  return value !== null && Math.abs(value - Number(wanted)) <= 0.1 * Number(wanted);
+}

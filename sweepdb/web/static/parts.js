@@ -1,0 +1,95 @@
+// Parts that every page has: who asks whom, the offer of new data, the tools below an answer.
+import { h, fill } from "./dom.js";
+import { get } from "./api.js";
+import { queryOf } from "./address.js";
+import { command, errorLines, ruleLine, typed, versionLine } from "./words.js";
+
+const LOOK_MS = 5000;
+
+// The moment that a page shows. Newer rows are offered, never put under the reader's eyes.
+export class Moment {
+  constructor(onWanted) {
+    this.state = null;
+    this.newest = null;
+    this.box = document.getElementById("offer");
+    this.onWanted = onWanted;
+    setInterval(() => this.look(), LOOK_MS);
+  }
+
+  async look() {
+    if (document.hidden || this.state === null) return;
+    const now = await get("state").catch(() => null);
+    if (!now || this.state === null || now.state === this.state) return;
+    this.newest = now.state;
+    this.offer("The store has more rows than this page shows.");
+  }
+
+  // What to ask for: this page's moment, or the newest one that it has heard of.
+  get wanted() {
+    return this.state ?? this.newest;
+  }
+
+  // Whether an answer may be drawn: of this page's moment, or the first.
+  admits(answer) {
+    this.state ??= answer.state;
+    this.newest = answer.state === this.newest ? null : this.newest;
+    if (answer.state === this.state) return true;
+    this.offer("The rows of this page's moment are no longer held by the server.");
+    return false;
+  }
+
+  offer(said) {
+    fill(this.box, said, " ", h("button", { type: "button", id: "newer", onclick: () => this.take() }, "Show new data"));
+    this.box.hidden = false;
+  }
+
+  take() {
+    this.forget();
+    this.onWanted();
+  }
+
+  forget() {
+    this.state = null;
+    this.box.hidden = true;
+  }
+}
+
+export function failure(error) {
+  return h("div", { class: "error", role: "alert" }, h("strong", {}, typed(error.message)), error.hint ? h("p", {}, typed(error.hint)) : null);
+}
+
+// SQL, other forms and the command that repeats an answer.
+export function tools(report, parameters, answer, { picture = false } = {}) {
+  const query = queryOf({ ...parameters, state: answer.state });
+  const line = command(report, parameters);
+  const copy = h("button", { type: "button", class: "plain", onclick: async () => {
+    await navigator.clipboard?.writeText(line).catch(() => null);
+    copy.textContent = "copied";
+  } }, "copy");
+  const at = (form) => `/api/v1/answer/${report}${form}?${query}`;
+  return h("div", { class: "tools" },
+    h("p", { class: "command" }, h("code", { "data-report": report }, line), " ", copy),
+    h("p", { class: "links" },
+      h("a", { href: at(".csv"), download: `${report}.csv` }, "CSV"), " ",
+      h("a", { href: at("") }, "JSON"), " ",
+      picture ? h("a", { href: at(".svg"), download: `${report}.svg` }, "SVG") : null, " ",
+      h("a", { href: location.href }, "link to this page")),
+    h("details", {}, h("summary", {}, "SQL"), h("pre", {}, answer.sql), h("pre", {}, JSON.stringify(answer.parameters, null, 1))));
+}
+
+// How far to trust an answer, and what it rests on.
+export function trust(answer) {
+  const errors = errorLines(answer.expected_error);
+  const considered = Object.entries(answer.considered).map(([name, count]) => `${count.toLocaleString("en")} ${name}`).join(" of ");
+  return h("div", { class: "trust" },
+    errors.length ? h("p", { class: "expected" }, h("strong", {}, "Expected error: "), errors.join("; ")) : null,
+    answer.verdict.map((line) => h("p", { class: "verdict" }, typed(line))),
+    h("details", {}, h("summary", {}, `Rules and assumptions (${considered} looked at)`),
+      h("p", {}, ruleLine(answer)), h("p", {}, versionLine(answer)),
+      answer.left_out ? h("p", {}, typed(answer.left_out)) : null,
+      answer.notes.length ? h("ul", {}, answer.notes.map((note) => h("li", {}, typed(note)))) : null));
+}
+
+export function drawn() {
+  document.body.dataset.seq = String(Number(document.body.dataset.seq) + 1);
+}

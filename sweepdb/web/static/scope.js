@@ -1,0 +1,75 @@
+// Which stored rows a page is about: model, workload, formats, engine and device, each choice among what the others leave.
+import { h, fill } from "./dom.js";
+import { asked, change } from "./address.js";
+import { get } from "./api.js";
+
+const FIELDS = [
+  ["model", "Model"],
+  ["workload", "Workload"],
+  ["quantize_linear_action", "Weights"],
+  ["quantize_attention_action", "KV cache"],
+  ["serving_model", "Engine"],
+  ["convention", "Convention"],
+];
+
+export class ScopeChoice {
+  constructor(element, onChange) {
+    this.element = element;
+    this.onChange = onChange;
+    this.rows = [];
+  }
+
+  async load() {
+    const told = await get("scope");
+    const names = told.columns.map((one) => one.name);
+    this.rows = told.rows.map((row) => Object.fromEntries(names.map((name, place) => [name, row[place]])));
+    document.getElementById("store").textContent = told.store;
+    this.show();
+    return told;
+  }
+
+  // The values of every field: those of the address where rows have them, else of the newest rows.
+  values() {
+    const wanted = asked();
+    let left = this.rows;
+    const found = {};
+    for (const [name] of FIELDS) {
+      const known = new Set(left.map((row) => row[name]));
+      const value = known.has(wanted[name]) ? wanted[name] : left[0]?.[name];
+      found[name] = value;
+      left = left.filter((row) => row[name] === value);
+    }
+    const devices = [...new Set(left.map((row) => row.device))].sort();
+    found.device = devices.includes(wanted.device) ? wanted.device : null;
+    return { values: found, left, devices };
+  }
+
+  show() {
+    const { values, left, devices } = this.values();
+    let before = this.rows;
+    const fields = FIELDS.map(([name, label]) => {
+      const known = [...new Set(before.map((row) => row[name]))].sort();
+      before = before.filter((row) => row[name] === values[name]);
+      return known.length > 1 || name === "model" || name === "workload" ? this.field(name, label, known.map((one) => [one, one]), values[name]) : null;
+    });
+    fields.push(this.field("device", "Device", devices.length > 1 ? [["", `all ${devices.length}`], ...devices.map((one) => [one, one])] : [["", devices[0]]], values.device ?? ""));
+    fill(this.element, fields);
+    this.mostDevices = Math.max(1, ...left.map((row) => row.most_devices));
+    this.phases = new Set(left.map((row) => row.phase));
+  }
+
+  field(name, label, options, value) {
+    const select = h("select", { id: name, name, onchange: () => {
+      change({ [name]: select.value, group: null }, { push: true });
+      this.show();
+      this.onChange();
+    } }, options.map(([one, text]) => h("option", { value: one, selected: one === value }, text)));
+    return h("label", { class: "field" }, h("span", {}, label), select);
+  }
+
+  // What narrows a question down. A single choice is left out where no other is stored.
+  parameters() {
+    const { values } = this.values();
+    return { ...values };
+  }
+}

@@ -1,0 +1,59 @@
+// Rows as a table that a screen reader can read and a person can sort by eye.
+import { h, number } from "./dom.js";
+
+const GIB = 2 ** 30;
+const PROBE = /^[0-9a-f]{6,64}:[0-9]+$/;
+const SHORT = {
+  rate: "tokens/s",
+  rate_per_device: "tokens/s/device",
+  system_rate: "tokens/s of all",
+  batch_size: "batch",
+  ttft_ms: "TTFT ms",
+  tpot_ms: "TPOT ms",
+  tpot_exclusive_ms: "TPOT ms",
+  e2e_ms: "end to end ms",
+  memory_free_gib: "free GiB",
+  num_devices: "devices",
+  concurrency: "in flight",
+  tokens_per_s_per_user: "tokens/s/user",
+  tokens_per_s_per_device: "tokens/s/device",
+  usd_per_million_tokens: "$/M tokens",
+};
+
+export function objects(answer) {
+  const names = answer.columns.map((one) => one.name);
+  return answer.rows.map((row) => Object.fromEntries(names.map((name, place) => [name, row[place]])));
+}
+
+export function chosen(answer, wanted) {
+  const names = new Set(answer.columns.map((one) => one.name));
+  const shown = wanted ?? answer.shown ?? [...names];
+  return shown.filter((name) => names.has(name) || (name === "memory_free_gib" && names.has("memory_free_bytes")) || name === "usd_per_million_tokens");
+}
+
+export function value(row, name) {
+  if (name === "memory_free_gib") return row.memory_free_bytes === null || row.memory_free_bytes === undefined ? null : row.memory_free_bytes / GIB;
+  return row[name];
+}
+
+// A table of rows; columns that no row has are left out.
+export function table(answer, rows, { columns = null, caption, explain = true, id = null } = {}) {
+  const names = chosen(answer, columns).filter((name) => name !== "question_group" && rows.some((row) => ![null, undefined, ""].includes(value(row, name))));
+  const about = new Map(answer.columns.map((one) => [one.name, one]));
+  const left = new Set(names.filter((name) => typeof rows.map((row) => value(row, name)).find((cell) => ![null, undefined].includes(cell)) !== "number"));
+  const head = names.map((name) => {
+    const known = about.get(name === "memory_free_gib" ? "memory_free_bytes" : name);
+    const told = known?.meaning ? `${known.meaning}${known.unit && known.unit !== "none" ? ` (${known.unit})` : ""}` : null;
+    return h("th", { scope: "col", title: told, class: left.has(name) ? "left" : null }, SHORT[name] ?? name.replaceAll("_", " "));
+  });
+  const body = rows.map((row) =>
+    h("tr", {}, names.map((name) => {
+      const cell = value(row, name);
+      const linked = explain && typeof cell === "string" && PROBE.test(cell);
+      const text = linked ? h("a", { href: `/explain?probe=${encodeURIComponent(cell)}` }, cell) : number(cell);
+      return h("td", { class: left.has(name) ? "left" : null }, text);
+    })),
+  );
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", { id }, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}

@@ -1,0 +1,70 @@
+// Sentences about answers, as the command line writes them.
+import { number } from "./dom.js";
+
+const NAMED = /`([a-z][a-z0-9_]*)(?:=([^`]*))?`/g;
+
+// Options stand as `keyword` in what the server says.
+export function typed(text) {
+  return text.replace(NAMED, (_, keyword, value) => `--${keyword.replaceAll("_", "-")}${value ? ` ${value}` : ""}`);
+}
+
+function quoted(text) {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replaceAll("'", `'"'"'`)}'`;
+}
+
+const NAMES = new Set(["probes", "sweeps"]); // written without an option
+
+export function command(report, parameters) {
+  const parts = ["sweepdb", "query", report];
+  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  for (const [name, value] of given) if (NAMES.has(name)) parts.push(...String(value).split(",").map(quoted));
+  for (const [name, value] of given) {
+    if (NAMES.has(name)) continue;
+    if (value === "false") continue;
+    parts.push(`--${name.replaceAll("_", "-")}`);
+    if (value !== "true") parts.push(quoted(String(value)));
+  }
+  return parts.join(" ");
+}
+
+const METRICS = {
+  ttft_ms: "TTFT",
+  tpot_exclusive_ms: "TPOT",
+  tpot_inclusive_ms: "TPOT",
+  output_tokens_per_s: "tokens/s",
+};
+
+// How far off such numbers have been: half of the measured values were nearer than the figure.
+export function errorLines(errors) {
+  const bySubject = new Map();
+  for (const one of errors) bySubject.set(one.subject, [...(bySubject.get(one.subject) ?? []), one]);
+  const isKnown = (members) => members.some((one) => one.region !== null);
+  const unknown = [...bySubject].filter(([, members]) => !isKnown(members)).map(([subject]) => subject);
+  const lines = [...bySubject].filter(([, members]) => isKnown(members)).map(([, members]) => {
+    const known = members.filter((one) => one.region !== null);
+    const figures = known.map((one) => `${METRICS[one.metric] ?? one.metric} ±${number(Math.round(one.median_ape_percent))} %`);
+    const points = Math.min(...known.map((one) => one.points));
+    return `${figures.join(", ")} (median; ${points}${points < Math.max(...known.map((one) => one.points)) ? " or more" : ""} measured points: ${known[0].region})`;
+  });
+  if (unknown.length) lines.push(`nobody measured anything near ${unknown[0]}${unknown.length > 1 ? ` and ${unknown.length - 1} more kinds of rows` : ""}`);
+  return [...new Set(lines)];
+}
+
+export function ruleLine(answer) {
+  const limits = answer.limits;
+  const said = [
+    limits.ttft_ms && `TTFT ≤ ${number(limits.ttft_ms)} ms`,
+    limits.tpot_ms && `TPOT ≤ ${number(limits.tpot_ms)} ms`,
+    limits.tbt_ms && `time between tokens ≤ ${number(limits.tbt_ms)} ms`,
+    limits.e2e_ms && `end to end ≤ ${number(limits.e2e_ms)} ms`,
+    limits.min_tokens_per_s_per_user && `tokens/s/user ≥ ${number(limits.min_tokens_per_s_per_user)}`,
+    `${number(limits.reserved_gib)} GiB reserved`,
+  ].filter(Boolean);
+  const rules = answer.rules;
+  return `Limits: ${said.join(", ")}. Rules: TPOT ${rules.tpot}, prefill QPS ${rules.prefill_qps}, decode QPS ${rules.decode_qps}, throughput ${rules.throughput}, KV charge ${rules.kv_charge}.`;
+}
+
+export function versionLine(answer) {
+  const of = (name) => (answer.versions[name] ?? []).join(", ");
+  return `Cost model ${of("family")}, serving model ${of("serving_model")}, formula version ${of("formula_version")}.`;
+}

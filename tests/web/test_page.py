@@ -1,0 +1,249 @@
+"""The page in a real browser: first picture, sliders, what the command line says, new data, no request elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+from conftest_cli import sweepdb
+from generator import MODELS, PLANS
+from queries_stores import write_sweep
+from served_page import ROOT, Watched, launched, records, serving
+
+pytestmark = pytest.mark.survival
+PAGES = (
+    "/", "/pd", "/sensitivity", "/sensitivity?vary=ttft,tpot", "/curves", "/why", "/explain", "/coverage", "/diff", "/measured", "/sweeps",
+)  # fmt: skip
+SHOTS = ROOT / "build" / "screenshots"
+
+
+def top_row(page):
+    """The first row of the table as text, by column."""
+    heads = page.locator("#top thead th").all_inner_texts()
+    return dict(zip(heads, page.locator("#top tbody tr").first.locator("td").all_inner_texts(), strict=True))
+
+
+def typed(page, url, report="best"):
+    """What the command line that the page shows answers."""
+    line = page.locator(f"code[data-report='{report}']").inner_text()
+    words = shlex.split(line)
+    assert words[:2] == ["sweepdb", "query"]
+    told = sweepdb([*words[1:], "--format", "json"], url)
+    assert told.code == 0, told.err
+    return json.loads(told.out)
+
+
+def agree(page, url):
+    """Whether the first row is that of the command line."""
+    shown, first = top_row(page), typed(page, url)[0]
+    assert shown["probe"] == first["probe"]
+    assert shown["plan"] == first["plan"]
+    assert float(shown["batch"].replace(",", "")) == first["batch_size"]
+    assert float(shown["tokens/s/device"].replace(",", "")) == pytest.approx(first["rate_per_device"], rel=1e-3)
+    return first
+
+
+def test_the_first_picture_and_the_row_of_the_command_line(watched, page_url):
+    watched.open("/?tpot_limits=40")
+    page = watched.page
+    assert page.locator("#picture svg path").count() > 5
+    first = agree(page, page_url)
+    assert first["plan"] in page.locator("#sentence").inner_text()
+    assert page.locator("#twin table tbody tr").count() == len(typed(page, page_url, "pareto"))
+
+
+@pytest.mark.parametrize("by", ["mouse", "keyboard", "number"])
+def test_a_limit_is_moved(watched, page_url, by):
+    watched.open("/?tpot_limits=40")
+    page, before, seq = watched.page, agree(watched.page, page_url), watched.seq()
+    if by == "mouse":
+        box = page.locator("#tpot_limits_range").bounding_box()
+        page.mouse.click(box["x"] + 0.35 * box["width"], box["y"] + box["height"] / 2)
+    elif by == "keyboard":
+        page.locator("#tpot_limits_range").focus()
+        for _ in range(70):
+            page.keyboard.press("ArrowLeft")
+    else:
+        page.locator("#tpot_limits").fill("12.5")
+        page.keyboard.press("Enter")
+    watched.drawn(after=seq)
+    limit = float(page.locator("#tpot_limits").input_value())
+    assert limit < 40
+    assert f"tpot_limits={limit:g}" in page.url
+    after = agree(page, page_url)
+    assert after["tpot_ms"] <= limit
+    assert (after["probe"], after["batch_size"]) != (before["probe"], before["batch_size"])
+
+
+def test_a_link_brings_everything_back(watched, page_url):
+    watched.open("/?tpot_limits=22.5&reserved_memory_gb=12&price=3")
+    page = watched.page
+    assert page.locator("#reserved_memory_gb").input_value() == "12"
+    row = top_row(page)
+    dollars, rate = (float(row[name].replace(",", "")) for name in ("$/M tokens", "tokens/s/device"))
+    assert dollars == pytest.approx(3 / (rate * 3600) * 1e6, rel=2e-3)
+    agree(page, page_url)
+
+
+def test_nothing_fits_and_the_button_moves_the_limit_that_binds(watched, page_url):
+    watched.open("/?tpot_limits=0.01")
+    page, seq = watched.page, watched.seq()
+    assert page.locator("#sentence").inner_text() == "Nothing satisfies the limits."
+    page.locator("#relax").click()
+    watched.drawn(after=seq)
+    first = agree(page, page_url)
+    assert first["tpot_ms"] <= float(page.locator("#tpot_limits").input_value())
+
+
+def test_new_rows_are_offered_and_not_swapped_in(chromium, tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    write_sweep(url, records(PLANS[:1]), key="a", sizes=20)
+    with serving(url) as address:
+        watched = Watched(chromium.new_page(), address)
+        watched.open("/")
+        page, before = watched.page, top_row(watched.page)
+        rows = page.locator("#top tbody tr").count()
+        write_sweep(url, records(PLANS[1:3]), key="b", sizes=20)
+        page.locator("#newer").wait_for(timeout=30_000)
+        seq = watched.seq()
+        page.locator("#tpot_limits_range").focus()
+        page.keyboard.press("ArrowLeft")  # a moved limit is of the same moment
+        watched.drawn(after=seq)
+        assert page.locator("#top tbody tr").count() == rows
+        assert top_row(page)["plan"] == before["plan"]
+        seq = watched.seq()
+        page.locator("#newer").click()
+        watched.drawn(after=seq)
+        assert page.locator("#top tbody tr").count() > rows
+        assert not page.locator("#newer").is_visible()
+        agree(page, url)
+        assert (watched.wrong, watched.foreign) == ([], [])
+        page.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_opens(watched, path):
+    watched.open(path)
+    assert watched.page.locator("main .error").count() == 0
+    assert watched.page.locator("main h1").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_fits_a_screen_and_a_phone(chromium, server, scheme, width):
+    context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+    watched = Watched(context.new_page(), server)
+    SHOTS.mkdir(parents=True, exist_ok=True)
+    for path in ("/?tpot_limits=40", "/pd?num_devices=8"):
+        watched.open(path)
+        assert watched.page.evaluate("document.documentElement.scrollWidth") <= width
+        name = path.partition("?")[0].strip("/") or "explore"
+        watched.page.screenshot(path=SHOTS / f"{name}-{width}-{scheme}.png", full_page=True)
+    context.close()
+    assert watched.wrong == []
+
+
+def test_another_name_for_this_machine_is_not_answered(chromium, server):
+    port = server.rpartition(":")[2]
+    rebound = launched(chromium.browser_type, "--host-resolver-rules=MAP evil.example 127.0.0.1")
+    try:
+        page = rebound.new_page()
+        assert page.goto(f"http://evil.example:{port}/").status == 421
+        assert page.goto(f"http://localhost:{port}/").status == 200
+    finally:
+        rebound.close()
+
+
+def test_eight_clients_while_a_sweep_is_written(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    write_sweep(url, records(PLANS[:2]), key="a", sizes=60)
+    over, statuses, torn, took = time.monotonic() + 30, [], [], []
+
+    def client(number, address):
+        asked = 0
+        while time.monotonic() < over:
+            limit = 5 + (number * 37 + asked * 11) % 90
+            report = ("best", "pareto")[asked % 2]
+            started = time.monotonic()
+            try:
+                with urllib.request.urlopen(
+                    f"{address}/api/v1/answer/{report}?tpot_limits={limit}&model={MODELS[4][0]}"
+                ) as got:
+                    document = json.load(got)
+                    statuses.append(got.status)
+            except urllib.error.HTTPError as error:
+                statuses.append(error.code)
+                continue
+            took.append(time.monotonic() - started)
+            torn.extend(flaws(document, limit))
+            asked += 1
+
+    def writer():
+        for number in range(2, 10):
+            write_sweep(url, records(PLANS[number : number + 1]), key=str(number), sizes=60)
+            time.sleep(2)
+
+    with serving(url) as address:
+        threads = [threading.Thread(target=client, args=(number, address)) for number in range(8)]
+        threads.append(threading.Thread(target=writer))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    took.sort()
+    print(
+        json.dumps(
+            {
+                "answers": len(took),
+                "p50_ms": round(1000 * took[len(took) // 2]),
+                "p99_ms": round(1000 * took[int(len(took) * 0.99)]),
+            }
+        )
+    )
+    assert set(statuses) == {200}
+    assert torn == []
+    assert len(took) > 50
+
+
+def flaws(document, limit):
+    """What is wrong with an answer by itself: rows beyond the limit, ranks with gaps, a scenario twice."""
+    names = [column["name"] for column in document["columns"]]
+    rows = [dict(zip(names, row, strict=True)) for row in document["rows"]]
+    if "rank" in names:
+        by_group = {}
+        for row in rows:
+            by_group.setdefault(row["question_group"], []).append(row)
+        for group, mine in by_group.items():
+            if [row["rank"] for row in mine] != list(range(1, len(mine) + 1)):
+                yield f"ranks of group {group}"
+            if len({row["scenario"] for row in mine}) != len(mine):
+                yield f"a scenario twice in group {group}"
+        yield from (f"beyond the limit: {row['probe']}" for row in rows if row["tpot_ms"] > limit)
+    if len(document["state"]) != 16:
+        yield "no state"
+
+
+def test_measured_points_of_the_same_lengths_lie_over_the_frontier(watched):
+    point = {
+        "model": MODELS[4][0], "device": "H100_SXM", "tpot_exclusive_ms": 10.0, "output_tokens_per_s": 800.0,
+        "num_devices": 1, "input_length": 3500, "output_length": 1500, "concurrency": 8, "source": "one",
+    }  # fmt: skip
+    others = [
+        point | {"source": "two", "input_length": 200},
+        point | {"source": "three", "model": "another"},
+        point | {"source": "four", "output_tokens_per_s": None},
+    ]
+    document = {
+        "columns": [{"name": name} for name in point],
+        "rows": [list(one.values()) for one in (point, *others)],
+        "sql": "SELECT 1",
+    }
+    watched.page.route("**/api/v1/measured", lambda route: route.fulfill(json=document))
+    watched.open("/")
+    assert "Diamonds are measured (1)." in watched.page.locator("#legend").inner_text()
+    assert watched.page.locator("#picture svg path[stroke='#d0306e']").count() == 1

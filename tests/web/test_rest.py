@@ -1,0 +1,223 @@
+"""REST: the answers of the command line, as addresses; moments that stay; limits of queue and time; SQL apart."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+import json
+import time
+from contextlib import asynccontextmanager
+
+import pytest
+from conftest_cli import sweepdb
+from generator import MODELS, PLANS
+from queries_stores import mission_records, write_sweep
+from web_client import send
+
+from queries.asking import asked_reports, keywords_of
+from queries.session import Session
+from store.location import parse_url
+from sweepdb.web import SessionPool, build_web, pool
+from sweepdb.web.guard import LOOPBACK
+
+ASKED = {"tpot_limits": 40, "top": 3}
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A store of one model on two devices."""
+    address = f"sqlite:///{tmp_path_factory.mktemp('rest')}/store.sqlite"
+    write_sweep(address, mission_records(models=(MODELS[4],), plans=PLANS[:3]), key="a", sizes=8)
+    return address
+
+
+@asynccontextmanager
+async def served(url, *, sql=False, **limits):
+    """The application over a store, and what asks it."""
+    sessions = SessionPool(parse_url(url), **limits)
+    app = build_web(sessions, names=frozenset(LOOPBACK), sql=sql)
+
+    async def get(path, parameters=(), **request):
+        return await send(app, f"/api/v1/{path}", parameters, **request)
+
+    try:
+        yield get
+    finally:
+        sessions.close()
+
+
+def got(url, path, parameters=(), *, sql=False, **request):
+    """One request to a server of its own."""
+
+    async def asking():
+        async with served(url, sql=sql) as get:
+            return await get(path, parameters, **request)
+
+    return asyncio.run(asking())
+
+
+def test_an_answer_is_that_of_the_command_line(url):
+    document = got(url, "answer/best", ASKED).json()
+    typed = json.loads(sweepdb("query best --tpot-limits 40 --top 3 --format json", url).out)
+    names = [column["name"] for column in document["columns"]]
+    assert [dict(zip(names, row, strict=True)) for row in document["rows"]] == typed
+    assert len(typed) == 3
+    assert document["limits"]["tpot_ms"] == 40
+    assert document["expected_error"]
+
+
+def test_csv_is_that_of_the_command_line(url):
+    answered = got(url, "answer/pareto.csv", {"tpot_limits": 40})
+    assert answered.headers["content-type"].startswith("text/csv")
+    assert answered.body.decode() == sweepdb("query pareto --tpot-limits 40 --format csv", url).out
+    assert len(list(csv.reader(io.StringIO(answered.body.decode())))) > 3
+
+
+def test_a_picture_comes_with_an_answer_and_by_itself(url):
+    assert got(url, "answer/best", {"picture": "true"}).json()["picture"]["mark"] == "bar"
+    assert got(url, "answer/best.vl").json()["mark"] == "bar"
+    pytest.importorskip("vl_convert")
+    assert got(url, "answer/best.svg").body.startswith(b"<svg")
+
+
+def test_nearest_misses_come_with_the_value_that_admits_them(url):
+    document = got(url, "answer/best", {"tpot_limits": 0.001}).json()
+    nearest = document["nearest"]
+    row = dict(zip([column["name"] for column in nearest["columns"]], nearest["rows"][0], strict=True))
+    assert (document["rows"], row["binding_limit"]) == ([], "tpot")
+    assert got(url, "answer/best", {"tpot_limits": row["relax_to"]}).json()["rows"]
+
+
+@pytest.mark.parametrize(
+    ("path", "parameters", "status", "said"),
+    [
+        ("answer/bets", {}, 404, "there is no report 'bets'"),
+        ("answer/best.exe", {}, 404, "there is no report"),
+        ("nothing", {}, 404, "there is nothing at"),
+        ("answer/best", {"tpot_limts": 5}, 400, "unknown option 'tpot_limts' of best"),
+        ("answer/best", {"tpot_limits": "fast"}, 400, "`tpot_limits` is a number, not 'fast'"),
+        ("answer/best", {"tpot_limits": "-1"}, 400, "`tpot_limits` must be a number above 0"),
+        ("answer/best", {"tpot_limits": "nan"}, 400, "`tpot_limits` must be a number above 0"),
+        ("answer/best", [("tpot_limits", "5"), ("tpot_limits", "6")], 400, "takes one value"),
+        ("answer/best", {"top": "2.5"}, 400, "`top` is a whole number, not '2.5'"),
+        ("answer/best", {"last": "maybe"}, 400, "`last` is true or false"),
+        ("answer/best", {"model": "nobody/nothing"}, 400, "nobody/nothing"),
+        ("answer/best", {"input_length": "/etc/passwd"}, 400, "`input_length` is a whole number, not '/etc/passwd'"),
+        ("answer/mix", {"mix": "chat"}, 400, "a workload and its weight"),
+        ("answer/why", {}, 400, "two probes"),
+        ("answer/goodput-pairs", {}, 404, "there is no report"),
+        ("probe/nonsense", {}, 400, "is not a probe"),
+        ("probe/abcdef:1", {}, 400, "abcdef"),
+    ],
+)
+def test_what_is_wrong_is_two_sentences(url, path, parameters, status, said):
+    answered = got(url, path, parameters)
+    assert answered.status == status, answered.body
+    assert said in answered.json()["error"]
+
+
+def test_what_is_no_question_is_listed(url):
+    assert {row[0] for row in got(url, "scope").json()["rows"]} == {MODELS[4][0]}
+    assert got(url, "sweeps").json()["rows"][0][4] > 0
+    assert {one["name"] for one in got(url, "schema").json()} >= {"probe", "feasible"}
+    assert {one["name"] for one in got(url, "reports").json()} == {one.name for one in asked_reports().values()}
+    probe = json.loads(sweepdb("query best --top 1 --format json", url).out)[0]["probe"]
+    document = got(url, f"probe/{probe}").json()
+    assert len(document["columns"]) == len(document["rows"][0]) > 50
+
+
+def test_the_openapi_document_has_every_report_with_its_keywords_and_columns(url):
+    document = got(url, "openapi.json").json()
+    assert document["openapi"].startswith("3.")
+    for asked in asked_reports().values():
+        operation = document["paths"][f"/api/v1/answer/{asked.name}"]["get"]
+        assert [one["name"] for one in operation["parameters"]] == [*(one.name for one in keywords_of(asked)), "state"]
+        assert all(column.name in operation["responses"]["200"]["description"] for column in asked.columns)
+    assert "/api/v1/sql" not in document["paths"]
+
+
+def test_rows_of_a_moment_stay_while_the_store_grows(tmp_path, monkeypatch):
+    monkeypatch.setattr(pool, "_STATE_HOLDS_S", 0.05)
+    monkeypatch.setattr(pool, "_FRESH_S", 0.05)
+    address = f"sqlite:///{tmp_path}/store.sqlite"
+    write_sweep(address, mission_records(models=(MODELS[4],), plans=PLANS[:2]), key="a", sizes=4)
+    asked = {"model": MODELS[4][0]}
+
+    async def asking():
+        async with served(address) as get:
+            before = (await get("answer/best", asked)).json()
+            await asyncio.to_thread(
+                write_sweep, address, mission_records(models=(MODELS[4],), plans=PLANS[2:4]), key="b", sizes=4
+            )
+            await asyncio.sleep(0.1)  # a state holds for a while
+            state = (await get("state")).json()["state"]
+            same = (await get("answer/best", {**asked, "state": before["state"]})).json()
+            now = (await get("answer/best", asked)).json()
+            return before, state, same, now
+
+    before, state, same, now = asyncio.run(asking())
+    assert before["rows"] == same["rows"]
+    assert before["state"] == same["state"] != state == now["state"]
+    assert len(now["rows"]) > len(before["rows"])
+
+
+def test_a_full_queue_says_when_to_come_again(url, monkeypatch):
+    ask = Session.ask
+
+    def slowly(session, question):
+        time.sleep(0.4)
+        return ask(session, question)
+
+    monkeypatch.setattr(Session, "ask", slowly)
+
+    async def asking():
+        async with served(url, threads=1, most_waiting=1) as get:
+            return await asyncio.gather(*(get("answer/best", {"tpot_limits": 40 + number}) for number in range(4)))
+
+    answers = asyncio.run(asking())
+    assert sorted(one.status for one in answers) == [200, 200, 503, 503]
+    assert all(one.headers["retry-after"] == "1" for one in answers if one.status == 503)
+
+
+def test_a_question_that_takes_too_long_is_stopped_and_the_next_is_answered(url, monkeypatch):
+    ask = Session.ask
+
+    def endless(session, question):
+        if question.limits.tpot_ms == 7:
+            session._connection.duckdb.execute(
+                "SELECT count(*) FROM range(1e12::BIGINT) a, range(1e6::BIGINT) b"
+            ).fetchall()
+        return ask(session, question)
+
+    monkeypatch.setattr(Session, "ask", endless)
+
+    async def asking():
+        async with served(url, timeout_s=2.0) as get:
+            return [await get("answer/best", {"tpot_limits": limit}) for limit in (7, 40)]
+
+    stopped, answered = asyncio.run(asking())
+    assert (stopped.status, answered.status) == (504, 200)
+    assert stopped.json()["error"] == "the answer took more than 2 s"
+
+
+def test_sql_is_off_until_it_is_switched_on(url):
+    statement = b"SELECT count(*) AS n FROM probe"
+    assert got(url, "sql", method="POST", body=statement).status == 405
+    document = got(url, "sql", method="POST", body=statement, sql=True).json()
+    assert (document["columns"], document["rows"][0][0] > 0) == ([{"name": "n"}], True)
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        (b"DROP VIEW probe", "Only SELECT and EXPLAIN are run here"),
+        (b"SELECT * FROM read_csv('/etc/passwd')", "read_csv"),
+        (b"SELECT 1; SELECT 2", "Exactly one statement"),
+        (b"x" * 100_001, "at most 100,000 bytes"),
+    ],
+)
+def test_sql_only_reads_the_store(url, statement, said):
+    answered = got(url, "sql", method="POST", body=statement, sql=True)
+    assert answered.status == 400
+    assert said in answered.json()["error"]
