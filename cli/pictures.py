@@ -5,18 +5,16 @@ Not here: what a picture shows (queries/pictures)."""
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cli.output import say, write_text
 from store.errors import InputError
 from sweepdb.asking import picture_of
+from sweepdb.reporting import drawing_engine
 from sweepdb.stores import written_whole
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from sweepdb.asking import Answer
 
 _SCALE = 2.0
@@ -33,7 +31,7 @@ def write_picture(answer: Answer, format_: str, output: Path | None) -> None:
     if format_ == "vl":
         write_text((json.dumps(spec, ensure_ascii=False, indent=1), "\n"), output)
         return
-    drawing = _drawing()
+    drawing = drawing_engine()
     if format_ == "png" and output is not None:
         drawn: bytes = drawing.vegalite_to_png({**spec, "background": "white"}, scale=_SCALE)
         with written_whole(output) as temporary:
@@ -42,13 +40,3 @@ def write_picture(answer: Answer, format_: str, output: Path | None) -> None:
         return
     text: str = drawing.vegalite_to_svg(spec) if format_ == "svg" else drawing.vegalite_to_html(spec, bundle=True)
     write_text((text.replace("</head>", _PAGE, 1) if format_ == "html" else text, "\n"), output)
-
-
-def _drawing() -> ModuleType:
-    try:
-        return import_module("vl_convert")
-    except ImportError:
-        raise InputError(
-            "pictures need vl-convert, which is not installed",
-            hint="pip install 'sweepdb[pictures]'; --format vl needs nothing and opens in any Vega-Lite editor",
-        ) from None

@@ -95,18 +95,24 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
 
     The text of lengths may name a file, a blend has shares, and names come without a key."""
     from sweepdb.asking import question_of, question_report
-    from sweepdb.length_scope import with_lengths
 
-    text = options["input_length"]
-    mix = tuple(map(_weighted, options["mix"] or ())) or None
-    length = int(text) if text is not None and text.isdecimal() else text
-    given = with_lengths({**options, "input_length": length, "mix": mix}, store)
+    given = typed_keywords(options, store)
     named = question_report(report).names
     if named is not None:
         given[named.option] = tuple(names)
     elif names:
         raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     return question_of(report, given)
+
+
+def typed_keywords(options: Mapping[str, Any], store: str | None) -> dict[str, Any]:
+    """Options of a question as Python's keywords, from what is typed: the file of lengths, and shares of a blend."""
+    from sweepdb.length_scope import with_lengths
+
+    text = options["input_length"]
+    mix = tuple(map(_weighted, options.get("mix") or ())) or None
+    length = int(text) if text is not None and text.isdecimal() else text
+    return with_lengths({**options, "input_length": length, "mix": mix}, store)
 
 
 def _as_typed(answer: Answer) -> Answer:

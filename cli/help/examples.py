@@ -11,6 +11,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "plan Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500",
         "plan deepseek-ai/DeepSeek-V3 --device h200_sxm,b200_sxm --qps 50 --input-length 4000 --output-length 1000",
     ),
+    "report": (
+        "report --output answer.html --num-devices 8 --ttft-limits 2000 --tpot-limits 50",
+        "report --output answer.html --model Qwen/Qwen3-32B-FP8 --target-qps 50",
+    ),
     "launch": (
         "launch a1b2c3d4:18 --output started",
         "launch a1b2c3d4:1 e5f6a7b8:18 4P1D --target k8s --output started",

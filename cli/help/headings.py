@@ -50,7 +50,7 @@ _SHARED = {
     STORE: ("store",),
 }  # fmt: skip
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "Ask": ("plan", "query", "sql", "explain", "verify"),
+    "Ask": ("plan", "query", "report", "sql", "explain", "verify"),
     "Evaluate and launch": ("evaluate", "launch"),
     "Look up": ("models", "devices", "support", "workloads", "prices"),
     "Measure": ("measurements", "validate", "calibrate"),
@@ -69,6 +69,7 @@ def _of_questions() -> Mapping[str, str]:
 
 HEADINGS: Mapping[str, Mapping[str, str]] = {
     "query": {**_of_questions(), **_turned(_SHARED)},
+    "report": {**_of_questions(), **_turned(_SHARED)},
     "evaluate": {**_turned(_EVALUATED), **_turned(_SHARED)},
     "plan": {
         **_turned(_EVALUATED),

@@ -1,0 +1,16 @@
+"""A report to send: one HTML file about whole deployments that opens without a network, for people who decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.reporting.deciding import Decision, decide, of_plan, report_options
+    from sweepdb.reporting.drawing import drawing_engine
+    from sweepdb.reporting.page_file import report_page
+
+__all__ = ["Decision", "decide", "drawing_engine", "of_plan", "report_options", "report_page"]
+
+__getattr__, __dir__ = lazy_face(__name__)
