@@ -48,6 +48,7 @@ SUMMARIES = {
     "measurements": "Import, list, correct or delete measured serving points.",
     "validate": "Hold predictions against measured points.",
     "export": "Write a store or a sweep as a bundle of files.",
+    "publish": "Lay public views down for other programs.",
     "import": "Bring a bundle into this store.",
 }
 

@@ -54,7 +54,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "Evaluate and launch": ("evaluate", "launch"),
     "Look up": ("models", "devices", "support", "workloads", "prices"),
     "Measure": ("measurements", "validate", "calibrate"),
-    "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "db"),
+    "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "publish", "db"),
 }
 
 

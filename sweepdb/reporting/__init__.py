@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from sweepdb.reporting.deciding import Decision, decide, of_plan, report_options
+    from sweepdb.reporting.deciding import Decision, decide, of_plan
     from sweepdb.reporting.drawing import drawing_engine
     from sweepdb.reporting.page_file import report_page
+    from sweepdb.reporting.taken_options import report_options
 
 __all__ = ["Decision", "decide", "drawing_engine", "of_plan", "report_options", "report_page"]
 

@@ -1,4 +1,4 @@
-"""What a report says: the deployments of a question, its frontier, what moved limits bring, and where it comes from.
+"""The contents of a report: the deployments of a question, its frontier, and what moved limits bring.
 
 Not here: how it looks (sweepdb.reporting.page_file)."""
 
@@ -7,21 +7,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from typing import TYPE_CHECKING
 
-from queries.asking import PARTS, Answer, Declared, declared, keywords_of, option_table, question_of, question_report
+from queries.asking import PARTS, Answer, declared, keywords_of, question_of, question_report
 from queries.session import open_session
 from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_store_id
 from sweepdb.planning import DeploymentPlan, asked_plan
 from sweepdb.reporting.stops import Stops, answered_stops, limited
+from sweepdb.reporting.taken_options import REPORT, report_options
 
 if TYPE_CHECKING:
     from queries.session import Session
 
-_REPORT, _FRONTIER = "deployments", "pareto"
+_FRONTIER = "pareto"
 _POINTS = 150  # of each frontier: what a picture has room for
 _SPAN = 4.0  # a range without a row at its other end
 
@@ -42,15 +42,8 @@ class Decision:
         return self.plan.answer
 
 
-@cache
-def report_options() -> Mapping[str, Declared]:
-    """The options of a report by keyword: those of the question about whole deployments."""
-    taken = {one.name for one in keywords_of(question_report(_REPORT))}
-    return {keyword: item for keyword, item in option_table().items() if keyword in taken - {"top"}}
-
-
 def decide(given: Mapping[str, object], store: str | None = None) -> Decision:
-    """What stored rows say about a question, by keywords of `deployments`. Evaluates nothing."""
+    """Ask stored rows for all that a report says, by keywords of `deployments`. Evaluates nothing."""
     values = {keyword: value for keyword, value in given.items() if value not in (None, (), False)}
     with open_session(store) as session:
         return _decision(session, asked_plan(session, values), values)
@@ -81,7 +74,7 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
 
 
 def _stops(session: Session, values: Mapping[str, object], frontier: Answer) -> Stops | None:
-    free = session.ask(question_of(_REPORT, limited(values, None, None)))
+    free = session.ask(question_of(REPORT, limited(values, None, None)))
     if not free.rows:
         return None
     rows = [*free.dicts(), *frontier.dicts()]

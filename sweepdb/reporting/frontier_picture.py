@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from queries.asking import Answer, picture_of
 
 if TYPE_CHECKING:
-    from queries.asking.pictures import Json
+    from queries.asking import Json
 
 WON, LIMIT = "won", "limit"  # data of the picture that the script replaces
 _SPEED, _RATE = "tokens_per_s_per_user", "tokens_per_s_per_device"
@@ -78,7 +78,7 @@ def unmeasured(frontier: Answer) -> list[str]:
 
 
 def _band(frontier: Answer) -> Iterator[Json]:
-    """For each mode the least and the most that a device makes at a speed, half of measured points being nearer."""
+    """The least and the most that a device makes at each speed: half of the measured points are nearer."""
     points: dict[str, list[_Point]] = {}
     for row in frontier.dicts():
         errors = _errors(frontier, str(row["device"]), str(row["mode"]))

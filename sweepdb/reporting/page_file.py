@@ -19,7 +19,7 @@ from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
 from sweepdb.reporting.page_text import cell_text
 
 if TYPE_CHECKING:
-    from queries.asking.pictures import Json
+    from queries.asking import Json
     from sweepdb.reporting.deciding import Decision
 
 _FOLDER = Path(__file__).parent
@@ -86,7 +86,7 @@ def _winners(decision: Decision) -> list[Mapping[str, object]]:
 
 
 def _data(decision: Decision, picture: dict[str, Json] | None, *, marked: bool) -> dict[str, Json]:
-    """What the script reads: the answers at every stop of the sliders, and the picture."""
+    """Everything that the script reads: the answers at every stop of the sliders, and the picture."""
     stops = decision.stops
     pairs = decision.answer.question.pairs
     if stops is None:

@@ -85,7 +85,7 @@ def limited(given: Mapping[str, object], ttft: Limit, tpot: Limit) -> dict[str, 
 
 
 def _stops(asked: Limit, least: float, most: float) -> tuple[Limit, ...]:
-    """Round numbers from below the least value that a row has to above the most, the limit asked for, and none."""
+    """Round numbers from below the least value of a row to above the most, and the limit asked for. None ends them."""
     for mantissas in _MANTISSAS:
         numbers = [number for number in _round_numbers(least, most, mantissas) if number != asked]
         if len(numbers) <= MOST_STOPS:
