@@ -70,7 +70,7 @@ class DuckdbTarget(Target):
                 self._path.unlink(missing_ok=True)
 
     def published_of(self) -> Published | None:
-        """What lies there."""
+        """Read the stamp of what lies there."""
         tables = self._duckdb.execute(
             "SELECT table_name FROM duckdb_tables() WHERE database_name = 'published'"
         ).fetchall()
@@ -159,7 +159,7 @@ class ParquetTarget(Target):
                 temporary.unlink(missing_ok=True)
 
     def published_of(self) -> Published | None:
-        """What lies there."""
+        """Read the stamp of what lies there."""
         others = [path for path in self._path.iterdir() if path.name != PROBES]
         stamp = self._path / f"{STAMP}.parquet"
         if not stamp.exists():

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from queries.connect import StoreConnection
+from queries.publishing.addresses import target_of
 from queries.publishing.public_tables import (
     DICTIONARY,
     DICTIONARY_COLUMNS,
@@ -18,7 +19,7 @@ from queries.publishing.public_tables import (
     dictionary_rows,
     published_relations,
 )
-from queries.publishing.targets import BLOCKS, Blocks, Target, target_of, temporary_table
+from queries.publishing.targets import BLOCKS, Blocks, Target, temporary_table
 from store.errors import InputError
 from store.location import StoreLocation
 from store.reading import read_store_id
@@ -44,7 +45,7 @@ class Publication:
 
 
 def publish(location: StoreLocation, target: str) -> Publication:
-    """Lay the public views of a store down as tables of another database, or bring what lies there up to date."""
+    """Lay the public views of a store down as tables of another database, or refresh those that lie there."""
     written = target_of(target)
     store_id = read_store_id(location)
     with contextlib.ExitStack() as stack:

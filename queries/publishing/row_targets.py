@@ -26,7 +26,7 @@ _INDEX = "scenario_id, block_id"
 
 
 class _RowTarget(Target):
-    """What both databases do alike, by statements with their own marks and types."""
+    """A database with rows: SQLite and PostgreSQL differ in marks and types of statements."""
 
     mark = "?"
     types: ClassVar[Mapping[str, str]]
@@ -37,7 +37,7 @@ class _RowTarget(Target):
         raise NotImplementedError
 
     def published_of(self) -> Published | None:
-        """What lies there."""
+        """Read the stamp of what lies there."""
         tables = self._tables()
         if not tables:
             return None

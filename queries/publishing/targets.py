@@ -1,4 +1,4 @@
-"""The targets of publishing by their addresses, and what each must be able to do.
+"""The abilities that every target of publishing has, and what its tables are called.
 
 Not here: which rows come and go (queries.publishing.refreshing)."""
 
@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.errors import InputError
@@ -28,7 +27,6 @@ BLOCKS = (
     "SELECT scenario_id, block_id, count(*), CAST(min(batch_size) AS BIGINT), CAST(max(batch_size) AS BIGINT),"
     " CAST(sum(batch_size) AS BIGINT) FROM {probes} GROUP BY scenario_id, block_id"
 )
-_KINDS = "FILE.duckdb, FILE.sqlite, FOLDER.parquet or postgresql://user@host/database"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +50,7 @@ class Target(ABC):
 
     @abstractmethod
     def published_of(self) -> Published | None:
-        """What lies there; None where nothing does. Refuses a place that holds anything else."""
+        """Say what lies there; None where nothing does. Refuses a place that holds anything else."""
 
     @abstractmethod
     def begin_anew(self, probes: PublishedRelation) -> None:
@@ -81,31 +79,6 @@ class Target(ABC):
     @abstractmethod
     def comment(self, relations: Sequence[PublishedRelation]) -> None:
         """Say at each column what it means, where a database keeps comments."""
-
-
-def target_of(text: str) -> Target:
-    """A target by its address."""
-    if "://" in text:
-        if not text.startswith(("postgresql://", "postgres://")):
-            raise InputError(f"{text!r} is no place to publish to", hint=f"name {_KINDS}")
-        from queries.publishing.row_targets import PostgresqlTarget
-
-        return PostgresqlTarget(text)
-    path = Path(text).expanduser()
-    match path.suffix.lower():
-        case ".duckdb":
-            from queries.publishing.duckdb_targets import DuckdbTarget
-
-            return DuckdbTarget(path)
-        case ".parquet":
-            from queries.publishing.duckdb_targets import ParquetTarget
-
-            return ParquetTarget(path)
-        case ".sqlite" | ".db":
-            from queries.publishing.row_targets import SqliteTarget
-
-            return SqliteTarget(path)
-    raise InputError(f"{text!r} does not say what it is to be", hint=f"name {_KINDS}")
 
 
 def temporary_table(
