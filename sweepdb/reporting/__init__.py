@@ -9,9 +9,19 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from sweepdb.reporting.deciding import Decision, decide, of_plan
     from sweepdb.reporting.drawing import drawing_engine
-    from sweepdb.reporting.page_file import report_page
+    from sweepdb.reporting.page_file import plain_page, report_page
+    from sweepdb.reporting.page_text import table_text
     from sweepdb.reporting.taken_options import report_options
 
-__all__ = ["Decision", "decide", "drawing_engine", "of_plan", "report_options", "report_page"]
+__all__ = [
+    "Decision",
+    "decide",
+    "drawing_engine",
+    "of_plan",
+    "plain_page",
+    "report_options",
+    "report_page",
+    "table_text",
+]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -37,7 +37,7 @@ class _Pieces:
 
     @property
     def policy(self) -> str:
-        scripts = " ".join(map(_digest, self.scripts))
+        scripts = " ".join(map(_digest, self.scripts)) or "'none'"
         return (
             f"default-src 'none'; script-src {scripts}; img-src data:; base-uri 'none'; form-action 'none'; "
             f"style-src 'unsafe-hashes' {_digest(self.style)} {_STYLE_OF_VEGA}"
@@ -63,11 +63,15 @@ def report_page(decision: Decision, *, command: str, spoken: Callable[[str], str
     return "".join(_page(pieces, parts, data, title=f"{parts[0][0]}: {decision.answer.scope[0]}"))
 
 
+def plain_page(title: str, text: str) -> str:
+    """A page of text and tables in the same look, which runs nothing."""
+    pieces = _Pieces(style=_text("report.css"), scripts=())
+    head = "".join(_head(pieces, title))
+    return f"{head}<h1>{escape(title)}</h1>\n{text}</main>\n</body>\n</html>\n"
+
+
 def _page(pieces: _Pieces, parts: Sequence[tuple[str, str]], data: Mapping[str, Json], *, title: str) -> Iterator[str]:
-    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-    yield f'<meta http-equiv="Content-Security-Policy" content="{pieces.policy}">\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
-    yield f"<title>{escape(title)}</title>\n<style>{pieces.style}</style>\n</head>\n<body>\n<main>\n"
+    yield from _head(pieces, title)
     for number, (heading, text) in enumerate(parts):
         level = "h1" if number == 0 else "h2"
         yield f"<section>\n<{level}>{escape(heading)}</{level}>\n{text}</section>\n"
@@ -75,6 +79,13 @@ def _page(pieces: _Pieces, parts: Sequence[tuple[str, str]], data: Mapping[str, 
     yield f'</main>\n<script type="application/json" id="data">{text}</script>\n'
     yield from (f"<script>{script}</script>\n" for script in pieces.scripts)
     yield "</body>\n</html>\n"
+
+
+def _head(pieces: _Pieces, title: str) -> Iterator[str]:
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{pieces.policy}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
+    yield f"<title>{escape(title)}</title>\n<style>{pieces.style}</style>\n</head>\n<body>\n<main>\n"
 
 
 def _winners(decision: Decision) -> list[Mapping[str, object]]:
