@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping
 from queries.dictionary import dictionary
 from queries.raw_relations import RAW_TABLES
 from queries.vocabulary import vocabulary
-from store.schema import NAMED_COLUMNS, PROBE_COLUMNS
-from store.schema.joins import BLOCK_TABLES, SCENARIO_TABLES
+from store.schema import BLOCK_TABLES, NAMED_COLUMNS, PROBE_COLUMNS, SCENARIO_TABLES
 
 _ITEM = re.compile(r"^(?P<text>.*)\bAS\s+(?P<name>\w+)$", re.DOTALL)
 _COMMENT = re.compile(r"--[^\n]*")
@@ -121,7 +120,7 @@ def _inside(text: str, start: int) -> str:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What commas outside of brackets separate."""
+    """Split a text at its commas outside of brackets."""
     depth, begun = 0, 0
     for place, letter in enumerate(text):
         depth += {"(": 1, ")": -1}.get(letter, 0)
