@@ -1,7 +1,7 @@
 """Carry the public views for programs that open a store: names joined, plans and rates derived, voided rows left out.
 
 Self-contained: the statements stand here as they were at this revision; a test compares them with the declaration
-(queries/publishing/store_views.py). No table changes. A later revision that changes a column of these drops them first."""
+(queries/publishing/store_views.py). No table changes. A revision that changes a column of these drops them first."""
 
 from __future__ import annotations
 
