@@ -1,4 +1,4 @@
-"""Pictures of answers as files: Vega-Lite, SVG, PNG or one HTML page. Needs vl-convert for all but the first.
+"""Pictures as files: Vega-Lite, SVG, PNG, PDF or one HTML page. Needs vl-convert for all but the first.
 
 Not here: what a picture shows (queries/pictures)."""
 
@@ -15,8 +15,10 @@ from sweepdb.reporting import drawing_engine
 from sweepdb.stores import written_whole
 
 if TYPE_CHECKING:
-    from sweepdb.asking import Answer
+    from sweepdb.asking import Answer, Json
 
+PICTURES = ("svg", "png", "pdf", "html", "vl")
+_BYTES = ("png", "pdf")
 _SCALE = 2.0
 _PAGE = (
     "<style>body { font-family: sans-serif; margin: 1em; overflow-x: auto; color-scheme: light dark }</style></head>"
@@ -25,15 +27,29 @@ _PAGE = (
 
 def write_picture(answer: Answer, format_: str, output: Path | None) -> None:
     """Write the picture of an answer to a file, or as text to stdout."""
-    if format_ == "png" and output is None:
-        raise InputError("--format png needs --output FILE", hint="a PNG is not text; --format svg is")
-    spec = picture_of(answer)
+    check_picture(format_, output)
+    write_specification(picture_of(answer), format_, output)
+
+
+def check_picture(format_: str, output: Path | None) -> None:
+    """Refuse bytes for a terminal."""
+    if format_ in _BYTES and output is None:
+        raise InputError(
+            f"--format {format_} needs --output FILE", hint=f"a {format_.upper()} is not text; --format svg is"
+        )
+
+
+def write_specification(spec: dict[str, Json], format_: str, output: Path | None) -> None:
+    """Write a Vega-Lite specification as it is, or drawn."""
     if format_ == "vl":
         write_text((json.dumps(spec, ensure_ascii=False, indent=1), "\n"), output)
         return
     drawing = drawing_engine()
-    if format_ == "png" and output is not None:
-        drawn: bytes = drawing.vegalite_to_png({**spec, "background": "white"}, scale=_SCALE)
+    if format_ in _BYTES and output is not None:
+        paper = {**spec, "background": "white"}
+        drawn: bytes = (
+            drawing.vegalite_to_pdf(paper) if format_ == "pdf" else drawing.vegalite_to_png(paper, scale=_SCALE)
+        )
         with written_whole(output) as temporary:
             temporary.write_bytes(drawn)
         say(f"written to {output}")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sweepdb.asking import Answer, Question
     from sweepdb.stores import StoreLocation
 
-PICTURES = ("svg", "png", "html", "vl")
+PICTURES = ("svg", "png", "pdf", "html", "vl")
 FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full", *PICTURES)
 # What a command line writes otherwise than Python: a number or a file, and NAME=WEIGHT once for each.
 _WRITTEN = {"input_length": str | None, "mix": list[str] | None}
@@ -58,7 +58,8 @@ def query(
     sign: Annotated[Path | None, typer.Option(help="sign the proof with this Ed25519 key (PEM)")] = None,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
     format_: Annotated[
-        str, typer.Option("--format", help="table, csv, json, jsonl, parquet, json-full; a picture: svg, png, html, vl")
+        str,
+        typer.Option("--format", help="table, csv, json, jsonl, parquet, json-full; picture: svg, png, pdf, html, vl"),
     ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,

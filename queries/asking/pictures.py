@@ -65,15 +65,13 @@ def picture_of(answer: Answer) -> dict[str, Json]:
     whole: dict[str, Json] = {**size, **inner} if len(groups) == 1 else {"vconcat": below}
     lines: list[Json] = [*textwrap.wrap(report(answer.report).summary, _TITLE)]
     title: dict[str, Json] = {"text": lines, "subtitle": subtitle}
-    return {
-        **spec,
-        "padding": _PADDING,
-        "title": title,
-        "description": described,
-        "config": _LOOKS,
-        "data": {"values": rows},
-        **whole,
-    }
+    said: dict[str, Json] = {"title": title, "description": described}
+    return {**spec, **picture_looks(), **said, "data": {"values": rows}, **whole}
+
+
+def picture_looks() -> dict[str, Json]:
+    """The looks that every picture has: colours that are read on white and on black, and room around it."""
+    return {"padding": _PADDING, "config": _LOOKS}
 
 
 def _only(group: str, inner: Mapping[str, Json]) -> dict[str, Json]:

@@ -9,6 +9,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from sweepdb.reporting.deciding import Decision, decide, of_plan
     from sweepdb.reporting.drawing import drawing_engine
+    from sweepdb.reporting.explained_picture import explained_picture
     from sweepdb.reporting.page_file import plain_page, report_page
     from sweepdb.reporting.page_text import table_text
     from sweepdb.reporting.taken_options import report_options
@@ -17,6 +18,7 @@ __all__ = [
     "Decision",
     "decide",
     "drawing_engine",
+    "explained_picture",
     "of_plan",
     "plain_page",
     "report_options",
