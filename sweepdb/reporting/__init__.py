@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sweepdb.reporting.page_file import plain_page, report_page
     from sweepdb.reporting.page_text import table_text
     from sweepdb.reporting.taken_options import report_options
+    from sweepdb.reporting.validated_picture import validated_picture
 
 __all__ = [
     "Decision",
@@ -24,6 +25,7 @@ __all__ = [
     "report_options",
     "report_page",
     "table_text",
+    "validated_picture",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -134,8 +134,7 @@ def test_what_nothing_satisfies_is_told_with_what_would(url, tmp_path):
     assert "and more" in text
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_a_browser_without_a_network_shows_and_moves_it(file, url, scheme, width, tmp_path):
     said, asked_for = [], []
     with browser() as chromium:
