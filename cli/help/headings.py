@@ -44,8 +44,8 @@ _EVALUATED = {
 }  # fmt: skip
 _SHARED = {
     OUTPUT: (
-        "format_", "output", "wide", "explain", "composition", "show_sql", "proof", "sign", "fail_empty", "schema",
-        "force",
+        "format_", "output", "wide", "explain", "composition", "plot", "show_sql", "proof", "sign", "fail_empty",
+        "schema", "force",
     ),
     STORE: ("store",),
 }  # fmt: skip

@@ -85,3 +85,16 @@ def test_explained_steps_are_bars_that_sum_to_the_stored_time(example_store, tmp
     file = tmp_path / "step.svg"
     assert sweepdb(f"explain {probe} --format svg --output {file}", example_store).code == 0
     assert "kind of operator" in file.read_text()
+
+
+def test_a_chart_of_characters_stands_below_the_table(url):
+    pytest.importorskip("plotext", reason="charts in a terminal need plotext, which is not installed")
+    outcome = sweepdb("query pareto --plot", url)
+    assert outcome.code == 0, outcome.err
+    assert "tokens/s of one user" in outcome.out.rpartition("tokens/s of one device")[2]
+    assert outcome.out.count("•") > 6
+    assert sweepdb("query pareto --plot --format csv", url).code == 2
+    assert "\x1b[" not in outcome.out
+    refused = sweepdb("query best --plot", url)
+    assert refused.code == 2
+    assert "no two axes of numbers" in refused.err
