@@ -13,7 +13,7 @@ DEMO_STORE := sqlite:///build/demo.sqlite
 # Hundreds of processes would each compile the program anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test survival long attack check bench docs clean
+.PHONY: demo test survival long attack check bench docs site clean
 
 demo: $(INSTALLED)
 	@mkdir -p build
@@ -53,6 +53,12 @@ docs: $(INSTALLED)
 	$(BIN)/python -m tools.ledger_page docs/reference/expected-errors.md
 	$(BIN)/python -m tools.architecture_page docs/explanation/architecture.md
 	PYTHONPATH=. $(BIN)/python tests/readme_screen.py README.md
+	PYTHONPATH=.:tests $(BIN)/python tests/doc_pictures.py
+
+# The documents as a site; a link that leads nowhere is an error.
+site: $(INSTALLED)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[site]'
+	$(BIN)/mkdocs build --quiet --strict
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@echo "setting up $(VENV); the first time takes a few minutes" >&2

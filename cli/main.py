@@ -34,6 +34,7 @@ _SURROUNDINGS = frozenset(
 # What a list of commands shows beside each: the sentences of their own help are longer than a line.
 SUMMARIES = {
     "plan": "The best whole deployments for a question: evaluate what is missing, then answer.",
+    "report": "Write an answer as one file to send.",
     "launch": "Write the files that start a stored row.",
     "explain": "Show a stored step operator by operator.",
     "verify": "Check a proof against a store.",
@@ -49,12 +50,13 @@ SUMMARIES = {
     "measurements": "Import, list, correct or delete measured serving points.",
     "validate": "Hold predictions against measured points.",
     "export": "Write a store or a sweep as a bundle of files.",
+    "publish": "Lay public views down for other programs.",
     "import": "Bring a bundle into this store.",
 }
 
 
 # Commands that people ask again and again: each is built without the others, which takes half as long.
-ALONE = {"query": "questions", "plan": "planning"}
+ALONE = {"query": "questions", "plan": "planning", "report": "planning"}
 
 
 def build_app(only: str | None = None) -> typer.Typer:

@@ -10,7 +10,7 @@ import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +40,7 @@ _ROWS_AT_ONCE = 2_000
 _STUCK_AFTER_S = 3.0
 _PATIENCE_S = 1.0  # of who pressed ^C
 _GIBIBYTE = 2**30
+Values = Mapping[str, object]  # of named parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,31 +79,58 @@ class Result:
 
 
 @contextmanager
-def run_sql(location: StoreLocation, sql: str, limits: StatementLimits | None = None) -> Iterator[Result]:
-    """Run one read-only statement; the limits hold until the block ends, fetching included."""
+def run_sql(
+    location: StoreLocation, sql: str, limits: StatementLimits | None = None, values: Values | None = None
+) -> Iterator[Result]:
+    """Run one read-only statement; the limits hold until the block ends, fetching included.
+
+    `values` are of its named parameters, `$name`."""
     limits = limits or StatementLimits()
     with StoreConnection(location) as connection:
         connection.provide_parsed(check_statement(connection.duckdb, sql))
+        _check_values(connection.duckdb, sql, values or {})
         connection.require_store()
         _lock(connection, limits, ())
         with _bounded(connection.duckdb, limits):
-            yield Result(connection.duckdb.execute(sql))
+            yield Result(connection.duckdb.execute(sql, dict(values or {})))
 
 
-def write_parquet(location: StoreLocation, sql: str, path: Path, limits: StatementLimits | None = None) -> int:
+def write_parquet(
+    location: StoreLocation,
+    sql: str,
+    path: Path,
+    limits: StatementLimits | None = None,
+    values: Values | None = None,
+) -> int:
     """Write the rows of one read-only statement to a Parquet file, whole or not at all; return their number."""
     limits = limits or StatementLimits()
     with written_whole(path) as temporary, StoreConnection(location) as connection:
         connection.provide_parsed(check_statement(connection.duckdb, sql))
+        _check_values(connection.duckdb, sql, values or {})
         connection.require_store()
         _lock(connection, limits, (temporary,))
         target = str(temporary).replace("'", "''")
         with _bounded(connection.duckdb, limits):
-            connection.duckdb.execute(f"CREATE TEMP VIEW asked AS {sql}")
+            kind = "TABLE" if values else "VIEW"  # no view takes parameters
+            connection.duckdb.execute(f"CREATE TEMP {kind} asked AS {sql}", dict(values or {}))
             row = connection.duckdb.execute(
                 f"COPY (FROM asked) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
             ).fetchone()
     return int(row[0]) if row else 0
+
+
+def _check_values(connection: duckdb.DuckDBPyConnection, sql: str, values: Values) -> None:
+    """Refuse a parameter without its value, and a value without its parameter."""
+    wanted = {str(name) for name in connection.extract_statements(sql)[0].named_parameters}
+    if any(name.isdecimal() for name in wanted):
+        raise InputError("A parameter has a name here, such as $ttft.", hint="Give its value by `param=ttft=2000`.")
+    missing, unknown = sorted(wanted - values.keys()), sorted(values.keys() - wanted)
+    if missing:
+        told = ", ".join(f"${name}" for name in missing)
+        raise InputError(f"The statement needs a value of {told}.", hint=f"Such as `param={missing[0]}=2000`.")
+    if unknown:
+        known = ", ".join(f"${name}" for name in sorted(wanted)) or "none"
+        raise InputError(f"The statement has no parameter ${unknown[0]}.", hint=f"Its parameters: {known}.")
 
 
 def check_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> ParsedSelect:

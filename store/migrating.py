@@ -100,6 +100,9 @@ def migrate(location: StoreLocation, action: Callable[[Config], None]) -> None:
         engine = make_engine(location, foreign_keys=False)
         try:
             with engine.begin() as connection:
+                if location.kind == "sqlite":
+                    # A table that is built anew is renamed while views refer to it: they mean the name, not the table.
+                    connection.exec_driver_sql("PRAGMA legacy_alter_table = ON")
                 action(alembic_config(connection))
                 if location.kind == "sqlite" and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                     raise StoreError(f"The migration of {location.display} broke a reference; nothing was changed.")

@@ -5,7 +5,7 @@ Not here: functions that need no open store (sweepdb.evaluating.running, sweepdb
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from queries.asking import Answer
@@ -30,9 +30,18 @@ class OpenStore(Notebook):
         """Any report by its name; `input_length` may be the file of a length distribution."""
         return super().report(name, **with_lengths(options, self._session.location.url))
 
-    def sql(self, statement: str, *, timeout: float = TIMEOUT_S, memory_limit: float | None = None) -> SqlRows:
-        """The rows of one read-only SELECT, within `timeout` seconds and `memory_limit` GiB."""
-        return rows_of(self._session.location, statement, statement_limits(timeout, memory_limit))
+    def sql(
+        self,
+        statement: str,
+        *,
+        param: Mapping[str, object] | None = None,
+        timeout: float = TIMEOUT_S,
+        memory_limit: float | None = None,
+    ) -> SqlRows:
+        """The rows of one read-only SELECT, within `timeout` seconds and `memory_limit` GiB.
+
+        `param` has the values of its named parameters: `sql("... <= $ttft", param={"ttft": 2000})`."""
+        return rows_of(self._session.location, statement, statement_limits(timeout, memory_limit), param)
 
     def explain(self, probe: str, other: str | None = None, *, step: str | None = None) -> Explanation:
         """The operators of a stored step (`a1b2c3d4:175`), or of two probes; `step` is prefill or decode."""

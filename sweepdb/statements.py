@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from queries.asking import Framed
@@ -39,11 +39,13 @@ def statement_limits(
     return StatementLimits(timeout_s=timeout, memory_bytes=memory, when_stuck=when_stuck)
 
 
-def rows_of(location: StoreLocation, statement: str, limits: StatementLimits) -> SqlRows:
-    """Every row of one read-only statement."""
+def rows_of(
+    location: StoreLocation, statement: str, limits: StatementLimits, values: Mapping[str, object] | None = None
+) -> SqlRows:
+    """Every row of one read-only statement; `values` are of its named parameters."""
     if not isinstance(statement, str):
         raise InputError(f"`statement` is a text, not {statement!r}")
-    with run_sql(location, statement, limits) as result:
+    with run_sql(location, statement, limits, values) as result:
         columns = tuple(column.name for column in result.columns)
         types = tuple(column.type for column in result.columns)
         return SqlRows(columns=columns, types=types, rows=tuple(result))

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.derived import as_typed, derived_parameters, with_parameters
-from cli.output import INTERRUPTED, check_format, say, tell, write_rows, write_text
-from cli.shared_options import FormatOption, OutputOption, StoreOption, joined_numbers
+from cli.output import FORMATS, INTERRUPTED, check_format, say, tell, write_rows, write_text
+from cli.shared_options import OutputOption, StoreOption, joined_numbers
 from store.errors import EvaluationError, InputError
 from sweepdb.evaluating import options_by_keyword, options_of
 from sweepdb.stores import parse_url
@@ -162,18 +162,28 @@ def explain(  # noqa: PLR0917  one parameter an option
     probe: Annotated[list[str], typer.Argument(help="one probe, or two to set side by side (a1b2c3d4:175)")],
     top: Annotated[int | None, typer.Option(min=1, help="only the longest operators")] = None,
     step: Annotated[str | None, typer.Option(help="prefill or decode [default: both where there are both]")] = None,
-    format_: FormatOption = "table",
+    format_: Annotated[
+        str, typer.Option("--format", help="table, csv, json, jsonl, parquet; a picture: svg, png, pdf, html, vl")
+    ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
 ) -> int:
     """The operators of a stored step: FLOPs, bytes, time, bound and share; they sum to the stored time."""
-    check_format(format_, output)
+    from cli.pictures import PICTURES, check_picture, write_specification
+
+    check_format(format_, output, known=(*FORMATS, *PICTURES))
+    check_picture(format_, output)
     if len(probe) > 2:
         raise InputError(f"explain takes one or two probes, not {len(probe)}")
     from cli.render.rows import table_lines
     from sweepdb.explaining import explain_probes
 
     explained = explain_probes(probe, store, step=step)
+    if format_ in PICTURES:
+        from sweepdb.reporting import explained_picture
+
+        write_specification(explained_picture(explained), format_, output)
+        return 0
     columns, rows = explained.side_by_side(top) if len(probe) == 2 else explained.rows(top)
     if format_ == "table":
         write_text((*(f"{line}\n" for line in explained.headline()), *table_lines(columns, rows)), output)

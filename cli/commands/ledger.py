@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sweepdb.measuring import Kept, ReadFiles, Validation
 
 PEERS = ("aic",)
-FORMATS = ("table", "json", "html", "csv")
+FORMATS = ("table", "json", "html", "csv", "svg", "png", "pdf", "vl")
 
 
 def register(app: typer.Typer) -> None:
@@ -43,12 +43,17 @@ def validate(  # noqa: PLR0917  one parameter an option
             help="predict with this engine for every point: a name, FILE.yaml, or a label such as vllm@0a239add"
         ),
     ] = None,
-    format_: Annotated[str, typer.Option("--format", help="table, json, html or csv")] = "table",
+    format_: Annotated[
+        str, typer.Option("--format", help="table, json, csv, html; a picture: svg, png, pdf, vl")
+    ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
 ) -> int:
     """Predict measured points and say how far off the predictions are, by device, model, engine and region."""
+    from cli.pictures import check_picture
+
     check_format(format_, output, known=FORMATS)
+    check_picture(format_, output)
     if against is not None and against not in PEERS:
         raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
     from cli.render.progress import ProgressLine
@@ -76,6 +81,7 @@ def validate(  # noqa: PLR0917  one parameter an option
 
 
 def _write(done: Validation, against: str | None, format_: str, output: Path | None) -> None:
+    from cli.pictures import PICTURES, write_specification
     from cli.render.validation import as_document, flat_rows, table_text
 
     if format_ == "json":
@@ -87,6 +93,10 @@ def _write(done: Validation, against: str | None, format_: str, output: Path | N
         from cli.render.scatter import page
 
         write_text(page(done, against=against), output)
+    elif format_ in PICTURES:
+        from sweepdb.reporting import validated_picture
+
+        write_specification(validated_picture(done), format_, output)
     else:
         write_text(table_text(done, against=against), output)
 

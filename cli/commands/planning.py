@@ -1,26 +1,36 @@
-"""plan: options into the best whole deployments. Not here: evaluating, asking and deciding (sweepdb.planning)."""
+"""plan and report: the best whole deployments, as text or as a file to send.
+
+Not here: evaluating, asking and deciding (sweepdb.planning), and what a file says (sweepdb.reporting)."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shlex import join
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.derived import as_typed, derived_parameters, with_parameters
-from cli.output import check_format, say, write_rows, write_text
+from cli.derived import as_typed, derived_parameters, spelled, with_parameters
+from cli.output import FORMATS, check_format, say, write_rows, write_text
 from cli.shared_options import OutputOption, StoreOption, joined_numbers
 from store.errors import NothingFits
 from sweepdb.planning import plan_options
+from sweepdb.reporting import report_options
+from sweepdb.stores import parse_url
+
+if TYPE_CHECKING:
+    from sweepdb.reporting import Decision
 
 # What a command line writes otherwise than Python: a number or the file of a distribution.
 _WRITTEN = {"input_length": str | None}
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
+    """Add the commands of this module."""
     app.command("plan")(with_parameters(plan, derived_parameters(plan_options(), _WRITTEN), after="model"))
+    app.command("report")(with_parameters(report, derived_parameters(report_options(), _WRITTEN), after="output"))
 
 
 def plan(
@@ -30,7 +40,9 @@ def plan(
     wide: Annotated[bool, typer.Option("--wide", help="every column in the table")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="rules, cost model and assumptions too")] = False,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
-    format_: Annotated[str, typer.Option("--format", help="table, csv, json, jsonl or parquet")] = "table",
+    format_: Annotated[
+        str, typer.Option("--format", help="table, csv, json, jsonl, parquet, or html: a report to send")
+    ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
     **options: Any,  # noqa: ANN401  those that sweepdb.planning.planning_options declares
@@ -38,7 +50,7 @@ def plan(
     """The best whole deployments for a question, aggregated and with prefill and decode apart.
 
     Evaluates what the store lacks first; asked again with other limits, it evaluates nothing."""
-    check_format(format_, output)
+    check_format(format_, output, known=(*FORMATS, "html"))
     from cli.render.plans import plan_lines
     from cli.render.progress import ProgressBar
     from sweepdb.planning import plan as planned
@@ -56,6 +68,11 @@ def plan(
         say(f"sweep {found.sweep}: {found.probes_evaluated:,} probes stored")
     if format_ == "table":
         write_text(map(as_typed, plan_lines(found, wide=wide, explain=explain)), output)
+    elif format_ == "html":
+        from sweepdb.reporting import of_plan
+
+        typed = ["plan", model, *_typed(options), "--format", "html"]
+        _write_report(of_plan(found), typed, output, store)
     else:
         write_rows(found.columns, found.rows, format_, output)
     if fail_empty and found.best is None:
@@ -66,3 +83,41 @@ def plan(
 def _say_notes(notes: Sequence[str]) -> None:
     for note in notes:
         say(as_typed(note))
+
+
+def report(
+    *,
+    output: Annotated[Path, typer.Option(help="write the report to this file")],
+    preset: Annotated[str, typer.Option(help="definitions: sweepdb, upstream, seed000 or seed001")] = "sweepdb",
+    store: StoreOption = None,
+    **options: Any,  # noqa: ANN401  those of the question about whole deployments
+) -> int:
+    """Write one HTML file about the best whole deployments in the store, for people who decide.
+
+    It opens without a network: the answer, its frontier, costs, expected errors, and sliders over stored answers."""
+    from cli.commands.questions import typed_keywords
+    from sweepdb.reporting import decide
+
+    found = decide({**typed_keywords(options, store), "preset": preset}, store)
+    chosen = [] if preset == "sweepdb" else ["--preset", preset]
+    _write_report(found, ["report", *_typed(options), *chosen], output, store)
+    return 0
+
+
+def _write_report(found: Decision, typed: Sequence[str], output: Path | None, store: str | None) -> None:
+    from sweepdb.reporting import report_page
+
+    file = [] if output is None else ["--output", str(output)]
+    command = f"sweepdb {join([*typed, *file])}{as_typed(parse_url(store).argument)}"
+    write_text((report_page(found, command=command, spoken=as_typed),), output)
+
+
+def _typed(options: Mapping[str, Any]) -> list[str]:
+    """Options as they were typed, those that were not given left out."""
+    words = []
+    for keyword, value in options.items():
+        if value is True:
+            words.append(spelled(keyword))
+        elif value not in {None, False}:
+            words += [spelled(keyword), f"{value:g}" if isinstance(value, float) else str(value)]
+    return words

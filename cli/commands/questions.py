@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sweepdb.asking import Answer, Question
     from sweepdb.stores import StoreLocation
 
-PICTURES = ("svg", "png", "html", "vl")
+PICTURES = ("svg", "png", "pdf", "html", "vl")
 FORMATS = ("table", "csv", "json", "jsonl", "parquet", "json-full", *PICTURES)
 # What a command line writes otherwise than Python: a number or a file, and NAME=WEIGHT once for each.
 _WRITTEN = {"input_length": str | None, "mix": list[str] | None}
@@ -49,6 +49,7 @@ def query(
     explain: Annotated[
         bool, typer.Option("--explain", help="rules, cost model and assumptions on a terminal, too")
     ] = False,
+    plot: Annotated[bool, typer.Option("--plot", help="a chart of characters below the table, too")] = False,
     show_sql: Annotated[
         bool, typer.Option("--show-sql", help="print the SQL instead, for a DuckDB shell over an export")
     ] = False,
@@ -58,7 +59,8 @@ def query(
     sign: Annotated[Path | None, typer.Option(help="sign the proof with this Ed25519 key (PEM)")] = None,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,
     format_: Annotated[
-        str, typer.Option("--format", help="table, csv, json, jsonl, parquet, json-full; a picture: svg, png, html, vl")
+        str,
+        typer.Option("--format", help="table, csv, json, jsonl, parquet, json-full; picture: svg, png, pdf, html, vl"),
     ] = "table",
     output: OutputOption = None,
     store: StoreOption = None,
@@ -80,6 +82,7 @@ def query(
 
             write_proof(answer, proof, session.location, session.pinned(), key_file=sign)
             say(f"proof written to {proof}; check it with: sweepdb verify {proof}")
+        chart = _chart(answer, format_) if plot else ()
         answer = _cut(answer, options["top"], format_)
         if format_ == "table":
             answer = _with_bias(answer, session.location)
@@ -87,7 +90,8 @@ def query(
             write_text((session.shell_sql(answer),), output)
             return 0
         composed = _composition(answer, session.location, format_) if composition else None
-    return _show(answer, format_, output, wide=wide, explain=explain, fail_empty=fail_empty, composition=composed)
+    shown = _Shown(wide=wide, explain=explain, fail_empty=fail_empty, composition=composed, chart=chart)
+    return _show(answer, format_, output, shown)
 
 
 def _question(report: str, names: Sequence[str], options: Mapping[str, Any], store: str | None) -> Question:
@@ -95,18 +99,24 @@ def _question(report: str, names: Sequence[str], options: Mapping[str, Any], sto
 
     The text of lengths may name a file, a blend has shares, and names come without a key."""
     from sweepdb.asking import question_of, question_report
-    from sweepdb.length_scope import with_lengths
 
-    text = options["input_length"]
-    mix = tuple(map(_weighted, options["mix"] or ())) or None
-    length = int(text) if text is not None and text.isdecimal() else text
-    given = with_lengths({**options, "input_length": length, "mix": mix}, store)
+    given = typed_keywords(options, store)
     named = question_report(report).names
     if named is not None:
         given[named.option] = tuple(names)
     elif names:
         raise InputError(f"report {report} takes no names, but got {' '.join(names)}")
     return question_of(report, given)
+
+
+def typed_keywords(options: Mapping[str, Any], store: str | None) -> dict[str, Any]:
+    """Options of a question as Python's keywords, from what is typed: the file of lengths, and shares of a blend."""
+    from sweepdb.length_scope import with_lengths
+
+    text = options["input_length"]
+    mix = tuple(map(_weighted, options.get("mix") or ())) or None
+    length = int(text) if text is not None and text.isdecimal() else text
+    return with_lengths({**options, "input_length": length, "mix": mix}, store)
 
 
 def _as_typed(answer: Answer) -> Answer:
@@ -172,38 +182,55 @@ def _list_reports(format_: str, output: Path | None) -> int:
     return 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shown:
+    """How an answer is shown, and what stands below it."""
+
+    wide: bool
+    explain: bool
+    fail_empty: bool
+    composition: list[list[object]] | None
+    chart: Iterable[str]
+
+
 def _show(
     answer: Answer,
     format_: str,
     output: Path | None,
-    *,
-    wide: bool,
-    explain: bool,
-    fail_empty: bool,
-    composition: list[list[object]] | None,
+    shown: _Shown,
 ) -> int:
     if format_ in PICTURES:
         from cli.pictures import write_picture
 
         write_picture(answer, format_, output)
     elif format_ == "json-full":
-        document = full_answer(answer) | _full_composition(composition)
+        document = full_answer(answer) | _full_composition(shown.composition)
         write_text((json.dumps(document, ensure_ascii=False, indent=1), "\n"), output)
     elif format_ == "table":
         from cli.render.answers import answer_lines
         from cli.render.rows import table_lines
         from sweepdb.asking import COMPOSITION_COLUMNS
 
-        below = ("\n", *table_lines(COMPOSITION_COLUMNS, composition)) if composition else ()
-        write_text((*answer_lines(answer, wide=wide, explain=explain), *below), output)
+        below = ("\n", *table_lines(COMPOSITION_COLUMNS, shown.composition)) if shown.composition else ()
+        lines = answer_lines(answer, wide=shown.wide, explain=shown.explain)
+        write_text((*lines, *below, *shown.chart), output)
     else:
         write_rows(answer.columns, answer.rows, format_, output)
         _say_expected_error(answer)
         if not answer.rows:
             say("nothing satisfies the limits; --format table or json-full shows the nearest misses")
-    if fail_empty and not answer.rows:
+    if shown.fail_empty and not answer.rows:
         raise NothingFits("nothing satisfies the limits")
     return 0
+
+
+def _chart(answer: Answer, format_: str) -> Iterable[str]:
+    """Every row of an answer as a chart, where there is a table to stand below."""
+    if format_ != "table":
+        raise InputError("--plot stands below a table", hint=f"--format {format_} has none; --format svg is a picture")
+    from cli.terminal_chart import chart_lines
+
+    return tuple(chart_lines(answer))
 
 
 def _say_expected_error(answer: Answer) -> None:

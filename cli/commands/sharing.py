@@ -1,4 +1,6 @@
-"""export and import: carrying rows between stores. Not here: the bundle's format (queries.bundles)."""
+"""export, import and publish: rows for other stores and other programs.
+
+Not here: formats (queries.bundles, queries.publishing)."""
 
 from __future__ import annotations
 
@@ -15,6 +17,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("export")(export)
     app.command("import")(import_)
+    app.command("publish")(publish)
 
 
 def export(
@@ -43,4 +46,18 @@ def import_(
     if done.untraced_operators:
         sets = counted(done.untraced_operators, "operator set")
         say(f"assumed: {sets} as the bundle has them; torch, which would trace them again, is not installed")
+    return 0
+
+
+def publish(
+    *,
+    to: Annotated[str, typer.Option(help="FILE.duckdb, FILE.sqlite, FOLDER.parquet or postgresql://...")],
+    store: StoreOption = None,
+) -> int:
+    """Lay the public views down as tables that other programs read; again, only what changed is written."""
+    from sweepdb.sharing import publish as published
+
+    done = published(to, store=store)
+    changed = f"{done.added:,} added" + (f", {done.removed:,} removed" if done.removed else "")
+    say(f"{done.target}: {counted(done.probes, 'probe')}, {changed}")
     return 0

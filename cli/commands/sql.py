@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,6 +32,10 @@ def register(app: typer.Typer) -> None:
 def sql(  # noqa: PLR0917  one parameter an option
     statement: Annotated[str | None, typer.Argument(help="one SELECT or EXPLAIN")] = None,
     file: Annotated[Path | None, typer.Option("-f", "--file", help="read the statement from this file")] = None,
+    param: Annotated[list[str] | None, typer.Option(help="NAME=VALUE of a parameter $NAME, once for each")] = None,
+    save: Annotated[str | None, typer.Option(help="keep the statement under this name, too")] = None,
+    saved: Annotated[str | None, typer.Option(help="run the statement kept under this name")] = None,
+    open_: Annotated[bool, typer.Option("--open", help="show the rows as a page in the browser")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="print the data dictionary")] = False,
     timeout: Annotated[float, typer.Option(help="seconds a statement may take")] = 300.0,
     memory_limit: Annotated[float | None, typer.Option(help="GiB a statement may use")] = None,
@@ -48,16 +53,53 @@ def sql(  # noqa: PLR0917  one parameter an option
 
     limits = statement_limits(timeout, memory_limit, when_stuck=_give_up)
     location = parse_url(store)
-    text = _statement(statement, file)
+    text = _statement(statement, file, saved)
     if text is None:
         return _prompt(location, limits, format_)
-    _run(location, text, limits, format_, output)
+    values = _values(param or ())
+    if save is not None:
+        from sweepdb.kept_statements import keep_statement
+
+        say(f"kept as {save}: {keep_statement(save, text)}")
+    if open_:
+        from cli.render.rows_page import open_rows
+        from sweepdb.statements import rows_of
+
+        say(f"opened {open_rows(rows_of(location, text, limits, values), text, output)}")
+        return 0
+    _run(location, text, limits, format_, output, values=values)
     return 0
 
 
-def _statement(statement: str | None, file: Path | None) -> str | None:
+def _values(typed: Sequence[str]) -> dict[str, object]:
+    """`ttft=2000` as a value of a parameter: a number where it reads as one, else text."""
+    found: dict[str, object] = {}
+    for text in typed:
+        name, separator, value = text.partition("=")
+        if not separator or not name.isidentifier():
+            raise InputError(f"--param {text}: a name and its value are expected", hint="such as --param ttft=2000")
+        found[name] = _value(value)
+    return found
+
+
+def _value(text: str) -> object:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def _statement(statement: str | None, file: Path | None, saved: str | None) -> str | None:
     if statement is not None and file is not None:
         raise InputError("give a statement or --file, not both")
+    if saved is not None:
+        if statement is not None or file is not None:
+            raise InputError("give a statement, --file or --saved, not two of them")
+        from sweepdb.kept_statements import kept_statement
+
+        return kept_statement(saved)
     if file is not None:
         try:
             return file.read_text(encoding="utf-8")
@@ -70,13 +112,21 @@ def _statement(statement: str | None, file: Path | None) -> str | None:
     return sys.stdin.read() if statement == "-" or not sys.stdin.isatty() else None
 
 
-def _run(location: StoreLocation, text: str, limits: StatementLimits, format_: str, output: Path | None) -> None:
+def _run(
+    location: StoreLocation,
+    text: str,
+    limits: StatementLimits,
+    format_: str,
+    output: Path | None,
+    *,
+    values: Mapping[str, object] | None = None,
+) -> None:
     from sweepdb.asking import run_sql, write_parquet
 
     if format_ == "parquet" and output is not None:
-        say(f"{write_parquet(location, text, output, limits):,} rows written to {output}")
+        say(f"{write_parquet(location, text, output, limits, values):,} rows written to {output}")
         return
-    with run_sql(location, text, limits) as result:
+    with run_sql(location, text, limits, values) as result:
         names = [column.name for column in result.columns]
         if output is not None or format_ not in _WHOLE:
             write_rows(names, result, format_, output)
@@ -121,6 +171,7 @@ def _prompt(location: StoreLocation, limits: StatementLimits, format_: str) -> i
 
     read_store_id(location)  # a prompt over nothing would answer every statement with the same error
     _remember()
+    _complete_words()
     say("one SELECT at a time, ended by ;  --  .schema shows views and columns, .quit leaves")
     while True:
         try:
@@ -157,6 +208,16 @@ def _remember() -> None:
             readline.write_history_file(history)
 
     atexit.register(keep_history)
+
+
+def _complete_words() -> None:
+    """Complete views and columns with the tabulator."""
+    import readline
+
+    from cli.completion.prompt_words import completer
+
+    readline.set_completer(completer())
+    readline.parse_and_bind("tab: complete")
 
 
 def _typed() -> str | None:

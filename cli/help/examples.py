@@ -11,6 +11,10 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "plan Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500",
         "plan deepseek-ai/DeepSeek-V3 --device h200_sxm,b200_sxm --qps 50 --input-length 4000 --output-length 1000",
     ),
+    "report": (
+        "report --output answer.html --num-devices 8 --ttft-limits 2000 --tpot-limits 50",
+        "report --output answer.html --model Qwen/Qwen3-32B-FP8 --target-qps 50",
+    ),
     "launch": (
         "launch a1b2c3d4:18 --output started",
         "launch a1b2c3d4:1 e5f6a7b8:18 4P1D --target k8s --output started",
@@ -54,6 +58,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "validate": ("validate", "validate --measurements runs --format html --output errors.html"),
     "export": ("export bundle", "export bundle --sweep 6903164904d0 --format csv"),
     "import": ("import bundle", "import bundle --store sqlite:///other.sqlite"),
+    "publish": ("publish --to probes.duckdb", "publish --to postgresql://user@host/published"),
     "init": ("db init", "db init --store postgresql://user@host/database"),
     "upgrade": ("db upgrade", "db upgrade --store sqlite:///old.sqlite"),
     "current": ("db current", "db current --store sqlite:///old.sqlite"),

@@ -45,17 +45,17 @@ _EVALUATED = {
 }  # fmt: skip
 _SHARED = {
     OUTPUT: (
-        "format_", "output", "wide", "explain", "composition", "show_sql", "proof", "sign", "fail_empty", "schema",
-        "force",
+        "format_", "output", "wide", "explain", "composition", "plot", "show_sql", "proof", "sign", "fail_empty",
+        "schema", "force",
     ),
     STORE: ("store",),
 }  # fmt: skip
 COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "Ask": ("plan", "query", "serve", "sql", "explain", "verify", "mcp"),
+    "Ask": ("plan", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
     "Evaluate and launch": ("evaluate", "launch"),
     "Look up": ("models", "devices", "support", "workloads", "prices"),
     "Measure": ("measurements", "validate", "calibrate"),
-    "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "db"),
+    "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "publish", "db"),
 }
 
 
@@ -70,6 +70,7 @@ def _of_questions() -> Mapping[str, str]:
 
 HEADINGS: Mapping[str, Mapping[str, str]] = {
     "query": {**_of_questions(), **_turned(_SHARED)},
+    "report": {**_of_questions(), **_turned(_SHARED)},
     "evaluate": {**_turned(_EVALUATED), **_turned(_SHARED)},
     "plan": {
         **_turned(_EVALUATED),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from queries.asking.library import NEAREST, question_report, report, reports, variables_taken
     from queries.asking.options import PARTS, PRESETS, Limits, PairOptions, ReportOptions, Scope, option_table
     from queries.asking.parameters import given_options, instance_budget
-    from queries.asking.pictures import picture_of, report_pictures
+    from queries.asking.pictures import Json, picture_looks, picture_of, report_pictures
     from queries.asking.question import Answer, Question, question_of
     from queries.asking.report_keywords import Keyword, asked_reports, keywords_of
     from queries.asking.variables import known_variables
@@ -25,6 +25,7 @@ __all__ = [
     "Answer",
     "Declared",
     "Framed",
+    "Json",
     "Keyword",
     "Limits",
     "PairOptions",
@@ -43,6 +44,7 @@ __all__ = [
     "one_of",
     "option",
     "option_table",
+    "picture_looks",
     "picture_of",
     "plain_types",
     "question_of",

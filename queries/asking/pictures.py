@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 _FOLDER = Path(__file__).parents[1] / "pictures"
 _MOST_GROUPS = 6  # pictures below each other; more says nothing at first sight
 _GROUP = "question_group"
+_TITLE = 70  # letters of a line of the title
+_PADDING = 16  # letters of a reader's own font may be wider than those that a picture was measured with
 _READ = re.compile(r"\bdatum\.(\w+)")
 _DRAWN = ("transform", "layer", "mark", "encoding")
 _AS_HIGH_AS_IT_HAS_ROWS = {"bar", "rect"}
@@ -60,8 +63,15 @@ def picture_of(answer: Answer) -> dict[str, Json]:
         size["height"] = 320
     below: list[Json] = [{"title": group, **size, **_only(group, inner)} for group in groups]
     whole: dict[str, Json] = {**size, **inner} if len(groups) == 1 else {"vconcat": below}
-    title: dict[str, Json] = {"text": report(answer.report).summary, "subtitle": subtitle}
-    return {**spec, "title": title, "description": described, "config": _LOOKS, "data": {"values": rows}, **whole}
+    lines: list[Json] = [*textwrap.wrap(report(answer.report).summary, _TITLE)]
+    title: dict[str, Json] = {"text": lines, "subtitle": subtitle}
+    said: dict[str, Json] = {"title": title, "description": described}
+    return {**spec, **picture_looks(), **said, "data": {"values": rows}, **whole}
+
+
+def picture_looks() -> dict[str, Json]:
+    """The looks that every picture has: colours that are read on white and on black, and room around it."""
+    return {"padding": _PADDING, "config": _LOOKS}
 
 
 def _only(group: str, inner: Mapping[str, Json]) -> dict[str, Json]:

@@ -11,7 +11,14 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
-    from store.schema.joins import ALIASES, SCENARIO_REFERENCES, SCENARIO_TABLES, scenario_tables, with_scenarios
+    from store.schema.joins import (
+        ALIASES,
+        BLOCK_TABLES,
+        SCENARIO_REFERENCES,
+        SCENARIO_TABLES,
+        scenario_tables,
+        with_scenarios,
+    )
     from store.schema.measures import MEASURES
     from store.schema.probe_columns import NAMED_COLUMNS, PROBE_COLUMNS, ReadColumn, read_column
     from store.schema.sql_tables import DEVICE, METADATA, SWEEP
@@ -19,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALIASES",
+    "BLOCK_TABLES",
     "DEVICE",
     "FLAG",
     "INTEGER",

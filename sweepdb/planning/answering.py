@@ -5,11 +5,11 @@ Not here: what the answer says in words (sweepdb.planning.deployment_plan)."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Unpack
 
-from queries.asking import Answer, question_of
+from queries.asking import question_of
 from queries.session import Session, open_session
 from store.location import parse_url
 from sweepdb.evaluating.option_values import JOBS, check_jobs, with_keywords
@@ -20,6 +20,7 @@ from sweepdb.planning.stored_request import stored_sweep
 
 if TYPE_CHECKING:
     from evaluator.sweep import Progress
+    from queries.asking import Answer
     from sweepdb.planning.plan_keywords import PlanKeywords  # a stub: types alone
 
 REPORT = "deployments"
@@ -45,18 +46,25 @@ def plan(
     built = build_request(asked.evaluated, None, store)
     sweep, evaluated = _evaluated(asked, built, store, jobs=jobs, progress=progress, on_notes=on_notes)
     with open_session(store) as session:
-        answer = _ask(session, asked, sweep)
-        relaxed = tuple(_relaxed(session, asked, sweep)) if answer.rows else ()
-        goodput = _goodput(session, asked, sweep) if answer.rows and built.arrivals is not None else None
+        found = asked_plan(session, {**asked.question, "sweep": sweep})
+        played = built.arrivals is not None
+        goodput = _goodput(session, asked, sweep) if found.answer.rows and played else None
+    return replace(found, sweep=sweep, probes_evaluated=evaluated, notes=built.notes, played=played, goodput=goodput)
+
+
+def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPlan:
+    """Whole deployments of the rows that a question is about, and what longer limits bring. Evaluates nothing."""
+    answer = session.ask(question_of(REPORT, question))
+    sweep = question.get("sweep")
     return DeploymentPlan(
         answer=answer,
-        sweep=sweep,
-        probes_evaluated=evaluated,
-        notes=built.notes,
-        relaxed=relaxed,
-        goodput=goodput,
-        played=built.arrivals is not None,
-        store=parse_url(store),
+        sweep=sweep if isinstance(sweep, str) else None,
+        probes_evaluated=0,
+        notes=(),
+        relaxed=tuple(_relaxed(session, question)) if answer.rows else (),
+        goodput=None,
+        played=False,
+        store=session.location,
     )
 
 
@@ -82,19 +90,14 @@ def _evaluated(
     return report.sweep, report.probes_stored
 
 
-def _ask(session: Session, asked: Asked, sweep: str) -> Answer:
-    return session.ask(question_of(REPORT, {**asked.question, "sweep": sweep}))
-
-
-def _relaxed(session: Session, asked: Asked, sweep: str) -> Sequence[Relaxed]:
+def _relaxed(session: Session, question: Mapping[str, object]) -> Iterator[Relaxed]:
     """The same question, once for each limit on time, with that limit alone a quarter longer."""
-    found = []
     for keyword in _RELAXED:
-        limit = asked.question.get(keyword)
+        limit = question.get(keyword)
         if isinstance(limit, int | float):
-            wider = replace(asked, question={**asked.question, keyword: limit * RELAXED_BY, "confidence": None})
-            found.append(Relaxed(keyword=keyword, limit=limit * RELAXED_BY, answer=_ask(session, wider, sweep)))
-    return found
+            wider = {**question, keyword: limit * RELAXED_BY, "confidence": None}
+            answer = session.ask(question_of(REPORT, wider))
+            yield Relaxed(keyword=keyword, limit=limit * RELAXED_BY, answer=answer)
 
 
 def _goodput(session: Session, asked: Asked, sweep: str) -> Answer | None:

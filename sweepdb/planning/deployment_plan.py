@@ -40,7 +40,7 @@ class DeploymentPlan(Framed):
     """Whole deployments, the best of each device and kind, with what is said about them."""
 
     answer: Answer
-    sweep: str
+    sweep: str | None  # None: a question about more than one
     probes_evaluated: int
     notes: tuple[str, ...]
     relaxed: tuple[Relaxed, ...]
@@ -82,28 +82,33 @@ class DeploymentPlan(Framed):
         if best is None:
             yield "Nothing satisfies the limits."
             return
-        yield f"{_capital(_described(best))}, {self._carries(best)}."
+        yield self.sentence(best)
         yield from self._arriving()
         yield from self._runner_up(best)
         yield from self._near(best)
         yield from self._held_back(best)
 
+    def sentence(self, row: Row) -> str:
+        """A deployment of the answer and what it carries, as the winner."""
+        return f"{_capital(_described(row))}, {self._carries(row)}."
+
     def next_commands(self) -> Iterator[NextCommand]:
         """Commands that go on from here."""
         limits = self._limits()
+        scope: dict[str, object] = {} if self.sweep is None else {"sweep": self.sweep}
         if self.best is None:
-            yield NextCommand(words=("query", "coverage"), options={"sweep": self.sweep})
+            yield NextCommand(words=("query", "coverage"), options=scope)
             return
         yield NextCommand(words=("launch", *self._rows()), options={"output": "started"})
         yield NextCommand(words=("explain", *self.probes))
         if self.best["mode"] == "pd":
             budget = {"num_devices": self.best["devices_used"]}
-            yield NextCommand(words=("query", "pd-ratio"), options={"sweep": self.sweep, **budget, **limits})
+            yield NextCommand(words=("query", "pd-ratio"), options={**scope, **budget, **limits})
         else:
-            yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", "sweep": self.sweep, **limits})
+            yield NextCommand(words=("query", "sensitivity"), options={"vary": "tpot", **scope, **limits})
         if self.played:
-            yield NextCommand(words=("query", "goodput"), options={"sweep": self.sweep, **limits})
-        yield NextCommand(words=("query", "pareto"), options={"sweep": self.sweep})
+            yield NextCommand(words=("query", "goodput"), options={**scope, **limits})
+        yield NextCommand(words=("query", "pareto"), options=scope)
 
     def _rows(self) -> tuple[str, ...]:
         """The rows of the best deployment as `launch` takes them."""
@@ -143,7 +148,7 @@ class DeploymentPlan(Framed):
         rows = [(row, kept) for row in self.answer.dicts() if (kept := self.kept_per_s(row)) is not None]
         if self.goodput is None or not rows:
             return
-        row, kept = min(rows, key=lambda one: _order(one[0]))
+        row, kept = min(rows, key=lambda one: carrying_order(one[0]))
         (share, who) = next((one["attainment"], one["arrivals"]) for one in self.goodput.dicts())
         yield (
             f"Where requests arrive by themselves ({who}), {_described(row)} keeps {_number(share):.0%} of them"
@@ -155,7 +160,7 @@ class DeploymentPlan(Framed):
         others = [row for row in others if row["carries_target"] in {None, True}]
         if not others:
             return
-        second = min(others, key=_order)
+        second = min(others, key=carrying_order)
         name = _described(second)
         errors = {_side(row): rate_error(self.answer, str(row["device"]), str(row["mode"])) for row in (best, second)}
         if best["carries_target"]:
@@ -204,11 +209,11 @@ class DeploymentPlan(Framed):
 
 def _best(answer: Answer) -> Row | None:
     rows = answer.dicts()
-    return min(rows, key=_order) if rows else None
+    return min(rows, key=carrying_order) if rows else None
 
 
-def _order(row: Row) -> tuple[object, ...]:
-    """Of rows of several groups: what carries the target, then by money or devices, else by rate. Ties by name."""
+def carrying_order(row: Row) -> tuple[object, ...]:
+    """A key that sorts the winner first: by money or devices where it carries the target, else by rate."""
     carries = row["carries_target"]
     cost = (_number(row["usd_per_hour"], 1e300), _number(row["devices_used"])) if carries else ()
     return (carries is False, cost, -_number(row["system_qps"]), str(row["device"]), str(row["deployment"]))

@@ -533,3 +533,16 @@ def test_the_shared_table_and_its_errors_in_sql(tmp_path, sqlite_url):
         assert row["rows"] == document["overall"][name]["rows"]
         assert row["median_ape"] == pytest.approx(document["overall"][name]["median_ape"])
     assert document["peer"]["tpot"]["rows"] == document["peer"]["tpot"]["ours"]["rows"]
+
+
+def test_the_picture_has_the_same_points_and_is_drawn(validated, tmp_path):
+    url, _, _ = validated
+    spec = json.loads(sweepdb("validate --format vl", url).out)
+    points = spec["data"]["values"]
+    assert len(points) == 36
+    assert all(one["error_percent"] == pytest.approx(100 * (one["predicted"] / one["measured"] - 1)) for one in points)
+    assert sweepdb("validate --format png", url).code == 2
+    pytest.importorskip("vl_convert", reason="pictures need vl-convert, which is not installed")
+    path = tmp_path / "errors.svg"
+    assert sweepdb(f"validate --format svg --output {path}", url).code == 0
+    assert "predicted" in path.read_text()

@@ -62,13 +62,39 @@ def test_the_command_writes_pictures(url, tmp_path):
     assert "needs --output" in refused.err
 
 
-@pytest.mark.parametrize("format_", ["svg", "png", "html"])
+@pytest.mark.parametrize("format_", ["svg", "png", "pdf", "html"])
 def test_pictures_are_drawn_without_a_network(url, tmp_path, format_):
     pytest.importorskip("vl_convert", reason="pictures need vl-convert, which is not installed")
     file = tmp_path / f"best.{format_}"
     assert sweepdb(f"query best --format {format_} --output {file}", url).code == 0
     drawn = file.read_bytes()
-    begins = {"svg": b"<svg", "png": b"\x89PNG", "html": b"<!DOCTYPE html>"}[format_]
+    begins = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "html": b"<!DOCTYPE html>"}[format_]
     assert drawn.lstrip()[: len(begins)].lower() == begins.lower()
     assert len(drawn) < 2_000_000
     assert not re.findall(rb"<script[^>]+src=|<link[^>]+href=", drawn)
+
+
+def test_explained_steps_are_bars_that_sum_to_the_stored_time(example_store, tmp_path):
+    probe = json.loads(sweepdb("query best --top 1 --format json", example_store).out)[0]["probe"]
+    spec = json.loads(sweepdb(f"explain {probe} --format vl", example_store).out)
+    rows = json.loads(sweepdb(f"explain {probe} --format json", example_store).out)
+    drawn = {(row["of"], row["operator"]): row["time_ms"] for row in spec["data"]["values"]}
+    assert drawn == {(f"{probe} {row['step']}", row["operator"]): pytest.approx(row["time_ms"]) for row in rows}
+    assert {"kind", "operator", "time_ms", "of"} <= set(_fields(spec)) <= {*spec["data"]["values"][0], "place"}
+    pytest.importorskip("vl_convert", reason="pictures need vl-convert, which is not installed")
+    file = tmp_path / "step.svg"
+    assert sweepdb(f"explain {probe} --format svg --output {file}", example_store).code == 0
+    assert "kind of operator" in file.read_text()
+
+
+def test_a_chart_of_characters_stands_below_the_table(url):
+    pytest.importorskip("plotext", reason="charts in a terminal need plotext, which is not installed")
+    outcome = sweepdb("query pareto --plot", url)
+    assert outcome.code == 0, outcome.err
+    assert "tokens/s of one user" in outcome.out.rpartition("tokens/s of one device")[2]
+    assert outcome.out.count("•") > 6
+    assert sweepdb("query pareto --plot --format csv", url).code == 2
+    assert "\x1b[" not in outcome.out
+    refused = sweepdb("query best --plot", url)
+    assert refused.code == 2
+    assert "no two axes of numbers" in refused.err

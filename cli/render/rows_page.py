@@ -1,0 +1,44 @@
+"""Rows of a statement as a page that a browser shows: a table with units and meanings, and the statement."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import webbrowser
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sweepdb.asking import dictionary
+from sweepdb.reporting import plain_page, table_text
+from sweepdb.stores import written_whole
+
+if TYPE_CHECKING:
+    from sweepdb.statements import SqlRows
+
+_MOST_ROWS = 10_000
+
+
+def open_rows(rows: SqlRows, statement: str, output: Path | None) -> Path:
+    """Write the page, to a file of its own where none is named, and show it."""
+    path = output or _own_file()
+    with written_whole(path) as temporary:
+        temporary.write_text(rows_page(rows, statement), encoding="utf-8")
+    webbrowser.open(path.resolve().as_uri())
+    return path
+
+
+def rows_page(rows: SqlRows, statement: str) -> str:
+    """The page."""
+    units = {column.name: column.unit for relation in dictionary() for column in relation.columns}
+    heads = [f"{name} [{units[name]}]" if units.get(name, "none") != "none" else name for name in rows.columns]
+    left = len(rows.rows) - _MOST_ROWS
+    told = f"<p>{len(rows.rows):,} rows{f', the first {_MOST_ROWS:,} of them' if left > 0 else ''}</p>\n"
+    table = table_text(heads, rows.rows[:_MOST_ROWS])
+    return plain_page("Rows of a statement", f"<pre><code>{escape(statement.strip())}</code></pre>\n{told}{table}")
+
+
+def _own_file() -> Path:
+    number, name = tempfile.mkstemp(prefix="sweepdb-", suffix=".html")
+    os.close(number)
+    return Path(name)

@@ -1,0 +1,15 @@
+"""Public views laid down as tables that other programs read: DuckDB, SQLite, PostgreSQL or Parquet."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from queries.publishing.public_tables import PublishedRelation, published_relations
+    from queries.publishing.refreshing import Publication, publish
+
+__all__ = ["Publication", "PublishedRelation", "publish", "published_relations"]
+
+__getattr__, __dir__ = lazy_face(__name__)

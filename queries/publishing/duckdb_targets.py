@@ -1,0 +1,241 @@
+"""Publishing into a DuckDB file, and into a folder of Parquet files."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from queries.publishing.public_tables import PROBES, commented, quoted
+from queries.publishing.targets import (
+    BLOCKS,
+    STAMP,
+    STAMP_COLUMNS,
+    Block,
+    Blocks,
+    Published,
+    Target,
+    Typed,
+    not_ours,
+    temporary_table,
+)
+from store.errors import InputError
+from store.whole_files import refuse_special, unwritable
+
+if TYPE_CHECKING:
+    from queries.publishing.public_tables import PublishedRelation
+
+_GONE = [("scenario_id", "BIGINT"), ("block_id", "BIGINT")]
+_STAMPED = [(name, type_) for name, type_ in STAMP_COLUMNS]
+
+
+class DuckdbTarget(Target):
+    """One file of DuckDB's; readers need a DuckDB that is not much older than the one that wrote it."""
+
+    def __init__(self, path: Path) -> None:
+        self.display = str(path)
+        self._path = path
+
+    @contextmanager
+    def opened(self, duckdb_: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Attach the file, and commit at the end."""
+        refuse_special(self._path)
+        self._duckdb = duckdb_
+        was_there = self._path.exists()
+        try:
+            duckdb_.execute(f"ATTACH {_text(str(self._path))} AS published")
+        except duckdb.IOException as error:
+            raise (
+                unwritable(self._path, error)
+                if not was_there
+                else InputError(
+                    f"{self._path}: {str(error).splitlines()[0]}", hint="close who has it open, or name another file"
+                )
+            ) from error
+        kept = False
+        try:
+            duckdb_.execute("BEGIN")
+            yield
+            duckdb_.execute("COMMIT")
+            kept = True
+        finally:
+            if not kept:
+                duckdb_.execute("ROLLBACK")
+            duckdb_.execute("DETACH published")
+            if not kept and not was_there:
+                self._path.unlink(missing_ok=True)
+
+    def published_of(self) -> Published | None:
+        """Read the stamp of what lies there."""
+        tables = self._duckdb.execute(
+            "SELECT table_name FROM duckdb_tables() WHERE database_name = 'published'"
+        ).fetchall()
+        if not tables:
+            return None
+        if (STAMP,) not in tables:
+            raise not_ours(self.display)
+        row = self._duckdb.execute(f"SELECT store_id, layout FROM published.{STAMP}").fetchone()
+        return None if row is None else Published(store_id=str(row[0]), layout=str(row[1]))
+
+    def begin_anew(self, probes: PublishedRelation) -> None:
+        """Create an empty table in place of any."""
+        self._create(PROBES, [(column.name, column.type) for column in probes.columns])
+
+    def blocks(self) -> Blocks:
+        """The blocks there."""
+        rows = self._duckdb.execute(BLOCKS.format(probes=f"published.{PROBES}")).fetchall()
+        return {(row[0], row[1]): tuple(row[2:]) for row in rows}
+
+    def remove(self, blocks: Sequence[Block]) -> None:
+        """Delete their rows."""
+        if blocks:
+            temporary_table(self._duckdb, "gone", _GONE, blocks)
+            self._duckdb.execute(
+                f"DELETE FROM published.{PROBES} AS p USING gone"
+                " WHERE p.scenario_id = gone.scenario_id AND p.block_id = gone.block_id"
+            )
+
+    def append(self, columns: Typed, select: str) -> None:
+        """Insert rows, those of a scenario together."""
+        self._duckdb.execute(
+            f"INSERT INTO published.{PROBES} SELECT {_named(columns)} FROM ({select}) AS came"
+            " ORDER BY scenario_id, batch_size"
+        )
+
+    def replace(self, name: str, columns: Typed, select: str) -> None:
+        """Create a table anew."""
+        self._create(name, columns)
+        self._duckdb.execute(f"INSERT INTO published.{name} {select}")
+
+    def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
+        """Write the one row."""
+        self._create(STAMP, _STAMPED)
+        self._duckdb.execute(f"INSERT INTO published.{STAMP} VALUES (?, ?, ?, ?)", [store_id, layout, moment, probes])
+
+    def comment(self, relations: Sequence[PublishedRelation]) -> None:
+        """DuckDB keeps comments."""
+        for relation in relations:
+            self._duckdb.execute(f"COMMENT ON TABLE published.{relation.name} IS {_text(relation.meaning)}")
+            for column in relation.columns:
+                place = f"published.{relation.name}.{quoted(column.name)}"
+                self._duckdb.execute(f"COMMENT ON COLUMN {place} IS {_text(commented(column))}")
+
+    def _create(self, name: str, columns: Typed) -> None:
+        typed = ", ".join(f"{quoted(column)} {type_}" for column, type_ in columns)
+        self._duckdb.execute(f"CREATE OR REPLACE TABLE published.{name} ({typed})")
+
+
+class ParquetTarget(Target):
+    """A folder: `probes/*.parquet` and one file a small table. Files take their places at the end, one by one."""
+
+    def __init__(self, path: Path) -> None:
+        self.display = str(path)
+        self._path = path
+        self._written: list[tuple[Path, Path]] = []  # under a temporary name, and the name it takes
+        self._dropped: list[Path] = []
+
+    @contextmanager
+    def opened(self, duckdb_: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Put every file in its place at the end, and remove what an error leaves."""
+        self._duckdb = duckdb_
+        if self._path.exists() and not self._path.is_dir():
+            raise InputError(f"{self._path} is no folder", hint="Parquet is published as a folder of files")
+        try:
+            (self._path / PROBES).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise unwritable(self._path, error) from error
+        try:
+            yield
+            for temporary, file in self._written:
+                temporary.replace(file)
+            for file in self._dropped:
+                file.unlink(missing_ok=True)
+        finally:
+            for temporary, _ in self._written:
+                temporary.unlink(missing_ok=True)
+
+    def published_of(self) -> Published | None:
+        """Read the stamp of what lies there."""
+        others = [path for path in self._path.iterdir() if path.name != PROBES]
+        stamp = self._path / f"{STAMP}.parquet"
+        if not stamp.exists():
+            if others or self._parts():
+                raise not_ours(self.display)
+            return None
+        row = self._duckdb.execute(f"SELECT store_id, layout FROM {_files([stamp])}").fetchone()
+        return None if row is None else Published(store_id=str(row[0]), layout=str(row[1]))
+
+    def begin_anew(self, probes: PublishedRelation) -> None:
+        """Let parts that are there go; an empty one has the columns where nothing is stored."""
+        self._dropped += self._parts()
+        empty = ", ".join(f"NULL::{column.type} AS {quoted(column.name)}" for column in probes.columns)
+        self._copy(f"SELECT {empty} WHERE false", self._path / PROBES / "columns.parquet")
+
+    def blocks(self) -> Blocks:
+        """The blocks there."""
+        rows = self._duckdb.execute(BLOCKS.format(probes=_files(self._parts()))).fetchall()
+        return {(row[0], row[1]): tuple(row[2:]) for row in rows}
+
+    def remove(self, blocks: Sequence[Block]) -> None:
+        """Write the files again that hold some of them."""
+        if not blocks:
+            return
+        temporary_table(self._duckdb, "gone", _GONE, blocks)
+        matched = "SELECT 1 FROM gone WHERE gone.scenario_id = p.scenario_id AND gone.block_id = p.block_id"
+        for part in self._parts():
+            held = self._duckdb.execute(
+                f"SELECT count(*) FROM {_files([part])} AS p WHERE EXISTS ({matched})"
+            ).fetchone()
+            if held is not None and held[0]:
+                self._copy(f"SELECT * FROM {_files([part])} AS p WHERE NOT EXISTS ({matched})", self._new_part())
+                self._dropped.append(part)
+
+    def append(self, columns: Typed, select: str) -> None:
+        """Write one more file."""
+        self._copy(
+            f"SELECT {_named(columns)} FROM ({select}) AS came ORDER BY model, device, scenario_id, batch_size",
+            self._new_part(),
+        )
+
+    def replace(self, name: str, columns: Typed, select: str) -> None:
+        """Write a file anew."""
+        typed = ", ".join(f"{quoted(column)}::{type_} AS {quoted(column)}" for column, type_ in columns)
+        self._copy(f"SELECT {typed} FROM ({select}) AS shown", self._path / f"{name}.parquet")
+
+    def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
+        """Write the one row."""
+        temporary_table(self._duckdb, "stamped", _STAMPED, [(store_id, layout, moment, probes)])
+        self.replace(STAMP, STAMP_COLUMNS, "SELECT * FROM stamped")
+
+    def comment(self, relations: Sequence[PublishedRelation]) -> None:
+        """Leave meanings to the file `dictionary.parquet`."""
+
+    def _parts(self) -> list[Path]:
+        return sorted((self._path / PROBES).glob("*.parquet"))
+
+    def _new_part(self) -> Path:
+        return self._path / PROBES / f"part-{secrets.token_hex(8)}.parquet"
+
+    def _copy(self, select: str, file: Path) -> None:
+        temporary = file.with_name(f".{file.name}.part")
+        self._written.append((temporary, file))
+        try:
+            self._duckdb.execute(f"COPY ({select}) TO {_text(str(temporary))} (FORMAT parquet, COMPRESSION zstd)")
+        except duckdb.IOException as error:
+            raise unwritable(file, error) from error
+
+
+def _named(columns: Typed) -> str:
+    return ", ".join(quoted(name) for name, _ in columns)
+
+
+def _files(paths: Sequence[Path]) -> str:
+    return f"read_parquet([{', '.join(_text(str(path)) for path in paths)}])"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"

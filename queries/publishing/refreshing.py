@@ -1,0 +1,102 @@
+"""Publishes a store as of one moment: probes block by block, of which those that lie there stay, small tables anew.
+
+Not here: how a database is written (the targets beside this module)."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from queries.connect import StoreConnection
+from queries.publishing.addresses import target_of
+from queries.publishing.public_tables import (
+    DICTIONARY,
+    DICTIONARY_COLUMNS,
+    PROBES,
+    dictionary_rows,
+    published_relations,
+)
+from queries.publishing.targets import BLOCKS, Blocks, Target, temporary_table
+from store.errors import InputError
+from store.location import StoreLocation
+from store.reading import read_store_id
+
+if TYPE_CHECKING:
+    import duckdb
+
+_VIEWS = ("probe", "scenario", "sweep", "model", "device", "price", "measurement", "validation", "sweep_interval")
+_CHANGED = [("scenario_id", "BIGINT"), ("block_id", "BIGINT")]
+# Rows of a block never change; voiding hides some or all of them, which moves these figures.
+_STORED_BLOCKS = BLOCKS.format(probes="probe")
+_PROBES = "SELECT shown.* FROM ({select}) AS shown SEMI JOIN changed USING (scenario_id, block_id)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """The outcome of publishing: probes that are there now, those that came, and those that went since last time."""
+
+    target: str
+    probes: int
+    added: int
+    removed: int
+
+
+def publish(location: StoreLocation, target: str) -> Publication:
+    """Lay the public views of a store down as tables of another database, or refresh those that lie there."""
+    written = target_of(target)
+    store_id = read_store_id(location)
+    with contextlib.ExitStack() as stack:
+        connection = stack.enter_context(StoreConnection(location))
+        connection.provide(_VIEWS)  # before anything is written: DuckDB writes one database in a transaction
+        stack.enter_context(written.opened(connection.duckdb))
+        found = written.published_of()
+        if found is not None and found.store_id != store_id:
+            raise InputError(
+                f"{target} holds what another store published ({found.store_id})", hint="name another target"
+            )
+        layout = _layout()
+        if found is None or found.layout != layout:
+            written.begin_anew(published_relations()[0])
+            known: Blocks = {}
+        else:
+            known = written.blocks()
+        return _refreshed(connection.duckdb, written, known, _Stamp(store_id=store_id, layout=layout))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stamp:
+    store_id: str
+    layout: str
+
+
+def _refreshed(duckdb: duckdb.DuckDBPyConnection, target: Target, known: Blocks, stamp: _Stamp) -> Publication:
+    stored: Blocks = {(row[0], row[1]): tuple(row[2:]) for row in duckdb.execute(_STORED_BLOCKS).fetchall()}
+    gone = [place for place, figures in known.items() if stored.get(place) != figures]
+    came = [place for place, figures in stored.items() if known.get(place) != figures]
+    probes = published_relations()[0]
+    target.remove(gone)
+    temporary_table(duckdb, "changed", _CHANGED, came)
+    if came:
+        target.append([(column.name, column.type) for column in probes.columns], _PROBES.format(select=probes.select))
+    for relation in published_relations()[1:]:
+        target.replace(relation.name, [(column.name, column.type) for column in relation.columns], relation.select)
+    temporary_table(duckdb, "told", DICTIONARY_COLUMNS, dictionary_rows())
+    target.replace(DICTIONARY, DICTIONARY_COLUMNS, "SELECT * FROM told")
+    total = sum(figures[0] for figures in stored.values())
+    target.stamp(stamp.store_id, stamp.layout, datetime.now(UTC).isoformat(timespec="seconds"), total)
+    target.comment(published_relations())
+    return Publication(
+        target=target.display,
+        probes=total,
+        added=sum(stored[place][0] for place in came),
+        removed=sum(known[place][0] for place in gone),
+    )
+
+
+def _layout() -> str:
+    """Identify names and types of the probes' columns, so that tables of another program version are laid down anew."""
+    text = ",".join(f"{PROBES}.{column.name} {column.type}" for column in published_relations()[0].columns)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,98 @@
+"""The abilities that every target of publishing has, and what its tables are called.
+
+Not here: which rows come and go (queries.publishing.refreshing)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from store.errors import InputError
+from store.sealing import insert_rows
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from queries.publishing.public_tables import PublishedRelation
+
+Block = tuple[int, int]  # scenario and block
+Blocks = Mapping[Block, tuple[int, ...]]  # with figures that change when a row is hidden or shown again
+Typed = Sequence[tuple[str, str]]
+STAMP = "publication"
+STAMP_COLUMNS = (("store_id", "VARCHAR"), ("layout", "VARCHAR"), ("published_at", "VARCHAR"), ("probes", "BIGINT"))
+BLOCKS = (
+    "SELECT scenario_id, block_id, count(*), CAST(min(batch_size) AS BIGINT), CAST(max(batch_size) AS BIGINT),"
+    " CAST(sum(batch_size) AS BIGINT) FROM {probes} GROUP BY scenario_id, block_id"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """The store that tables were published of, and the layout that they have."""
+
+    store_id: str
+    layout: str
+
+
+class Target(ABC):
+    """A place that public views are laid down in; everything within `opened` comes at once or not at all."""
+
+    display: str
+
+    @contextmanager
+    @abstractmethod
+    def opened(self, duckdb: duckdb.DuckDBPyConnection) -> Iterator[None]:
+        """Open it for writing; `duckdb` has the views, and keeps them while it is open."""
+        yield
+
+    @abstractmethod
+    def published_of(self) -> Published | None:
+        """Say what lies there; None where nothing does. Refuses a place that holds anything else."""
+
+    @abstractmethod
+    def begin_anew(self, probes: PublishedRelation) -> None:
+        """Drop what was published, and create an empty table of probes."""
+
+    @abstractmethod
+    def blocks(self) -> Blocks:
+        """The blocks of probes that lie there."""
+
+    @abstractmethod
+    def remove(self, blocks: Sequence[Block]) -> None:
+        """Remove the probes of blocks."""
+
+    @abstractmethod
+    def append(self, columns: Typed, select: str) -> None:
+        """Add the probes that a SELECT over the views yields."""
+
+    @abstractmethod
+    def replace(self, name: str, columns: Typed, select: str) -> None:
+        """Lay a small table down anew."""
+
+    @abstractmethod
+    def stamp(self, store_id: str, layout: str, moment: str, probes: int) -> None:
+        """Say whose tables these are, and of when."""
+
+    @abstractmethod
+    def comment(self, relations: Sequence[PublishedRelation]) -> None:
+        """Say at each column what it means, where a database keeps comments."""
+
+
+def temporary_table(
+    duckdb: duckdb.DuckDBPyConnection, name: str, columns: Typed, rows: Iterable[Sequence[object]]
+) -> None:
+    """Put rows into a temporary table, which counts as no other database that is written."""
+    typed = ", ".join(f"{column} {type_}" for column, type_ in columns)
+    duckdb.execute(f"CREATE OR REPLACE TEMP TABLE {name} ({typed})")
+    insert_rows(duckdb, name, list(columns), rows)
+
+
+def not_ours(display: str) -> InputError:
+    """The error of a place that holds something that was not published."""
+    return InputError(
+        f"{display} holds something that `sweepdb publish` did not write, which is never replaced",
+        hint="name a place that is not there yet",
+    )

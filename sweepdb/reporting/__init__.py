@@ -1,0 +1,31 @@
+"""A report to send: one HTML file about whole deployments that opens without a network, for people who decide."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.reporting.deciding import Decision, decide, of_plan
+    from sweepdb.reporting.drawing import drawing_engine
+    from sweepdb.reporting.explained_picture import explained_picture
+    from sweepdb.reporting.page_file import plain_page, report_page
+    from sweepdb.reporting.page_text import table_text
+    from sweepdb.reporting.taken_options import report_options
+    from sweepdb.reporting.validated_picture import validated_picture
+
+__all__ = [
+    "Decision",
+    "decide",
+    "drawing_engine",
+    "explained_picture",
+    "of_plan",
+    "plain_page",
+    "report_options",
+    "report_page",
+    "table_text",
+    "validated_picture",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,106 @@
+"""The contents of a report: the deployments of a question, its frontier, and what moved limits bring.
+
+Not here: how it looks (sweepdb.reporting.page_file)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from queries.asking import PARTS, Answer, declared, keywords_of, question_of, question_report
+from queries.session import open_session
+from store.errors import InputError
+from store.location import parse_url
+from store.reading import read_store_id
+from sweepdb.planning import DeploymentPlan, asked_plan
+from sweepdb.reporting.stops import Stops, answered_stops, limited
+from sweepdb.reporting.taken_options import REPORT, report_options
+
+if TYPE_CHECKING:
+    from queries.session import Session
+
+_FRONTIER = "pareto"
+_POINTS = 150  # of each frontier: what a picture has room for
+_SPAN = 4.0  # a range without a row at its other end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """Everything that a report shows. `stops` is None where nothing satisfies any limit."""
+
+    plan: DeploymentPlan
+    frontier: Answer
+    stops: Stops | None
+    store_id: str
+    written: datetime
+
+    @property
+    def answer(self) -> Answer:
+        """The whole deployments."""
+        return self.plan.answer
+
+
+def decide(given: Mapping[str, object], store: str | None = None) -> Decision:
+    """Ask stored rows for all that a report says, by keywords of `deployments`. Evaluates nothing."""
+    values = {keyword: value for keyword, value in given.items() if value not in (None, (), False)}
+    with open_session(store) as session:
+        return _decision(session, asked_plan(session, values), values)
+
+
+def of_plan(plan: DeploymentPlan) -> Decision:
+    """The same of a plan that was made."""
+    values = _given(plan)
+    with open_session(plan.store.url) as session:
+        return _decision(session, plan, values)
+
+
+def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, object]) -> Decision:
+    groups = plan.answer.scope
+    if len(groups) > 1:
+        raise InputError(
+            f"a report is about one model, workload and format; this question is about {len(groups)}",
+            hint="choose with `model`, `workload`, `sweep` or a format; stored: " + "; ".join(groups[:4]),
+        )
+    frontier = session.ask(question_of(_FRONTIER, {**_of_frontier(values), "max_points": _POINTS}))
+    return Decision(
+        plan=plan,
+        frontier=frontier,
+        stops=_stops(session, values, frontier),
+        store_id=read_store_id(parse_url(session.location.url)),
+        written=datetime.now(UTC),
+    )
+
+
+def _stops(session: Session, values: Mapping[str, object], frontier: Answer) -> Stops | None:
+    free = session.ask(question_of(REPORT, limited(values, None, None)))
+    if not free.rows:
+        return None
+    rows = [*free.dicts(), *frontier.dicts()]
+    ranges = []
+    for names in (("ttft_ms",), ("tpot_ms", "tpot_exclusive_ms")):
+        times = [value for row in rows for name in names if isinstance(value := row.get(name), float) and value > 0]
+        won = [value for row in free.dicts() if isinstance(value := row.get(names[0]), float)]
+        ranges.append((min(times, default=1.0), max(won, default=_SPAN)))
+    return answered_stops(session, values, ranges)
+
+
+def _of_frontier(values: Mapping[str, object]) -> dict[str, object]:
+    """The options of a question that its frontier takes: it shows every point, whatever its times."""
+    taken = {one.name for one in keywords_of(question_report(_FRONTIER))}
+    limits = {item.keyword for item in declared(PARTS["limits"])} - {"reserved_memory_gb"}
+    return {keyword: value for keyword, value in values.items() if keyword in taken - limits}
+
+
+def _given(plan: DeploymentPlan) -> dict[str, object]:
+    """The keywords of the question that a plan asked."""
+    question = plan.answer.question
+    parts = {"scope": question.scope, "limits": question.limits, "definitions": question.definitions,
+             "pairs": question.pairs, "options": question.options}  # fmt: skip
+    return {
+        item.keyword: value
+        for name, part in parts.items()
+        for item in declared(PARTS[name])
+        if item.keyword in report_options() and (value := getattr(part, item.field)) != item.default
+    }

@@ -1,0 +1,149 @@
+"""The HTML file of a report: one page that needs no network, whose script is allowed by its digest alone.
+
+Not here: what is said (sweepdb.reporting.page_parts), and asking (sweepdb.reporting.deciding)."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sweepdb.reporting.drawing import drawing_engine
+from sweepdb.reporting.frontier_picture import frontier_picture, won_mark
+from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
+from sweepdb.reporting.page_text import cell_text
+
+if TYPE_CHECKING:
+    from queries.asking import Json
+    from sweepdb.reporting.deciding import Decision
+
+_FOLDER = Path(__file__).parent
+_WIDTH = 640  # of the still picture, which a script replaces by one as wide as the page
+# The one style that Vega sets as an attribute, on the box that it measures text with.
+_STYLE_OF_VEGA = "'sha256-MmUum7+PiN7Rz79EUMm0OmUFWjCx6NZ97rdjoIbTnAg='"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pieces:
+    """Scripts and the style of a page, as the policy of its head names them."""
+
+    style: str
+    scripts: tuple[str, ...]
+
+    @property
+    def policy(self) -> str:
+        scripts = " ".join(map(_digest, self.scripts)) or "'none'"
+        return (
+            f"default-src 'none'; script-src {scripts}; img-src data:; base-uri 'none'; form-action 'none'; "
+            f"style-src 'unsafe-hashes' {_digest(self.style)} {_STYLE_OF_VEGA}"
+        )
+
+
+def report_page(decision: Decision, *, command: str, spoken: Callable[[str], str]) -> str:
+    """The whole file. `command` repeats it; `spoken` writes `keyword` in sentences as the user would type it."""
+    engine = drawing_engine()
+    best = _winners(decision)
+    limit = decision.answer.question.limits.tpot_ms
+    marked = decision.answer.tpot == "exclusive"  # then a TPOT is a speed of the picture
+    picture = None
+    if decision.frontier.rows:
+        picture = frontier_picture(decision.frontier, best if marked else (), limit if marked else None)
+    still = None if picture is None else _still(engine.vegalite_to_svg({**picture, "width": _WIDTH}))
+    parts = page_parts(decision, best, command=command, spoken=spoken, still=still)
+    data = _data(decision, picture, marked=marked)
+    pieces = _Pieces(
+        style=_text("report.css"),
+        scripts=(f"(() => {{ {engine.javascript_bundle()} }})();", _text("report.js")),
+    )
+    return "".join(_page(pieces, parts, data, title=f"{parts[0][0]}: {decision.answer.scope[0]}"))
+
+
+def plain_page(title: str, text: str) -> str:
+    """A page of text and tables in the same look, which runs nothing."""
+    pieces = _Pieces(style=_text("report.css"), scripts=())
+    head = "".join(_head(pieces, title))
+    return f"{head}<h1>{escape(title)}</h1>\n{text}</main>\n</body>\n</html>\n"
+
+
+def _page(pieces: _Pieces, parts: Sequence[tuple[str, str]], data: Mapping[str, Json], *, title: str) -> Iterator[str]:
+    yield from _head(pieces, title)
+    for number, (heading, text) in enumerate(parts):
+        level = "h1" if number == 0 else "h2"
+        yield f"<section>\n<{level}>{escape(heading)}</{level}>\n{text}</section>\n"
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
+    yield f'</main>\n<script type="application/json" id="data">{text}</script>\n'
+    yield from (f"<script>{script}</script>\n" for script in pieces.scripts)
+    yield "</body>\n</html>\n"
+
+
+def _head(pieces: _Pieces, title: str) -> Iterator[str]:
+    yield '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    yield f'<meta http-equiv="Content-Security-Policy" content="{pieces.policy}">\n'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">\n<link rel="icon" href="data:,">\n'
+    yield f"<title>{escape(title)}</title>\n<style>{pieces.style}</style>\n</head>\n<body>\n<main>\n"
+
+
+def _winners(decision: Decision) -> list[Mapping[str, object]]:
+    """The deployments under the limits asked for, the best first."""
+    if decision.stops is None:
+        return []
+    first, second = decision.stops.asked
+    return [decision.stops.rows[place] for place in decision.stops.winners[first][second]]
+
+
+def _data(decision: Decision, picture: dict[str, Json] | None, *, marked: bool) -> dict[str, Json]:
+    """Everything that the script reads: the answers at every stop of the sliders, and the picture."""
+    stops = decision.stops
+    pairs = decision.answer.question.pairs
+    if stops is None:
+        return {"picture": picture}
+    return {
+        "picture": picture,
+        "marked": marked,
+        "ttft": list(stops.ttft),
+        "tpot": list(stops.tpot),
+        "asked": list(stops.asked),
+        "winners": [[list(places) for places in line] for line in stops.winners],
+        "cost": [name for name, _ in CELLS].index("usd_per_hour"),
+        "target": pairs.target_qps is not None or pairs.target_users is not None,
+        "rows": [_row(decision, row) for row in stops.rows],
+    }
+
+
+def _row(decision: Decision, row: Mapping[str, object]) -> dict[str, Json]:
+    """A deployment: its sentence and cells as text, and the numbers that prices change or that pictures show."""
+    paid = _number(row["devices_used"]) + (_number(row["devices_idle"]) if row["carries_target"] is None else 0.0)
+    served = _number(row["served_qps"]) / _number(row["system_qps"]) if _number(row["system_qps"]) else 0.0
+    return {
+        "sentence": decision.plan.sentence(row),
+        "cells": [cell_text(value) for value in cells_of(row)],
+        "device": str(row["device"]),
+        "carries": row["carries_target"] is not False,
+        "qps": _number(row["system_qps"]),
+        "tokens": _number(row["output_tokens_per_s"]) * served,
+        "devices": _number(row["devices_used"]),
+        "paid": paid,
+        "price": None if row["usd_per_device_hour"] is None else _number(row["usd_per_device_hour"]),
+        "mark": won_mark(row),
+    }
+
+
+def _still(svg: str) -> str:
+    return "data:image/svg+xml;base64," + b64encode(svg.encode()).decode()
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
+
+
+def _text(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

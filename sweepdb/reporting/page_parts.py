@@ -1,0 +1,337 @@
+"""The parts of a report in words: the answer, what moves it, what it costs, how far off it may be, where it comes from.
+
+Not here: the file around them (sweepdb.reporting.page_file), and asking (sweepdb.reporting.deciding)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from queries.pairs import rate_error
+from sweepdb.planning import short_plan
+from sweepdb.reporting.frontier_picture import unmeasured
+from sweepdb.reporting.page_text import cell_text, listed, paragraph, preformatted, table_text
+
+if TYPE_CHECKING:
+    from queries.asking import Answer
+    from sweepdb.reporting.deciding import Decision
+    from sweepdb.reporting.stops import Stops
+
+_GIBIBYTE = 2**30
+Row = Mapping[str, object]
+CELLS = (  # of the table that moves: columns of the report, and what they are called
+    ("device", "device"), ("deployment", "deployment"), ("devices_used", "devices"), ("system_qps", "requests/s"),
+    ("output_tokens_per_s", "tokens/s"), ("users", "in flight"), ("ttft_ms", "TTFT ms"), ("tpot_ms", "TPOT ms"),
+    ("e2e_ms", "end to end ms"), ("memory_free_gib", "free GiB"), ("usd_per_hour", "USD/h"),
+    ("usd_per_million_output_tokens", "USD/M output tokens"),
+)  # fmt: skip
+_COST = (
+    ("device", "device"), ("deployment", "deployment"), ("usd_per_device_hour", "USD/device/h"),
+    ("price_from", "price since"), ("usd_per_hour", "USD/h"), ("usd_per_month", "USD/month"),
+    ("usd_per_million_input_tokens", "USD/M prompt tokens"), ("usd_per_million_output_tokens", "USD/M output tokens"),
+)  # fmt: skip
+_NO_BIAS_PERCENT = 0.5
+_METRICS = {
+    "ttft_ms": "TTFT",
+    "tpot_exclusive_ms": "TPOT",
+    "tpot_inclusive_ms": "TPOT",
+    "output_tokens_per_s": "tokens/s",
+}
+
+
+def page_parts(
+    decision: Decision, best: Sequence[Row], *, command: str, spoken: Callable[[str], str], still: str | None
+) -> list[tuple[str, str]]:
+    """Each part's heading and HTML. `best`: what satisfies the limits asked for; `still`: the drawn picture."""
+    return [
+        ("What to deploy", "".join(_answered(decision, spoken))),
+        ("The deployments, and other limits", "".join(_moving(decision, best))),
+        ("The frontier", "".join(_frontier(decision, still))),
+        ("What it costs", "".join(_costs(decision, best, spoken))),
+        ("How far off it may be", "".join(_errors(decision, best))),
+        ("What would change it", "".join(_changes(decision, best, spoken))),
+        ("What is assumed", "".join(_assumed(decision.answer, decision, spoken))),
+        ("Where it comes from", "".join(_source(decision, command))),
+    ]
+
+
+def cells_of(row: Row) -> list[object]:
+    """A deployment as the cells of the table that moves."""
+    return [_readable(row)[name] for name, _ in CELLS]
+
+
+def _readable(row: Row) -> Row:
+    free = row["memory_free_bytes"]
+    return {
+        **row,
+        "deployment": _deployment(row),
+        "memory_free_gib": free / _GIBIBYTE if isinstance(free, int | float) else None,
+    }
+
+
+def _deployment(row: Row) -> str:
+    if row["mode"] == "pd":
+        prefill, decode = short_plan(str(row["prefill_plan"])), short_plan(str(row["decode_plan"]))
+        return f"prefill {row['prefill_instances']} x {prefill}, decode {row['decode_instances']} x {decode}"
+    return f"aggregated {row['instances']} x {short_plan(str(row['plan']))}"
+
+
+def _answered(decision: Decision, spoken: Callable[[str], str]) -> Iterator[str]:
+    yield paragraph(decision.answer.scope[0], kind="scope")
+    first, *others = map(spoken, decision.plan.sentences())
+    yield paragraph(first, kind="lead", id_="sentence")
+    yield paragraph(_limits(decision.answer), kind="scope", id_="limits")
+    yield listed(one for one in others if one.startswith(("Next comes", "Near its limit")))
+
+
+def _limits(answer: Answer) -> str:
+    """The limits and the devices that were asked about, in a line."""
+    limits, pairs = answer.question.limits, answer.question.pairs
+    times = {"TTFT": limits.ttft_ms, "TPOT": limits.tpot_ms, "end to end": limits.e2e_ms}
+    told = [f"{name} at most {value:,g} ms" for name, value in times.items() if value is not None]
+    if limits.min_tokens_per_s_per_user is not None:
+        told.append(f"at least {limits.min_tokens_per_s_per_user:g} tokens/s for each user")
+    if limits.confidence is not None:
+        told.append(f"each kept by measured values with {100 * limits.confidence:g} %")
+    told.append(f"{limits.reserved_gib:g} GiB of each device kept free")
+    if pairs.num_devices is not None:
+        told.append(f"{pairs.num_devices} devices")
+    if pairs.target_qps is not None:
+        told.append(f"{pairs.target_qps:g} requests/s to carry")
+    if pairs.target_users is not None:
+        told.append(f"{pairs.target_users:g} users at once")
+    return f"Asked: {', '.join(told)}."
+
+
+def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
+    stops = decision.stops
+    if stops is None:
+        yield paragraph("No deployment fits these devices, whatever the limits on time: nothing to move.")
+        return
+    devices = dict.fromkeys(str(row["device"]) for row in stops.rows)
+    prices = {str(row["device"]): row["usd_per_device_hour"] for row in stops.rows}
+    yield '<form id="sliders" hidden>\n'
+    for name, called in (("ttft", "TTFT at most"), ("tpot", "TPOT at most")):
+        yield f'<label>{called} <output id="{name}-told"></output>'
+        yield f'<input type="range" id="{name}" min="0" step="1"></label>\n'
+    for number, device in enumerate(devices):
+        price = prices[device]
+        value = f' value="{price:g}"' if isinstance(price, int | float) else ""
+        yield f'<label class="price">USD an hour of a {cell_text(device)}'
+        yield f'<input type="number" min="0" step="any" data-device="{number}"{value}></label>\n'
+    yield '<button type="reset">as asked</button>\n</form>\n'
+    yield '<p id="moved" role="status" hidden></p>\n'
+    yield table_text([called for _, called in CELLS], map(cells_of, best), id_="deployments")
+    yield paragraph(_reach(stops), kind="note")
+
+
+def _reach(stops: Stops) -> str:
+    """Where the sliders end."""
+    limits = [[one for one in line if one is not None] for line in (stops.ttft, stops.tpot)]
+    spans = [f"{name} of {line[0]:,g} to {line[-1]:,g} ms" for name, line in zip(("TTFT", "TPOT"), limits, strict=True)]
+    pairs = len(stops.ttft) * len(stops.tpot)
+    return (
+        f"{len(stops.rows)} deployments that win at one of {pairs} pairs of limits ({' and '.join(spans)}, and no"
+        " limit) are kept in this file; every other limit needs the store. Prices change costs alone, and nothing is"
+        " evaluated here."
+    )
+
+
+def _frontier(decision: Decision, still: str | None) -> Iterator[str]:
+    if still is None:
+        yield paragraph("No point fits the devices' memory.")
+        return
+    yield (
+        '<figure id="frontier"><div id="live"></div>'
+        f'<img id="still" src="{still}" alt="tokens/s of a device over tokens/s of a user, aggregated, and prefill and'
+        ' decode apart; the tables beside it have the numbers">\n<figcaption>'
+    )
+    yield (
+        "Each step is a stored configuration that none beats at its speed, whatever its TTFT. Half of the measured"
+        " points near these configurations lie within the band. Diamonds are the deployments above, the dashed line is"
+        " the TPOT limit."
+    )
+    if missing := unmeasured(decision.frontier):
+        yield f" Nobody measured anything near {' and '.join(missing)}: no band there."
+    yield "</figcaption></figure>\n"
+
+
+def _costs(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[str]:
+    priced = [row for row in best if row["usd_per_hour"] is not None]
+    if priced:
+        chosen = [(name, called) for name, called in _COST if any(row[name] is not None for row in priced)]
+        yield table_text(
+            [called for _, called in chosen], [[_readable(row)[name] for name, _ in chosen] for row in priced]
+        )
+        yield listed(_break_even(priced, decision))
+    for device in dict.fromkeys(str(row["device"]) for row in best if row["usd_per_hour"] is None):
+        yield paragraph(
+            spoken(f"No price of {device} is stored: sweepdb prices set {device} `usd_per_device_hour=USD`")
+        )
+
+
+def _break_even(priced: Sequence[Row], decision: Decision) -> Iterator[str]:
+    """The price at which the next device makes tokens for as little money as the first."""
+    cheapest = min(priced, key=lambda row: _number(row["usd_per_million_output_tokens"]))
+    least = _number(cheapest["usd_per_million_output_tokens"])
+    yield (
+        f"The least money for a token: {cheapest['device']}, {_deployment(cheapest)}, at"
+        f" {least:,.3g} USD a million output tokens{_cost_band(decision, cheapest)}."
+    )
+    seen = {str(cheapest["device"])}
+    for row in sorted(priced, key=lambda row: _number(row["usd_per_million_output_tokens"])):
+        if row["device"] in seen:
+            continue
+        seen.add(str(row["device"]))
+        price = least / _number(row["usd_per_million_output_tokens"]) * _number(row["usd_per_device_hour"])
+        yield f"{row['device']} would cost as little a token at {price:,.3g} USD a device and hour."
+
+
+def _cost_band(decision: Decision, row: Row) -> str:
+    error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
+    if error is None:
+        return ""
+    cost, off = _number(row["usd_per_million_output_tokens"]), error / 100
+    return f" ({cost / (1 + off):,.3g} to {cost * (1 + off):,.3g} by the errors below)"
+
+
+def _errors(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
+    if best:
+        row = best[0]
+        error = rate_error(decision.answer, str(row["device"]), str(row["mode"]))
+        tokens = _number(row["output_tokens_per_s"])
+        if error is None:
+            yield paragraph(
+                f"Nobody measured anything near the winner: how far its {tokens:,.0f} tokens/s are off is not known.",
+                kind="lead",
+            )
+        else:
+            least, most = tokens / (1 + error / 100), tokens * (1 + error / 100)
+            yield paragraph(
+                f"{tokens:,.0f} tokens/s: half of the measured points near it lie between {least:,.0f} and {most:,.0f}"
+                f" ({error:.0f} % off).",
+                kind="lead",
+            )
+    heads = ["predicted", "half are within", "nine in ten within", "mostly", "measured points", "nearest points"]
+    rows = [
+        [
+            f"{_METRICS[one.metric]} ({one.subject})",
+            _percent(one.median_ape_percent),
+            _percent(one.p90_ape_percent),
+            None if one.bias_percent is None else _bias(one.bias_percent),
+            one.points,
+            one.region if one.note is None else f"{one.region or ''} {one.note}".strip(),
+        ]
+        for one in decision.answer.expected_error
+    ]
+    yield table_text(heads, rows)
+
+
+def _bias(percent: float) -> str:
+    if abs(percent) < _NO_BIAS_PERCENT:
+        return "neither"
+    return f"{abs(percent):.0f} % too {'high' if percent > 0 else 'low'}"
+
+
+def _percent(value: float | None) -> str | None:
+    return None if value is None else f"±{value:.0f} %"
+
+
+def _changes(decision: Decision, best: Sequence[Row], spoken: Callable[[str], str]) -> Iterator[str]:
+    said = [spoken(one) for one in decision.plan.sentences()]
+    yield listed(one for one in said if one.startswith("A ") and " limit of " in one)
+    stops = decision.stops
+    if stops is None:
+        return
+    first, second = stops.asked
+    lines = {
+        "TPOT": [(limit, stops.winners[first][place]) for place, limit in enumerate(stops.tpot)],
+        "TTFT": [(limit, stops.winners[place][second]) for place, limit in enumerate(stops.ttft)],
+    }
+    base = _number(best[0]["system_qps"]) if best else 0.0
+    for name, line in lines.items():
+        yield paragraph(f"With another limit on {name} alone:")
+        heads = [f"{name} ms", "device", "deployment", "devices", "requests/s", "to the asked"]
+        yield table_text(heads, _steps(stops, line, base))
+
+
+def _steps(stops: Stops, line: Sequence[tuple[float | None, tuple[int, ...]]], base: float) -> Iterator[list[object]]:
+    """One row for each run of limits with the same winner."""
+    merged: list[tuple[float | None, int | None]] = []
+    for limit, places in line:
+        winner = places[0] if places else None
+        if not merged or merged[-1][1] != winner:
+            merged.append((limit, winner))
+    ends = [*(_before(line, following[0]) for _, following in pairwise(merged)), None]
+    for (limit, winner), end in zip(merged, ends, strict=True):
+        told = _span(limit, end, last=(limit, winner) == merged[-1])
+        if winner is None:
+            yield [told, "nothing fits", None, None, None, None]
+            continue
+        row = stops.rows[winner]
+        share = _number(row["system_qps"]) / base if base else None
+        yield [told, row["device"], _deployment(row), row["devices_used"], row["system_qps"],
+               None if share is None else f"x {share:.2f}"]  # fmt: skip
+
+
+def _before(line: Sequence[tuple[float | None, tuple[int, ...]]], following: float | None) -> float | None:
+    limits = [limit for limit, _ in line]
+    return limits[limits.index(following) - 1]
+
+
+def _span(first: float | None, end: float | None, *, last: bool) -> str:
+    if first is None:
+        return "no limit"
+    if last:
+        return f"{first:,g} and more"
+    return f"{first:,g}" if first == end else f"{first:,g} to {end:,g}"
+
+
+def _assumed(answer: Answer, decision: Decision, spoken: Callable[[str], str]) -> Iterator[str]:
+    rules = answer.question.definitions
+    versions = answer.versions
+    predicted = (
+        f"Predicted, not measured: cost model {_named(versions, 'family')}, serving model"
+        f" {_named(versions, 'serving_model')}, formula version {_named(versions, 'formula_version')}."
+    )
+    ruled = (
+        f"Rules: TPOT {answer.tpot}, prefill QPS {rules.prefill_qps}, decode QPS {rules.decode_qps}, throughput"
+        f" {rules.throughput}, KV charge {rules.kv_charge}."
+    )
+    looked_at = f"{answer.probes_considered:,} stored {answer.counts} of {answer.scenarios_considered} scenarios"
+    yield listed(
+        dict.fromkeys(
+            [
+                predicted,
+                ruled,
+                f"{looked_at} were looked at.",
+                *map(spoken, decision.plan.notes),
+                *map(spoken, answer.notes),
+                *([] if answer.left_out is None else [spoken(answer.left_out)]),
+            ]
+        )
+    )
+
+
+def _named(versions: Mapping[str, object], name: str) -> str:
+    values = versions.get(name)
+    return ", ".join(map(str, values)) if isinstance(values, list) else str(values)
+
+
+def _source(decision: Decision, command: str) -> Iterator[str]:
+    yield paragraph("This file again, from the store as it is then:")
+    yield preformatted(command)
+    yield paragraph(
+        f"Store {decision.plan.store.display}, identity {decision.store_id}"
+        + (f", sweep {decision.plan.sweep}" if decision.plan.sweep else "")
+        + f". Written {decision.written:%Y-%m-%d %H:%M} UTC."
+    )
+    parameters = "\n".join(f"{name} = {value}" for name, value in decision.answer.parameters.items())
+    yield "<details><summary>the SQL that chose the deployments, and what it was asked with</summary>\n"
+    yield preformatted(f"{decision.answer.sql.strip()}\n\n-- variables\n{parameters}")
+    yield "</details>\n"
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0

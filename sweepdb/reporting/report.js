@@ -1,0 +1,110 @@
+// What moves in a report. Every answer was asked of the store when the file was written: sliders choose among them, and
+// prices are multiplied out. Nothing is evaluated here.
+"use strict";
+const held = JSON.parse(document.getElementById("data").textContent);
+const at = (name) => document.getElementById(name);
+const digits = (value) => {
+  if (value === null) return "\u2013";
+  const size = Math.abs(value);
+  const places = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
+  return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
+};
+const told = (limit) => (limit === null ? "no limit" : `${limit.toLocaleString("en-US")} ms`);
+let view = null;
+
+function draw() {
+  if (!held.picture) return;
+  const spec = { ...held.picture, width: "container", autosize: { type: "fit-x", contains: "padding" } };
+  delete spec.$schema;
+  const still = at("still");
+  const options = { mode: "vega-lite", ast: true, renderer: "svg", actions: false, defaultStyle: false, logLevel: 1 };
+  window.vegaEmbed(at("live"), spec, options)
+    .then((done) => {
+      view = done.view;
+      still.hidden = true;
+      still.style.display = "none";
+      move();
+      document.body.dataset.drawn = "yes";
+    })
+    .catch((error) => console.error(error));
+}
+
+function prices() {
+  const found = {};
+  const devices = [...new Set(held.rows.map((row) => row.device))];
+  for (const input of document.querySelectorAll("[data-device]")) {
+    const price = input.value === "" ? null : Number(input.value);
+    found[devices[Number(input.dataset.device)]] = price !== null && price >= 0 ? price : null;
+  }
+  return found;
+}
+
+// As `carrying_order` sorts: what carries the target, then by money or devices, else by rate.
+function order(first, second) {
+  if (first.row.carries !== second.row.carries) return first.row.carries ? -1 : 1;
+  if (held.target && first.row.carries) {
+    const money = (first.cost ?? Infinity) - (second.cost ?? Infinity);
+    if (money) return Number.isNaN(money) ? first.row.devices - second.row.devices : money;
+  }
+  return second.row.qps - first.row.qps;
+}
+
+function move() {
+  const first = Number(at("ttft").value), second = Number(at("tpot").value);
+  const priced = prices();
+  at("ttft-told").textContent = told(held.ttft[first]);
+  at("tpot-told").textContent = told(held.tpot[second]);
+  const found = held.winners[first][second].map((place) => {
+    const row = held.rows[place];
+    const price = priced[row.device] ?? null;
+    const cost = price === null ? null : price * row.paid;
+    const million = cost === null || !row.tokens ? null : cost / (row.tokens * 3600) * 1e6;
+    return { row, cost, million, moved: price !== row.price };
+  });
+  found.sort(order);
+  const asked = first === held.asked[0] && second === held.asked[1] && found.every((one) => !one.moved);
+  const body = at("deployments").tBodies[0];
+  body.replaceChildren(...found.map((one) => {
+    const line = document.createElement("tr");
+    one.row.cells.forEach((text, place) => {
+      const cell = line.insertCell();
+      const own = place === held.cost ? digits(one.cost) : place === held.cost + 1 ? digits(one.million) : text;
+      cell.textContent = one.moved ? own : text;
+      if (place > 1) cell.className = "number";
+    });
+    return line;
+  }));
+  const moved = at("moved");
+  moved.hidden = asked;
+  if (!found.length) moved.textContent = `Nothing fits ${limits(first, second)}.`;
+  else moved.textContent = `Under ${limits(first, second)}: ${sentence(found[0])}`;
+  if (view && held.marked) {
+    view.data("won", found.map((one) => one.row.mark));
+    const limit = held.tpot[second];
+    view.data("limit", limit === null ? [] : [{ tokens_per_s_per_user: 1000 / limit }]);
+    view.runAsync().then(() => { document.body.dataset.seq = String(Number(document.body.dataset.seq || 0) + 1); });
+  }
+}
+
+// The sentence of a winner was written at the prices of the file.
+function sentence(one) {
+  return one.moved && held.target ? one.row.sentence.replace(/ for the least money, [\d.,]+ USD an hour/, " for the least money") : one.row.sentence;
+}
+
+function limits(first, second) {
+  const said = [["TTFT", held.ttft[first]], ["TPOT", held.tpot[second]]].filter(([, limit]) => limit !== null);
+  return said.length ? said.map(([name, limit]) => `${name} \u2264 ${told(limit)}`).join(", ") : "no limit on these times";
+}
+
+if (held.rows) {
+  const form = at("sliders");
+  const set = () => ["ttft", "tpot"].forEach((name, place) => { at(name).value = held.asked[place]; });
+  for (const name of ["ttft", "tpot"]) at(name).max = held[name].length - 1;
+  set();
+  form.hidden = false;
+  form.addEventListener("input", move);
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("reset", () => setTimeout(() => { set(); move(); }));
+  move();
+}
+draw();

@@ -1,0 +1,103 @@
+"""The page about other tools: what it shows runs as it stands, where the tool is installed, and finds the same winners."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+from generator import MODELS, PLANS
+from queries_stores import mission_records, write_sweep
+
+from queries.publishing import publish
+from store.location import parse_url
+
+PAGE = Path(__file__).parents[2] / "docs/howto/read-with-other-tools.md"
+BLOCKS = re.findall(r"## ([^\n]+)\n(.*?)(?=\n## |\Z)", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def blocks(heading, language):
+    """The blocks of a language under a heading of the page."""
+    (text,) = [text for name, text in BLOCKS if name.startswith(heading)]
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def location(tmp_path_factory):
+    """A store of one model on two devices."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('tools')}/store.sqlite"
+    write_sweep(url, mission_records(models=MODELS[4:5], plans=PLANS[:2]), key="a", sizes=8)
+    return parse_url(url)
+
+
+@pytest.fixture(scope="module")
+def folder(location, tmp_path_factory):
+    """It, published under the names of the page."""
+    path = tmp_path_factory.mktemp("read")
+    for kind in ("duckdb", "sqlite", "parquet"):
+        publish(location, str(path / f"probes.{kind}"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def best(folder):
+    """The best row of each device and plan, by DuckDB as the page shows it."""
+    (statement,) = blocks("DuckDB", "sql")
+    with duckdb.connect(str(folder / "probes.duckdb"), read_only=True) as connection:
+        return [tuple(row) for row in connection.execute(statement).fetchall()]
+
+
+def test_duckdb(best):
+    assert len(best) == 4
+    assert best == sorted(best, key=lambda row: (-row[2], row[0], row[1]))
+
+
+def run_python(heading, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    (code,) = blocks(heading, "python")
+    names = {}
+    exec(code, names)
+    return names["best"]
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_polars(folder, best, monkeypatch):
+    pytest.importorskip("polars", reason="polars is not installed")
+    found = run_python("Polars", folder, monkeypatch)
+    shown = found.select("device", "plan", "output_tokens_per_s_per_device").rows()
+    assert sorted(shown) == sorted(best)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_ibis(folder, best, monkeypatch):
+    pytest.importorskip("ibis", reason="ibis is not installed")
+    found = run_python("Ibis", folder, monkeypatch)
+    assert [tuple(row) for row in found[["device", "plan", "rate"]].itertuples(index=False)] == best
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_datasette(folder, best):
+    app = pytest.importorskip("datasette.app", reason="datasette is not installed")
+    (address,) = re.findall(r"`(/probes/[^`]+)`", PAGE.read_text(encoding="utf-8"))
+
+    async def first():
+        served = app.Datasette([str(folder / "probes.sqlite")])
+        await served.invoke_startup()
+        return (await served.client.get(f"{address}&_shape=array")).json()
+
+    rows = asyncio.run(first())
+    assert rows[0]["output_tokens_per_s_per_device"] == pytest.approx(best[0][2])
+    assert rows[0]["plan"] == best[0][1]
+
+
+def test_the_panels_of_grafana(location, best, postgresql_url):
+    import psycopg
+
+    publish(location, postgresql_url)
+    panels = blocks("Grafana", "sql")
+    with psycopg.connect(parse_url(postgresql_url).driver_url) as connection:
+        rates, errors = [connection.execute(panel).fetchall() for panel in panels]
+    assert rates[0] == (f"{best[0][0]} {best[0][1]}", pytest.approx(best[0][2]))
+    assert errors == []  # nothing was measured

@@ -1,0 +1,86 @@
+"""The views that stores carry are those of the declaration, and hold what the public views hold, on both databases."""
+
+from __future__ import annotations
+
+import importlib.util
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from conftest_cli import sweepdb
+from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, scenario
+from queries_stores import mission_records, write_sweep
+
+from queries.connect import connect
+from queries.dictionary import dictionary
+from queries.publishing.store_views import store_views
+from store.location import parse_url
+
+ROOT = Path(__file__).parents[2]
+SHOWN = (
+    "probe, plan, model, device, workload, phase, requests_per_s, input_tokens_per_s, output_tokens_per_s,"
+    " output_tokens_per_s_twice, output_tokens_per_s_per_device, prefill_capacity_qps, prefill_ttft_qps,"
+    " decode_minus_one_qps, decode_full_qps, tokens_per_s_per_user, input_length_bias"
+)
+
+
+def of_migration():
+    """The statements of the newest revision that lays views down."""
+    path = sorted((ROOT / "migrations/versions").glob("*views*.py"))[-1]
+    spec = importlib.util.spec_from_file_location("revision_of_views", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.VIEWS
+
+
+def test_stores_carry_the_views_of_the_declaration():
+    assert of_migration() == dict(store_views())
+
+
+def rows(url, statement):
+    """Rows of a store's own database."""
+    if url.startswith("sqlite"):
+        with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+            return sorted(connection.execute(statement).fetchall(), key=repr)
+    import psycopg
+
+    with psycopg.connect(parse_url(url).driver_url) as connection:
+        return sorted(connection.execute(statement).fetchall(), key=repr)
+
+
+def expected(url, statement):
+    with connect(url) as connection:
+        return sorted(connection.execute(statement).fetchall(), key=repr)
+
+
+def test_views_hold_what_the_public_views_hold(store_url):
+    mixed = [
+        scenario(MODELS[0], WORKLOADS[5], DEVICES[0], precision=PRECISIONS[0], plan=PLANS[3], phase=phase)
+        for phase in ("prefill", "decode", "aggregated")
+    ]
+    records = [*mission_records(models=(MODELS[0], MODELS[7]), plans=PLANS[3:5], devices=DEVICES[:1]), *mixed]
+    write_sweep(store_url, records[:6], key="a", sizes=4)
+    write_sweep(store_url, records, key="b", sizes=7)
+    write_sweep(store_url, records[-2:], key="c", sizes=5)
+    for change in (None, "b" * 12, "a" * 12):
+        if change is not None:
+            assert sweepdb(["void", change, "--reason", "tested"], store_url).code == 0
+        found = rows(store_url, f"SELECT {SHOWN} FROM probes")
+        assert found == expected(store_url, f"SELECT {SHOWN} FROM probe") != []
+        voided = "SELECT scenario, voided FROM scenario"
+        assert [(key, bool(hidden)) for key, hidden in rows(store_url, f"{voided}s")] == expected(store_url, voided)
+        assert rows(store_url, "SELECT count(*) FROM sweeps") == [(3,)]
+    assert len(rows(store_url, "SELECT * FROM probes LIMIT 1")[0]) == len(
+        next(one.columns for one in dictionary() if one.name == "probe")
+    )
+    for view in store_views():
+        assert rows(store_url, f"SELECT count(*) FROM {view}")[0][0] >= 0
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_one_probe_is_looked_up_without_reading_the_store(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    write_sweep(url, mission_records(models=MODELS[:1], plans=PLANS[3:4]), key="a", sizes=3)
+    plan = rows(url, "EXPLAIN QUERY PLAN SELECT ttft_ms FROM probes WHERE scenario_id = 1 AND batch_size = 2")
+    assert not any("SCAN pb" in str(row) for row in plan)

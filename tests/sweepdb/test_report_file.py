@@ -1,0 +1,169 @@
+"""A report to send: what its sliders show is what the store answers, and the file needs nothing but a browser."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from base64 import b64encode
+from html import unescape
+
+import pytest
+from chromium import browser
+from conftest_cli import sweepdb
+from generator import MODELS, PLANS
+from queries_stores import mission_records, write_sweep
+
+import queries
+from store.errors import InputError
+from sweepdb.planning import carrying_order
+from sweepdb.reporting import decide, drawing_engine, stops
+
+ASKED = {"num_devices": 16, "ttft_limits": 900.0, "tpot_limits": 40.0}
+COMMAND = "report --ttft-limits 900 --tpot-limits 40 --num-devices 16"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A store of one model on two devices."""
+    address = f"sqlite:///{tmp_path_factory.mktemp('report')}/store.sqlite"
+    write_sweep(address, mission_records(models=(MODELS[4],), plans=PLANS[:3]), key="a", sizes=10)
+    assert sweepdb("prices set H200_SXM --usd-per-device-hour 2", address).code == 0
+    return address
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_stops():
+    """Fewer stops than a person's file has: each costs a question."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stops, "MOST_STOPS", 3)
+        yield
+
+
+@pytest.fixture(scope="module")
+def decision(url, few_stops):
+    return decide(ASKED, url)
+
+
+@pytest.fixture(scope="module")
+def file(url, tmp_path_factory, few_stops):
+    """The report as the command writes it."""
+    pytest.importorskip("vl_convert", reason="reports need vl-convert, which is not installed")
+    path = tmp_path_factory.mktemp("written") / "<b>answer.html"
+    outcome = sweepdb([*COMMAND.split(), "--output", str(path)], url)
+    assert outcome.code == 0, outcome.err
+    return path
+
+
+def test_every_stop_is_what_the_store_answers(decision, url):
+    held = decision.stops
+    assert held.questions < len(held.ttft) * len(held.tpot)  # some answers were another's, too
+    assert len({place for line in held.winners for places in line for place in places}) == len(held.rows) > 2
+    with queries.open(url) as store:
+        for first, ttft in enumerate(held.ttft):
+            for second, tpot in enumerate(held.tpot):
+                asked = store.deployments(num_devices=16, ttft_limits=ttft, tpot_limits=tpot)
+                found = [held.rows[place] for place in held.winners[first][second]]
+                best = sorted(asked.dicts(), key=carrying_order)
+                for row, expected in zip(found, best, strict=True):
+                    differs = {name for name, value in row.items() if value != expected[name]}
+                    assert differs <= {"rank"}, (ttft, tpot)
+
+
+def test_stops_hold_the_limits_asked_for_and_where_nothing_and_everything_fits(decision):
+    held = decision.stops
+    assert (held.ttft[held.asked[0]], held.tpot[held.asked[1]]) == (900.0, 40.0)
+    assert (held.ttft[-1], held.tpot[-1]) == (None, None)
+    assert held.winners[0][0] == ()
+    best = decision.plan.best
+    assert held.rows[held.winners[held.asked[0]][held.asked[1]][0]]["probe"] == best["probe"]
+
+
+def test_a_confidence_asks_at_every_pair_of_limits(url):
+    with pytest.raises(InputError, match="confidence"):  # nobody measured the made-up device
+        decide({**ASKED, "confidence": 0.8}, url)
+
+
+def test_a_report_is_about_one_group(url, tmp_path):
+    other = f"sqlite:///{tmp_path}/store.sqlite"
+    write_sweep(other, mission_records(models=MODELS[3:5], plans=PLANS[:1]), key="a", sizes=4)
+    refused = sweepdb(f"report --output {tmp_path}/x.html --num-devices 16", other)
+    assert refused.code == 2
+    assert "about one model, workload and format" in refused.err
+    assert "--model" in refused.err
+    assert not (tmp_path / "x.html").exists()
+
+
+def test_without_the_package_that_draws_the_error_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "vl_convert", None)
+    with pytest.raises(InputError, match="not installed") as told:
+        drawing_engine()
+    assert "sweepdb[pictures]" in told.value.hint
+
+
+def test_the_file_is_whole_and_its_policy_names_what_it_runs(file, url, decision):
+    text = file.read_text()
+    assert len(text.encode()) < 2_000_000
+    page = re.sub(r"<script>.*?</script>", "", text, flags=re.DOTALL)
+    assert not re.findall(r"<(?:script|img|link)[^>]+(?:src|href)=\"(?!data:)", page)
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]+)"', text)
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    assert len(scripts) == 2
+    for script in scripts:
+        assert b64encode(hashlib.sha256(script.encode()).digest()).decode() in policy
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe-inline" not in policy
+    assert "unsafe-eval" not in policy
+    assert "<b>answer" not in text  # names are escaped
+    (command,) = re.findall(r"<pre><code>(sweepdb [^<]+)</code>", text)
+    assert unescape(command) == f"sweepdb {COMMAND} --output '{file}' --store {url}"
+    held = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
+    assert len(held["rows"]) == len(decision.stops.rows)
+    first = next(iter(decision.plan.sentences()))
+    assert unescape(re.findall(r'id="sentence">([^<]+)<', text)[0]) == first
+
+
+def test_what_nothing_satisfies_is_told_with_what_would(url, tmp_path):
+    pytest.importorskip("vl_convert", reason="reports need vl-convert, which is not installed")
+    path = tmp_path / "x.html"
+    outcome = sweepdb(f"report --num-devices 16 --tpot-limits 0.001 --output {path}", url)
+    assert outcome.code == 0, outcome.err
+    text = path.read_text()
+    assert 'id="sentence">Nothing satisfies the limits.' in text
+    assert "nothing fits" in text
+    assert "and more" in text
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+def test_a_browser_without_a_network_shows_and_moves_it(file, url, scheme, width, tmp_path):
+    said, asked_for = [], []
+    with browser() as chromium:
+        page = chromium.new_context(
+            color_scheme=scheme, viewport={"width": width, "height": 900}, offline=True
+        ).new_page()
+        page.on("console", lambda message: said.append((message.type, message.text)))
+        page.on("pageerror", lambda error: said.append(("error", str(error))))
+        page.on("request", lambda request: asked_for.append(request.url))
+        page.goto(file.as_uri())
+        page.locator("body[data-drawn='yes']").wait_for()
+        assert page.locator("#live svg").count() == 1
+        assert page.evaluate("() => document.documentElement.scrollWidth") <= width  # tables scroll, the page does not
+        page.screenshot(path=tmp_path / "report.png", full_page=True)
+        assert page.locator("#moved").is_hidden()
+        page.locator("#tpot").focus()
+        page.keyboard.press("ArrowLeft")
+        moved = page.locator("#tpot-told").inner_text()
+        top = page.locator("#deployments tbody tr").first.locator("td").all_inner_texts()
+        assert page.locator("#moved").is_visible()
+        with queries.open(url) as store:
+            rows = store.deployments(**{**ASKED, "tpot_limits": float(moved.removesuffix(" ms"))}).dicts()
+        best = min(rows, key=carrying_order)
+        assert float(top[3].replace(",", "")) == pytest.approx(best["system_qps"], rel=1e-3)
+        assert float(top[7].replace(",", "")) == pytest.approx(best["tpot_ms"], rel=1e-3)
+        page.locator("[data-device='0']").fill("4")  # twice the price is twice the cost
+        doubled = page.locator("#deployments tbody tr").first.locator("td").all_inner_texts()
+        assert float(doubled[-1]) == pytest.approx(2 * float(top[-1]), rel=2e-3)
+        page.locator("button[type=reset]").click()
+        page.locator("#moved").wait_for(state="hidden")
+    assert [one for one in said if one[0] in {"error", "warning"}] == []
+    assert [one for one in asked_for if not one.startswith(("file:", "data:"))] == []
