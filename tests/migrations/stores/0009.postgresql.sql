@@ -426,7 +426,9 @@ CREATE TABLE public.plan (
     ep integer NOT NULL,
     moe_tp integer NOT NULL,
     moe_dp integer NOT NULL,
-    num_devices integer NOT NULL
+    num_devices integer NOT NULL,
+    dcp integer DEFAULT 1 NOT NULL,
+    redundant_experts integer DEFAULT 0 NOT NULL
 );
 COMMENT ON TABLE public.plan IS 'parallel splits of one instance';
 COMMENT ON COLUMN public.plan.id IS 'integer key [none]';
@@ -437,6 +439,8 @@ COMMENT ON COLUMN public.plan.ep IS 'expert parallel size [devices]';
 COMMENT ON COLUMN public.plan.moe_tp IS 'tensor parallel size inside experts [devices]';
 COMMENT ON COLUMN public.plan.moe_dp IS 'replicas of the expert group [replicas]';
 COMMENT ON COLUMN public.plan.num_devices IS 'devices of one instance: tp x pp x dp [devices]';
+COMMENT ON COLUMN public.plan.dcp IS 'devices that share the tokens of a context [devices]';
+COMMENT ON COLUMN public.plan.redundant_experts IS 'copies of experts in a layer beside them [experts]';
 CREATE SEQUENCE public.plan_id_seq
     START WITH 1
     INCREMENT BY 1
@@ -725,6 +729,8 @@ CREATE VIEW public.probes AS
     stored.ep,
     stored.moe_tp,
     stored.moe_dp,
+    stored.dcp,
+    stored.redundant_experts,
     stored.num_devices,
     stored.linear_quantization,
     stored.experts_quantization,
@@ -782,9 +788,17 @@ CREATE VIEW public.probes AS
     stored.decode_step_p90_ms,
     stored.decode_step_p99_ms,
     stored.prompt_service_ms,
-    (((((('tp'::text || stored.tp) || 'pp'::text) || stored.pp) || 'dp'::text) || stored.dp) || COALESCE(
+    (((((((('tp'::text || stored.tp) || 'pp'::text) || stored.pp) || 'dp'::text) || stored.dp) || COALESCE(
         CASE
             WHEN ((stored.ep > 1) OR (stored.moe_tp > 1) OR (stored.moe_dp > 1)) THEN ((((('ep'::text || stored.ep) || 'moetp'::text) || stored.moe_tp) || 'moedp'::text) || stored.moe_dp)
+            ELSE NULL::text
+        END, ''::text)) || COALESCE(
+        CASE
+            WHEN (stored.redundant_experts > 0) THEN ('red'::text || stored.redundant_experts)
+            ELSE NULL::text
+        END, ''::text)) || COALESCE(
+        CASE
+            WHEN (stored.dcp > 1) THEN ('dcp'::text || stored.dcp)
             ELSE NULL::text
         END, ''::text)) AS plan,
         CASE
@@ -881,6 +895,8 @@ CREATE VIEW public.probes AS
             p.ep,
             p.moe_tp,
             p.moe_dp,
+            p.dcp,
+            p.redundant_experts,
             p.num_devices,
             pr.linear_quantization,
             pr.experts_quantization,
@@ -992,6 +1008,8 @@ CREATE VIEW public.scenarios AS
     p.ep,
     p.moe_tp,
     p.moe_dp,
+    p.dcp,
+    p.redundant_experts,
     p.num_devices,
     pr.linear_quantization,
     pr.experts_quantization,
@@ -1182,12 +1200,12 @@ ALTER TABLE ONLY public.tombstone ALTER COLUMN id SET DEFAULT nextval('public.to
 ALTER TABLE ONLY public.workload ALTER COLUMN id SET DEFAULT nextval('public.workload_id_seq'::regclass);
 INSERT INTO public.alembic_version VALUES ('0009');
 INSERT INTO public.arrival VALUES (1, 'eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee', 'poisson', 22, 1, 1, NULL);
-INSERT INTO public.block VALUES (1, 4, 1, 4, 4, 1, '2026-11-23 06:05:12.463255+00', '87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
-INSERT INTO public.block VALUES (2, 5, 1, 4, 4, 1, '2026-11-23 06:05:12.493454+00', '73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
-INSERT INTO public.block VALUES (3, 2, 1, 4, 4, 1, '2026-11-23 06:05:12.508408+00', '278e6cbd1428a5146b594af26f4efb288d4c18d64e5346f5284c7de75aa1493f');
-INSERT INTO public.block VALUES (4, 4, 5, 6, 2, 2, '2026-11-23 06:05:12.684574+00', '2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
-INSERT INTO public.block VALUES (5, 6, 1, 2, 2, 3, '2026-11-23 06:05:12.825398+00', '0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
-INSERT INTO public.calibration VALUES (1, 'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc', 'H100_SXM', 1, '{}', '{}', '\x00ff', '', '2026-11-23 06:05:12.993644+00');
+INSERT INTO public.block VALUES (1, 4, 1, 4, 4, 1, '2026-11-23 06:38:02.774668+00', '87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
+INSERT INTO public.block VALUES (2, 5, 1, 4, 4, 1, '2026-11-23 06:38:02.778228+00', '73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
+INSERT INTO public.block VALUES (3, 2, 1, 4, 4, 1, '2026-11-23 06:38:02.780767+00', '278e6cbd1428a5146b594af26f4efb288d4c18d64e5346f5284c7de75aa1493f');
+INSERT INTO public.block VALUES (4, 4, 5, 6, 2, 2, '2026-11-23 06:38:02.807186+00', '2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
+INSERT INTO public.block VALUES (5, 6, 1, 2, 2, 3, '2026-11-23 06:38:02.828211+00', '0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
+INSERT INTO public.calibration VALUES (1, 'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc', 'H100_SXM', 1, '{}', '{}', '\x00ff', '', '2026-11-23 06:38:02.844116+00');
 INSERT INTO public.composition VALUES (2, 1, 0, 1);
 INSERT INTO public.composition VALUES (2, 2, 0, 1);
 INSERT INTO public.composition VALUES (2, 2, 1, 1);
@@ -1199,25 +1217,25 @@ INSERT INTO public.composition VALUES (2, 4, 1, 1);
 INSERT INTO public.composition VALUES (2, 4, 2, 1);
 INSERT INTO public.device VALUES (1, '3e526641757fcf81aebb27d4ee0c63cb70c94f83b516354954e24a6d794f7fc8', 'H100_SXM', 'nvidia', 'theoretical', 692300000000000, 93800000000000, 85899345920, 2680000000000, '256 x 8', '35e9 | 450e9', NULL, '["H100_SXM", "nvidia", 989, 134, 80, 3.35, 450]');
 INSERT INTO public.device VALUES (2, '61145dbacc59b245a7618a0813d762c6eba61bff44a23259435870d3ffc39992', 'ATLAS_800_A3', 'huawei', 'theoretical', 263199999999999.97, 16799999999999.998, 68719476736, 1280000000000, '256 x 8', '35e9 | 196e9', NULL, '["ATLAS_800_A3", "huawei", 376, 24, 64, 1.6, 196]');
-INSERT INTO public.load VALUES (1, '1111111111111111111111111111111111111111111111111111111111111111', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 0.5, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 1.5, 0.25, 100, 100, 10, 30, '2026-11-23 06:05:12.541354+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.load VALUES (2, '2222222222222222222222222222222222222222222222222222222222222222', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 3, 0.5, 200, 100, 10, 30, '2026-11-23 06:05:12.541354+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.load VALUES (3, '3333333333333333333333333333333333333333333333333333333333333333', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1.5, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 4.5, 0.75, 300, 100, 10, 30, '2026-11-23 06:05:12.541354+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.load_block VALUES (1, 2, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1, 3, 3, 'c630c9303678738ecc9ff1365494775df283295199ba8b03cf9f5b0d80e86be9', '2026-11-23 06:05:12.541354+00');
-INSERT INTO public.load_cell VALUES (1, '\x78da6be0496064f9c3fc8fe50fcb1f260630f80f850c00816508ed');
-INSERT INTO public.load_cell VALUES (2, '\x78da6be0496064f9c3fc8fe50fcb1f260630f80f850c00816508ed');
-INSERT INTO public.load_cell VALUES (3, '\x78da6be0496064f9c3fc8fe50fcb1f260630f80f850c00816508ed');
+INSERT INTO public.load VALUES (1, '1111111111111111111111111111111111111111111111111111111111111111', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 0.5, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 1.5, 0.25, 100, 100, 10, 30, '2026-11-23 06:38:02.784641+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.load VALUES (2, '2222222222222222222222222222222222222222222222222222222222222222', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 3, 0.5, 200, 100, 10, 30, '2026-11-23 06:38:02.784641+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.load VALUES (3, '3333333333333333333333333333333333333333333333333333333333333333', 2, 1, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1.5, 2.5, 256, 100000, 'current', 'random', NULL, 20, 0, 1, 'stable', 4.5, 0.75, 300, 100, 10, 30, '2026-11-23 06:38:02.784641+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.load_block VALUES (1, 2, 1, 'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd', 1, 3, 3, '87d971ef2a73033b9aef3fbe6fd4d2be2c9cfc3c0dd1f04d7225b18d0900f7ed', '2026-11-23 06:38:02.784641+00');
+INSERT INTO public.load_cell VALUES (1, '\x78da636ae04960646160066216062626061400001b010104');
+INSERT INTO public.load_cell VALUES (2, '\x78da636ae04960646160066216062626061400001b010104');
+INSERT INTO public.load_cell VALUES (3, '\x78da636ae04960646160066216062626061400001b010104');
 INSERT INTO public.load_request VALUES (3, 20, 'c4f908645a86e352b5d29e61c15aab6d46d44b7c41ca2c31343b585c7abdb493', '\x789c6310c0045f1830810d16b105ec9840008bba2b58c44080f13f9ac06b4cc088432f3a68c322a68e45cc009701e86ee1c404443a85815837e304e86e194830ea16ec60d42dd8019a5b009f111f5e');
 INSERT INTO public.load_token VALUES (1, '\x78da4b602a98ccf287010c04df31fc07d10034660464');
 INSERT INTO public.load_token VALUES (2, '\x78da4b602a98ccf287010c04df31fc07d10034660464');
 INSERT INTO public.load_token VALUES (3, '\x78da4b602a98ccf287010c04df31fc07d10034660464');
-INSERT INTO public.measurement VALUES (1, 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 'a.csv:2', 'serving', NULL, 'H100_SXM', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{"tpot_ms_mean": 20.5}', '{}', '{}', '2026-01-02 00:00:00+00', '2026-11-23 06:05:12.924733+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
+INSERT INTO public.measurement VALUES (1, 'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb', 'a.csv:2', 'serving', NULL, 'H100_SXM', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, '{"tpot_ms_mean": 20.5}', '{}', '{}', '2026-01-02 00:00:00+00', '2026-11-23 06:38:02.837871+00', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.model VALUES (1, '141a6c9567eb5c2d40f45d19068f9534d7109aa4cfec36b039b5e349b74d6a11', 'Qwen/Qwen3-32B', 'qwen3', 32800000000, 32800000000, '{"architecture": "qwen3", "kv_bytes_per_token": 262144, "experts": 0}');
 INSERT INTO public.model VALUES (2, '56b7ebc119112c6f4ad30feb0f8d4e2162c09aecad9929ccaef3c1ed8d119401', 'meta-llama/Llama-3.1-70B', 'llama', 70600000000, 70600000000, '{"architecture": "llama", "kv_bytes_per_token": 327680, "experts": 0}');
 INSERT INTO public.model_alias VALUES ('Qwen/Qwen3-32B', 1);
 INSERT INTO public.model_alias VALUES ('meta-llama/Llama-3.1-70B', 2);
-INSERT INTO public.operator_set VALUES ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', '["matmul"]', '2.13.0', '2026-11-23 06:05:12.914264+00');
-INSERT INTO public.plan VALUES (1, 1, 1, 1, 1, 1, 1, 1);
-INSERT INTO public.plan VALUES (2, 8, 1, 1, 1, 1, 1, 8);
+INSERT INTO public.operator_set VALUES ('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa', '["matmul"]', '2.13.0', '2026-11-23 06:38:02.836924+00');
+INSERT INTO public.plan VALUES (1, 1, 1, 1, 1, 1, 1, 1, 1, 0);
+INSERT INTO public.plan VALUES (2, 8, 1, 1, 1, 1, 1, 8, 1, 0);
 INSERT INTO public."precision" VALUES (1, 'dd0c780e14c7df82386a5640b92988bd1ab8b8999d909d994e9589cdbe07ac84', 'BF16', 'BF16', 'DISABLED', 32, '["BF16", "BF16", "DISABLED", 2.0, 1.0]');
 INSERT INTO public.price VALUES ('H100_SXM', '2026-01-01', 2.5, 700, '');
 INSERT INTO public.probe VALUES (4, 1, 1, 46.26534453616649, 46.26534453616649, 1, 46.26534453616649, NULL, NULL, NULL, NULL, NULL, 8200000000, 163840000, 139264000, 500040000, 917504000, 41.45601617795754, 0.0746268656716418, 3.0597014925373136, 0.875, 0.8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 23.132672268083244);
@@ -1236,20 +1254,20 @@ INSERT INTO public.probe VALUES (4, 5, 5, 215.88791671068319, 215.88791671068319
 INSERT INTO public.probe VALUES (4, 6, 6, 258.29355975431235, 258.29355975431235, 1, 258.29355975431235, NULL, NULL, NULL, NULL, NULL, 8200000000, 983040000, 835584000, 500240000, 917504000, 248.7360970677452, 0.44776119402985076, 3.0597014925373136, 5.25, 0.8, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 129.14677987715618);
 INSERT INTO public.probe VALUES (6, 1, 1, NULL, NULL, NULL, NULL, 3.923781569654257, 1, 3.923781569654257, 3.923781569654257, NULL, 8200000000, 163840000, 139264000, 500040000, 917504000, NULL, NULL, NULL, NULL, NULL, 0.01184457605084501, 2.1321961620469083e-05, 3.1116656716417914, 0.00025, 0.8, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.probe VALUES (6, 2, 2, NULL, NULL, NULL, NULL, 3.9878616467712, 1, 3.9878616467712, 3.9878616467712, NULL, 8200000000, 327680000, 278528000, 500080000, 917504000, NULL, NULL, NULL, NULL, NULL, 0.02368915210169002, 4.2643923240938166e-05, 3.163629850746269, 0.0005, 0.8, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.scenario VALUES (1, '0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67', 2, 2, 2, 'illegal', 'weights of 132 GiB exceed the 64 GiB of one device', NULL, '2026-11-23 06:05:12.425406+00', NULL);
-INSERT INTO public.scenario VALUES (2, '1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3', 1, 1, 2, 'ok', NULL, NULL, '2026-11-23 06:05:12.425401+00', NULL);
-INSERT INTO public.scenario VALUES (3, '5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04', 2, 2, 1, 'illegal', 'weights of 132 GiB exceed the 64 GiB of one device', NULL, '2026-11-23 06:05:12.42541+00', NULL);
-INSERT INTO public.scenario VALUES (4, '6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03', 4, 1, 2, 'ok', NULL, NULL, '2026-11-23 06:05:12.42537+00', 'vllm,sglang');
-INSERT INTO public.scenario VALUES (5, '9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36', 3, 1, 2, 'ok', NULL, NULL, '2026-11-23 06:05:12.425397+00', NULL);
-INSERT INTO public.scenario VALUES (6, '4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654', 5, 1, 2, 'ok', NULL, NULL, '2026-11-23 06:05:12.809418+00', NULL);
-INSERT INTO public.store_identity VALUES (1, '17ae22625913388625a27ac51123a668', '2026-11-23 06:05:12.14945+00');
+INSERT INTO public.scenario VALUES (1, '0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67', 2, 2, 2, 'illegal', 'weights of 132 GiB exceed the 64 GiB of one device', NULL, '2026-11-23 06:38:02.768534+00', NULL);
+INSERT INTO public.scenario VALUES (2, '1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3', 1, 1, 2, 'ok', NULL, NULL, '2026-11-23 06:38:02.768531+00', NULL);
+INSERT INTO public.scenario VALUES (3, '5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04', 2, 2, 1, 'illegal', 'weights of 132 GiB exceed the 64 GiB of one device', NULL, '2026-11-23 06:38:02.768537+00', NULL);
+INSERT INTO public.scenario VALUES (4, '6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03', 4, 1, 2, 'ok', NULL, NULL, '2026-11-23 06:38:02.76852+00', 'vllm,sglang');
+INSERT INTO public.scenario VALUES (5, '9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36', 3, 1, 2, 'ok', NULL, NULL, '2026-11-23 06:38:02.768528+00', NULL);
+INSERT INTO public.scenario VALUES (6, '4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654', 5, 1, 2, 'ok', NULL, NULL, '2026-11-23 06:38:02.825027+00', NULL);
+INSERT INTO public.store_identity VALUES (1, '86a152bf051affdbab739b50ac91f2f3', '2026-11-23 06:38:02.720376+00');
 INSERT INTO public.subject VALUES (1, '638a6580f54e3e54c41f2fb0543f9df2fffbba2ff36778bc32c84e5b75cd437a', 1, 'H100_SXM', 1, 2, 2, 'aggregated', 'physical', true, 'waves', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.subject VALUES (2, '71d2ca2860601122bee0947ed51d3db8def0530e0f2fac434be77bd8cf9fdba2', 2, 'ATLAS_800_A3', 1, 1, 3, 'prefill', 'physical', true, 'waves', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.subject VALUES (3, '902b7d13b9b442d048721c97bcc4647b8100949480ef68c13c5283b6ca9e5e0a', 1, 'H100_SXM', 1, 2, 1, 'decode', 'physical', true, 'waves', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
 INSERT INTO public.subject VALUES (4, 'f564d0884d13613fcfa5b9979cbeaf4cd519676673eaf8e48a44a172baf6fbc7', 1, 'H100_SXM', 1, 2, 1, 'prefill', 'physical', true, 'waves', 0, 0.8, 10, 2, 256, 40, 'power_law_1.2', 'shortest_length,seats');
 INSERT INTO public.subject VALUES (5, '5b45cb6cfbdefc942d9c0eb92e97e474bae20e62e7a5929a2cb994f63534f5ae', 1, 'H100_SXM', 1, 2, 3, 'decode', 'physical', true, 'waves', 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL);
-INSERT INTO public.sweep VALUES (1, '00000000000000000000000000000001', 'first', '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', '2026-11-23 06:05:12.616927+00', 'finished', 12, 0, 2, 'request');
-INSERT INTO public.sweep VALUES (2, '00000000000000000000000000000002', 'wider', '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', '2026-11-23 06:05:12.71347+00', 'interrupted', 2, 2, 0, 'import');
+INSERT INTO public.sweep VALUES (1, '00000000000000000000000000000001', 'first', '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', '2026-11-23 06:38:02.794957+00', 'finished', 12, 0, 2, 'request');
+INSERT INTO public.sweep VALUES (2, '00000000000000000000000000000002', 'wider', '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', '2026-11-23 06:38:02.809768+00', 'interrupted', 2, 2, 0, 'import');
 INSERT INTO public.sweep VALUES (3, '00000000000000000000000000000003', NULL, '{"generated": true}', '0.1.0', '2025-01-01 00:00:00+00', NULL, 'running', 0, 0, 0, 'validation');
 INSERT INTO public.sweep_interval VALUES (1, 1, 0, 0);
 INSERT INTO public.sweep_interval VALUES (1, 3, 0, 0);
@@ -1258,16 +1276,16 @@ INSERT INTO public.sweep_interval VALUES (1, 5, 1, 4);
 INSERT INTO public.sweep_interval VALUES (1, 2, 1, 4);
 INSERT INTO public.sweep_interval VALUES (2, 4, 3, 6);
 INSERT INTO public.sweep_interval VALUES (3, 6, 1, 2);
-INSERT INTO public.tombstone VALUES (1, 3, NULL, 'the wrong driver', '2026-11-23 06:05:12.858574+00', NULL);
-INSERT INTO public.tombstone VALUES (2, NULL, 5, 'a mistake', '2026-11-23 06:05:12.889531+00', '2026-11-23 06:05:12.913199+00');
-INSERT INTO public.validation VALUES (1, 'tpot_ms_mean', 5, 2, 20.5, 16.4, -0.20000000000000007, 'h100, dense', '2026-11-23 06:05:12.945418+00', NULL);
+INSERT INTO public.tombstone VALUES (1, 3, NULL, 'the wrong driver', '2026-11-23 06:38:02.831403+00', NULL);
+INSERT INTO public.tombstone VALUES (2, NULL, 5, 'a mistake', '2026-11-23 06:38:02.834889+00', '2026-11-23 06:38:02.83644+00');
+INSERT INTO public.validation VALUES (1, 'tpot_ms_mean', 5, 2, 20.5, 16.4, -0.20000000000000007, 'h100, dense', '2026-11-23 06:38:02.840544+00', NULL);
 INSERT INTO public.workload VALUES (1, '94f595855bcd02787e028be522888dd6c4bc8f9682d044c4a1d88d5dca096ac8', '3500/1500', NULL, 3500, 3500, 1500, 0, 8192, 0, '[]', '[3500, 1500, 0.0, 0]');
 INSERT INTO public.workload VALUES (2, 'c7c3edfa4f954bdad2587134ed671804e73d8a70eefc4f8a744bcf7dfff98dc6', 'mean 1568/400', 'chat-mix', NULL, 1568, 400, 0, 8192, 0, '[]', '[null, 400, 0.0, 0]');
 INSERT INTO public.workload VALUES (3, 'f720a5bf8e0c65e31b76e2af8eaa7e4d36eeaef81ebd06b83b0e12a5f227ca8b', '1024/1024', NULL, 1024, 1024, 1024, 0, 8192, 0, '[]', '[1024, 1024, 0.0, 0]');
 INSERT INTO public.workload_bin VALUES (2, 0, 128, 512, 320, 400, 0.5, 0);
 INSERT INTO public.workload_bin VALUES (2, 1, 513, 2048, 1280, 400, 0.3, 0);
 INSERT INTO public.workload_bin VALUES (2, 2, 2049, 8192, 5120, 400, 0.2, 0);
-INSERT INTO public.workload_name VALUES ('chat-mix', 2, '2026-11-23 06:05:12.40521+00');
+INSERT INTO public.workload_name VALUES ('chat-mix', 2, '2026-11-23 06:38:02.765587+00');
 ALTER TABLE ONLY public.alembic_version
     ADD CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num);
 ALTER TABLE ONLY public.arrival
@@ -1347,7 +1365,7 @@ ALTER TABLE ONLY public.measurement
 ALTER TABLE ONLY public.model
     ADD CONSTRAINT uq_model_key UNIQUE (key);
 ALTER TABLE ONLY public.plan
-    ADD CONSTRAINT uq_plan_tp UNIQUE (tp, pp, dp, ep, moe_tp, moe_dp);
+    ADD CONSTRAINT uq_plan_tp UNIQUE (tp, pp, dp, ep, moe_tp, moe_dp, dcp, redundant_experts);
 ALTER TABLE ONLY public."precision"
     ADD CONSTRAINT uq_precision_key UNIQUE (key);
 ALTER TABLE ONLY public.scenario

@@ -30,11 +30,11 @@ CREATE TABLE block (
 	CONSTRAINT fk_block_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id), 
 	CONSTRAINT fk_block_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-23 06:05:10.891250','87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
-INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-23 06:05:10.898680','73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
-INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-23 06:05:10.900416','278e6cbd1428a5146b594af26f4efb288d4c18d64e5346f5284c7de75aa1493f');
-INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-23 06:05:10.961548','2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
-INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-23 06:05:10.990383','0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
+INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-23 06:38:02.427624','87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
+INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-23 06:38:02.429234','73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
+INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-23 06:38:02.430426','278e6cbd1428a5146b594af26f4efb288d4c18d64e5346f5284c7de75aa1493f');
+INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-23 06:38:02.442413','2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
+INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-23 06:38:02.448464','0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
 CREATE TABLE calibration (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -49,7 +49,7 @@ CREATE TABLE calibration (
 	CONSTRAINT uq_calibration_device_name UNIQUE (device_name, version), 
 	CONSTRAINT uq_calibration_key UNIQUE ("key")
 );
-INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-23 06:05:11.046473');
+INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-23 06:38:02.456722');
 CREATE TABLE composition (
 	scenario_id INTEGER NOT NULL, 
 	batch_size INTEGER NOT NULL, 
@@ -121,9 +121,9 @@ CREATE TABLE load (
 	CONSTRAINT fk_load_arrival_id_arrival FOREIGN KEY(arrival_id) REFERENCES arrival (id), 
 	CONSTRAINT fk_load_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "load" VALUES(1,'1111111111111111111111111111111111111111111111111111111111111111',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',0.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',1.5,0.25,100.0,100.0,10.0,30.0,'2026-11-23 06:05:10.910886',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "load" VALUES(2,'2222222222222222222222222222222222222222222222222222222222222222',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.0,2.5,256,100000,'current','random',NULL,20,0,1,'stable',3.0,0.5,200.0,100.0,10.0,30.0,'2026-11-23 06:05:10.910886',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "load" VALUES(3,'3333333333333333333333333333333333333333333333333333333333333333',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',4.5,0.75,300.0,100.0,10.0,30.0,'2026-11-23 06:05:10.910886',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "load" VALUES(1,'1111111111111111111111111111111111111111111111111111111111111111',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',0.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',1.5,0.25,100.0,100.0,10.0,30.0,'2026-11-23 06:38:02.432137',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "load" VALUES(2,'2222222222222222222222222222222222222222222222222222222222222222',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.0,2.5,256,100000,'current','random',NULL,20,0,1,'stable',3.0,0.5,200.0,100.0,10.0,30.0,'2026-11-23 06:38:02.432137',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "load" VALUES(3,'3333333333333333333333333333333333333333333333333333333333333333',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',4.5,0.75,300.0,100.0,10.0,30.0,'2026-11-23 06:38:02.432137',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE load_block (
 	id INTEGER NOT NULL, 
 	scenario_id INTEGER NOT NULL, 
@@ -140,16 +140,16 @@ CREATE TABLE load_block (
 	CONSTRAINT fk_load_block_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id), 
 	CONSTRAINT fk_load_block_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "load_block" VALUES(1,2,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1,3,3,'c630c9303678738ecc9ff1365494775df283295199ba8b03cf9f5b0d80e86be9','2026-11-23 06:05:10.910886');
+INSERT INTO "load_block" VALUES(1,2,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1,3,3,'87d971ef2a73033b9aef3fbe6fd4d2be2c9cfc3c0dd1f04d7225b18d0900f7ed','2026-11-23 06:38:02.432137');
 CREATE TABLE load_cell (
 	load_id INTEGER NOT NULL, 
 	cells BLOB NOT NULL, 
 	CONSTRAINT pk_load_cell PRIMARY KEY (load_id), 
 	CONSTRAINT fk_load_cell_load_id_load FOREIGN KEY(load_id) REFERENCES load (id)
 );
-INSERT INTO "load_cell" VALUES(1,X'78DA6BE0496064F9C3FC8FE50FCB1F260630F80F850C00816508ED');
-INSERT INTO "load_cell" VALUES(2,X'78DA6BE0496064F9C3FC8FE50FCB1F260630F80F850C00816508ED');
-INSERT INTO "load_cell" VALUES(3,X'78DA6BE0496064F9C3FC8FE50FCB1F260630F80F850C00816508ED');
+INSERT INTO "load_cell" VALUES(1,X'78DA636AE04960646160066216062626061400001B010104');
+INSERT INTO "load_cell" VALUES(2,X'78DA636AE04960646160066216062626061400001B010104');
+INSERT INTO "load_cell" VALUES(3,X'78DA636AE04960646160066216062626061400001B010104');
 CREATE TABLE load_request (
 	load_id INTEGER NOT NULL, 
 	kept_requests INTEGER NOT NULL, 
@@ -217,7 +217,7 @@ CREATE TABLE measurement (
 	CONSTRAINT pk_measurement PRIMARY KEY (id), 
 	CONSTRAINT uq_measurement_key UNIQUE ("key")
 );
-INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-23 06:05:11.016882',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-23 06:38:02.453102',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE model (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -246,7 +246,7 @@ CREATE TABLE operator_set (
 	created_at DATETIME NOT NULL, 
 	CONSTRAINT pk_operator_set PRIMARY KEY ("key")
 );
-INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-23 06:05:11.008102');
+INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-23 06:38:02.452650');
 CREATE TABLE "plan" (
 	id INTEGER NOT NULL, 
 	tp INTEGER NOT NULL, 
@@ -256,11 +256,13 @@ CREATE TABLE "plan" (
 	moe_tp INTEGER NOT NULL, 
 	moe_dp INTEGER NOT NULL, 
 	num_devices INTEGER NOT NULL, 
+	dcp INTEGER DEFAULT '1' NOT NULL, 
+	redundant_experts INTEGER DEFAULT '0' NOT NULL, 
 	CONSTRAINT pk_plan PRIMARY KEY (id), 
-	CONSTRAINT uq_plan_tp UNIQUE (tp, pp, dp, ep, moe_tp, moe_dp)
+	CONSTRAINT uq_plan_tp UNIQUE (tp, pp, dp, ep, moe_tp, moe_dp, dcp, redundant_experts)
 );
-INSERT INTO "plan" VALUES(1,1,1,1,1,1,1,1);
-INSERT INTO "plan" VALUES(2,8,1,1,1,1,1,8);
+INSERT INTO "plan" VALUES(1,1,1,1,1,1,1,1,1,0);
+INSERT INTO "plan" VALUES(2,8,1,1,1,1,1,8,1,0);
 CREATE TABLE precision (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -354,12 +356,12 @@ CREATE TABLE scenario (
 	CONSTRAINT fk_scenario_subject_id_subject FOREIGN KEY(subject_id) REFERENCES subject (id), 
 	CONSTRAINT fk_scenario_device_id_device FOREIGN KEY(device_id) REFERENCES device (id)
 );
-INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 06:05:10.846615',NULL);
-INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-23 06:05:10.846611',NULL);
-INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 06:05:10.846619',NULL);
-INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-23 06:05:10.846586','vllm,sglang');
-INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-23 06:05:10.846606',NULL);
-INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-23 06:05:10.983903',NULL);
+INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 06:38:02.416298',NULL);
+INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-23 06:38:02.416295',NULL);
+INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 06:38:02.416301',NULL);
+INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-23 06:38:02.416283','vllm,sglang');
+INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-23 06:38:02.416292',NULL);
+INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-23 06:38:02.447204',NULL);
 CREATE TABLE store_identity (
 	id INTEGER NOT NULL, 
 	store_id VARCHAR(32) NOT NULL, 
@@ -367,7 +369,7 @@ CREATE TABLE store_identity (
 	CONSTRAINT pk_store_identity PRIMARY KEY (id), 
 	CONSTRAINT ck_store_identity_single_row CHECK (id = 1)
 );
-INSERT INTO "store_identity" VALUES(1,'6c03e45d720beebec062dd4d77c74018','2026-11-23 06:05:10.740572');
+INSERT INTO "store_identity" VALUES(1,'d333350b551e647f1139973df7fb5b84','2026-11-23 06:38:02.394985');
 CREATE TABLE subject (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -409,8 +411,8 @@ CREATE TABLE sweep (
 	CONSTRAINT ck_sweep_status CHECK (status IN ('running', 'finished', 'interrupted', 'failed')), 
 	CONSTRAINT uq_sweep_key UNIQUE ("key")
 );
-INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 06:05:10.942777','finished',12,0,2,'request');
-INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 06:05:10.963011','interrupted',2,2,0,'import');
+INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 06:38:02.437982','finished',12,0,2,'request');
+INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 06:38:02.443283','interrupted',2,2,0,'import');
 INSERT INTO "sweep" VALUES(3,'00000000000000000000000000000003',NULL,'{"generated": true}','0.1.0','2025-01-01 00:00:00.000000',NULL,'running',0,0,0,'validation');
 CREATE TABLE sweep_interval (
 	sweep_id INTEGER NOT NULL, 
@@ -440,8 +442,8 @@ CREATE TABLE tombstone (
 	CONSTRAINT fk_tombstone_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id), 
 	CONSTRAINT fk_tombstone_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-23 06:05:10.997451',NULL);
-INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-23 06:05:11.006016','2026-11-23 06:05:11.007472');
+INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-23 06:38:02.449817',NULL);
+INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-23 06:38:02.451695','2026-11-23 06:38:02.452416');
 CREATE TABLE validation (
 	measurement_id INTEGER NOT NULL, 
 	metric VARCHAR(64) NOT NULL, 
@@ -456,7 +458,7 @@ CREATE TABLE validation (
 	CONSTRAINT fk_validation_measurement_id_measurement FOREIGN KEY(measurement_id) REFERENCES measurement (id), 
 	CONSTRAINT fk_validation_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-23 06:05:11.024464',NULL);
+INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-23 06:38:02.454619',NULL);
 CREATE TABLE workload (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -498,26 +500,26 @@ CREATE TABLE workload_name (
 	CONSTRAINT pk_workload_name PRIMARY KEY (name), 
 	CONSTRAINT fk_workload_name_workload_id_workload FOREIGN KEY(workload_id) REFERENCES workload (id)
 );
-INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-23 06:05:10.839152');
+INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-23 06:38:02.414834');
 CREATE INDEX ix_device_name ON device (name);
 CREATE INDEX ix_model_name ON model (name);
 CREATE INDEX ix_workload_name ON workload (name);
 CREATE INDEX ix_sweep_started_at ON sweep (started_at);
 CREATE INDEX ix_sweep_label ON sweep (label);
-CREATE INDEX ix_measurement_device ON measurement (device);
 CREATE INDEX ix_measurement_model ON measurement (model);
+CREATE INDEX ix_measurement_device ON measurement (device);
 CREATE INDEX ix_workload_name_workload_id ON workload_name (workload_id);
 CREATE INDEX ix_subject_workload_id ON subject (workload_id);
-CREATE INDEX ix_subject_device_name ON subject (device_name);
 CREATE INDEX ix_subject_model_id ON subject (model_id);
+CREATE INDEX ix_subject_device_name ON subject (device_name);
 CREATE INDEX ix_scenario_device_id ON scenario (device_id);
 CREATE INDEX ix_scenario_subject_id ON scenario (subject_id);
 CREATE INDEX ix_block_sweep_id ON block (sweep_id);
 CREATE INDEX ix_sweep_interval_scenario_id ON sweep_interval (scenario_id);
 CREATE INDEX ix_validation_region ON validation (region);
+CREATE INDEX ix_tombstone_scenario_id ON tombstone (scenario_id);
 CREATE INDEX ix_tombstone_sweep_id ON tombstone (sweep_id);
 CREATE INDEX ix_tombstone_active ON tombstone (lifted_at);
-CREATE INDEX ix_tombstone_scenario_id ON tombstone (scenario_id);
 CREATE TRIGGER block_refuses_delete BEFORE DELETE ON block BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER probe_refuses_update BEFORE UPDATE ON probe BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER probe_refuses_delete BEFORE DELETE ON probe BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
@@ -539,8 +541,8 @@ CREATE TRIGGER load_cell_refuses_delete BEFORE DELETE ON load_cell BEGIN SELECT 
 CREATE TRIGGER load_token_refuses_update BEFORE UPDATE ON load_token BEGIN SELECT RAISE(ABORT, 'a committed load never changes'); END;
 CREATE TRIGGER load_token_refuses_delete BEFORE DELETE ON load_token BEGIN SELECT RAISE(ABORT, 'a committed load never changes'); END;
 CREATE TRIGGER load_request_refuses_update BEFORE UPDATE ON load_request BEGIN SELECT RAISE(ABORT, 'a committed load never changes'); END;
-CREATE VIEW probes AS SELECT (substr(scenario, 1, 8) || ':' || batch_size) AS probe, subject, scenario, first_sweep, stored_at, formula_version, family, model, architecture, device, device_key, vendor, device_memory_bytes, tp, pp, dp, ep, moe_tp, moe_dp, num_devices, linear_quantization, experts_quantization, attention_quantization, mxfp4_group_size, compile, convention, serving_model, serving_cost_ms, shortest_length, prompts_per_user, poll_steps, seats, wait_steps, routing, unusual_service, launchable, workload, workload_key, input_length, input_length_mean, output_length, prefix_cache_hit_rate, max_batched_tokens, mtp_tokens, phase, batch_size, concurrency, ttft_ms, prefill_step_ms, prefill_chunks, makespan_ms, decode_step_ms, tokens_per_step, tpot_inclusive_ms, tpot_exclusive_ms, e2e_ms, weight_bytes, kv_cache_bytes, kv_cache_mean_bytes, activation_bytes, kv_bytes_per_request, prefill_step_matrix_ms, prefill_step_vector_ms, prefill_step_memory_ms, prefill_step_communication_ms, prefill_step_overhead_ms, decode_step_matrix_ms, decode_step_vector_ms, decode_step_memory_ms, decode_step_communication_ms, decode_step_overhead_ms, realised_input_length_mean, decode_step_p50_ms, decode_step_p90_ms, decode_step_p99_ms, prompt_service_ms, ('tp' || tp || 'pp' || pp || 'dp' || dp || coalesce(CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN ('ep' || ep || 'moetp' || moe_tp || 'moedp' || moe_dp) END, '')) AS plan, CASE WHEN phase = 'prefill' THEN (1000.0 * concurrency / nullif(makespan_ms, 0) * (coalesce(realised_input_length_mean / input_length_mean, 1))) END AS prefill_capacity_qps, CASE WHEN phase = 'prefill' THEN 1000.0 * concurrency / nullif(ttft_ms, 0) * (coalesce(realised_input_length_mean / input_length_mean, 1)) END AS prefill_ttft_qps, CASE WHEN phase = 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) / (CASE WHEN output_length - 1 > 1 THEN output_length - 1 ELSE 1 END) END AS decode_minus_one_qps, CASE WHEN phase = 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) / output_length END AS decode_full_qps, CASE phase WHEN 'prefill' THEN (1000.0 * concurrency / nullif(makespan_ms, 0) * (coalesce(realised_input_length_mean / input_length_mean, 1))) WHEN 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) / (CASE WHEN output_length - 1 > 1 THEN output_length - 1 ELSE 1 END) ELSE (1000.0 * concurrency / nullif(e2e_ms + (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END), 0)) END AS requests_per_s, CASE phase WHEN 'prefill' THEN (1000.0 * concurrency / nullif(makespan_ms, 0) * (coalesce(realised_input_length_mean / input_length_mean, 1))) WHEN 'aggregated' THEN (1000.0 * concurrency / nullif(e2e_ms + (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END), 0)) END * input_length_mean AS input_tokens_per_s, CASE phase WHEN 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) WHEN 'aggregated' THEN (1000.0 * concurrency / nullif(e2e_ms + (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END), 0)) * output_length END AS output_tokens_per_s, CASE WHEN phase = 'aggregated' THEN 1000.0 * concurrency * output_length / (ttft_ms + tpot_inclusive_ms * output_length + 2 * (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END)) END AS output_tokens_per_s_twice, CASE phase WHEN 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) WHEN 'aggregated' THEN (1000.0 * concurrency / nullif(e2e_ms + (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END), 0)) * output_length END / num_devices AS output_tokens_per_s_per_device, 1000.0 / nullif(tpot_exclusive_ms, 0) AS tokens_per_s_per_user, realised_input_length_mean / input_length_mean - 1 AS input_length_bias, scenario_id, block_id FROM (SELECT sc.id AS scenario_id, b.id AS block_id, sj.key AS subject, sc.key AS scenario, sw.key AS first_sweep, b.created_at AS stored_at, sc.formula_version AS formula_version, d.family AS family, m.name AS model, m.architecture AS architecture, d.name AS device, d.key AS device_key, d.vendor AS vendor, d.memory_bytes AS device_memory_bytes, p.tp AS tp, p.pp AS pp, p.dp AS dp, p.ep AS ep, p.moe_tp AS moe_tp, p.moe_dp AS moe_dp, p.num_devices AS num_devices, pr.linear_quantization AS linear_quantization, pr.experts_quantization AS experts_quantization, pr.attention_quantization AS attention_quantization, pr.mxfp4_group_size AS mxfp4_group_size, sj.compile AS compile, sj.convention AS convention, sj.serving_model AS serving_model, sj.serving_cost_ms AS serving_cost_ms, sj.shortest_length AS shortest_length, sj.prompts_per_user AS prompts_per_user, sj.poll_steps AS poll_steps, sj.seats AS seats, sj.wait_steps AS wait_steps, sj.routing AS routing, sj.unusual_service AS unusual_service, sc.launchable_by AS launchable, COALESCE(w.name, w.label) AS workload, w.key AS workload_key, w.input_length AS input_length, w.input_length_mean AS input_length_mean, w.output_length AS output_length, w.prefix_cache_hit_rate AS prefix_cache_hit_rate, w.max_batched_tokens AS max_batched_tokens, w.mtp_tokens AS mtp_tokens, sj.phase AS phase, pb.batch_size AS batch_size, pb.concurrency AS concurrency, pb.ttft_ms AS ttft_ms, pb.prefill_step_ms AS prefill_step_ms, pb.prefill_chunks AS prefill_chunks, pb.makespan_ms AS makespan_ms, pb.decode_step_ms AS decode_step_ms, pb.tokens_per_step AS tokens_per_step, pb.tpot_inclusive_ms AS tpot_inclusive_ms, pb.tpot_exclusive_ms AS tpot_exclusive_ms, pb.e2e_ms AS e2e_ms, pb.weight_bytes AS weight_bytes, pb.kv_cache_bytes AS kv_cache_bytes, pb.kv_cache_mean_bytes AS kv_cache_mean_bytes, pb.activation_bytes AS activation_bytes, pb.kv_bytes_per_request AS kv_bytes_per_request, pb.prefill_step_matrix_ms AS prefill_step_matrix_ms, pb.prefill_step_vector_ms AS prefill_step_vector_ms, pb.prefill_step_memory_ms AS prefill_step_memory_ms, pb.prefill_step_communication_ms AS prefill_step_communication_ms, pb.prefill_step_overhead_ms AS prefill_step_overhead_ms, pb.decode_step_matrix_ms AS decode_step_matrix_ms, pb.decode_step_vector_ms AS decode_step_vector_ms, pb.decode_step_memory_ms AS decode_step_memory_ms, pb.decode_step_communication_ms AS decode_step_communication_ms, pb.decode_step_overhead_ms AS decode_step_overhead_ms, pb.realised_input_length_mean AS realised_input_length_mean, pb.decode_step_p50_ms AS decode_step_p50_ms, pb.decode_step_p90_ms AS decode_step_p90_ms, pb.decode_step_p99_ms AS decode_step_p99_ms, pb.prompt_service_ms AS prompt_service_ms FROM block b JOIN sweep sw ON sw.id = b.sweep_id JOIN scenario sc ON sc.id = b.scenario_id JOIN subject sj ON sj.id = sc.subject_id JOIN model m ON m.id = sj.model_id JOIN device d ON d.id = sc.device_id JOIN plan p ON p.id = sj.plan_id JOIN precision pr ON pr.id = sj.precision_id JOIN workload w ON w.id = sj.workload_id JOIN probe pb ON pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size WHERE NOT (EXISTS (SELECT 1 FROM tombstone t WHERE t.lifted_at IS NULL AND t.scenario_id = sc.id) OR (EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)) AND NOT EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id NOT IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL))) OR (EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL) AND pb.batch_size BETWEEN i.first_batch_size AND i.last_batch_size) AND NOT EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id NOT IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL) AND pb.batch_size BETWEEN i.first_batch_size AND i.last_batch_size)))) AS stored;
-CREATE VIEW scenarios AS SELECT sc.id AS scenario_id, sj.key AS subject, sc.key AS scenario, sc.formula_version AS formula_version, d.family AS family, m.name AS model, m.architecture AS architecture, d.name AS device, d.key AS device_key, d.vendor AS vendor, d.memory_bytes AS device_memory_bytes, p.tp AS tp, p.pp AS pp, p.dp AS dp, p.ep AS ep, p.moe_tp AS moe_tp, p.moe_dp AS moe_dp, p.num_devices AS num_devices, pr.linear_quantization AS linear_quantization, pr.experts_quantization AS experts_quantization, pr.attention_quantization AS attention_quantization, pr.mxfp4_group_size AS mxfp4_group_size, sj.compile AS compile, sj.convention AS convention, sj.serving_model AS serving_model, sj.serving_cost_ms AS serving_cost_ms, sj.shortest_length AS shortest_length, sj.prompts_per_user AS prompts_per_user, sj.poll_steps AS poll_steps, sj.seats AS seats, sj.wait_steps AS wait_steps, sj.routing AS routing, sj.unusual_service AS unusual_service, sc.launchable_by AS launchable, COALESCE(w.name, w.label) AS workload, w.key AS workload_key, w.input_length AS input_length, w.input_length_mean AS input_length_mean, w.output_length AS output_length, w.prefix_cache_hit_rate AS prefix_cache_hit_rate, w.max_batched_tokens AS max_batched_tokens, w.mtp_tokens AS mtp_tokens, sj.phase AS phase, sc.status AS status, sc.reason AS reason, sc.assumptions AS assumptions, sc.created_at AS created_at, (EXISTS (SELECT 1 FROM tombstone t WHERE t.lifted_at IS NULL AND t.scenario_id = sc.id) OR (EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)) AND NOT EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id NOT IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)))) AS voided FROM scenario sc JOIN subject sj ON sj.id = sc.subject_id JOIN model m ON m.id = sj.model_id JOIN device d ON d.id = sc.device_id JOIN plan p ON p.id = sj.plan_id JOIN precision pr ON pr.id = sj.precision_id JOIN workload w ON w.id = sj.workload_id;
+CREATE VIEW probes AS SELECT (substr(scenario, 1, 8) || ':' || batch_size) AS probe, subject, scenario, first_sweep, stored_at, formula_version, family, model, architecture, device, device_key, vendor, device_memory_bytes, tp, pp, dp, ep, moe_tp, moe_dp, dcp, redundant_experts, num_devices, linear_quantization, experts_quantization, attention_quantization, mxfp4_group_size, compile, convention, serving_model, serving_cost_ms, shortest_length, prompts_per_user, poll_steps, seats, wait_steps, routing, unusual_service, launchable, workload, workload_key, input_length, input_length_mean, output_length, prefix_cache_hit_rate, max_batched_tokens, mtp_tokens, phase, batch_size, concurrency, ttft_ms, prefill_step_ms, prefill_chunks, makespan_ms, decode_step_ms, tokens_per_step, tpot_inclusive_ms, tpot_exclusive_ms, e2e_ms, weight_bytes, kv_cache_bytes, kv_cache_mean_bytes, activation_bytes, kv_bytes_per_request, prefill_step_matrix_ms, prefill_step_vector_ms, prefill_step_memory_ms, prefill_step_communication_ms, prefill_step_overhead_ms, decode_step_matrix_ms, decode_step_vector_ms, decode_step_memory_ms, decode_step_communication_ms, decode_step_overhead_ms, realised_input_length_mean, decode_step_p50_ms, decode_step_p90_ms, decode_step_p99_ms, prompt_service_ms, ('tp' || tp || 'pp' || pp || 'dp' || dp || coalesce(CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN ('ep' || ep || 'moetp' || moe_tp || 'moedp' || moe_dp) END, '') || coalesce(CASE WHEN redundant_experts > 0 THEN ('red' || redundant_experts) END, '') || coalesce(CASE WHEN dcp > 1 THEN ('dcp' || dcp) END, '')) AS plan, CASE WHEN phase = 'prefill' THEN (1000.0 * concurrency / nullif(makespan_ms, 0) * (coalesce(realised_input_length_mean / input_length_mean, 1))) END AS prefill_capacity_qps, CASE WHEN phase = 'prefill' THEN 1000.0 * concurrency / nullif(ttft_ms, 0) * (coalesce(realised_input_length_mean / input_length_mean, 1)) END AS prefill_ttft_qps, CASE WHEN phase = 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) / (CASE WHEN output_length - 1 > 1 THEN output_length - 1 ELSE 1 END) END AS decode_minus_one_qps, CASE WHEN phase = 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) / output_length END AS decode_full_qps, CASE phase WHEN 'prefill' THEN (1000.0 * concurrency / nullif(makespan_ms, 0) * (coalesce(realised_input_length_mean / input_length_mean, 1))) WHEN 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) / (CASE WHEN output_length - 1 > 1 THEN output_length - 1 ELSE 1 END) ELSE (1000.0 * concurrency / nullif(e2e_ms + (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END), 0)) END AS requests_per_s, CASE phase WHEN 'prefill' THEN (1000.0 * concurrency / nullif(makespan_ms, 0) * (coalesce(realised_input_length_mean / input_length_mean, 1))) WHEN 'aggregated' THEN (1000.0 * concurrency / nullif(e2e_ms + (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END), 0)) END * input_length_mean AS input_tokens_per_s, CASE phase WHEN 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) WHEN 'aggregated' THEN (1000.0 * concurrency / nullif(e2e_ms + (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END), 0)) * output_length END AS output_tokens_per_s, CASE WHEN phase = 'aggregated' THEN 1000.0 * concurrency * output_length / (ttft_ms + tpot_inclusive_ms * output_length + 2 * (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END)) END AS output_tokens_per_s_twice, CASE phase WHEN 'decode' THEN (concurrency * 1000.0 / nullif(tpot_exclusive_ms, 0)) WHEN 'aggregated' THEN (1000.0 * concurrency / nullif(e2e_ms + (CASE convention WHEN 'upstream' THEN 0 ELSE ttft_ms * (1 / (coalesce(realised_input_length_mean / input_length_mean, 1)) - 1) END), 0)) * output_length END / num_devices AS output_tokens_per_s_per_device, 1000.0 / nullif(tpot_exclusive_ms, 0) AS tokens_per_s_per_user, realised_input_length_mean / input_length_mean - 1 AS input_length_bias, scenario_id, block_id FROM (SELECT sc.id AS scenario_id, b.id AS block_id, sj.key AS subject, sc.key AS scenario, sw.key AS first_sweep, b.created_at AS stored_at, sc.formula_version AS formula_version, d.family AS family, m.name AS model, m.architecture AS architecture, d.name AS device, d.key AS device_key, d.vendor AS vendor, d.memory_bytes AS device_memory_bytes, p.tp AS tp, p.pp AS pp, p.dp AS dp, p.ep AS ep, p.moe_tp AS moe_tp, p.moe_dp AS moe_dp, p.dcp AS dcp, p.redundant_experts AS redundant_experts, p.num_devices AS num_devices, pr.linear_quantization AS linear_quantization, pr.experts_quantization AS experts_quantization, pr.attention_quantization AS attention_quantization, pr.mxfp4_group_size AS mxfp4_group_size, sj.compile AS compile, sj.convention AS convention, sj.serving_model AS serving_model, sj.serving_cost_ms AS serving_cost_ms, sj.shortest_length AS shortest_length, sj.prompts_per_user AS prompts_per_user, sj.poll_steps AS poll_steps, sj.seats AS seats, sj.wait_steps AS wait_steps, sj.routing AS routing, sj.unusual_service AS unusual_service, sc.launchable_by AS launchable, COALESCE(w.name, w.label) AS workload, w.key AS workload_key, w.input_length AS input_length, w.input_length_mean AS input_length_mean, w.output_length AS output_length, w.prefix_cache_hit_rate AS prefix_cache_hit_rate, w.max_batched_tokens AS max_batched_tokens, w.mtp_tokens AS mtp_tokens, sj.phase AS phase, pb.batch_size AS batch_size, pb.concurrency AS concurrency, pb.ttft_ms AS ttft_ms, pb.prefill_step_ms AS prefill_step_ms, pb.prefill_chunks AS prefill_chunks, pb.makespan_ms AS makespan_ms, pb.decode_step_ms AS decode_step_ms, pb.tokens_per_step AS tokens_per_step, pb.tpot_inclusive_ms AS tpot_inclusive_ms, pb.tpot_exclusive_ms AS tpot_exclusive_ms, pb.e2e_ms AS e2e_ms, pb.weight_bytes AS weight_bytes, pb.kv_cache_bytes AS kv_cache_bytes, pb.kv_cache_mean_bytes AS kv_cache_mean_bytes, pb.activation_bytes AS activation_bytes, pb.kv_bytes_per_request AS kv_bytes_per_request, pb.prefill_step_matrix_ms AS prefill_step_matrix_ms, pb.prefill_step_vector_ms AS prefill_step_vector_ms, pb.prefill_step_memory_ms AS prefill_step_memory_ms, pb.prefill_step_communication_ms AS prefill_step_communication_ms, pb.prefill_step_overhead_ms AS prefill_step_overhead_ms, pb.decode_step_matrix_ms AS decode_step_matrix_ms, pb.decode_step_vector_ms AS decode_step_vector_ms, pb.decode_step_memory_ms AS decode_step_memory_ms, pb.decode_step_communication_ms AS decode_step_communication_ms, pb.decode_step_overhead_ms AS decode_step_overhead_ms, pb.realised_input_length_mean AS realised_input_length_mean, pb.decode_step_p50_ms AS decode_step_p50_ms, pb.decode_step_p90_ms AS decode_step_p90_ms, pb.decode_step_p99_ms AS decode_step_p99_ms, pb.prompt_service_ms AS prompt_service_ms FROM block b JOIN sweep sw ON sw.id = b.sweep_id JOIN scenario sc ON sc.id = b.scenario_id JOIN subject sj ON sj.id = sc.subject_id JOIN model m ON m.id = sj.model_id JOIN device d ON d.id = sc.device_id JOIN plan p ON p.id = sj.plan_id JOIN precision pr ON pr.id = sj.precision_id JOIN workload w ON w.id = sj.workload_id JOIN probe pb ON pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size WHERE NOT (EXISTS (SELECT 1 FROM tombstone t WHERE t.lifted_at IS NULL AND t.scenario_id = sc.id) OR (EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)) AND NOT EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id NOT IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL))) OR (EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL) AND pb.batch_size BETWEEN i.first_batch_size AND i.last_batch_size) AND NOT EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id NOT IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL) AND pb.batch_size BETWEEN i.first_batch_size AND i.last_batch_size)))) AS stored;
+CREATE VIEW scenarios AS SELECT sc.id AS scenario_id, sj.key AS subject, sc.key AS scenario, sc.formula_version AS formula_version, d.family AS family, m.name AS model, m.architecture AS architecture, d.name AS device, d.key AS device_key, d.vendor AS vendor, d.memory_bytes AS device_memory_bytes, p.tp AS tp, p.pp AS pp, p.dp AS dp, p.ep AS ep, p.moe_tp AS moe_tp, p.moe_dp AS moe_dp, p.dcp AS dcp, p.redundant_experts AS redundant_experts, p.num_devices AS num_devices, pr.linear_quantization AS linear_quantization, pr.experts_quantization AS experts_quantization, pr.attention_quantization AS attention_quantization, pr.mxfp4_group_size AS mxfp4_group_size, sj.compile AS compile, sj.convention AS convention, sj.serving_model AS serving_model, sj.serving_cost_ms AS serving_cost_ms, sj.shortest_length AS shortest_length, sj.prompts_per_user AS prompts_per_user, sj.poll_steps AS poll_steps, sj.seats AS seats, sj.wait_steps AS wait_steps, sj.routing AS routing, sj.unusual_service AS unusual_service, sc.launchable_by AS launchable, COALESCE(w.name, w.label) AS workload, w.key AS workload_key, w.input_length AS input_length, w.input_length_mean AS input_length_mean, w.output_length AS output_length, w.prefix_cache_hit_rate AS prefix_cache_hit_rate, w.max_batched_tokens AS max_batched_tokens, w.mtp_tokens AS mtp_tokens, sj.phase AS phase, sc.status AS status, sc.reason AS reason, sc.assumptions AS assumptions, sc.created_at AS created_at, (EXISTS (SELECT 1 FROM tombstone t WHERE t.lifted_at IS NULL AND t.scenario_id = sc.id) OR (EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)) AND NOT EXISTS (SELECT 1 FROM sweep_interval i WHERE i.scenario_id = sc.id AND i.sweep_id NOT IN (SELECT sweep_id FROM tombstone WHERE lifted_at IS NULL AND sweep_id IS NOT NULL)))) AS voided FROM scenario sc JOIN subject sj ON sj.id = sc.subject_id JOIN model m ON m.id = sj.model_id JOIN device d ON d.id = sc.device_id JOIN plan p ON p.id = sj.plan_id JOIN precision pr ON pr.id = sj.precision_id JOIN workload w ON w.id = sj.workload_id;
 CREATE VIEW models AS SELECT id AS id, key AS key, name AS name, architecture AS architecture, parameters AS parameters, active_parameters AS active_parameters, spec AS spec FROM model;
 CREATE VIEW devices AS SELECT id AS id, key AS key, name AS name, vendor AS vendor, family AS family, matrix_flops_per_s AS matrix_flops_per_s, vector_flops_per_s AS vector_flops_per_s, memory_bytes AS memory_bytes, memory_bandwidth_bytes_per_s AS memory_bandwidth_bytes_per_s, grid AS grid, link_bandwidths AS link_bandwidths, calibration_key AS calibration_key, spec AS spec FROM device;
 CREATE VIEW prices AS SELECT device_name AS device_name, effective_from AS effective_from, usd_per_device_hour AS usd_per_device_hour, watts_per_device AS watts_per_device, source AS source FROM price;
