@@ -21,11 +21,11 @@ from store.location import StoreLocation
 from store.reading import ReadTransaction, read_transaction
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
 from store.sealing.digesting import changed_blocks, groups_of
+from store.sealing.footers import FOOTER_KEY
 from store.sealing.into_duckdb import quoted
 from store.sealing.load_parts import seal_loads
 from store.sealing.ranges import Ranges, complement, merged, ranges_of
 from store.sealing.snapshots import (
-    FOOTER_KEY,
     Contents,
     Manifest,
     Part,
