@@ -18,6 +18,7 @@ from queries.scoping.voided import read_hidden
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
+from store.placing import places_of
 from store.reading import Cells, ReadTransaction, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
@@ -69,6 +70,7 @@ class StoreConnection:
         self.loaded = 0  # how often the store was read: what is made of its rows is of one time
         self._made: set[str] = set()  # raw relations that may be there
         self._load_files: dict[str, tuple[Path, ...]] = {}
+        self._part_files: tuple[Path, ...] = ()  # that stand in place of rows
         self._load_counts: LoadCounts = {}
         self._wanted: frozenset[int] | None = None  # scenarios that are asked about; None: all there are
         self._bound: frozenset[int] | None = None  # scenarios whose probes are there
@@ -132,7 +134,7 @@ class StoreConnection:
     def files(self) -> tuple[Path, ...]:
         """Files that relations brought in so far are read from."""
         of_loads = (path for paths in self._load_files.values() for path in paths)
-        return (*(part.path for part in self.snapshot.parts), *of_loads)
+        return (*(part.path for part in self.snapshot.parts), *self._part_files, *of_loads)
 
     def require_store(self) -> None:
         """Refuse a store that is none, also where a statement looks at nothing in it."""
@@ -229,17 +231,20 @@ class StoreConnection:
     def _load_probes(
         self, transaction: ReadTransaction, listed: Sequence[Part], most_unsealed_probes: int | None
     ) -> bool:
-        for table in ("unsealed_block", "unsealed_probe", "hidden"):
+        for table in ("unsealed_block", "unsealed_probe", "unsealed_row", "unsealed_place", "hidden"):
             self._drop(table)
         if self._straight is not None:
             most_unsealed_probes = None
         uncovered = self._bind(transaction, listed)
-        self.unsealed_probes = sum(block.probe_count for block in blocks_within(transaction, uncovered))
+        waiting = blocks_within(transaction, uncovered)
+        in_parts = {place.block_id for place in places_of(transaction, uncovered)}
+        self.unsealed_probes = sum(block.probe_count for block in waiting if block.id not in in_parts)
         if most_unsealed_probes is not None and self.unsealed_probes > most_unsealed_probes:
             return False
         sources = [_parts_select(self.snapshot.parts)] if self.snapshot.parts else []
-        if self.unsealed_probes or not sources:
-            load_unsealed(self.duckdb, transaction, uncovered, schema="raw")
+        self._part_files = ()
+        if waiting or not sources:
+            self._part_files = load_unsealed(self.duckdb, transaction, uncovered, schema="raw")
             sources.append(unsealed_select("raw"))
         visible = self._visible(transaction, " UNION ALL ".join(sources))
         self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {visible}")
@@ -248,7 +253,7 @@ class StoreConnection:
     def _bind(self, transaction: ReadTransaction, listed: Sequence[Part]) -> Ranges:
         """Open the parts that are needed, and say which blocks none of them holds."""
         blocks = None
-        if worth_pruning(listed, self._wanted) and self._wanted is not None:
+        if self._wanted is not None and worth_pruning(transaction, listed, self._wanted):
             blocks = blocks_of_scenarios(transaction, self._wanted)
             listed = parts_with(listed, blocks)
         self._bound = None if blocks is None else self._wanted

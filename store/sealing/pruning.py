@@ -16,13 +16,18 @@ from store.sealing.unsealed import UnsealedBlock
 if TYPE_CHECKING:
     from store.sealing.snapshots import Part
 
+_HAS_PARTS = "SELECT CASE WHEN EXISTS (SELECT 1 FROM part_block) THEN 1 ELSE 0 END"
 FEW_PARTS = 16  # opening as many takes 20 ms; a session that has them all never reads the store twice
 MOST_SCENARIOS = 20_000  # looking their blocks up takes as long as opening a few hundred parts
 
 
-def worth_pruning(parts: Sequence[Part], scenario_ids: Collection[int] | None) -> bool:
-    """Whether leaving parts aside saves more than finding out which."""
-    return scenario_ids is not None and len(parts) > FEW_PARTS and len(scenario_ids) <= MOST_SCENARIOS
+def worth_pruning(transaction: ReadTransaction, parts: Sequence[Part], scenario_ids: Collection[int]) -> bool:
+    """Whether leaving parts aside saves more than finding out which.
+
+    Where parts stand in place of rows it always does: names are joined to every block of them that is read."""
+    if len(scenario_ids) > MOST_SCENARIOS:
+        return False
+    return len(parts) > FEW_PARTS or next(transaction.values(int, _HAS_PARTS)) > 0
 
 
 def blocks_of_scenarios(transaction: ReadTransaction, scenario_ids: Iterable[int]) -> list[UnsealedBlock]:

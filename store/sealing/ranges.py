@@ -61,3 +61,8 @@ def meets(left: Ranges, right: Ranges) -> bool:
         if place >= 0 and many[place][1] >= low:
             return True
     return False
+
+
+def without(ranges: Ranges, taken: Ranges) -> Ranges:
+    """Return what is left of ranges where others are taken away."""
+    return complement((*complement(ranges), *taken)) if taken else ranges
