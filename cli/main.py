@@ -35,6 +35,7 @@ _SURROUNDINGS = frozenset(
 SUMMARIES = {
     "plan": "The best whole deployments for a question: evaluate what is missing, then answer.",
     "launch": "Write the files that start a stored row.",
+    "worker": "Evaluate shards for a Dask scheduler.",
     "explain": "Show a stored step operator by operator.",
     "verify": "Check a proof against a store.",
     "sql": "Run one read-only SQL statement, or open a prompt.",

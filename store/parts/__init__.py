@@ -11,7 +11,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.parts.compacting import CompactReport, compact_parts
     from store.parts.files import PartBlock, PartFile, ShardBlock, write_part
-    from store.parts.registering import Registered, register_part
+    from store.parts.registering import Registered, record_known, register_part
     from store.parts.shard_states import ShardCounts, fail_shard, put_shards, shard_counts
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "compact_parts",
     "fail_shard",
     "put_shards",
+    "record_known",
     "register_part",
     "shard_counts",
     "write_part",

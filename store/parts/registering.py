@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, insert, select, update
@@ -60,6 +61,21 @@ def register_part(store: Store, sweep_id: int, shard_key: str, file: PartFile) -
     added = sum(block.last - block.first + 1 for block in new)
     total = sum(block.last - block.first + 1 for block in asked)
     return Registered(probes_added=added, probes_known=total - added, left=left)
+
+
+class Asked(NamedTuple):
+    """Batch sizes of a scenario that a sweep asked for."""
+
+    scenario_id: int
+    first: int
+    last: int
+
+
+def record_known(store: Store, sweep_id: int, asked: Sequence[tuple[int, int, int]]) -> None:
+    """Record that a sweep asked for batch intervals that are stored: scenario, first and last of each."""
+    if asked:
+        with store.writing() as connection:
+            _record_intervals(connection, sweep_id, [Asked(*one) for one in asked])
 
 
 def _claim(connection: Connection, scenario_ids: Iterable[int]) -> dict[int, list[Interval]]:
@@ -117,7 +133,7 @@ def _composed(block: PartBlock) -> list[dict[str, int]]:
     ]
 
 
-def _record_intervals(connection: Connection, sweep_id: int, blocks: Sequence[PartBlock]) -> None:
+def _record_intervals(connection: Connection, sweep_id: int, blocks: Sequence[PartBlock | Asked]) -> None:
     """Add what the sweep asked for, joined with what it touches so that nothing is counted twice."""
     asked: dict[int, set[Interval]] = {}
     for block in blocks:
