@@ -5,6 +5,7 @@ Not here: what a shard does (sweepdb.working.tasks)."""
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -46,7 +47,7 @@ class DaskEngine:
                 f"No Dask scheduler answers at {workers.address.removeprefix('tcp://')}.",
                 hint="Start one with `dask scheduler`, and workers with `sweepdb worker HOST:PORT`.",
             ) from error
-        self._dask = dask
+        self._ended = threading.Event()
         self._futures: dict[Any, ShardTask] = {}
 
     @property
@@ -58,6 +59,7 @@ class DaskEngine:
         """Take a shard."""
         future = self._client.submit(self._work, task, key=f"{task.key}-{task.sweep_id}-{task.attempt}", pure=False)
         self._futures[future] = task
+        future.add_done_callback(lambda _: self._ended.set())
 
     def results(self) -> Iterator[Result]:
         """Yield shards as they end; raises where the scheduler has gone."""
@@ -73,13 +75,11 @@ class DaskEngine:
                     yield task, _plain(future.exception())
 
     def _wait(self) -> None:
+        """Wait for a shard to end; raises where the scheduler has been silent for long."""
         silent_since = time.monotonic()
         while all(future.status == "pending" for future in self._futures):
-            with suppress(TimeoutError, asyncio.TimeoutError):
-                try:
-                    self._dask.wait(list(self._futures), timeout=_LOOKED_AGAIN_S, return_when="FIRST_COMPLETED")
-                except asyncio.CancelledError as error:
-                    raise EngineLostError("the Dask scheduler is gone") from error
+            self._ended.wait(_LOOKED_AGAIN_S)
+            self._ended.clear()
             if self._client.status == "running":
                 silent_since = time.monotonic()
             elif time.monotonic() - silent_since > _LOST_AFTER_S or self._client.status == "closed":
