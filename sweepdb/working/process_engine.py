@@ -84,6 +84,7 @@ class ProcessEngine:
                     yield task, future.result()
 
     def cancel(self) -> None:
-        """Let shards go that have not begun, and wait for none."""
+        """Let shards go that have not begun; processes that have nothing to do end first."""
+        idle = not self._futures
         self._futures.clear()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(wait=idle, cancel_futures=True)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from working_cases import ALONE, ROWS, request_of, rows
@@ -211,3 +214,15 @@ def test_a_size_of_shards_that_is_none_is_refused(monkeypatch):
     monkeypatch.setenv("SWEEPDB_SHARD_PROBES", "many")
     with pytest.raises(InputError, match="SWEEPDB_SHARD_PROBES is 'many'"):
         shard_probes()
+
+
+def test_the_manifests_of_the_how_to_are_valid():
+    validate = pytest.importorskip("kubernetes_validate")
+    page = Path(__file__).parents[2] / "docs" / "howto" / "sweep-on-many-machines.md"
+    documents = list(yaml.safe_load_all(page.read_text().split("```yaml\n")[1].split("```")[0]))
+    assert [one["kind"] for one in documents] == ["Service", "Deployment", "Deployment", "Job"]
+    for one in documents:
+        validate.validate(one, "1.30", strict=True)
+    documents[3]["spec"]["backOffLimit"] = 6
+    with pytest.raises(validate.ValidationError):
+        validate.validate(documents[3], "1.30", strict=True)

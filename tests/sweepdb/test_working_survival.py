@@ -24,6 +24,7 @@ from sweepdb.working.dask_engine import DaskEngine
 from sweepdb.working.process_engine import ProcessEngine
 from sweepdb.working.workers_option import Workers
 
+pytest.importorskip("distributed")
 pytestmark = [pytest.mark.survival, pytest.mark.filterwarnings("ignore")]
 ACCIDENTS = ("killed_before_the_file", "killed_between_file_and_commit", "killed_after_the_commit")
 
