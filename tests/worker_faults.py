@@ -11,7 +11,7 @@ from pathlib import Path
 
 from evaluator.graph.operators import operators_from_json
 from evaluator.shards import evaluate_shard
-from store.parts import write_part
+from store.parts import registering, write_part
 from sweepdb.working.tasks import ShardOutcome, ShardTask, run_shard
 
 
@@ -54,3 +54,20 @@ def killed_after_the_commit(task: ShardTask) -> ShardOutcome:
 def slow(task: ShardTask) -> ShardOutcome:
     time.sleep(1.0)
     return run_shard(task)
+
+
+def server_killed_before_the_commit(task: ShardTask) -> ShardOutcome:
+    """Everything is inserted, and the server dies: PostgreSQL restarts itself, with every connection cut."""
+    if not _first_time(task, "server"):
+        return run_shard(task)
+    real = registering._record_intervals
+
+    def dying(connection, *rest):
+        real(connection, *rest)
+        os.kill(connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one(), signal.SIGKILL)
+
+    registering._record_intervals = dying
+    try:
+        return run_shard(task)
+    finally:
+        registering._record_intervals = real

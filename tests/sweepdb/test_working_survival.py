@@ -11,8 +11,10 @@ import sys
 import threading
 import time
 
+import psycopg
 import pytest
 import worker_faults
+from postgresql_server import running_server, why_not
 from working_cases import ALONE, request_of, rows
 
 from evaluator.sweep import run_sweep
@@ -143,3 +145,36 @@ def test_a_scheduler_that_is_lost_loses_nothing_that_was_committed(postgresql_st
         run_on_workers(store, request_of(), Workers(kind="share"))
         assert rows(store.url) == expected
         assert check_store(store.location).faults == ()
+
+
+def test_a_server_that_restarts_in_mid_commit_has_each_shard_or_not(tmp_path, expected):
+    if reason := why_not():
+        pytest.skip(reason)
+    with running_server() as server:
+        url = server.new_database()
+        with open_store(url, create=True):
+            pass
+        for _ in range(8):
+            try:
+                with open_store(url) as store:
+                    engine = ProcessEngine(1, worker_faults.server_killed_before_the_commit)
+                    run_on_workers(store, request_of(), ALONE, engine=engine)
+                break
+            except SweepdbError:
+                wait_for(url)
+        assert len(list((tmp_path / "accidents").iterdir())) > 0
+        assert rows(url) == expected
+        with open_store(url) as store:
+            assert check_store(store.location).faults == ()
+
+
+def wait_for(url):
+    """Wait until a server has recovered."""
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+        except psycopg.OperationalError:
+            time.sleep(0.2)
+        else:
+            return
