@@ -1,6 +1,6 @@
 """What grows with what: sweeps on one and two workers, and one subject's question over 1 to 1,000 parts. JSON lines.
 
-Run: python tests/benchmark/bench_scale.py [probes [probes a part]]. CPU is of every thread and worker process; parts are of real
+Run: python tests/benchmark/bench_scale.py [probes [probes a part [parts,...]]]. CPU is of every thread and worker process; parts are of real
 rows, fewer a part than a sweep writes, since what is measured is how cost grows with files."""
 
 from __future__ import annotations
@@ -114,9 +114,9 @@ def many_parts(url: str, parts: int, rows: int) -> tuple[str, str]:
     return asked.subject.model.name, asked.subject.workload.name or asked.subject.workload.label
 
 
-def questions(folder: Path, rows: int) -> None:
+def questions(folder: Path, rows: int, sizes: tuple[int, ...] = (1, 10, 100, 1000)) -> None:
     """One model and workload, asked first and with a new limit, with parts pruned and with all of them opened."""
-    for parts in (1, 10, 100, 1000):
+    for parts in sizes:
         url = f"sqlite:///{folder}/parts-{parts}.sqlite"
         model, workload = many_parts(url, parts, rows)
         for pruned in (True, False):
@@ -141,8 +141,12 @@ def main() -> None:
     rows = int(sys.argv[2]) if len(sys.argv) > 2 else 500
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
-        sweeps(Path(folder), probes)
-        questions(Path(folder), rows)
+        if probes:
+            sweeps(Path(folder), probes)
+        if len(sys.argv) > 3:
+            questions(Path(folder), rows, tuple(map(int, sys.argv[3].split(","))))
+        else:
+            questions(Path(folder), rows)
 
 
 if __name__ == "__main__":

@@ -8,9 +8,11 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 from working_cases import ALONE, ROWS, request_of, rows
 
 import evaluator.shards
+from cli.main import build_app
 from evaluator.shards import cut_shards, shard_probes
 from evaluator.sweep import run_sweep
 from queries.connect import connect
@@ -18,6 +20,7 @@ from store.errors import EvaluationError, InputError, StoreError
 from store.opening import open_store
 from store.parts import shard_counts
 from store.reading import read_transaction
+from store.sweep_list import list_sweeps
 from store.upkeep import check_store
 from sweepdb.working import parse_workers, run_on_workers
 from sweepdb.working.process_engine import InlineEngine
@@ -152,6 +155,12 @@ def test_what_fails_three_times_is_named_and_the_rest_is_stored(tmp_path, expect
         with read_transaction(store.location) as transaction:
             (counts,) = shard_counts(transaction).values()
         assert counts.failed > 0
+        (summary,) = list_sweeps(store.location)
+        assert summary.status_told == f"failed, {counts.stored} of {counts.stored + counts.failed} shards stored"
+        assert summary.shard_failed == "No space left on device."
+        shown = CliRunner().invoke(build_app(), ["show", summary.key, "--store", store.url])
+        assert "a shard was given up: No space left on device." in shown.output
+        assert summary.status_told in shown.output
         run_on_workers(store, request_of(), ALONE)
         assert rows(store.url) == expected
         assert check_store(store.location).faults == ()
