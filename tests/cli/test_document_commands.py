@@ -29,8 +29,10 @@ DOCUMENTS = [
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # Upgrades are tests/migrations, statements tests/queries/test_sql_examples, and a fit is to the reader's own servers;
-# the page that starts one is tests/cli/test_from_question_to_servers.
-NOT_RUN = ("migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md")
+# the page that starts one is tests/cli/test_from_question_to_servers, and workers are tests/sweepdb/test_working*.
+NOT_RUN = (
+    "migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md", "sweep-on-many-machines.md"
+)  # fmt: skip
 LARGEST_BATCH = {
     "README.md": 260,
     "evaluate-with-drafts.md": 4,
