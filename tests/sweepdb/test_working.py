@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from working_cases import ALONE, ROWS, request_of, rows
 
 import evaluator.shards
+import sweepdb
 from cli.main import build_app
 from evaluator.shards import cut_shards, shard_probes
 from evaluator.sweep import run_sweep
@@ -22,6 +23,7 @@ from store.parts import shard_counts
 from store.reading import read_transaction
 from store.sweep_list import list_sweeps
 from store.upkeep import check_store
+from sweepdb.evaluating.storing import evaluate_requests
 from sweepdb.working import parse_workers, run_on_workers
 from sweepdb.working.process_engine import InlineEngine
 from sweepdb.working.tasks import EngineLostError, run_shard
@@ -235,3 +237,15 @@ def test_the_manifests_of_the_how_to_are_valid():
     documents[3]["spec"]["backOffLimit"] = 6
     with pytest.raises(validate.ValidationError):
         validate.validate(documents[3], "1.30", strict=True)
+
+
+def test_workers_from_python_and_no_arrivals_yet(tmp_path):
+    asked = {"device": "TEST_DEVICE", "input_length": 100, "output_length": 20, "num_devices": 1, "batch_range": (1, 4)}
+    with open_store(f"sqlite:///{tmp_path}/store.sqlite", create=True) as made:
+        url = made.url
+    with sweepdb.open(url) as store:
+        done = store.evaluate("Qwen/Qwen3-8B", workers="shard:1/1", **asked)
+        assert done.probes_stored > 0
+        assert store.evaluate("Qwen/Qwen3-8B", **asked).probes_known == done.probes_stored
+        with pytest.raises(InputError, match="arrive are played in one process"):
+            evaluate_requests(request_of(), url, workers=ALONE, arrivals=object())
