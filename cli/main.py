@@ -36,6 +36,7 @@ SUMMARIES = {
     "plan": "The best whole deployments for a question: evaluate what is missing, then answer.",
     "report": "Write an answer as one file to send.",
     "launch": "Write the files that start a stored row.",
+    "worker": "Evaluate shards for a Dask scheduler.",
     "explain": "Show a stored step operator by operator.",
     "verify": "Check a proof against a store.",
     "sql": "Run one read-only SQL statement, or open a prompt.",

@@ -103,7 +103,7 @@ class _Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ready:
+class ReadyScenario:
     """A scenario with its operators and the batch sizes asked for; or its failure."""
 
     planned: PlannedScenario
@@ -113,7 +113,7 @@ class _Ready:
     fits: bool = False
 
 
-_Task = tuple[_Ready, ScenarioRef, tuple[int, int]]  # a batch interval that the store lacks
+_Task = tuple[ReadyScenario, ScenarioRef, tuple[int, int]]  # a batch interval that the store lacks
 
 
 def program_version() -> str:
@@ -151,7 +151,7 @@ def run_sweep(
             kind="request",
         ),
     )
-    runner = _Runner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress, arrivals=arrivals)
+    runner = SweepRunner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress, arrivals=arrivals)
     interrupted = False
     try:
         with ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as pool:
@@ -234,7 +234,7 @@ def _interval(planned: PlannedScenario, operators: Mapping[str, OperatorSet]) ->
 
 
 @dataclass(slots=True, kw_only=True)
-class _Runner:
+class SweepRunner:
     """One sweep in progress."""
 
     store: Store
@@ -248,8 +248,8 @@ class _Runner:
 
     def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor) -> None:
         """Capture, plan, evaluate and store some scenarios."""
-        self._provide_operators(chunk)
-        ready = [self._ready(planned) for planned in chunk]
+        self.provide_operators(chunk)
+        ready = [self.ready(planned) for planned in chunk]
         refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
         todo = [task for item, ref in zip(ready, refs, strict=True) for task in self._tasks(item, ref)]
         try:
@@ -263,7 +263,7 @@ class _Runner:
         self._say()
 
     def _play(
-        self, ready: Sequence[tuple[_Ready, ScenarioRef]], arrivals: ArrivalRequest, pool: ThreadPoolExecutor
+        self, ready: Sequence[tuple[ReadyScenario, ScenarioRef]], arrivals: ArrivalRequest, pool: ThreadPoolExecutor
     ) -> None:
         """Play what the store lacks; the loads of one scenario are stored together."""
         record = arrival_record(arrivals.settings.process)
@@ -299,7 +299,8 @@ class _Runner:
             unplayed=_counted(tally.unplayed),
         )
 
-    def _provide_operators(self, chunk: Sequence[PlannedScenario]) -> None:
+    def provide_operators(self, chunk: Sequence[PlannedScenario]) -> None:
+        """Take the operators of scenarios from the store, and capture and store what it lacks."""
         wanted = _wanted(chunk)
         missing = [key for key in wanted if key not in self.operators]
         self.operators = {key: self.operators[key] for key in wanted if key in self.operators}
@@ -321,7 +322,8 @@ class _Runner:
         )
         self.tally.captured += len(fresh)
 
-    def _ready(self, planned: PlannedScenario) -> _Ready:
+    def ready(self, planned: PlannedScenario) -> ReadyScenario:
+        """A scenario with its operators and batch sizes, or its failure."""
         if planned.illegal is not None:
             return self._failed(planned, "illegal", planned.illegal)
         if (unsupported := _unsupported(planned)) is not None:
@@ -335,9 +337,9 @@ class _Runner:
         except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the sweep's end
             return self._failed(planned, "error", f"{type(error).__name__}: {error}")
         record = self.records.scenario(planned.model_name, planned.scenario, assumptions=said)
-        return _Ready(planned, record, sets, interval, fits)
+        return ReadyScenario(planned, record, sets, interval, fits)
 
-    def _failed(self, planned: PlannedScenario, status: Status, reason: str) -> _Ready:
+    def _failed(self, planned: PlannedScenario, status: Status, reason: str) -> ReadyScenario:
         record = self.records.scenario(
             planned.model_name,
             planned.scenario,
@@ -345,9 +347,9 @@ class _Runner:
             reason=reason,
         )
         self.tally.failures[status, reason] += 1
-        return _Ready(planned, record, {}, None)
+        return ReadyScenario(planned, record, {}, None)
 
-    def _tasks(self, item: _Ready, ref: ScenarioRef) -> Iterator[_Task]:
+    def _tasks(self, item: ReadyScenario, ref: ScenarioRef) -> Iterator[_Task]:
         if item.interval is None:
             return
         self.tally.fitting += item.fits
@@ -385,7 +387,7 @@ def _counted(failures: Mapping[tuple[str, str], int]) -> tuple[Failures, ...]:
     )
 
 
-def _prepared(item: _Ready, arrivals: ArrivalRequest) -> ScenarioLoads | tuple[str, str]:
+def _prepared(item: ReadyScenario, arrivals: ArrivalRequest) -> ScenarioLoads | tuple[str, str]:
     scenario = item.planned.scenario
     try:
         return scenario_loads(scenario, item.record.key, item.operators, cost_of(scenario), arrivals)
@@ -393,7 +395,7 @@ def _prepared(item: _Ready, arrivals: ArrivalRequest) -> ScenarioLoads | tuple[s
         return "unsupported", error.message
 
 
-def _block_record(item: _Ready, block: ProbeBlock) -> BlockRecord:
+def _block_record(item: ReadyScenario, block: ProbeBlock) -> BlockRecord:
     composition = composition_of(item.planned.scenario, block.batch_size)
     return BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
 

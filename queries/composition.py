@@ -129,6 +129,7 @@ def _wholes(location: StoreLocation, probes: Sequence[str]) -> dict[str, tuple[A
         return {}
     lists = {"scenarios": [key[0] for key in keys.values()], "batches": [key[1] for key in keys.values()]}
     with StoreConnection(location) as connection:
+        connection.narrow_to(lists["scenarios"])
         found = {row[:2]: row for row in connection.execute(_AGGREGATES, lists).fetchall()}
     return {probe: found[key] for probe, key in keys.items() if key in found}
 

@@ -18,6 +18,7 @@ from queries.scoping.voided import read_hidden
 from queries.vocabulary import VocabularyFile, files_for, vocabulary
 from store.errors import StoreError
 from store.location import StoreLocation, parse_url
+from store.placing import places_of
 from store.reading import Cells, ReadTransaction, in_memory, read_store_id, read_transaction
 from store.running_lock import abandoned_sweeps
 from store.schema import PROBE_COLUMNS
@@ -25,6 +26,7 @@ from store.sealing import (
     LOAD_RELATIONS,
     Snapshot,
     blocks_of,
+    blocks_of_scenarios,
     blocks_within,
     complement,
     create_load_relation,
@@ -33,11 +35,14 @@ from store.sealing import (
     list_parts,
     load_snapshot,
     load_unsealed,
+    not_within,
+    parts_with,
     unsealed_select,
+    worth_pruning,
 )
 
 if TYPE_CHECKING:
-    from store.sealing import LoadCounts, Part
+    from store.sealing import LoadCounts, Part, Ranges
 
 _T = TypeVar("_T")
 Parameters = Sequence[object] | Mapping[str, object]
@@ -65,7 +70,10 @@ class StoreConnection:
         self.loaded = 0  # how often the store was read: what is made of its rows is of one time
         self._made: set[str] = set()  # raw relations that may be there
         self._load_files: dict[str, tuple[Path, ...]] = {}
+        self._part_files: tuple[Path, ...] = ()  # that stand in place of rows
         self._load_counts: LoadCounts = {}
+        self._wanted: frozenset[int] | None = None  # scenarios that are asked about; None: all there are
+        self._bound: frozenset[int] | None = None  # scenarios whose probes are there
         self._raw: frozenset[str] = frozenset()
         self._public: frozenset[str] = frozenset()
         self.duckdb.execute("SET python_enable_replacements = false")  # a name is never a Python variable
@@ -102,9 +110,19 @@ class StoreConnection:
         files = files_for(names)
         raw = (names & RAW_NAMES).union(*(file.raw for file in files))
         # A name can be both: `scenario` is a public view over raw.scenario.
-        if not raw <= self._raw:
+        if not raw <= self._raw or (STORED_PROBE in raw and not self._is_bound()):
             self._load(self._raw | raw)
         self._create(files)
+
+    def narrow_to(self, scenario_ids: Iterable[int]) -> None:
+        """Say that from here on the probes of these scenarios alone are asked about.
+
+        A store of many parts then has only those opened that hold some of them; others may be there as well. Probes of
+        scenarios that were not read yet are read at the next `provide`, and everything else again with them."""
+        self._wanted = frozenset(scenario_ids)
+
+    def _is_bound(self) -> bool:
+        return self._bound is None or (self._wanted is not None and self._wanted <= self._bound)
 
     def _create(self, files: Iterable[VocabularyFile]) -> None:
         for file in files:
@@ -116,7 +134,7 @@ class StoreConnection:
     def files(self) -> tuple[Path, ...]:
         """Files that relations brought in so far are read from."""
         of_loads = (path for paths in self._load_files.values() for path in paths)
-        return (*(part.path for part in self.snapshot.parts), *of_loads)
+        return (*(part.path for part in self.snapshot.parts), *self._part_files, *of_loads)
 
     def require_store(self) -> None:
         """Refuse a store that is none, also where a statement looks at nothing in it."""
@@ -213,23 +231,37 @@ class StoreConnection:
     def _load_probes(
         self, transaction: ReadTransaction, listed: Sequence[Part], most_unsealed_probes: int | None
     ) -> bool:
-        for table in ("unsealed_block", "unsealed_probe", "hidden"):
+        for table in ("unsealed_block", "unsealed_probe", "unsealed_row", "unsealed_place", "hidden"):
             self._drop(table)
-        self.snapshot = load_snapshot(self.duckdb, transaction, self.location, transaction.store_id, listed=listed)
-        uncovered = complement(self.snapshot.blocks)
         if self._straight is not None:
-            uncovered = blocks_of(transaction, self._straight)
             most_unsealed_probes = None
-        self.unsealed_probes = sum(block.probe_count for block in blocks_within(transaction, uncovered))
+        uncovered = self._bind(transaction, listed)
+        waiting = blocks_within(transaction, uncovered)
+        in_parts = {place.block_id for place in places_of(transaction, uncovered)}
+        self.unsealed_probes = sum(block.probe_count for block in waiting if block.id not in in_parts)
         if most_unsealed_probes is not None and self.unsealed_probes > most_unsealed_probes:
             return False
         sources = [_parts_select(self.snapshot.parts)] if self.snapshot.parts else []
-        if self.unsealed_probes or not sources:
-            load_unsealed(self.duckdb, transaction, uncovered, schema="raw")
+        self._part_files = ()
+        if waiting or not sources:
+            self._part_files = load_unsealed(self.duckdb, transaction, uncovered, schema="raw")
             sources.append(unsealed_select("raw"))
         visible = self._visible(transaction, " UNION ALL ".join(sources))
         self.duckdb.execute(f"CREATE OR REPLACE VIEW raw.{STORED_PROBE} AS {visible}")
         return True
+
+    def _bind(self, transaction: ReadTransaction, listed: Sequence[Part]) -> Ranges:
+        """Open the parts that are needed, and say which blocks none of them holds."""
+        blocks = None
+        if self._wanted is not None and worth_pruning(transaction, listed, self._wanted):
+            blocks = blocks_of_scenarios(transaction, self._wanted)
+            listed = parts_with(listed, blocks)
+        self._bound = None if blocks is None else self._wanted
+        self.snapshot = load_snapshot(self.duckdb, transaction, self.location, transaction.store_id, listed=listed)
+        if self._straight is not None:
+            return blocks_of(transaction, self._straight)
+        covered = self.snapshot.blocks
+        return complement(covered) if blocks is None else not_within(blocks, covered)
 
     def _visible(self, transaction: ReadTransaction, stored: str) -> str:
         hidden = read_hidden(transaction).rows

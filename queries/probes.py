@@ -38,6 +38,7 @@ def find_probe(location: StoreLocation, text: str) -> tuple[tuple[str, ...], tup
     reference = parse_reference(text)
     scenario_id = find_scenario(location, reference.scenario)
     with StoreConnection(location) as connection:
+        connection.narrow_to([scenario_id])
         cursor = connection.execute(
             "SELECT * FROM probe WHERE scenario_id = $scenario_id AND batch_size = $batch_size",
             {"scenario_id": scenario_id, "batch_size": reference.batch_size},

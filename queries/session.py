@@ -282,6 +282,7 @@ class Session:
             scope = resolve_question(transaction, question, pinned)
         # Everything at once: what is brought in later is read again together with all that is there.
         needed = {"probe", "device"} if of_probes else set[str]()
+        self._connection.narrow_to(row.scenario_id for row in scope.rows)
         self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
         self._tables.provide(scope.rows, of_probes=of_probes)
         self._scope, self._asked, self._again = scope, about, False

@@ -16,6 +16,7 @@ Phase = Literal["prefill", "decode", "aggregated"]
 Convention = Literal["physical", "upstream"]
 Status = Literal["ok", "illegal", "unsupported", "error"]
 SweepKind = Literal["request", "validation", "import"]
+ShardState = Literal["waiting", "stored", "failed"]
 SweepOutcome = Literal["finished", "interrupted", "failed"]
 Family = Literal["theoretical", "calibrated"]
 

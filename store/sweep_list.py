@@ -22,7 +22,10 @@ SELECT s.id, s.key, s.label, s.program_version, s.started_at, s.finished_at, s.s
             ELSE s.probes_stored END,
        s.probes_known, s.scenarios_failed,
        (SELECT MAX(t.reason) FROM tombstone t WHERE t.sweep_id = s.id AND t.lifted_at IS NULL),
-       s.arguments, s.kind
+       s.arguments, s.kind,
+       (SELECT COUNT(*) FROM shard h WHERE h.sweep_id = s.id),
+       (SELECT COUNT(*) FROM shard h WHERE h.sweep_id = s.id AND h.state = 'stored'),
+       (SELECT MIN(h.reason) FROM shard h WHERE h.sweep_id = s.id AND h.state = 'failed')
 FROM sweep s
 """
 _NEWEST_FIRST = " ORDER BY s.started_at DESC, s.id DESC LIMIT ? OFFSET ?"
@@ -60,6 +63,16 @@ class SweepSummary(NamedTuple):
     voided: str | None
     arguments: str
     kind: str  # request, validation or import
+    shards: int  # that were handed to workers so far
+    shards_stored: int
+    shard_failed: str | None  # why, of one that was given up
+
+    @property
+    def status_told(self) -> str:
+        """How far it is, for a person: with the shards of workers while it runs."""
+        if self.status == "finished" or not self.shards:
+            return self.status
+        return f"{self.status}, {self.shards_stored} of {self.shards} shards stored"
 
 
 class OutcomeCount(NamedTuple):

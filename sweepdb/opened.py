@@ -67,6 +67,7 @@ class OpenStore(Notebook):
         from_deployment: str | None = None,
         label: str | None = None,
         jobs: int = 8,
+        workers: str | None = None,
         progress: bool | Callable[[Progress], None] = False,
         **options: Unpack[EvaluateKeywords],
     ) -> Evaluation:
@@ -82,6 +83,7 @@ class OpenStore(Notebook):
                 store=url,
                 label=label,
                 jobs=jobs,
+                workers=workers,
                 progress=progress,
                 **options,
             )

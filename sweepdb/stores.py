@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from store.location import StoreLocation, parse_url
     from store.migrating import create_store, current_revision, upgrade_store
     from store.opening import open_store
+    from store.parts import compact_parts
     from store.reading import NameKind, StoredName, in_memory, read_store_id, stored_names
     from store.records import PriceRecord
     from store.revision import HEAD_REVISION
@@ -31,6 +32,7 @@ __all__ = [
     "SweepDetail",
     "SweepSummary",
     "check_store",
+    "compact_parts",
     "create_store",
     "current_revision",
     "drop_unfinished_files",

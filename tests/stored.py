@@ -21,10 +21,13 @@ def write(url: str) -> None:
     """Fill a store with a little of everything, always the same."""
     import numpy as np
     from generator import DEVICES, MODELS, PLANS, PRECISIONS, WORKLOADS, block, scenario, scenarios, sweep_record
+    from sqlalchemy import insert
 
     from store.loads import ArrivalRecord, KeptRequests, LoadRecord
     from store.opening import open_store
+    from store.parts import fail_shard, put_shards
     from store.records import CalibrationRecord, MeasurementRecord, OperatorSetRecord, PriceRecord, ValidationRecord
+    from store.schema.sql_tables import PART
     from store.writing import begin_sweep, finish_sweep, put_block, put_loads, put_scenarios
     from store.writing.calibrations import put_calibration
     from store.writing.measurements import put_measurements, put_validations
@@ -72,6 +75,15 @@ def write(url: str) -> None:
         put_loads(
             store, first, refs[2].id, ArrivalRecord(key="e" * 64, process="poisson", requests=22, seed=1, cv=1.0), loads
         )
+        put_shards(store, first, [("f" * 64, 1, 4)])
+        fail_shard(store, first, "f" * 64, "no space left")
+        with store.writing() as connection:  # one that a compaction replaced: no file of it is needed
+            connection.execute(
+                insert(PART).values(
+                    name="shard-1.parquet", folder="/parts", bytes=1, sha256="a" * 64, row_count=4,
+                    created_at=datetime(2026, 1, 2, tzinfo=UTC), retired_at=datetime(2026, 1, 3, tzinfo=UTC),
+                )
+            )  # fmt: skip
         finish_sweep(store, first, "finished")
         second = begin_sweep(store, replace(sweep_record(key="0" * 31 + "2", label="wider"), kind="import"))
         put_block(store, second, refs[0].id, with_service(block(records[0], 3, 6)))

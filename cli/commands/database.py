@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     for function in (init, current, check, vacuum):
         group.command(function.__name__)(function)
     group.command("upgrade", short_help="Bring an old store to this program's revision.")(upgrade)
+    group.command("compact", short_help="Sort and merge parts that workers wrote.")(compact)
     group.command("seal", short_help="Lay new blocks down as Parquet.")(seal_store)
     app.add_typer(group, name="db")
 
@@ -75,6 +76,11 @@ def check(
     write_rows(columns, [[*values, faults if format_ != "table" else len(faults)]], format_, output)
     for fault in faults:
         tell(f"fault: {fault}")
+    if report.orphans:
+        tell(
+            f"{len(report.orphans)} files of workers that were stopped, {report.orphans[0].name} first: nothing reads"
+            " them, and `sweepdb db compact` removes them after a day"
+        )
     if not report.whole:
         raise StoreError(
             f"{_counted(len(faults))} found in {parse_url(store).display}",
@@ -106,6 +112,18 @@ def vacuum(store: StoreOption = None) -> int:
     say(f"{done.bytes_before:,} bytes before, {done.bytes_after:,} after")
     if done.requests_removed:
         say(f"every request of {done.requests_removed:,} voided loads removed; their distributions stay")
+    return 0
+
+
+def compact(store: StoreOption = None) -> int:
+    """Sort the parts that workers wrote by model, workload and phase, and merge small ones; remove what is replaced."""
+    from sweepdb.stores import compact_parts, parse_url
+
+    done = compact_parts(parse_url(store))
+    say(
+        f"{done.parts_before:,} parts before, {done.parts:,} after; {done.probes_rewritten:,} probes written anew,"
+        f" {done.files_removed:,} files removed"
+    )
     return 0
 
 

@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
     others = {keyword: item for keyword, item in options_by_keyword().items() if keyword != "model"}
     app.command("evaluate")(with_parameters(evaluate, derived_parameters(others, {}), after="model"))
     app.command("explain")(explain)
+    app.command("worker")(worker)
 
 
 def evaluate(
@@ -45,6 +46,10 @@ def evaluate(
     ] = None,
     label: Annotated[str | None, typer.Option(help="a name for this sweep")] = None,
     jobs: Annotated[int, typer.Option(help="threads that evaluate while rows are written")] = 8,
+    workers: Annotated[
+        str | None,
+        typer.Option(help="who evaluates: dask://HOST:PORT, dask:N, processes:N, or shard:I/M of an array"),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="say how much would be evaluated, and stop")] = False,
     ttft_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
     tpot_limits: Annotated[str | None, typer.Option(hidden=True)] = None,
@@ -73,10 +78,22 @@ def evaluate(
     from cli.render.progress import ProgressBar
 
     with ProgressBar(sys.stderr) as bar:
-        report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=bar.show)
+        report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=bar.show, workers=workers)
     phases = {phase for part in built.parts for phase in part.phases}
     played = bool(report.loads_stored or report.loads_known)
     return _report(report, format_, store, question=_next_question(phases, played=played))
+
+
+def worker(
+    scheduler: Annotated[str, typer.Argument(help="HOST:PORT of a Dask scheduler")],
+    count: Annotated[int, typer.Option("--count", min=1, help="worker processes of this machine")] = 1,
+) -> int:
+    """Evaluate shards of sweeps for a Dask scheduler, until it ends."""
+    from sweepdb.working import parse_workers, serve_worker
+
+    parse_workers(f"dask://{scheduler}")
+    serve_worker(scheduler, count=count)
+    return 0
 
 
 def _write_schema() -> int:

@@ -49,7 +49,7 @@ def sweeps(
     from sweepdb.stores import list_sweeps, parse_url
 
     found = list_sweeps(parse_url(store), limit=limit)
-    write_rows(COLUMNS, [_row(item) for item in found], format_, output)
+    write_rows(COLUMNS, [_told(item) if format_ == "table" else _row(item) for item in found], format_, output)
     return 0
 
 
@@ -67,6 +67,11 @@ def _row(item: SweepSummary) -> list[object]:
         item.voided,
         _asked(item.arguments),
     ]
+
+
+def _told(item: SweepSummary) -> list[object]:
+    """A sweep for a person, with how far its shards are."""
+    return [item.status_told if name == "status" else value for name, value in zip(COLUMNS, _row(item), strict=True)]
 
 
 def _asked(arguments: str) -> str:
@@ -128,10 +133,12 @@ def show(
 
 def _sweep_lines(detail: SweepDetail) -> Iterator[str]:
     """A sweep for a person: itself, what it stored, and what failed."""
-    yield from table_lines(("sweep", "value"), list(zip(COLUMNS, _row(detail.summary), strict=True)))
+    yield from table_lines(("sweep", "value"), list(zip(COLUMNS, _told(detail.summary), strict=True)))
     yield "\n"
     contents = [[c.model, c.device, c.workload, c.phase, c.scenarios, c.probes] for c in detail.contents]
     yield from table_lines(("model", "device", "workload", "phase", "scenarios", "probes"), contents)
+    if detail.summary.shard_failed is not None:
+        yield f"\na shard was given up: {detail.summary.shard_failed}\n"
     failed = [[o.status, o.scenarios, o.reason] for o in detail.outcomes if o.status != "ok"]
     if failed:
         yield "\n"

@@ -23,6 +23,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
         "evaluate Qwen/Qwen3-32B-FP8 --device h200_sxm --total-devices 8 --input-length 3500 --output-length 1500",
         "evaluate --sweep sweep.yaml --dry-run",
     ),
+    "worker": ("worker 10.0.0.5:8786", "worker 10.0.0.5:8786 --count 32"),
     "explain": ("explain a1b2c3d4:175", "explain a1b2c3d4:175 e5f6a7b8:40 --step decode --top 10"),
     "query": (
         "query best --ttft-limits 1000 --tpot-limits 30",
@@ -64,5 +65,6 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     "current": ("db current", "db current --store sqlite:///old.sqlite"),
     "check": ("db check", "db check --repair"),
     "vacuum": ("db vacuum", "db vacuum --store sqlite:///old.sqlite"),
+    "compact": ("db compact", "db compact --store postgresql://user@host/database"),
     "seal": ("db seal", "db seal --store postgresql://user@host/database"),
 }

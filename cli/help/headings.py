@@ -41,7 +41,7 @@ _EVALUATED = {
         "arrivals", "rates", "requests", "keep_requests", "seed", "kv_admission", "dispatch", "reject_ttft",
         "reject_tbt", "prefill_policy", "prefill_instances", "cache_blocks", "balance_threshold",
     ),
-    "The run": ("jobs", "dry_run", "label", "sweep_schema"),
+    "The run": ("jobs", "workers", "dry_run", "label", "sweep_schema"),
 }  # fmt: skip
 _SHARED = {
     OUTPUT: (
@@ -52,7 +52,7 @@ _SHARED = {
 }  # fmt: skip
 COMMANDS: Mapping[str, tuple[str, ...]] = {
     "Ask": ("plan", "query", "report", "serve", "sql", "explain", "verify", "mcp"),
-    "Evaluate and launch": ("evaluate", "launch"),
+    "Evaluate and launch": ("evaluate", "worker", "launch"),
     "Look up": ("models", "devices", "support", "workloads", "prices"),
     "Measure": ("measurements", "validate", "calibrate"),
     "Keep": ("sweeps", "show", "void", "unvoid", "export", "import", "publish", "db"),

@@ -25,6 +25,7 @@ class _Key(NamedTuple):
 class ReadTransaction(ABC):
     """The operations that reading needs of a driver. A `?` marks a parameter; a whole result is never in memory."""
 
+    location: StoreLocation
     store_id: str
     """Identity of the store, read before the transaction: a list of parts read in between holds no later block."""
     ranges: str
@@ -69,6 +70,7 @@ class _Sqlite(ReadTransaction):
     )
 
     def __init__(self, location: StoreLocation) -> None:
+        self.location = location
         self._connection = connect_sqlite(location)
         try:
             self.store_id = identity_of(location, self._connection.execute(IDENTITY).fetchall())
@@ -95,6 +97,7 @@ class _Postgresql(ReadTransaction):
     def __init__(self, location: StoreLocation) -> None:
         from psycopg import IsolationLevel
 
+        self.location = location
         self._connection = connect_postgresql(location)
         try:
             self.store_id = identity_of(location, self._connection.execute(IDENTITY).fetchall())

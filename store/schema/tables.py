@@ -30,6 +30,7 @@ from store.schema.declaring import (
 )
 from store.schema.load_tables import LOAD_TABLES
 from store.schema.measures import MEASURES
+from store.schema.part_tables import PART_TABLES
 
 _STORE = (
     Table(
@@ -438,5 +439,5 @@ _COMPARED = (  # what is compared with evaluations or said about them
 )
 
 TABLES: dict[str, Table] = {
-    table.name: table for table in (*_STORE, *_DIMENSIONS, *_EVALUATED, *_COMPARED, *LOAD_TABLES)
+    table.name: table for table in (*_STORE, *_DIMENSIONS, *_EVALUATED, *_COMPARED, *LOAD_TABLES, *PART_TABLES)
 }

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from store.sealing.laying_down import check_snapshots, seal, seal_location
     from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store
+    from store.sealing.pruning import blocks_of_scenarios, not_within, parts_with, worth_pruning
     from store.sealing.ranges import LARGEST_KEY, Range, Ranges, complement, merged, ranges_of
     from store.sealing.snapshots import Part, Snapshot, list_parts, load_snapshot
     from store.sealing.unsealed import UnsealedBlock, blocks_of, blocks_within, load_unsealed, unsealed_select
@@ -29,6 +30,7 @@ __all__ = [
     "Snapshot",
     "UnsealedBlock",
     "blocks_of",
+    "blocks_of_scenarios",
     "blocks_within",
     "changed_blocks",
     "check_snapshots",
@@ -45,12 +47,15 @@ __all__ = [
     "load_snapshot",
     "load_unsealed",
     "merged",
+    "not_within",
     "parts_of_loads",
+    "parts_with",
     "quoted",
     "ranges_of",
     "seal",
     "seal_location",
     "unsealed_select",
+    "worth_pruning",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -18,15 +18,16 @@ from typing import TYPE_CHECKING, Protocol
 
 from store.errors import StoreBusyError, StoreError
 from store.location import StoreLocation
+from store.placing import placed_ranges
 from store.reading import ReadTransaction, read_transaction
 from store.reading.in_memory import in_memory
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
 from store.sealing.digesting import changed_blocks, groups_of
+from store.sealing.footers import FOOTER_KEY
 from store.sealing.into_duckdb import quoted
 from store.sealing.load_parts import seal_loads
 from store.sealing.ranges import Ranges, complement, merged, ranges_of
 from store.sealing.snapshots import (
-    FOOTER_KEY,
     Contents,
     Manifest,
     Part,
@@ -127,7 +128,8 @@ class _Sealing:
         snapshot = load_snapshot(
             self._connection, self._transaction, self._location, self._store_id, full_hash=_may_be_merged
         )
-        hot = blocks_within(self._transaction, complement(snapshot.blocks))
+        elsewhere = placed_ranges(self._transaction)  # these files are read as they are
+        hot = blocks_within(self._transaction, complement((*snapshot.blocks, *elsewhere)))
         parts = [with_current_times(part) for part in snapshot.parts if part.path.parent == self._directory]
         steps = plan_steps(hot, parts)
         self._publish(tuple(parts))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
 
 Range = tuple[int, int]
@@ -44,3 +45,24 @@ def overlap(left: Iterable[Range], right: Iterable[Range]) -> bool:
     pairs = [*((low, high) for low, high in left), *((low, high) for low, high in right)]
     pairs.sort()
     return any(pairs[i][1] >= pairs[i + 1][0] for i in range(len(pairs) - 1))
+
+
+def within(key: int, ranges: Ranges) -> bool:
+    """Tell whether sorted, disjoint ranges hold a key."""
+    place = bisect_right(ranges, (key, LARGEST_KEY)) - 1
+    return place >= 0 and ranges[place][1] >= key
+
+
+def meets(left: Ranges, right: Ranges) -> bool:
+    """Tell whether two sets share a key, each sorted and disjoint: quick where one of them has few ranges."""
+    few, many = (left, right) if len(left) <= len(right) else (right, left)
+    for low, high in few:
+        place = bisect_right(many, (high, LARGEST_KEY)) - 1
+        if place >= 0 and many[place][1] >= low:
+            return True
+    return False
+
+
+def without(ranges: Ranges, taken: Ranges) -> Ranges:
+    """Return what is left of ranges where others are taken away."""
+    return complement((*complement(ranges), *taken)) if taken else ranges

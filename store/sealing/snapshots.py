@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -19,7 +19,9 @@ from store.location import StoreLocation
 from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import layout_digest
-from store.sealing.ranges import Ranges, merged, overlap, ranges_of
+from store.sealing.footers import footer_fault, known_footers
+from store.sealing.ranges import Ranges, meets, merged, ranges_of
+from store.sealing.recalled import Recalled
 from store.sealing.unsealed import as_parameter
 
 if TYPE_CHECKING:
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 # Whatever a damaged manifest raises: it then lists nothing.
 UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
-FOOTER_KEY = "sweepdb"
 _MANIFEST_FORMAT = 2
 
 
@@ -106,6 +107,9 @@ class Manifest:
     retired: tuple[tuple[str, float], ...] = ()  # file name, when it was replaced
 
 
+_MANIFESTS: Recalled[Manifest] = Recalled(most=64)
+
+
 def snapshot_directories(location: StoreLocation, store_id: str) -> tuple[Path, ...]:
     """Name where parts may lie: beside a file store, then in the user's cache directory."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweepdb"
@@ -117,16 +121,24 @@ def snapshot_directories(location: StoreLocation, store_id: str) -> tuple[Path, 
 
 def read_manifest(directory: Path) -> Manifest:
     """Read the manifest of a directory; an absent or damaged one lists nothing."""
+    path = directory / MANIFEST
     try:
-        document = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            version = (str(path), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            if (known := _MANIFESTS.get(version)) is not None:
+                return known
+            document = json.load(file)
         if document["format"] != _MANIFEST_FORMAT:
             return Manifest()
-        return Manifest(
+        manifest = Manifest(
             parts=tuple(_part_of(directory, entry) for entry in document["parts"]),
             retired=tuple((str(name), float(when)) for name, when in document["retired"]),
         )
     except UNREADABLE:
         return Manifest()
+    _MANIFESTS.keep(version, manifest)
+    return manifest
 
 
 def _part_of(directory: Path, entry: dict[str, Any]) -> Part:
@@ -202,22 +214,29 @@ def load_snapshot(
     if not listed:
         return Snapshot()
     store = _StoreState.read(transaction, listed, store_id)
-    footers = _footers(connection, [part.path for part in listed if part.path.is_file()])
+    footers = known_footers(connection, [part.path for part in listed], full_hash=any(map(full_hash, listed)))
+    apart = _all_apart(listed)
     accepted: list[Part] = []
     rejected: list[RejectedPart] = []
     for number, part in enumerate(listed):
         reason = (
             file_fault(part.path, part, full_hash=full_hash(part))
-            or _footer_fault(part, footers.get(str(part.path)))
+            or footer_fault(part, footers.get(str(part.path)))
             or store.fault(number, part.contents)
         )
-        if reason is None and any(overlap(part.contents.blocks, other.contents.blocks) for other in accepted):
+        if reason is None and not apart and any(meets(part.contents.blocks, one.contents.blocks) for one in accepted):
             reason = "another part holds the same blocks"
         if reason is None:
             accepted.append(part)
         else:
             rejected.append(RejectedPart(path=part.path, reason=reason))
     return Snapshot(parts=tuple(accepted), rejected=tuple(rejected))
+
+
+def _all_apart(parts: Sequence[Part]) -> bool:
+    """Whether no block is in two parts, told in one pass."""
+    ranges = sorted(block for part in parts for block in part.contents.blocks)
+    return all(before[1] < after[0] for before, after in pairwise(ranges))
 
 
 class Written(Protocol):
@@ -265,47 +284,6 @@ def hash_file(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return ""
-
-
-@dataclass(frozen=True, slots=True)
-class _Footer:
-    contents: str
-    rows: int
-
-
-def _footers(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) -> dict[str, _Footer]:
-    """Read the footers of several files at once, or one by one where a file among them has none."""
-    import duckdb
-
-    if not paths:
-        return {}
-    names = [str(path) for path in paths]
-    try:
-        # Of its own: reading a damaged file fails, and would abort the transaction the caller may be in.
-        rows = (
-            connection.cursor()
-            .execute(
-                "SELECT f.file_name, decode(k.value), f.num_rows FROM parquet_file_metadata($files) f"
-                " JOIN parquet_kv_metadata($files) k ON k.file_name = f.file_name WHERE k.key = $key::BLOB",
-                {"files": names, "key": FOOTER_KEY},
-            )
-            .fetchall()
-        )
-    except duckdb.Error:
-        if len(paths) == 1:
-            return {}
-        return {name: footer for path in paths for name, footer in _footers(connection, [path]).items()}
-    return {name: _Footer(contents, count) for name, contents, count in rows}
-
-
-def _footer_fault(part: Part, footer: _Footer | None) -> str | None:
-    if footer is None:
-        return "the file has no footer of ours"
-    if footer.contents != part.contents.as_json():
-        return "the footer and the manifest name different stores, blocks or revisions"
-    if footer.rows != part.contents.rows:
-        return f"the file holds {footer.rows} rows, {part.contents.rows} were written"
-    return None
 
 
 class _BlockSums(NamedTuple):

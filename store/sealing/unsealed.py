@@ -5,20 +5,30 @@ Not here: which blocks are covered (store.sealing.snapshots)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.errors import UnreadableRowsError
+from store.location import StoreLocation
+from store.placing import Place, paths_of, places_of
 from store.reading import ReadTransaction
 from store.schema.joins import BLOCK_TABLES
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
-from store.sealing.into_duckdb import create_table, insert_rows
-from store.sealing.ranges import Ranges, ranges_of
+from store.sealing.into_duckdb import create_table, insert_rows, quoted
+from store.sealing.ranges import Ranges, ranges_of, without
 
 if TYPE_CHECKING:
     import duckdb
 
 _NAMED = [(column.name, column.type) for column in NAMED_COLUMNS]
+_PLACE = [
+    ("block_id", "BIGINT"),
+    ("scenario_id", "BIGINT"),
+    ("first_batch_size", "INTEGER"),
+    ("last_batch_size", "INTEGER"),
+    ("file", "VARCHAR"),
+]
 _MEASURES = [("block_id", "BIGINT"), *((column.name, column.type) for column in MEASURE_COLUMNS)]
 
 
@@ -57,8 +67,10 @@ def blocks_of(transaction: ReadTransaction, scenario_keys: Collection[str]) -> R
 
 def load_unsealed(
     connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, *, schema: str = "main"
-) -> int:
-    """Create `unsealed_block` and `unsealed_probe` from the blocks within ranges; return the number of probes."""
+) -> tuple[Path, ...]:
+    """Create `unsealed_block` and `unsealed_probe` from the blocks within ranges; return the files that are read.
+
+    Probes that are rows come into memory; those of parts that stand in place of rows stay in their files."""
     import duckdb
 
     try:
@@ -71,13 +83,17 @@ def load_unsealed(
         ) from error
 
 
-def _loaded(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, schema: str) -> int:
+def _loaded(
+    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, schema: str
+) -> tuple[Path, ...]:
     named = ", ".join(f"{column.source} AS {column.name}" for column in NAMED_COLUMNS)
     measures = ", ".join(column.source for column in MEASURE_COLUMNS)
     within = "b.id BETWEEN r.lo AND r.hi"
     parameter = (as_parameter(ranges),)
+    places = places_of(transaction, ranges)
+    rows = f"{schema}.unsealed_row" if places else f"{schema}.unsealed_probe"
     create_table(connection, f"{schema}.unsealed_block", _NAMED)
-    create_table(connection, f"{schema}.unsealed_probe", _MEASURES)
+    create_table(connection, rows, _MEASURES)
     blocks = transaction.cells(
         f"SELECT {named} FROM {transaction.ranges} CROSS JOIN {BLOCK_TABLES} WHERE {within}",  # noqa: S608 - our text
         parameter,
@@ -86,9 +102,39 @@ def _loaded(connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction,
     probes = transaction.cells(
         f"SELECT b.id, {measures} FROM {transaction.ranges} CROSS JOIN block b CROSS JOIN probe pb WHERE {within}"  # noqa: S608 - our text
         " AND pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size",
-        parameter,
+        (as_parameter(without(ranges, ranges_of(place.block_id for place in places))),),
     )
-    return insert_rows(connection, f"{schema}.unsealed_probe", _MEASURES, probes, arrays=True)
+    insert_rows(connection, rows, _MEASURES, probes, arrays=True)
+    return _with_parts(connection, transaction.location, places, schema) if places else ()
+
+
+def _with_parts(
+    connection: duckdb.DuckDBPyConnection, location: StoreLocation, places: Sequence[Place], schema: str
+) -> tuple[Path, ...]:
+    """Make `unsealed_probe` the rows of the database and, block by block, those of parts."""
+    import duckdb
+
+    paths = paths_of(location, places)
+    create_table(connection, f"{schema}.unsealed_place", _PLACE)
+    handed = ((*place[:4], str(paths[place.name])) for place in places)
+    insert_rows(connection, f"{schema}.unsealed_place", _PLACE, handed)
+    files = ", ".join(quoted(path) for path in paths.values())
+    names = ", ".join(f"f.{column.name}" for column in MEASURE_COLUMNS)
+    view = (
+        f"CREATE OR REPLACE VIEW {schema}.unsealed_probe AS SELECT * FROM {schema}.unsealed_row"  # noqa: S608 - ours
+        f" UNION ALL SELECT pl.block_id, {names} FROM {{rows}} f JOIN {schema}.unsealed_place pl"
+        " ON pl.scenario_id = f.scenario_id AND pl.file = f.filename"
+        " AND f.batch_size BETWEEN pl.first_batch_size AND pl.last_batch_size"
+    )
+    read = f"read_parquet([{files}], filename = true, union_by_name = true)"
+    try:
+        connection.execute(view.format(rows=read))
+    except duckdb.BinderException:  # parts of before a measure was added lack it: it is missing there
+        shape = ", ".join(f"NULL::{column.type} AS {column.name}" for column in MEASURE_COLUMNS)
+        connection.execute(
+            view.format(rows=f"(SELECT {shape} WHERE false UNION ALL BY NAME SELECT * FROM {read})")  # noqa: S608
+        )
+    return tuple(paths.values())
 
 
 def unsealed_select(schema: str = "main") -> str:

@@ -7,16 +7,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
-from store.errors import NotAStoreError
+from store.errors import NotAStoreError, StoreError
 from store.faults import store_faults
 from store.location import StoreLocation
+from store.placing import orphaned_files, part_faults
 from store.reading import ReadTransaction, read_transaction
 from store.reading.connecting import connect_sqlite, read_store_id
 from store.reading.in_memory import in_memory
 from store.revision import HEAD_REVISION
 
 _MOST_FAULTS = 20
+
+# Whether the probes of block `b` lie in a part that stands in place of rows.
+_IN_PART = """EXISTS (SELECT 1 FROM part_block q WHERE q.last_block >= b.id AND q.first_block = (
+                 SELECT MAX(x.first_block) FROM part_block x WHERE x.first_block <= b.id))"""
 
 # Every statement counts what must not be there. `?` is not used: the same text runs on both databases.
 _RULES: tuple[tuple[str, str], ...] = (
@@ -27,7 +33,7 @@ _RULES: tuple[tuple[str, str], ...] = (
              LEFT JOIN probe p ON p.scenario_id = b.scenario_id
                   AND p.batch_size BETWEEN b.first_batch_size AND b.last_batch_size
              GROUP BY b.id, b.probe_count, b.first_batch_size, b.last_batch_size
-             HAVING COUNT(p.batch_size) <> b.probe_count
+             HAVING COUNT(p.batch_size) <> CASE WHEN {in_part} THEN 0 ELSE b.probe_count END
                  OR b.probe_count <> b.last_batch_size - b.first_batch_size + 1) AS wrong""",
     ),
     (
@@ -57,7 +63,9 @@ _RULES: tuple[tuple[str, str], ...] = (
     (
         "compositions without a probe",
         """SELECT COUNT(*) FROM composition c WHERE NOT EXISTS (
-             SELECT 1 FROM probe p WHERE p.scenario_id = c.scenario_id AND p.batch_size = c.batch_size)""",
+             SELECT 1 FROM probe p WHERE p.scenario_id = c.scenario_id AND p.batch_size = c.batch_size)
+           AND NOT EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = c.scenario_id
+             AND c.batch_size BETWEEN b.first_batch_size AND b.last_batch_size AND {in_part})""",
     ),
     (
         "blocks that no sweep asked for",
@@ -83,6 +91,7 @@ _RULES: tuple[tuple[str, str], ...] = (
         "SELECT CASE WHEN COUNT(*) = 1 THEN 0 ELSE 1 END FROM store_identity",
     ),
 )
+_IN_PARTS = "SELECT COALESCE(SUM(row_count), 0) FROM part WHERE retired_at IS NULL"
 _KEPT = ("block", "probe", "composition", "load_block", "load", "load_cell", "load_token")
 _TRIGGERS = frozenset(f"{table}_refuses_{change}" for table in _KEPT for change in ("update", "delete")) | {
     "load_request_refuses_update"  # what is kept of requests may go
@@ -101,6 +110,7 @@ class CheckReport:
     probes: int
     snapshot_probes: int
     faults: tuple[str, ...]
+    orphans: tuple[Path, ...] = ()  # files beside parts that are none: no fault, and nothing reads them
 
     @property
     def whole(self) -> bool:
@@ -119,6 +129,8 @@ def check_store(location: StoreLocation) -> CheckReport:
         _collect(faults, section(location))
     _collect(faults, _count_rows(location, counts))
     _collect(faults, _row_faults(location, counts))
+    with read_transaction(location) as transaction:
+        left = orphaned_files(location, transaction)
     return CheckReport(
         store=location.display,
         revision=HEAD_REVISION,  # another one would not have been opened
@@ -128,6 +140,7 @@ def check_store(location: StoreLocation) -> CheckReport:
         probes=counts["probe"],
         snapshot_probes=counts["snapshot"],
         faults=tuple(dict.fromkeys(faults)),
+        orphans=left,
     )
 
 
@@ -153,7 +166,7 @@ def _file_faults(location: StoreLocation) -> Iterator[str]:
 def _rule_faults(location: StoreLocation) -> Iterator[str]:
     with read_transaction(location) as transaction:
         for meaning, statement in _RULES:
-            if count := _count(transaction, statement):
+            if count := _count(transaction, statement.replace("{in_part}", _IN_PART)):
                 yield f"There are {count:,} {meaning}."
 
 
@@ -162,6 +175,7 @@ def _count_rows(location: StoreLocation, counts: dict[str, int]) -> Iterator[str
     with read_transaction(location) as transaction:
         for table in ("sweep", "scenario", "block", "probe"):
             counts[table] = _count(transaction, f"SELECT COUNT(*) FROM {table}")  # noqa: S608 - our own names
+        counts["probe"] += _count(transaction, _IN_PARTS)
     yield from ()
 
 
@@ -195,11 +209,17 @@ def _drift_faults(location: StoreLocation) -> Iterator[str]:
 
 
 def _row_faults(location: StoreLocation, counts: dict[str, int]) -> Iterator[str]:
+    import duckdb
 
     from store.upkeep.rows import compare_rows
 
     with read_transaction(location) as transaction, in_memory() as connection:
-        found = compare_rows(connection, transaction, location)
+        yield from part_faults(location, transaction)
+        try:
+            found = compare_rows(connection, transaction, location)
+        except (StoreError, duckdb.Error) as error:  # a part cannot be read, which is named above
+            yield f"No row could be compared with its digest: {str(error).partition(chr(10))[0]}"
+            return
     counts["snapshot"] = found.snapshot.rows
     for part in found.snapshot.rejected:
         yield (

@@ -172,16 +172,36 @@ def require_same(store: Store, scenario_id: int, key: str, record: BlockRecord) 
     with store.writing() as connection:
         stored = connection.execute(query).all()
     if not stored:
+        _require_same_digest(store, scenario_id, key, record)
         return
     table = np.array([tuple(row) for row in stored], dtype=np.float64)
     theirs = DigestedRows(batch_sizes=table[:, 0].astype(np.int64), values=table[:, 1:])
     chosen = np.isin(mine.batch_sizes, theirs.batch_sizes)
     same = DigestedRows(batch_sizes=mine.batch_sizes[chosen], values=mine.values[chosen])
     if rows_digest(key, same, None) != rows_digest(key, theirs, None):
-        raise InputError(
-            f"Scenario {key[:12]} is stored here with other numbers at batch sizes {first} to {last}.",
-            hint="One of the two is not what was evaluated: check both stores with `sweepdb db check`.",
-        )
+        raise _other_numbers(key, first, last)
+
+
+def _require_same_digest(store: Store, scenario_id: int, key: str, record: BlockRecord) -> None:
+    """Compare a block whose probes lie in a part with the digest that it was committed with."""
+    first, last = int(record.batch_sizes[0]), int(record.batch_sizes[-1])
+    mine = DigestedRows.of_columns(record.batch_sizes, record.columns)
+    within = (BLOCK.c.first_batch_size >= first) & (BLOCK.c.last_batch_size <= last)
+    query = select(BLOCK.c.first_batch_size, BLOCK.c.last_batch_size, BLOCK.c.digest).where(
+        BLOCK.c.scenario_id == scenario_id, within, BLOCK.c.digest.is_not(None)
+    )
+    with store.reading() as connection:
+        stored = connection.execute(query).all()
+    for start, stop, digest in stored:
+        if rows_digest(key, mine.within(start, stop), record.composition) != digest:
+            raise _other_numbers(key, start, stop)
+
+
+def _other_numbers(key: str, first: int, last: int) -> InputError:
+    return InputError(
+        f"Scenario {key[:12]} is stored here with other numbers at batch sizes {first} to {last}.",
+        hint="One of the two is not what was evaluated: check both stores with `sweepdb db check`.",
+    )
 
 
 def record_interval(store: Store, sweep_id: int, scenario_id: int, first: int, last: int) -> None:

@@ -19,6 +19,7 @@ from sweepdb.evaluating.requests import BuiltRequest, build_request
 from sweepdb.evaluating.storing import evaluate_requests, require_operators
 from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.measuring.engine_fitting import keep_given_profile
+from sweepdb.working import parse_workers
 
 if TYPE_CHECKING:
     from sweepdb.evaluating.evaluate_keywords import EvaluateKeywords  # a stub: types alone
@@ -47,33 +48,35 @@ def evaluate(
     store: str | None = None,
     label: str | None = None,
     jobs: int = JOBS,
+    workers: str | None = None,
     progress: bool | Callable[[Progress], None] = False,
     **options: Unpack[EvaluateKeywords],
 ) -> Evaluation:
     """Evaluate every plan and batch size of a model, and store every point that the store lacks.
 
     `sweep` is a YAML file of products, `from_deployment` a file or folder that starts servers; `label` names what is
-    stored, `jobs` counts threads. `progress` is called as rows are stored; True writes lines to stderr. Limits belong
-    to questions."""
+    stored, `jobs` counts threads; `workers` (dask:4) names who evaluates in their place. `progress` is called as rows
+    are stored; True writes lines to stderr. Limits belong to questions."""
     check_jobs(jobs)
-    _check_own(sweep, label, progress)
+    _check_own(sweep, label, progress, workers)
     asked = options_of({"model": model, **options})
     built = build_request(asked, None if sweep is None else Path(sweep), store, deployment=from_deployment)
     if progress is True:
         sys.stderr.writelines(f"{note}\n" for note in built.notes)
     on_progress = progress_of(progress)
-    report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=on_progress)
+    report = run_request(asked, built, store, label=label, jobs=jobs, on_progress=on_progress, workers=workers)
     if report.interrupted:  # what was stored is kept; the same call again goes on
         raise KeyboardInterrupt
     check_outcome(report)
     return Evaluation(**{item.name: getattr(report, item.name) for item in fields(report)}, notes=built.notes)
 
 
-def _check_own(sweep: object, label: object, progress: object) -> None:
+def _check_own(sweep: object, label: object, progress: object, workers: object) -> None:
     """Refuse what none of evaluate's own keywords takes."""
     for keyword, value, fits, expected in (
         ("sweep", sweep, isinstance(sweep, str | os.PathLike), "the path of a YAML file"),
         ("label", label, isinstance(label, str), "a text"),
+        ("workers", workers, isinstance(workers, str), "such as dask:4"),
         ("progress", progress, isinstance(progress, bool) or callable(progress), "True, False or a function"),
     ):
         if value is not None and not fits:
@@ -88,19 +91,29 @@ def run_request(
     label: str | None,
     jobs: int,
     on_progress: Callable[[Progress], None],
+    workers: str | None = None,
 ) -> SweepReport:
     """Evaluate and store a request; profiles of engines that were given as files come with their held-out errors."""
+    chosen = None if workers is None else parse_workers(workers)
     require_operators(built.parts, store)
     for name in asked.serving_models:
         if name.endswith((".yaml", ".yml")):
             keep_given_profile(Path(name), store)
     return evaluate_requests(
-        built.parts, store, label=label, jobs=jobs, on_progress=on_progress, arrivals=built.arrivals
+        built.parts,
+        store,
+        label=label,
+        jobs=jobs,
+        on_progress=on_progress,
+        arrivals=built.arrivals,
+        workers=chosen,
     )
 
 
 def check_outcome(report: SweepReport) -> None:
-    """Refuse an outcome without a row that anybody could deploy."""
+    """Refuse an outcome without a row that anybody could deploy; a share of an array may have none to evaluate."""
+    if not report.scenarios:
+        return
     if sum(failure.scenarios for failure in report.failures) == report.scenarios:
         reason = report.failures[0].reason if report.failures else "nothing was evaluated"
         raise InputError(f"nothing could be evaluated: {reason}")

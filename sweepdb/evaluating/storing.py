@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from evaluator.arrivals import ArrivalRequest
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.request import SweepRequest, parts_of, planned_scenarios
 from evaluator.serving import keep_engine
 from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep, wanted_operators
-from store.errors import StoreError
+from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
 from store.writing import get_operators
 from sweepdb.torch_needed import torch_installed, torch_needed, without_torch
+
+if TYPE_CHECKING:
+    from sweepdb.working import Workers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,8 +40,14 @@ def evaluate_requests(
     jobs: int = 1,
     on_progress: Callable[[Progress], None] = lambda _: None,
     arrivals: ArrivalRequest | None = None,
+    workers: Workers | None = None,
 ) -> SweepReport:
     """Run what was asked as one sweep, creating the store first where there is none."""
+    if workers is not None and arrivals is not None:
+        raise InputError(
+            "requests that arrive are played in one process so far",
+            hint="evaluate with `workers` first, then the same request with arrivals and without `workers`",
+        )
     require_operators(request, store_url)
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store, torch_needed():
@@ -45,6 +55,10 @@ def evaluate_requests(
             if part.engine is not None:
                 shipped = part.serving_model == part.engine.name
                 keep_engine(store, part.engine, source="shipped" if shipped else "a profile given to evaluate")
+        if workers is not None:
+            from sweepdb.working import run_on_workers
+
+            return run_on_workers(store, request, workers, label=label, on_progress=on_progress)
         return run_sweep(store, request, label=label, jobs=jobs, on_progress=on_progress, arrivals=arrivals)
 
 

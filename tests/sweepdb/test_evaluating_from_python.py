@@ -69,6 +69,8 @@ def test_progress_is_said_on_stderr_when_asked_for(sqlite_url, capsys):
         ({"store": 3}, "`store` is an address or a path, not 3"),
         ({"sweep": 3}, "`sweep` must be the path of a YAML file, not 3"),
         ({"label": 3}, "`label` must be a text, not 3"),
+        ({"workers": 3}, "`workers` must be such as dask:4, not 3"),
+        ({"workers": "3"}, "`workers` must be dask://HOST:PORT, dask:N, processes:N or shard:I/M, not '3'"),
         ({"progress": "yes"}, "`progress` must be True, False or a function, not 'yes'"),
     ],
 )
@@ -90,6 +92,7 @@ def test_the_signature_is_what_is_declared():
         "sweep",
         "store",
         "label",
+        "workers",
         "jobs",
         "progress",
     }

@@ -1,0 +1,127 @@
+"""Cuts a sweep into shards, and evaluates one: the same shards however many workers there are, and whatever is stored.
+
+Pure: nothing here opens a store. Not here: who runs shards and where rows go (sweepdb.working)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from evaluator.evaluate import composition_of, evaluate_scenario
+from evaluator.graph.operators import OperatorSet
+from evaluator.scenario import Scenario
+from store.errors import InputError
+from store.parts import ShardBlock
+from store.records import BlockRecord
+
+SIZE = "SWEEPDB_SHARD_PROBES"
+_PROBES = 500_000  # a few seconds of evaluation: what a worker costs beside that is a fiftieth
+
+
+class Wanted(Protocol):
+    """A scenario that a sweep asks for."""
+
+    @property
+    def key(self) -> str:
+        """Its content key."""
+        ...
+
+    @property
+    def interval(self) -> tuple[int, int] | None:
+        """The batch sizes asked for; None where it cannot be evaluated."""
+        ...
+
+
+WantedT = TypeVar("WantedT", bound=Wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut(Generic[WantedT]):
+    """Scenarios that are evaluated together, under a content key."""
+
+    number: int
+    key: str
+    items: tuple[WantedT, ...]
+    probes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardScenario:
+    """A scenario of a shard: its row, the operators it needs by trace, and the batch sizes that are not stored."""
+
+    scenario_id: int
+    key: str
+    scenario: Scenario
+    operators: Mapping[str, str]  # key of the operator set
+    missing: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluatedShard:
+    """The blocks of a shard, why scenarios of it failed, by id, and the CPU seconds that it took."""
+
+    blocks: tuple[ShardBlock, ...]
+    failures: Mapping[int, str]
+    cpu_s: float
+
+
+def shard_probes() -> int:
+    """How many probes a shard has, at least; every process of an array must be told the same."""
+    asked = os.environ.get(SIZE, "")
+    if not asked:
+        return _PROBES
+    if not asked.isdecimal() or int(asked) < 1:
+        raise InputError(f"{SIZE} is {asked!r}: a whole number of probes is expected", hint=f"such as {SIZE}=500000")
+    return int(asked)
+
+
+def cut_shards(items: Iterable[WantedT], probes: int | None = None) -> Iterator[Cut[WantedT]]:
+    """Cut scenarios, in their order, into shards of at least so many probes; the last has what is left."""
+    least = shard_probes() if probes is None else probes
+    taken: list[WantedT] = []
+    number = held = 0
+    for item in items:
+        taken.append(item)
+        held += 0 if item.interval is None else item.interval[1] - item.interval[0] + 1
+        if held >= least:
+            yield Cut(number, _key(taken), tuple(taken), held)
+            taken, held, number = [], 0, number + 1
+    if taken:
+        yield Cut(number, _key(taken), tuple(taken), held)
+
+
+def _key(items: Iterable[Wanted]) -> str:
+    return hashlib.sha256(json.dumps([[item.key, item.interval] for item in items]).encode()).hexdigest()
+
+
+def evaluate_shard(items: Iterable[ShardScenario], operators: Mapping[str, OperatorSet]) -> EvaluatedShard:
+    """Evaluate what is missing of some scenarios; one that cannot be evaluated does not end the others."""
+    started = time.process_time()
+    blocks: list[ShardBlock] = []
+    failures: dict[int, str] = {}
+    for item in items:
+        try:
+            blocks += _blocks(item, {trace: operators[key] for trace, key in item.operators.items()})
+        except Exception as error:  # noqa: BLE001  one scenario's failure is a row with its reason, not the shard's end
+            failures[item.scenario_id] = f"{type(error).__name__}: {error}"
+    return EvaluatedShard(blocks=tuple(blocks), failures=failures, cpu_s=time.process_time() - started)
+
+
+def _blocks(item: ShardScenario, operators: Mapping[str, OperatorSet]) -> list[ShardBlock]:
+    plan = item.scenario.plan
+    made = []
+    for first, last in item.missing:
+        block = evaluate_scenario(item.scenario, np.arange(first, last + 1, dtype=np.int64), operators)
+        composition = composition_of(item.scenario, block.batch_size)
+        record = BlockRecord(batch_sizes=block.batch_size, columns=block.columns(), composition=composition)
+        made.append(
+            ShardBlock(scenario_id=item.scenario_id, scenario_key=item.key, replicas=plan.dp * plan.pp, record=record)
+        )
+    return made

@@ -1,0 +1,33 @@
+"""Parts that stand in place of rows: files of probes that the store names, written by any worker, registered whole.
+
+Not here: snapshots, which are made again from the store (store.sealing)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from store.parts.compacting import CompactReport, compact_parts
+    from store.parts.files import PartBlock, PartFile, ShardBlock, write_part
+    from store.parts.registering import Registered, record_known, register_part
+    from store.parts.shard_states import ShardCounts, fail_shard, put_shards, shard_counts
+
+__all__ = [
+    "CompactReport",
+    "PartBlock",
+    "PartFile",
+    "Registered",
+    "ShardBlock",
+    "ShardCounts",
+    "compact_parts",
+    "fail_shard",
+    "put_shards",
+    "record_known",
+    "register_part",
+    "shard_counts",
+    "write_part",
+]
+
+__getattr__, __dir__ = lazy_face(__name__)

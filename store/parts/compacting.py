@@ -1,0 +1,301 @@
+"""Rewrites parts so that what is asked about together lies together: by model, workload and phase, 1.5 M rows a file.
+
+A reader keeps the files that it has opened; files that were replaced go after five minutes. Not here: snapshots, which
+sealing merges (store.sealing.laying_down)."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from sqlalchemy import delete, select, update
+
+from store.errors import StoreError
+from store.location import StoreLocation
+from store.opening import Store, open_store
+from store.parts.files import ROW_GROUP_ROWS, disk_fault
+from store.parts.subjects import insert_part
+from store.placing import PartRow, found_path, orphans, part_folder, parts_in_use
+from store.placing.folders import ORPHANS_KEPT_S
+from store.reading import read_transaction
+from store.reading.in_memory import in_memory
+from store.schema.measures import MEASURES
+from store.schema.sql_tables import PART, PART_BLOCK, PART_SUBJECT
+from store.sealing.into_duckdb import create_table, insert_rows, quoted
+from store.writing.statements import as_utc, utc_now
+
+if TYPE_CHECKING:
+    import duckdb
+
+LARGEST_PART_ROWS = 1_500_000
+RETIRED_KEPT_S = 300.0
+_MEMORY = "1GB"
+_PLACE = [
+    ("block_id", "BIGINT"),
+    ("scenario_id", "BIGINT"),
+    ("first_batch_size", "INTEGER"),
+    ("last_batch_size", "INTEGER"),
+    ("probe_count", "BIGINT"),
+    ("file", "VARCHAR"),
+    ("number", "BIGINT"),
+]
+_BLOCKS = (
+    "SELECT b.id, b.scenario_id, b.first_batch_size, b.last_batch_size, b.probe_count, pb.part_id, sj.model_id,"
+    " sj.workload_id, sj.phase FROM part_block pb JOIN block b ON b.id BETWEEN pb.first_block AND pb.last_block"
+    " JOIN scenario sc ON sc.id = b.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
+    " WHERE pb.part_id BETWEEN ? AND ? ORDER BY b.id"
+)
+
+
+class _Subject(NamedTuple):
+    part_id: int
+    model_id: int
+    workload_id: int
+    phase: str
+
+
+class _Block(NamedTuple):
+    id: int
+    scenario_id: int
+    first_batch_size: int
+    last_batch_size: int
+    probe_count: int
+    part_id: int
+    model_id: int
+    workload_id: int
+    phase: str
+
+    @property
+    def place(self) -> tuple[int, int, str, int, int]:
+        """Where it stands among all blocks."""
+        return self.model_id, self.workload_id, self.phase, self.scenario_id, self.first_batch_size
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactReport:
+    """The outcome of a compaction: parts before and after, probes written anew, and files that went."""
+
+    parts_before: int
+    parts: int
+    probes_rewritten: int
+    files_removed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    folder: Path
+    name: str
+    bytes: int
+    sha256: str
+    blocks: tuple[_Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    """Parts that hold rows of the same subjects, from the first of them to the last."""
+
+    first: tuple[int, int, str]
+    last: tuple[int, int, str]
+    parts: tuple[PartRow, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(part.row_count for part in self.parts)
+
+    def joined(self, other: _Extent) -> _Extent:
+        return _Extent(min(self.first, other.first), max(self.last, other.last), (*self.parts, *other.parts))
+
+
+def compact_parts(location: StoreLocation) -> CompactReport:
+    """Sort and merge parts until none would gain, then remove files that nothing reads any more."""
+    folder = part_folder(location) if _has_parts(location) else None
+    with open_store(location.url) as store:
+        before = _count(location)
+        rewritten = 0
+        while folder is not None and (extent := _worth_rewriting(location)) is not None:
+            rewritten += _rewrite(store, folder, extent.parts)
+        removed = 0 if folder is None else _remove_files(store, folder)
+        return CompactReport(
+            parts_before=before, parts=_count(location), probes_rewritten=rewritten, files_removed=removed
+        )
+
+
+def _has_parts(location: StoreLocation) -> bool:
+    with read_transaction(location) as transaction:
+        return next(transaction.values(int, "SELECT COUNT(*) FROM part")) > 0
+
+
+def _count(location: StoreLocation) -> int:
+    with read_transaction(location) as transaction:
+        return len(parts_in_use(transaction))
+
+
+def _worth_rewriting(location: StoreLocation) -> _Extent | None:
+    """Find parts that interleave, or neighbours that fit into one; None where every part is as it should be."""
+    with read_transaction(location) as transaction:
+        parts = parts_in_use(transaction)
+        subjects: dict[int, list[tuple[int, int, str]]] = {}
+        for row in transaction.rows(_Subject, "SELECT part_id, model_id, workload_id, phase FROM part_subject"):
+            subjects.setdefault(row.part_id, []).append((row.model_id, row.workload_id, row.phase))
+    extents = [_Extent(min(held), max(held), (part,)) for part in parts if (held := subjects.get(part.id))]
+    return next((extent for extent in grouped_extents(extents) if len(extent.parts) > 1), None)
+
+
+def grouped_extents(extents: Sequence[_Extent]) -> Iterator[_Extent]:
+    """Join extents that overlap in more than their ends, and neighbours that are small enough together."""
+    current: _Extent | None = None
+    for extent in sorted(extents, key=lambda one: (one.first, one.last)):
+        if current is None:
+            current = extent
+        elif extent.first < current.last or current.rows + extent.rows <= LARGEST_PART_ROWS:
+            current = current.joined(extent)
+        else:
+            yield current
+            current = extent
+    if current is not None:
+        yield current
+
+
+def _rewrite(store: Store, folder: Path, parts: Sequence[PartRow]) -> int:
+    """Write the rows of parts again, sorted, and let the new parts take their place in one transaction."""
+
+    location = store.location
+    wanted = {part.id for part in parts}
+    with read_transaction(location) as transaction:
+        low, high = min(wanted), max(wanted)
+        blocks = [block for block in transaction.rows(_Block, _BLOCKS, (low, high)) if block.part_id in wanted]
+    paths = {part.id: _checked(location, part) for part in parts}
+    written: list[_Written] = []
+    try:
+        with in_memory() as connection:
+            connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
+            connection.execute("SET temp_directory = $folder", {"folder": str(folder / ".sorting")})
+            ordered = sorted(blocks, key=lambda block: block.place)
+            written.extend(_copy(connection, folder, group, paths) for group in _cut(ordered))
+        _replace(store, parts, written)
+    except BaseException:
+        for file in written:
+            (file.folder / file.name).unlink(missing_ok=True)
+        raise
+    return sum(block.probe_count for block in blocks)
+
+
+def _checked(location: StoreLocation, part: PartRow) -> Path:
+    """The file of a part, unless it is not what was registered: its rows would be laid down as if they were true."""
+    path = found_path(location, part.name, part.folder)
+    with suppress(OSError), path.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() == part.sha256:
+            return path
+    raise StoreError(
+        f"The part {path} is missing or is not the file that was registered, so nothing is rewritten.",
+        hint=f"Put it back from a backup; sweepdb db check{location.argument} lists all that is wrong",
+    )
+
+
+def _cut(blocks: Sequence[_Block]) -> Iterator[tuple[_Block, ...]]:
+    group: list[_Block] = []
+    rows = 0
+    for block in blocks:
+        if group and rows + block.probe_count > LARGEST_PART_ROWS:
+            yield tuple(group)
+            group, rows = [], 0
+        group.append(block)
+        rows += block.probe_count
+    if group:
+        yield tuple(group)
+
+
+def _copy(
+    connection: duckdb.DuckDBPyConnection, folder: Path, blocks: tuple[_Block, ...], paths: dict[int, Path]
+) -> _Written:
+    """Write one sorted file, and read it back: it must hold every row that went in."""
+    import duckdb
+
+    path = folder / f"shard-sorted-{secrets.token_hex(6)}.parquet"
+    temporary = path.with_name(f".{path.name}")
+    connection.execute("DROP TABLE IF EXISTS place")
+    create_table(connection, "place", _PLACE)
+    insert_rows(
+        connection,
+        "place",
+        _PLACE,
+        [(*block[:5], str(paths[block.part_id]), number) for number, block in enumerate(blocks)],
+    )
+    names = ", ".join(f"f.{name}" for name in ("scenario_id", "batch_size", *(column.name for column in MEASURES)))
+    files = ", ".join(quoted(path) for path in sorted({paths[block.part_id] for block in blocks}))
+    source = (
+        f"FROM read_parquet([{files}], filename = true, union_by_name = true) f JOIN place pl ON pl.file = f.filename"
+        " AND pl.scenario_id = f.scenario_id AND f.batch_size BETWEEN pl.first_batch_size AND pl.last_batch_size"
+    )
+    try:
+        connection.execute(
+            f"COPY (SELECT {names} {source} ORDER BY pl.number, f.batch_size) TO {quoted(temporary)}"
+            f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
+        )
+        digest = f"SELECT COUNT(*), BIT_XOR(hash({names}))"
+        went_in = connection.execute(f"{digest} {source}").fetchone()
+        came_back = connection.execute(f"{digest} FROM read_parquet({quoted(temporary)}) f").fetchone()
+        if went_in != came_back or came_back is None or came_back[0] != sum(block.probe_count for block in blocks):
+            raise StoreError(
+                f"The part {path} does not hold what was written to it, so it is not used.",
+                hint="Check the disk; the parts that were to be merged are as they were.",
+            )
+        with temporary.open("rb+") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        size = temporary.stat().st_size
+        temporary.replace(path)
+    except duckdb.IOException as error:
+        raise disk_fault(path, OSError(str(error).partition("\n")[0])) from error
+    except OSError as error:
+        raise disk_fault(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return _Written(folder=folder, name=path.name, bytes=size, sha256=sha256, blocks=blocks)
+
+
+def _replace(store: Store, parts: Sequence[PartRow], written: Sequence[_Written]) -> None:
+    ids = [part.id for part in parts]
+    with store.writing() as connection:
+        held = connection.execute(
+            select(PART.c.id).where(PART.c.id.in_(ids), PART.c.retired_at.is_(None)).with_for_update()
+        ).all()
+        if len(held) != len(ids):
+            raise StoreError(
+                "Another compaction has replaced the same parts.",
+                hint="Nothing is lost: run `sweepdb db compact` again.",
+            )
+        connection.execute(delete(PART_BLOCK).where(PART_BLOCK.c.part_id.in_(ids)))
+        connection.execute(delete(PART_SUBJECT).where(PART_SUBJECT.c.part_id.in_(ids)))
+        connection.execute(update(PART).where(PART.c.id.in_(ids)).values(retired_at=utc_now()))
+        for file in written:
+            insert_part(
+                connection, file, [block.id for block in file.blocks], sum(block.probe_count for block in file.blocks)
+            )
+
+
+def _remove_files(store: Store, folder: Path) -> int:
+    """Delete files that were replaced long enough ago, and those of workers that never came back."""
+    retired = select(PART.c.id, PART.c.name, PART.c.folder, PART.c.retired_at).where(PART.c.retired_at.is_not(None))
+    removed = 0
+    with store.writing() as connection:
+        names = set(connection.scalars(select(PART.c.name)))
+        for part_id, name, written_to, moment in connection.execute(retired).all():
+            if _age(moment) < timedelta(seconds=RETIRED_KEPT_S):
+                continue
+            found_path(store.location, name, written_to).unlink(missing_ok=True)
+            connection.execute(delete(PART).where(PART.c.id == part_id))
+            removed += 1
+    for path in orphans(folder, names, older_than_s=ORPHANS_KEPT_S):
+        path.unlink(missing_ok=True)
+        removed += 1
+    return removed
+
+
+def _age(moment: datetime) -> timedelta:
+    return utc_now() - as_utc(moment)

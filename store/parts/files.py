@@ -1,0 +1,176 @@
+"""Writes the probes of many blocks as one Parquet file: numbers alone, no names, by scenario and batch size.
+
+Names are joined when it is read, so that renaming a model changes no file. Not here: registering it
+(store.parts.registering)."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from store.digests import DigestedRows, rows_digest
+from store.errors import StoreError
+from store.reading.in_memory import in_memory
+from store.records import BlockRecord
+from store.schema.declaring import LONG
+from store.schema.measures import MEASURES
+from store.sealing.into_duckdb import quoted
+from store.writing.arrays import check_block
+from store.writing.plausible import refuse_impossible
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from store.digests import Composition
+
+ROW_GROUP_ROWS = 122_880
+_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.ENOENT, errno.EACCES})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardBlock:
+    """The probes of one scenario over one batch interval, before they are stored."""
+
+    scenario_id: int
+    scenario_key: str
+    replicas: int  # batches that an instance has in flight
+    record: BlockRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartBlock:
+    """A block of a file: everything that is registered of it."""
+
+    scenario_id: int
+    first: int
+    last: int
+    digest: str
+    composition: Composition | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartFile:
+    """A file that was written and is not registered yet: so far it is no part of any store."""
+
+    folder: Path
+    name: str
+    bytes: int
+    sha256: str
+    blocks: tuple[PartBlock, ...]
+
+    @property
+    def path(self) -> Path:
+        """Where it lies."""
+        return self.folder / self.name
+
+
+def write_part(folder: Path, shard_key: str, blocks: Sequence[ShardBlock]) -> PartFile:
+    """Write blocks under a name that no other attempt has; the file appears whole, flushed, or not at all."""
+    ordered = sorted(blocks, key=lambda block: (block.scenario_id, int(block.record.batch_sizes[0])))
+    described = tuple(map(_described, ordered))
+    path = folder / f"shard-{shard_key[:16]}-{secrets.token_hex(6)}.parquet"
+    temporary = path.with_name(f".{path.name}")
+    try:
+        _write(temporary, ordered)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+        size = temporary.stat().st_size
+        temporary.replace(path)
+        _sync(folder)
+    except OSError as error:
+        raise disk_fault(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+    return PartFile(folder=folder, name=path.name, bytes=size, sha256=sha256, blocks=described)
+
+
+def disk_fault(path: Path, error: OSError) -> StoreError:
+    """The error of a file that could not be written."""
+    return StoreError(
+        f"The part {path.name} could not be written to {path.parent}: {error.strerror or error}.",
+        hint="Nothing of it is stored. Free some space; the same command again adds what is missing.",
+    )
+
+
+def _described(block: ShardBlock) -> PartBlock:
+    first, last = check_block(block.record)
+    refuse_impossible(block.scenario_key, block.record, block.replicas)
+    rows = DigestedRows.of_columns(block.record.batch_sizes, block.record.columns)
+    composition = block.record.composition
+    digest = rows_digest(block.scenario_key, rows, composition)
+    return PartBlock(scenario_id=block.scenario_id, first=first, last=last, digest=digest, composition=composition)
+
+
+def _write(path: Path, blocks: Sequence[ShardBlock]) -> None:
+
+    lengths = [len(block.record.batch_sizes) for block in blocks]
+    arrays: dict[str, np.ndarray] = {
+        "scenario_id": np.repeat([block.scenario_id for block in blocks], lengths).astype(np.int64),
+        "batch_size": np.concatenate([np.asarray(block.record.batch_sizes) for block in blocks]).astype(np.int32),
+    }
+    selected = list(arrays)
+    for column in MEASURES:
+        values = _column(column.name, blocks, lengths)
+        if values is None:
+            selected.append(f"NULL::{column.type.read_as} AS {column.name}")
+            continue
+        if column.type is LONG:
+            missing = np.isnan(values)
+            arrays[column.name] = np.rint(np.where(missing, 0.0, values)).astype(np.int64)
+        else:
+            missing = np.isnan(values)
+            arrays[column.name] = values
+        if missing.any():
+            arrays[f"{column.name}_is_missing"] = missing
+            selected.append(
+                f"CASE WHEN {column.name}_is_missing THEN NULL ELSE {column.name}::{column.type.read_as} END"
+                f" AS {column.name}"
+            )
+        else:
+            selected.append(f"{column.name}::{column.type.read_as} AS {column.name}")
+    with in_memory() as connection:
+        connection.execute("SET threads = 1")
+        connection.register("handed", arrays)
+        _copy(connection, f"SELECT {', '.join(selected)} FROM handed", path)  # noqa: S608 - our names
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, select: str, path: Path) -> None:
+    """Write rows in the order they have."""
+    import duckdb
+
+    try:
+        connection.execute(
+            f"COPY ({select}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
+        )
+    except duckdb.IOException as error:
+        raise OSError(errno.EIO, str(error).partition("\n")[0]) from error
+
+
+def _column(name: str, blocks: Sequence[ShardBlock], lengths: Sequence[int]) -> np.ndarray | None:
+    """A measure of every block as numbers, NaN where it is missing; None where no block has it."""
+    given = [block.record.columns.get(name) for block in blocks]
+    if all(values is None for values in given):
+        return None
+    return np.concatenate(
+        [
+            np.full(length, np.nan) if values is None else np.ma.filled(values.astype(np.float64), np.nan)
+            for values, length in zip(given, lengths, strict=True)
+        ]
+    )
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,158 @@
+"""Registers a written file: its blocks, their digests and the intervals asked for, in one transaction.
+
+Before that the file is no part; whoever finds all its blocks registered by another deletes it. Not here: writing files
+(store.parts.files)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from sqlalchemy import Connection, insert, select, update
+
+from store.errors import InputError
+from store.opening import Store
+from store.parts.files import PartBlock, PartFile
+from store.parts.subjects import insert_part
+from store.schema.sql_tables import BLOCK, COMPOSITION, SCENARIO, SHARD, SWEEP_INTERVAL
+from store.writing.scenarios import merge_intervals, missing_intervals
+from store.writing.statements import chunks, utc_now
+
+Interval = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """The outcome of registering: probes that were added, and blocks that somebody else has stored in part."""
+
+    probes_added: int
+    probes_known: int
+    left: int  # blocks of which only some batch sizes were there: the same command again adds the rest
+
+
+def register_part(store: Store, sweep_id: int, shard_key: str, file: PartFile) -> Registered:
+    """Make a file a part of the store, with everything that it holds, or leave the store as it was.
+
+    Scenarios are held in the order of their ids, so that two workers never wait for each other. Blocks that are stored
+    already stay as they are; a file none of whose blocks is new is deleted."""
+    with store.writing() as connection:
+        known = _claim(connection, {block.scenario_id for block in file.blocks})
+        new: list[PartBlock] = []
+        asked: list[PartBlock] = []
+        left = 0
+        for block in file.blocks:
+            missing = missing_intervals((block.first, block.last), known.get(block.scenario_id, ()))
+            if missing == [(block.first, block.last)]:
+                new.append(block)
+            elif missing:
+                left += 1
+                continue
+            asked.append(block)
+        if new:
+            ids = _insert_blocks(connection, sweep_id, new)
+            insert_part(connection, file, ids, sum(block.last - block.first + 1 for block in new))
+        _record_intervals(connection, sweep_id, asked)
+        done = update(SHARD).where(SHARD.c.sweep_id == sweep_id, SHARD.c.key == shard_key)
+        connection.execute(done.values(state="stored", reason=None, changed_at=utc_now()))
+    if not new:
+        file.path.unlink(missing_ok=True)
+    added = sum(block.last - block.first + 1 for block in new)
+    total = sum(block.last - block.first + 1 for block in asked)
+    return Registered(probes_added=added, probes_known=total - added, left=left)
+
+
+class Asked(NamedTuple):
+    """Batch sizes of a scenario that a sweep asked for."""
+
+    scenario_id: int
+    first: int
+    last: int
+
+
+def record_known(store: Store, sweep_id: int, asked: Sequence[tuple[int, int, int]]) -> None:
+    """Record that a sweep asked for batch intervals that are stored: scenario, first and last of each."""
+    if asked:
+        with store.writing() as connection:
+            _record_intervals(connection, sweep_id, [Asked(*one) for one in asked])
+
+
+def _claim(connection: Connection, scenario_ids: Iterable[int]) -> dict[int, list[Interval]]:
+    """Hold scenarios until the end of the transaction, and return the batch intervals that are stored of each."""
+    known: dict[int, list[Interval]] = {}
+    for chunk in chunks(sorted(scenario_ids)):
+        mine = SCENARIO.c.id.in_(chunk)
+        held = connection.execute(
+            select(SCENARIO.c.id, SCENARIO.c.status, SCENARIO.c.reason).where(mine).order_by(SCENARIO.c.id)
+            .with_for_update(of=SCENARIO)
+        ).all()  # fmt: skip
+        if len(held) != len(chunk):
+            raise InputError("A part holds a scenario that is not in this store.")
+        failed = [row.id for row in held if (row.status, row.reason) != ("ok", None)]
+        if failed:
+            connection.execute(update(SCENARIO).where(SCENARIO.c.id.in_(failed)).values(status="ok", reason=None))
+        blocks = select(BLOCK.c.scenario_id, BLOCK.c.first_batch_size, BLOCK.c.last_batch_size)
+        for scenario_id, first, last in connection.execute(blocks.where(BLOCK.c.scenario_id.in_(chunk))):
+            known.setdefault(scenario_id, []).append((first, last))
+    return known
+
+
+def _insert_blocks(connection: Connection, sweep_id: int, blocks: Sequence[PartBlock]) -> list[int]:
+    """Insert blocks and how their batches are composed; return their ids."""
+    now = utc_now()
+    rows = [
+        {
+            "scenario_id": block.scenario_id,
+            "first_batch_size": block.first,
+            "last_batch_size": block.last,
+            "probe_count": block.last - block.first + 1,
+            "sweep_id": sweep_id,
+            "created_at": now,
+            "digest": block.digest,
+        }
+        for block in blocks
+    ]
+    ids = [int(row[0]) for row in connection.execute(insert(BLOCK).returning(BLOCK.c.id), rows)]
+    for block in blocks:
+        if block.composition is not None:
+            connection.execute(insert(COMPOSITION), _composed(block))
+    return ids
+
+
+def _composed(block: PartBlock) -> list[dict[str, int]]:
+    if block.composition is None:
+        return []
+    batches, bins, samples = (np.asarray(part) for part in block.composition)
+    chosen = (samples > 0) & (batches >= block.first) & (batches <= block.last)
+    return [
+        {"scenario_id": block.scenario_id, "batch_size": batch, "bin_index": bin_, "samples": count}
+        for batch, bin_, count in zip(
+            batches[chosen].tolist(), bins[chosen].tolist(), samples[chosen].tolist(), strict=True
+        )
+    ]
+
+
+def _record_intervals(connection: Connection, sweep_id: int, blocks: Sequence[PartBlock | Asked]) -> None:
+    """Add what the sweep asked for, joined with what it touches so that nothing is counted twice."""
+    asked: dict[int, set[Interval]] = {}
+    for block in blocks:
+        asked.setdefault(block.scenario_id, set()).add((block.first, block.last))
+    columns = (SWEEP_INTERVAL.c.scenario_id, SWEEP_INTERVAL.c.first_batch_size, SWEEP_INTERVAL.c.last_batch_size)
+    mine = (SWEEP_INTERVAL.c.sweep_id == sweep_id) & (SWEEP_INTERVAL.c.first_batch_size > 0)
+    for chunk in chunks(sorted(asked)):
+        before: dict[int, set[Interval]] = {}
+        for scenario_id, first, last in connection.execute(select(*columns).where(mine, columns[0].in_(chunk))):
+            before.setdefault(scenario_id, set()).add((first, last))
+        for scenario_id, stored in before.items():
+            gone = stored - set(merge_intervals(stored | asked[scenario_id]))
+            for first, _ in gone:
+                connection.execute(SWEEP_INTERVAL.delete().where(mine, columns[0] == scenario_id, columns[1] == first))
+        rows = [
+            {"sweep_id": sweep_id, "scenario_id": scenario_id, "first_batch_size": first, "last_batch_size": last}
+            for scenario_id in chunk
+            for first, last in merge_intervals(before.get(scenario_id, set()) | asked[scenario_id])
+            if (first, last) not in before.get(scenario_id, set())
+        ]
+        if rows:
+            connection.execute(insert(SWEEP_INTERVAL), rows)

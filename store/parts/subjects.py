@@ -1,0 +1,64 @@
+"""Inserts a part with its blocks and what it is about, inside a transaction of whoever registers or compacts.
+
+Not here: the transactions (store.parts.registering, store.parts.compacting)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy import Connection, insert, text
+
+from store.schema.sql_tables import PART, PART_BLOCK
+from store.sealing.ranges import ranges_of
+from store.writing.statements import utc_now
+
+_SUBJECTS = text(
+    "INSERT INTO part_subject (part_id, model_id, workload_id, phase, probes)"
+    " SELECT pb.part_id, sj.model_id, sj.workload_id, sj.phase, SUM(b.probe_count)"
+    " FROM part_block pb JOIN block b ON b.id BETWEEN pb.first_block AND pb.last_block"
+    " JOIN scenario sc ON sc.id = b.scenario_id JOIN subject sj ON sj.id = sc.subject_id"
+    " WHERE pb.part_id = :part_id GROUP BY pb.part_id, sj.model_id, sj.workload_id, sj.phase"
+)
+
+
+class File(Protocol):
+    """A file that is to be a part."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it was written."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name there."""
+        ...
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        ...
+
+    @property
+    def sha256(self) -> str:
+        """The digest of its content."""
+        ...
+
+
+def insert_part(connection: Connection, file: File, block_ids: Iterable[int], probes: int) -> int:
+    """Name a file as the part that holds these blocks, and return its id."""
+    row = {
+        "name": file.name,
+        "folder": str(file.folder),
+        "bytes": file.bytes,
+        "sha256": file.sha256,
+        "row_count": probes,
+        "created_at": utc_now(),
+    }
+    part_id = int(connection.execute(insert(PART).values(row).returning(PART.c.id)).scalar_one())
+    ranges = [{"first_block": low, "last_block": high, "part_id": part_id} for low, high in ranges_of(block_ids)]
+    connection.execute(insert(PART_BLOCK), ranges)
+    connection.execute(_SUBJECTS, {"part_id": part_id})
+    return part_id

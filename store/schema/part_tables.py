@@ -1,0 +1,75 @@
+"""Tables of parts: Parquet files that hold the probes of blocks in place of rows, and the shards that wrote them.
+
+Not here: every other table (store.schema.tables)."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from store.records import ShardState
+from store.schema.declaring import (
+    DIGEST,
+    INTEGER,
+    KEY,
+    LONG,
+    NAME,
+    TEXT,
+    Column,
+    Table,
+    identifier,
+    moment,
+    optional,
+    reference,
+    text,
+)
+
+PART_TABLES = (
+    Table(
+        "part",
+        "files that hold the probes of blocks; what no row here names is no part of the store",
+        (
+            identifier(),
+            Column("name", NAME, "none", "file name, of its own for each attempt", unique=True),
+            Column("folder", TEXT, "none", "where it was written"),
+            Column("bytes", LONG, "bytes", "size of the file"),
+            Column("sha256", DIGEST, "sha256", "digest of the file"),
+            Column("row_count", LONG, "probes", "probes of the blocks that it holds"),
+            moment("created_at", "when it was registered"),
+            moment("retired_at", "when a compaction replaced it; NULL: in use", nullable=True),
+        ),
+    ),
+    Table(
+        "part_block",  # disjoint: a block has one place
+        "which part holds which blocks; the probes of other blocks are rows",
+        (
+            Column("first_block", KEY, "none", "from this block on", primary=True),
+            Column("last_block", LONG, "none", "to this one"),
+            reference("part_id", "part", "the part"),
+        ),
+        checks=(("interval", "last_block >= first_block"),),
+    ),
+    Table(
+        "part_subject",
+        "what a part is about, for its compaction",
+        (
+            reference("part_id", "part", "the part", primary=True, index=False),
+            reference("model_id", "model", "the model", primary=True),
+            reference("workload_id", "workload", "what is served", primary=True, index=False),
+            Column("phase", text(16), "none", "prefill, decode or aggregated", primary=True),
+            Column("probes", LONG, "probes", "how many of it"),
+        ),
+    ),
+    Table(
+        "shard",
+        "pieces of sweeps that workers evaluate, each a part",
+        (
+            reference("sweep_id", "sweep", "the sweep", primary=True, index=False),
+            Column("key", DIGEST, "sha256", "content key of its scenarios and batch intervals", primary=True),
+            Column("scenarios", INTEGER, "scenarios", "how many scenarios"),
+            Column("probes", LONG, "probes", "how many probes"),
+            Column("state", text(16), "none", "waiting, stored or failed", one_of=get_args(ShardState)),
+            optional("reason", TEXT, "none", "why it failed"),
+            moment("changed_at", "when its state changed"),
+        ),
+    ),
+)

@@ -1,0 +1,18 @@
+"""Sweeps on many workers: a coordinator plans, captures and cuts; workers evaluate, write parts and register them.
+
+Not here: what a shard is (evaluator.shards), what a part is (store.parts)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from store.faces import lazy_face
+
+if TYPE_CHECKING:
+    from sweepdb.working.coordinating import run_on_workers
+    from sweepdb.working.dask_engine import serve_worker
+    from sweepdb.working.workers_option import Workers, parse_workers
+
+__all__ = ["Workers", "parse_workers", "run_on_workers", "serve_worker"]
+
+__getattr__, __dir__ = lazy_face(__name__)

@@ -1,0 +1,299 @@
+"""Coordinates a sweep on workers: plans, captures once, reserves scenarios, hands out shards and takes their outcomes.
+
+What is stored rests on content keys and on the one transaction that registers a part, never on the engine. Not here:
+engines, and evaluating (evaluator.shards)."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from evaluator.canonical import canonical
+from evaluator.graph import operators_to_json
+from evaluator.in_lists import in_lists
+from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
+from evaluator.shards import Cut, ShardScenario, cut_shards
+from evaluator.sweep import (
+    SCENARIOS_AT_ONCE,
+    Failures,
+    Progress,
+    ReadyScenario,
+    SweepReport,
+    SweepRunner,
+    captures,
+    program_version,
+)
+from store.errors import EvaluationError, InputError
+from store.parts import fail_shard, put_shards, record_known, register_part
+from store.placing import part_folder
+from store.records import ScenarioRef, SweepRecord
+from store.sealing import seal
+from store.writing import begin_sweep, finish_sweep, missing_intervals, put_scenarios
+from sweepdb.working.process_engine import InlineEngine, ProcessEngine
+from sweepdb.working.tasks import EngineLostError, ShardEngine, ShardOutcome, ShardTask
+
+if TYPE_CHECKING:
+    from store.opening import Store
+    from sweepdb.working.workers_option import Workers
+
+MOST_ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A scenario that is ready, as shards are cut of them."""
+
+    ready: ReadyScenario
+
+    @property
+    def key(self) -> str:
+        return self.ready.record.key
+
+    @property
+    def interval(self) -> tuple[int, int] | None:
+        return self.ready.interval
+
+
+def engine_of(workers: Workers) -> ShardEngine:
+    """The engine that an option names."""
+    if workers.kind == "share":
+        return InlineEngine()
+    if workers.kind == "processes":
+        return ProcessEngine(workers.count)
+    from sweepdb.working.dask_engine import DaskEngine
+
+    return DaskEngine(workers)
+
+
+def run_on_workers(
+    store: Store,
+    request: SweepRequest | Sequence[SweepRequest],
+    workers: Workers,
+    *,
+    label: str | None = None,
+    on_progress: Callable[[Progress], None] = lambda _: None,
+    engine: ShardEngine | None = None,
+) -> SweepReport:
+    """Evaluate and store, as one sweep, what the store lacks of a request. Committed shards are kept, however it ends;
+    the same request again adds only what is missing."""
+    planned = list(planned_scenarios(request))
+    if not planned:
+        raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
+    folder = part_folder(store.location)
+    engine = engine_of(workers) if engine is None else engine
+    key = secrets.token_hex(6)
+    record = SweepRecord(
+        key=key,
+        label=label,
+        arguments=canonical(request_arguments(request)),
+        program_version=program_version(),
+        started_at=datetime.now(UTC),
+        kind="request",
+    )
+    sweep_id = begin_sweep(store, record)
+    run = _Coordinating(
+        store=store, sweep_id=sweep_id, planned=planned, workers=workers, engine=engine, folder=str(folder),
+        on_progress=on_progress,
+    )  # fmt: skip
+    interrupted = False
+    try:
+        run.run()
+    except KeyboardInterrupt:
+        interrupted = True
+    except EngineLostError as error:
+        finish_sweep(store, sweep_id, "interrupted")
+        raise EvaluationError(
+            f"sweep {key} was interrupted: {error}", hint="what is stored is kept; run the same command again to go on"
+        ) from error
+    except BaseException:
+        finish_sweep(store, sweep_id, "failed")
+        raise
+    finally:
+        engine.cancel()
+    finish_sweep(store, sweep_id, "interrupted" if interrupted else "failed" if run.given_up else "finished")
+    seal(store)
+    if run.given_up:
+        shard, reason = next(iter(run.given_up.items()))
+        raise EvaluationError(
+            f"{len(run.given_up)} shards of sweep {key} failed {MOST_ATTEMPTS} times, {shard[:12]} first: {reason}",
+            hint="the others are stored; run the same command again to add what is missing",
+        )
+    return run.report(key, interrupted=interrupted)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Coordinating:
+    """One sweep on workers, in progress."""
+
+    store: Store
+    sweep_id: int
+    planned: Sequence[PlannedScenario]
+    workers: Workers
+    engine: ShardEngine
+    folder: str
+    on_progress: Callable[[Progress], None]
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    given_up: dict[str, str] = field(default_factory=dict)
+    scenarios: int = 0
+    done: int = 0
+    stored: int = 0
+    known: int = 0
+    fitting: int = 0
+    captured: int = 0
+    evaluate_cpu_s: float = 0.0
+    _texts: dict[str, str] = field(default_factory=dict)  # operator sets as JSON
+    _waiting: dict[str, tuple[Cut[_Item], Mapping[int, ReadyScenario]]] = field(default_factory=dict)
+
+    def run(self) -> None:
+        """Hand out every shard, and take every outcome."""
+        for cut in cut_shards(self._ready()):
+            if self.workers.kind == "share" and cut.number % self.workers.count != self.workers.share:
+                continue
+            task = self._task(cut)
+            if task is None:
+                self._ended(cut)
+                continue
+            while self.engine.busy:
+                self._take_one()
+            self.engine.submit(task)
+        while self._waiting:
+            self._take_one()
+
+    def report(self, key: str, *, interrupted: bool) -> SweepReport:
+        """The outcome so far."""
+        failures = (
+            Failures(status=status, reason=reason, scenarios=count)
+            for (status, reason), count in sorted(self.failures.items())
+        )
+        return SweepReport(
+            sweep=key,
+            scenarios=self.scenarios,
+            probes_stored=self.stored,
+            probes_known=self.known,
+            operators_captured=self.captured,
+            fitting_scenarios=self.fitting,
+            failures=tuple(failures),
+            interrupted=interrupted,
+        )
+
+    def _ready(self) -> Iterator[_Item]:
+        """Every scenario with its operators and batch sizes; what is not captured yet is captured here, once."""
+        runner = SweepRunner(
+            store=self.store, sweep_id=self.sweep_id, total=len(self.planned), on_progress=lambda _: None
+        )
+        for chunk in in_lists(self.planned, SCENARIOS_AT_ONCE):
+            runner.provide_operators(chunk)
+            self.captured = runner.tally.captured
+            for key, operators in runner.operators.items():
+                if key not in self._texts:
+                    self._texts[key] = operators_to_json(operators)
+            for planned in chunk:
+                yield _Item(runner.ready(planned))
+
+    def _task(self, cut: Cut[_Item]) -> ShardTask | None:
+        """Reserve the scenarios of a shard; None where all of it is stored."""
+        ready = [item.ready for item in cut.items]
+        refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
+        self.scenarios += len(ready)
+        for item in ready:
+            self.fitting += item.fits
+            if item.record.status != "ok":
+                self.failures[item.record.status, item.record.reason or ""] += 1
+        items = [one for item, ref in zip(ready, refs, strict=True) if (one := self._shard_scenario(item, ref))]
+        self._record_known(ready, refs)
+        if not items:
+            return None
+        by_id = {ref.id: item for item, ref in zip(ready, refs, strict=True)}
+        self._waiting[cut.key] = (cut, by_id)
+        missing = sum(last - first + 1 for item in items for first, last in item.missing)
+        put_shards(self.store, self.sweep_id, [(cut.key, len(items), missing)])
+        needed = {key for item in items for key in item.operators.values()}
+        return ShardTask(
+            sweep_id=self.sweep_id,
+            key=cut.key,
+            items=tuple(items),
+            operators={key: self._texts[key] for key in sorted(needed)},
+            folder=self.folder,
+            store_url=None if self.store.kind == "sqlite" else self.store.url,
+        )
+
+    @staticmethod
+    def _shard_scenario(item: ReadyScenario, ref: ScenarioRef) -> ShardScenario | None:
+        if item.interval is None or not (missing := missing_intervals(item.interval, ref.known)):
+            return None
+        return ShardScenario(
+            scenario_id=ref.id,
+            key=ref.key,
+            scenario=item.planned.scenario,
+            operators={trace: capture.key for trace, capture in captures(item.planned).items()},
+            missing=tuple(missing),
+        )
+
+    def _record_known(self, ready: Sequence[ReadyScenario], refs: Sequence[ScenarioRef]) -> None:
+        """Record that the sweep asked for what was there already."""
+        there = []
+        for item, ref in zip(ready, refs, strict=True):
+            if item.interval is not None:
+                absent = missing_intervals(item.interval, ref.known)
+                there += [(ref.id, first, last) for first, last in missing_intervals(item.interval, absent)]
+        record_known(self.store, self.sweep_id, there)
+        self.known += sum(last - first + 1 for _, first, last in there)
+
+    def _take_one(self) -> None:
+        task, outcome = next(self.engine.results())
+        if isinstance(outcome, ShardOutcome):
+            try:
+                self._keep(task, outcome)
+            except Exception as error:  # noqa: BLE001  tried again as if the worker had met it
+                self._again(task, error)
+        else:
+            self._again(task, outcome)
+
+    def _keep(self, task: ShardTask, outcome: ShardOutcome) -> None:
+        registered = outcome.registered
+        if outcome.part is not None:  # one writer: the coordinator registers what workers wrote
+            registered = register_part(self.store, self.sweep_id, task.key, outcome.part)
+        self.evaluate_cpu_s += outcome.evaluate_cpu_s
+        cut, ready = self._waiting[task.key]
+        if registered is not None:
+            self.stored += registered.probes_added
+            self.known += registered.probes_known
+        for scenario_id, reason in outcome.failures.items():
+            record = replace(ready[scenario_id].record, status="error", reason=reason)
+            put_scenarios(self.store, self.sweep_id, [record])
+            self.failures["error", reason] += 1
+        if registered is not None and registered.left:  # somebody else stored a piece meanwhile: add the rest
+            self._waiting.pop(task.key)
+            left = Cut(cut.number, cut.key, cut.items, cut.probes)
+            again = self._rest(left)
+            if again is not None:
+                self._again(again, InputError("another sweep stored a part of it"))
+                return
+        self._waiting.pop(task.key, None)
+        self._ended(cut)
+
+    def _rest(self, cut: Cut[_Item]) -> ShardTask | None:
+        """The shard again, with what is missing now; nothing of it is counted twice."""
+        before = (self.scenarios, self.fitting, self.known, Counter(self.failures))
+        task = self._task(cut)
+        self.scenarios, self.fitting, self.known, self.failures = before
+        return task
+
+    def _again(self, task: ShardTask, error: Exception) -> None:
+        """Try a shard elsewhere, until it has failed three times; then it is named, and the others go on."""
+        if task.attempt < MOST_ATTEMPTS:
+            self.engine.submit(replace(task, attempt=task.attempt + 1))
+            return
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        fail_shard(self.store, self.sweep_id, task.key, reason)
+        self.given_up[task.key] = reason
+        cut, _ = self._waiting.pop(task.key)
+        self._ended(cut)
+
+    def _ended(self, cut: Cut[_Item]) -> None:
+        self.done += len(cut.items)
+        self.on_progress(Progress(scenarios_done=self.done, scenarios=len(self.planned), probes_stored=self.stored))

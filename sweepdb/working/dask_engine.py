@@ -1,0 +1,114 @@
+"""Shards on Dask.distributed: workers of this machine, or of a scheduler that any site's tools have started.
+
+Not here: what a shard does (sweepdb.working.tasks)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from store.errors import StoreError
+from sweepdb.working.tasks import EngineLostError, Result, ShardTask, Work, run_shard
+from sweepdb.working.workers_option import Workers
+
+_LOOKED_AGAIN_S = 2.0
+_LOST_AFTER_S = 15.0
+_CONNECT_S = 30.0
+
+
+def _distributed() -> Any:  # noqa: ANN401  a module without types
+    try:
+        import distributed
+    except ImportError as error:
+        raise StoreError("Workers of Dask need its package.", hint="Run: pip install 'sweepdb[dask]'") from error
+    return distributed
+
+
+class DaskEngine:
+    """Shards on the workers of a scheduler. Dask moves a shard whose worker died, and gives up after three deaths."""
+
+    def __init__(self, workers: Workers, work: Work = run_shard) -> None:
+        self._work = work
+        dask = _distributed()
+        self._cluster = None
+        if workers.kind == "dask":
+            self._cluster = dask.LocalCluster(
+                n_workers=workers.count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            )
+        address = workers.address if self._cluster is None else self._cluster
+        try:
+            self._client = dask.Client(address, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, TimeoutError) as error:
+            raise StoreError(
+                f"No Dask scheduler answers at {workers.address.removeprefix('tcp://')}.",
+                hint="Start one with `dask scheduler`, and workers with `sweepdb worker HOST:PORT`.",
+            ) from error
+        self._ended = threading.Event()
+        self._futures: dict[Any, ShardTask] = {}
+
+    @property
+    def busy(self) -> bool:
+        """Whether every worker has a shard, and one more waits for each."""
+        return len(self._futures) >= 2 * max(1, len(self._client.nthreads() or ()))
+
+    def submit(self, task: ShardTask) -> None:
+        """Take a shard."""
+        future = self._client.submit(self._work, task, key=f"{task.key}-{task.sweep_id}-{task.attempt}", pure=False)
+        self._futures[future] = task
+        future.add_done_callback(lambda _: self._ended.set())
+
+    def results(self) -> Iterator[Result]:
+        """Yield shards as they end; raises where the scheduler has gone."""
+        while self._futures:
+            self._wait()
+            for future in [future for future in self._futures if future.status != "pending"]:
+                task = self._futures.pop(future)
+                if future.status == "finished":
+                    yield task, future.result()
+                elif future.status in {"cancelled", "lost"}:
+                    raise EngineLostError("the Dask scheduler is gone")
+                else:
+                    yield task, _plain(future.exception())
+
+    def _wait(self) -> None:
+        """Wait for a shard to end; raises where the scheduler has been silent for long."""
+        silent_since = time.monotonic()
+        while all(future.status == "pending" for future in self._futures):
+            self._ended.wait(_LOOKED_AGAIN_S)
+            self._ended.clear()
+            if self._client.status == "running":
+                silent_since = time.monotonic()
+            elif time.monotonic() - silent_since > _LOST_AFTER_S or self._client.status == "closed":
+                raise EngineLostError("the Dask scheduler is gone")
+
+    def cancel(self) -> None:
+        """Let shards go, and close what this process started."""
+        with suppress(Exception):
+            self._client.cancel(list(self._futures))
+        self._futures.clear()
+        with suppress(Exception):
+            self._client.close(timeout=5)
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _plain(error: BaseException) -> Exception:
+    """An error that says what happened without the words of Dask."""
+    if type(error).__name__ == "KilledWorker":
+        return StoreError("Several workers were killed while they had it.")
+    return error if isinstance(error, Exception) else StoreError(str(error))
+
+
+def serve_worker(address: str, *, count: int = 1) -> None:
+    """Run workers of a scheduler until it ends or this process is told to."""
+    dask = _distributed()
+
+    async def serve() -> None:
+        nannies = [await dask.Nanny(f"tcp://{address}", nthreads=1) for _ in range(count)]
+        await asyncio.gather(*(nanny.finished() for nanny in nannies))
+
+    asyncio.run(serve())

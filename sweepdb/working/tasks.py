@@ -1,0 +1,92 @@
+"""The work of one shard, in whichever process: evaluate, write a part, register it where the store takes many writers.
+
+Not here: engines, and what happens to outcomes (sweepdb.working.coordinating)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from evaluator.graph import OperatorSet, operators_from_json
+from evaluator.shards import ShardScenario, evaluate_shard
+from store.opening import open_store
+from store.parts import PartFile, Registered, register_part, write_part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardTask:
+    """A shard as it travels: `store_url` where the worker registers its part itself, else the coordinator does."""
+
+    sweep_id: int
+    key: str
+    items: tuple[ShardScenario, ...]
+    operators: Mapping[str, str]  # as JSON, by key: captured once, by the coordinator
+    folder: str
+    store_url: str | None
+    attempt: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardOutcome:
+    """The outcome of a shard: its part where nobody registered it yet, what was registered, and what failed."""
+
+    key: str
+    part: PartFile | None
+    registered: Registered | None
+    failures: Mapping[int, str]
+    evaluate_cpu_s: float
+
+
+Result = tuple[ShardTask, ShardOutcome | Exception]
+Work = Callable[[ShardTask], ShardOutcome]
+
+
+class ShardEngine(Protocol):
+    """Whatever runs shards. Whether each runs once, twice or dies half-way makes no difference to what is stored."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has as much as it should be given."""
+        ...
+
+    def submit(self, task: ShardTask) -> None:
+        """Take a shard."""
+        ...
+
+    def results(self) -> Iterator[Result]:
+        """Yield what has been submitted as it ends, in any order; an error where a shard's worker failed or died."""
+        ...
+
+    def cancel(self) -> None:
+        """Let everything go that has not ended."""
+        ...
+
+
+class EngineLostError(Exception):
+    """Nobody runs the shards any more; those that were registered are kept."""
+
+
+_OPERATORS: dict[str, OperatorSet] = {}  # of this worker: shards of one model share them
+
+
+def run_shard(task: ShardTask) -> ShardOutcome:
+    """Do a shard's work; idempotent."""
+    for key, text in task.operators.items():
+        if key not in _OPERATORS:
+            _OPERATORS[key] = operators_from_json(text)
+    made = evaluate_shard(task.items, _OPERATORS)
+    part = registered = None
+    if made.blocks:
+        part = write_part(Path(task.folder), task.key, made.blocks)
+        if task.store_url is not None:
+            with open_store(task.store_url) as store:
+                registered = register_part(store, task.sweep_id, task.key, part)
+    return ShardOutcome(
+        key=task.key,
+        part=part if registered is None else None,
+        registered=registered,
+        failures=made.failures,
+        evaluate_cpu_s=made.cpu_s,
+    )

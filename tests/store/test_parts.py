@@ -1,0 +1,263 @@
+"""Parts that stand in place of rows: the same answers as rows give, whatever happens to workers and files."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import replace
+from itertools import islice, pairwise
+
+import pytest
+from generator import block, interval_length, put, scenarios, sweep_record
+
+from queries.connect import connect
+from store.errors import InputError, StoreError
+from store.location import parse_url
+from store.opening import open_store
+from store.parts import ShardBlock, compact_parts, compacting, register_part, write_part
+from store.placing import orphans, part_folder, places_of
+from store.reading import read_transaction
+from store.schema.measures import MEASURES
+from store.sealing import LARGEST_KEY, seal
+from store.upkeep import check_store
+from store.writing import begin_sweep, finish_sweep, put_scenarios
+from store.writing.blocks import require_same
+
+NAMES = ", ".join(["scenario", "model", "workload", "phase", "batch_size", *(column.name for column in MEASURES)])
+ROWS = f"SELECT {NAMES} FROM raw.stored_probe ORDER BY scenario, batch_size"
+RECORDS = [record for record in islice(scenarios(), 200) if record.status == "ok"][:24]
+MEAN = 20
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SWEEPDB_PARTS", str(tmp_path / "parts"))
+
+
+def rows(url):
+    with connect(url) as connection:
+        return connection.execute(ROWS).fetchall()
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    """The rows of the same sweep in a store without parts."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('rows')}/store.sqlite"
+    with open_store(url, create=True) as store:
+        sweep_id = begin_sweep(store, sweep_record(key="a" * 32))
+        for record, ref in zip(RECORDS, put_scenarios(store, sweep_id, RECORDS), strict=True):
+            put(store, sweep_id, record, ref, first=1, last=interval_length(record, MEAN))
+        finish_sweep(store, sweep_id, "finished")
+    return rows(url)
+
+
+def begun(store, key="b"):
+    """A sweep that has begun, and its scenarios."""
+    sweep_id = begin_sweep(store, sweep_record(key=key * 32))
+    return sweep_id, put_scenarios(store, sweep_id, RECORDS)
+
+
+def shard_blocks(refs, chosen=slice(None)):
+    return [
+        ShardBlock(
+            scenario_id=ref.id, scenario_key=ref.key, replicas=record.subject.plan.dp * record.subject.plan.pp,
+            record=block(record, 1, interval_length(record, MEAN)),
+        )
+        for record, ref in list(zip(RECORDS, refs, strict=True))[chosen]
+    ]  # fmt: skip
+
+
+def registered(store, *, cuts=(0, 9, 24)):
+    """Store every scenario in parts."""
+    sweep_id, refs = begun(store)
+    folder = part_folder(store.location)
+    for low, high in pairwise(cuts):
+        file = write_part(folder, f"{low:064d}", shard_blocks(refs, slice(low, high)))
+        register_part(store, sweep_id, f"{low:064d}", file)
+    finish_sweep(store, sweep_id, "finished")
+    return sweep_id, refs
+
+
+def test_parts_answer_as_rows_do_and_hold_no_row(store, expected):
+    sweep_id, _ = registered(store)
+    assert rows(store.url) == expected
+    with store.reading() as connection:
+        assert connection.exec_driver_sql("SELECT COUNT(*) FROM probe").scalar_one() == 0
+        stored = connection.exec_driver_sql(
+            f"SELECT probes_stored, probes_known FROM sweep WHERE id = {sweep_id}"
+        ).one()
+        assert tuple(stored) == (len(expected), 0)
+    report = check_store(store.location)
+    assert report.faults == ()
+    assert (report.probes, report.orphans) == (len(expected), ())
+    assert seal(store).probes_sealed == 0  # they are files already
+    with connect(store.url) as connection:
+        connection.narrow_to([1])
+        connection.execute(ROWS)
+        assert len(connection.files) == 1
+
+
+def test_rows_and_parts_of_one_scenario_stand_side_by_side(store, expected):
+    sweep_id, refs = begun(store)
+    put(store, sweep_id, RECORDS[3], refs[3], first=1, last=4)
+    file = write_part(part_folder(store.location), "c" * 64, shard_blocks(refs))
+    done = register_part(store, sweep_id, "c" * 64, file)
+    assert done.left == 1  # of the fourth only a part is missing, which the next attempt adds
+    put(store, sweep_id, RECORDS[3], refs[3], first=5, last=interval_length(RECORDS[3], MEAN))
+    assert rows(store.url) == expected  # the file holds all of the fourth, the store reads what was registered
+    assert check_store(store.location).faults == ()
+    assert done.probes_added == len(expected) - interval_length(RECORDS[3], MEAN)
+    seal(store)
+    assert rows(store.url) == expected
+
+
+def test_a_lost_race_leaves_no_file_and_no_row_twice(store, expected):
+    sweep_id, refs = begun(store)
+    folder = part_folder(store.location)
+    attempts = [write_part(folder, "d" * 64, shard_blocks(refs)) for _ in range(3)]
+    outcomes = []
+
+    def register(file):
+        with open_store(store.url) as mine:
+            outcomes.append(register_part(mine, sweep_id, "d" * 64, file).probes_added)
+
+    threads = [threading.Thread(target=register, args=(file,)) for file in attempts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [0, 0, len(expected)]
+    assert len(list(folder.iterdir())) == 1
+    assert rows(store.url) == expected
+    assert check_store(store.location).faults == ()
+
+
+def test_a_file_that_was_never_registered_is_reported_never_read_and_removed_after_a_day(store, expected):
+    _, refs = registered(store)
+    folder = part_folder(store.location)
+    orphan = write_part(folder, "e" * 64, shard_blocks(refs)).path
+    unfinished = folder / ".shard-0-0.parquet"
+    unfinished.write_bytes(b"half")
+    assert rows(store.url) == expected
+    report = check_store(store.location)
+    assert (report.faults, {path.name for path in report.orphans}) == ((), {orphan.name, unfinished.name})
+    assert compact_parts(store.location).files_removed == 0
+    for path in (orphan, unfinished):
+        os.utime(path, (0, 0))
+    assert compact_parts(store.location).files_removed == 2
+    assert orphans(folder, set()) != []  # the parts themselves
+    assert rows(store.url) == expected
+
+
+def lose(path):
+    path.unlink()
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def flip(path):
+    whole = bytearray(path.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    path.write_bytes(bytes(whole))
+
+
+@pytest.mark.parametrize("damage", [lose, cut, flip])
+def test_a_part_that_is_not_what_was_registered_is_named(store, damage):
+    registered(store)
+    with read_transaction(store.location) as transaction:
+        name = places_of(transaction, ((0, LARGEST_KEY),))[0].name
+    damage(part_folder(store.location) / name)
+    assert any(name in fault for fault in check_store(store.location).faults)
+    if damage is not flip:
+        with pytest.raises(StoreError, match=name):
+            rows(store.url)
+    with pytest.raises(StoreError, match=f"{name} is missing or is not"):
+        compact_parts(store.location)
+
+
+def test_a_catalogue_that_says_something_else_than_blocks_is_named(store):
+    registered(store)
+    with store.writing() as connection:
+        connection.exec_driver_sql("UPDATE part SET row_count = row_count + 1 WHERE id = 1")
+        connection.exec_driver_sql("INSERT INTO part_block (first_block, last_block, part_id) VALUES (900, 901, 1)")
+    faults = "\n".join(check_store(store.location).faults)
+    assert "its blocks" in faults
+    assert "1 ranges of parts without a block" in faults
+
+
+def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
+    _, refs = begun(store)
+    folder = part_folder(store.location)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(StoreError, match="No space left on device"):
+        write_part(folder, "f" * 64, shard_blocks(refs))
+    assert list(folder.iterdir()) == []
+
+
+def test_compaction_sorts_merges_and_keeps_replaced_files_for_readers(store, expected, monkeypatch):
+    registered(store, cuts=(0, 5, 11, 13, 20, 24))
+    folder = part_folder(store.location)
+    before = set(folder.iterdir())
+    with connect(store.url) as reader:
+        reader.provide({"probe"})
+        report = compact_parts(store.location)
+        assert (report.parts_before, report.parts, report.probes_rewritten) == (5, 1, len(expected))
+        assert before < set(folder.iterdir())
+        assert reader.execute(ROWS).fetchall() == expected
+    assert rows(store.url) == expected
+    assert check_store(store.location).faults == ()
+    again = compact_parts(store.location)
+    assert (again.parts, again.probes_rewritten, again.files_removed) == (1, 0, 0)
+    monkeypatch.setattr(compacting, "RETIRED_KEPT_S", 0.0)
+    assert compact_parts(store.location).files_removed == 5
+    assert len(list(folder.iterdir())) == 1
+    assert rows(store.url) == expected
+    assert check_store(store.location).orphans == ()
+
+
+def test_compaction_cuts_at_the_largest_size_and_settles(store, expected, monkeypatch):
+    monkeypatch.setattr(compacting, "LARGEST_PART_ROWS", len(expected) // 3)
+    registered(store, cuts=(0, 4, 8, 12, 16, 20, 24))
+    report = compact_parts(store.location)
+    assert 3 <= report.parts <= 6
+    assert compact_parts(store.location).probes_rewritten == 0
+    assert rows(store.url) == expected
+    with store.reading() as connection:
+        spread = connection.exec_driver_sql(
+            "SELECT model_id, workload_id, phase, COUNT(*) FROM part_subject GROUP BY 1, 2, 3 ORDER BY 4 DESC"
+        ).all()
+    assert spread[0][-1] <= 2  # where a subject begins in one part and ends in the next
+
+
+def test_a_store_that_moves_with_its_parts_is_read_where_it_is(tmp_path, expected, monkeypatch):
+    monkeypatch.delenv("SWEEPDB_PARTS")
+    folder = tmp_path / "first"
+    folder.mkdir()
+    with open_store(f"sqlite:///{folder}/store.sqlite", create=True) as store:
+        registered(store)
+    moved = folder.rename(tmp_path / "second")
+    assert rows(f"sqlite:///{moved}/store.sqlite") == expected
+    assert check_store(parse_url(f"sqlite:///{moved}/store.sqlite")).faults == ()
+
+
+def test_a_store_on_a_server_needs_a_folder_that_is_named(monkeypatch):
+    monkeypatch.delenv("SWEEPDB_PARTS")
+    with pytest.raises(StoreError, match="no folder is named") as caught:
+        part_folder(parse_url("postgresql://nobody@localhost/none"))
+    assert "SWEEPDB_PARTS=/shared" in caught.value.hint
+
+
+def test_other_numbers_under_the_key_of_a_block_in_a_part_are_refused(store):
+    _, refs = registered(store)
+    mine = block(RECORDS[0], 1, interval_length(RECORDS[0], MEAN))
+    require_same(store, refs[0].id, refs[0].key, mine)
+    other = replace(mine, columns={**mine.columns, "ttft_ms": mine.columns["ttft_ms"] + 1.0})
+    with pytest.raises(InputError, match="stored here with other numbers"):
+        require_same(store, refs[0].id, refs[0].key, other)

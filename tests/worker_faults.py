@@ -1,0 +1,73 @@
+"""Accidents that workers have, once a shard each: a process of its own imports this and is killed by it.
+
+Not here: what must be stored all the same (test_working_survival)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from evaluator.graph.operators import operators_from_json
+from evaluator.shards import evaluate_shard
+from store.parts import registering, write_part
+from sweepdb.working.tasks import ShardOutcome, ShardTask, run_shard
+
+
+def _first_time(task: ShardTask, what: str) -> bool:
+    """Whether this accident has not befallen the shard yet."""
+    mark = Path(task.folder).with_name("accidents")
+    mark.mkdir(exist_ok=True)
+    try:
+        (mark / f"{what}-{task.key}").touch(exist_ok=False)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_before_the_file(task: ShardTask) -> ShardOutcome:
+    if _first_time(task, "before"):
+        _die()
+    return run_shard(task)
+
+
+def killed_between_file_and_commit(task: ShardTask) -> ShardOutcome:
+    if _first_time(task, "between"):
+        operators = {key: operators_from_json(text) for key, text in task.operators.items()}
+        write_part(Path(task.folder), task.key, evaluate_shard(task.items, operators).blocks)
+        _die()
+    return run_shard(task)
+
+
+def killed_after_the_commit(task: ShardTask) -> ShardOutcome:
+    outcome = run_shard(task)
+    if _first_time(task, "after"):
+        _die()
+    return outcome
+
+
+def slow(task: ShardTask) -> ShardOutcome:
+    time.sleep(1.0)
+    return run_shard(task)
+
+
+def server_killed_before_the_commit(task: ShardTask) -> ShardOutcome:
+    """Everything is inserted, and the server dies: PostgreSQL restarts itself, with every connection cut."""
+    if not _first_time(task, "server"):
+        return run_shard(task)
+    real = registering._record_intervals
+
+    def dying(connection, *rest):
+        real(connection, *rest)
+        os.kill(connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one(), signal.SIGKILL)
+
+    registering._record_intervals = dying
+    try:
+        return run_shard(task)
+    finally:
+        registering._record_intervals = real

@@ -1,0 +1,33 @@
+"""A small request that workers share, and the rows that stores hold of it."""
+
+from __future__ import annotations
+
+from evaluator_cases import OPT_125M, TEST_DEVICE
+
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.workload_labels import workload_of
+from evaluator.request import NamedModel, SweepRequest
+from queries.connect import connect
+from store.schema.measures import MEASURES
+from sweepdb.working.workers_option import Workers
+
+NAMES = ", ".join(["scenario", "model", "workload", "phase", "batch_size", *(column.name for column in MEASURES)])
+ROWS = f"SELECT {NAMES} FROM raw.stored_probe ORDER BY scenario, batch_size"
+ALONE = Workers(kind="share")
+
+
+def request_of(**options) -> SweepRequest:
+    return SweepRequest(**{
+        "models": (NamedModel(name="a/model", spec=OPT_125M),),
+        "devices": (TEST_DEVICE,),
+        "workloads": (workload_of(input_length=100, output_length=20), workload_of(input_length=50, output_length=9)),
+        "precisions": (Precision(linear="W8A8_DYNAMIC", experts="W8A8_DYNAMIC"),),
+        "num_devices": 4,
+        "batch_range": (1, 6),
+        **options,
+    })  # fmt: skip
+
+
+def rows(url):
+    with connect(url) as connection:
+        return connection.execute(ROWS).fetchall()
