@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 
-from evaluator.canonical import content_key
+from evaluator.canonical import content_key, keyed
 from evaluator.identity import device_record, model_record, precision_record, workload_record
-from evaluator.inputs import EngineProfile, engine_profile, key_of_engine, list_engines
+from evaluator.inputs import EngineProfile, Plan, engine_profile, key_of_engine, list_engines
 from evaluator.restore import restored
 from evaluator.serving import ENGINE_OWNER, list_serving_models
 from queries.bundles import scenario_lines, scenario_of
@@ -107,7 +107,8 @@ def _differing(record: ScenarioRecord) -> str:
     """The first part of a scenario that its spec contradicts, or nothing."""
     subject, device = record.subject, record.device
     model, workload = subject.model, subject.workload
-    if min(asdict(subject.plan).values()) < 1:
+    sizes = asdict(subject.plan)
+    if sizes.pop("redundant_experts") < 0 or min(sizes.values()) < 1:
         return "its plan"
     made: dict[str, tuple[ModelRecord | DeviceRecord | PrecisionRecord | WorkloadRecord, object]] = {
         "its model": (model_record(model.name, restored(model.spec)), model),
@@ -134,7 +135,7 @@ def _subject_key(subject: SubjectRecord) -> str:
             "model": subject.model.key,
             "device": subject.device_name,
             "precision": subject.precision.key,
-            "plan": asdict(subject.plan),
+            "plan": keyed(Plan(**asdict(subject.plan))),
             "workload": subject.workload.key,
             "phase": subject.phase,
             "convention": subject.convention,

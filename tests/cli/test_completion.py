@@ -44,7 +44,7 @@ def offered(program, example_store, monkeypatch):
     [
         ("qu", ["query"]),
         ("--wait 3 qu", ["query"]),
-        ("db c", ["current", "check"]),
+        ("db c", ["current", "check", "compact"]),
         ("query pd-r", ["pd-ratio"]),
         ("query best --tpot-d", ["--tpot-definition"]),
         ("query best --tpot-definition |", ["inclusive", "exclusive"]),

@@ -152,7 +152,9 @@ def test_labels_as_people_write_them():
     assert short_plan("tp8pp1dp1") == "TP8"
     assert short_plan("tp2pp1dp4ep8moetp1moedp1") == "TP2 DP4 EP8"
     assert short_plan("tp4pp2dp2ep2moetp4moedp1") == "TP4 PP2 DP2 EP2 expert TP4"
-    assert read_label("tp4pp2dp1ep2moetp4moedp1") == {"tp": 4, "pp": 2, "dp": 1, "ep": 2, "moetp": 4, "moedp": 1}
+    assert short_plan("tp8pp1dp1dcp4") == "TP8 DCP4"
+    sizes = {"tp": 4, "pp": 2, "dp": 1, "ep": 2, "moetp": 4, "moedp": 1, "red": 0, "dcp": 1}
+    assert read_label("tp4pp2dp1ep2moetp4moedp1") == sizes
 
 
 def test_the_command_writes_rows_as_data(url):

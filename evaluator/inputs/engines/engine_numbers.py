@@ -1,4 +1,4 @@
-"""Ranges of the numbers of an engine, of its client and of points near which it is corrected, and what a name may be.
+"""Ranges of the numbers of an engine, its client and its points; what a name may be.
 
 Not here: what the numbers mean (engine_profiles)."""
 
