@@ -48,6 +48,14 @@ def test_the_public_face_of_the_evaluator():
 
 
 @pytest.mark.parametrize("name", FACES)
+def test_no_name_of_a_face_is_a_module_beside_it(name):
+    # Importing the module would put it in the name's place, for whoever asks the face later.
+    beside = {path.stem for path in Path(import_module(name).__file__).parent.glob("*") if path.stem != "__init__"}
+    if Path(import_module(name).__file__).name == "__init__.py":
+        assert set(import_module(name).__all__) & beside == set()
+
+
+@pytest.mark.parametrize("name", FACES)
 def test_every_name_of_a_face_is_there_and_said_twice_alike(name):
     face = import_module(name)
     for each in face.__all__:

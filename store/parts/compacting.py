@@ -24,7 +24,7 @@ from store.parts.subjects import insert_part
 from store.placing import PartRow, found_path, orphans, part_folder, parts_in_use
 from store.placing.folders import ORPHANS_KEPT_S
 from store.reading import read_transaction
-from store.reading.in_memory import in_memory
+from store.reading.silent_duckdb import in_memory
 from store.schema.measures import MEASURES
 from store.schema.sql_tables import PART, PART_BLOCK, PART_SUBJECT
 from store.sealing.into_duckdb import create_table, insert_rows, quoted

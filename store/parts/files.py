@@ -18,7 +18,7 @@ import numpy as np
 
 from store.digests import DigestedRows, rows_digest
 from store.errors import StoreError
-from store.reading.in_memory import in_memory
+from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
 from store.schema.declaring import LONG
 from store.schema.measures import MEASURES

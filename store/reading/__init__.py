@@ -10,9 +10,9 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.reading.connecting import read_store_id
-    from store.reading.in_memory import in_memory
     from store.reading.known_names import NameKind, StoredName, stored_names
     from store.reading.load_blocks import LOAD_VALUES, StoredLoads, stored_loads
+    from store.reading.silent_duckdb import in_memory
     from store.reading.store_state import read_state
     from store.reading.transactions import ReadTransaction, read_transaction
     from store.reading.typed_rows import Cells

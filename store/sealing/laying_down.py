@@ -20,7 +20,7 @@ from store.errors import StoreBusyError, StoreError
 from store.location import StoreLocation
 from store.placing import placed_ranges
 from store.reading import ReadTransaction, read_transaction
-from store.reading.in_memory import in_memory
+from store.reading.silent_duckdb import in_memory
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
 from store.sealing.digesting import changed_blocks, groups_of
 from store.sealing.footers import FOOTER_KEY

@@ -15,7 +15,7 @@ from store.location import StoreLocation
 from store.placing import orphaned_files, part_faults
 from store.reading import ReadTransaction, read_transaction
 from store.reading.connecting import connect_sqlite, read_store_id
-from store.reading.in_memory import in_memory
+from store.reading.silent_duckdb import in_memory
 from store.revision import HEAD_REVISION
 
 _MOST_FAULTS = 20

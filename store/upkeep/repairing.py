@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, select
 from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.reading import read_transaction
-from store.reading.in_memory import in_memory
+from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
 from store.schema import MEASURES
 from store.schema.sql_tables import BLOCK, PROBE

@@ -9,11 +9,11 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from sweepdb.reporting.deciding import Decision, decide, of_plan
     from sweepdb.reporting.drawing import drawing_engine
-    from sweepdb.reporting.explained_picture import explained_picture
     from sweepdb.reporting.page_file import plain_page, report_page
     from sweepdb.reporting.page_text import table_text
+    from sweepdb.reporting.pictured_steps import explained_picture
+    from sweepdb.reporting.pictured_validation import validated_picture
     from sweepdb.reporting.taken_options import report_options
-    from sweepdb.reporting.validated_picture import validated_picture
 
 __all__ = [
     "Decision",

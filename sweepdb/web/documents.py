@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from queries.asking import NEAREST, Answer, Report, given_options, picture_of, report, report_pictures, shown_names
 from queries.judging import relaxed_to
+from sweepdb.planning import short_plan
 from sweepdb.web.pool import Told
 
 MOST_ROWS = 2_000  # of a document; a picture shows fewer
@@ -31,6 +32,7 @@ def answer_document(told: Told, *, picture: bool = False) -> dict[str, object]:
         "shown": shown_names(asked, given_options(question)),
         "rows": _cells(answer.rows[:MOST_ROWS]),
         "rows_left_out": max(0, len(answer.rows) - MOST_ROWS),
+        "plans": _plans(answer),
         "groups": list(answer.scope),
         "nearest": _nearest(answer),
         "limits": asdict(question.limits),
@@ -60,6 +62,13 @@ def _nearest(answer: Answer) -> dict[str, object]:
     columns = _columns(report(NEAREST), answer.nearest_columns)
     shown = shown_names(report(NEAREST), given_options(answer.question))
     return {"columns": columns, "rows": _cells(rows), "shown": shown}
+
+
+def _plans(answer: Answer) -> dict[str, str]:
+    """Every plan of the rows as people write it."""
+    places = [place for place, name in enumerate(answer.columns) if name.endswith("plan")]
+    found = {row[place] for row in answer.rows[:MOST_ROWS] for place in places}
+    return {label: short_plan(label) for label in sorted(label for label in found if isinstance(label, str))}
 
 
 def _columns(asked: Report, names: Collection[str]) -> list[dict[str, str]]:

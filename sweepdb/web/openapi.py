@@ -109,6 +109,7 @@ _ANSWER = {
         "columns": _COLUMNS,
         "rows": _ROWS,
         "rows_left_out": {"type": "integer"},
+        "plans": {"type": "object", "description": "plans of the rows as people write them: TP8 EP8"},
         "groups": {"type": "array", "items": _TEXT, "description": "what question_group counts"},
         "nearest": {"type": "object", "properties": {"columns": _COLUMNS, "rows": _ROWS}},
         "limits": {"type": "object"},

@@ -158,7 +158,7 @@ export async function explore(main) {
     const found = ranked.failed ? [] : objects(ranked).filter((row) => row.question_group === number_);
     for (const row of found) row.usd_per_million_tokens = price === null ? null : (price / (row.rate_per_device * HOUR_S)) * MILLION;
     const top = found[0];
-    fill(sentence, top ? said(top, price) : ranked.failed ? "No ranking here." : "Nothing satisfies the limits.");
+    fill(sentence, top ? said(top, ranked.plans[top.plan] ?? top.plan, price) : ranked.failed ? "No ranking here." : "Nothing satisfies the limits.");
     fill(misses, top || ranked.failed ? (ranked.failed ? failure(ranked.failed) : null) : nothingFits(ranked, number_));
     fill(best, found.length ? table(ranked, found, { columns: COLUMNS, caption: "Best batch size of each plan, one instance, best first", id: "top" }) : null);
     fill(about, ranked.failed ? trust(frontier) : trust(ranked));
@@ -168,9 +168,9 @@ export async function explore(main) {
     drawn();
   }
 
-  function said(top, price) {
+  function said(top, plan, price) {
     const cost = price === null ? "" : `, $${number(top.usd_per_million_tokens)} a million tokens`;
-    return [h("strong", {}, `${top.plan} on ${top.device}`), ` in batches of ${number(top.batch_size)} makes `, h("strong", {}, `${number(top.rate_per_device)} tokens/s a device`),
+    return [h("strong", {}, `${plan} on ${top.device}`), ` in batches of ${number(top.batch_size)} makes `, h("strong", {}, `${number(top.rate_per_device)} tokens/s a device`),
       `: TTFT ${number(top.ttft_ms)} ms, TPOT ${number(top.tpot_ms)} ms${cost}.`];
   }
 

@@ -50,8 +50,9 @@ export function table(answer, rows, { columns = null, caption, explain = true, i
     h("tr", {}, names.map((name) => {
       const cell = value(row, name);
       const linked = explain && typeof cell === "string" && PROBE.test(cell);
-      const text = linked ? h("a", { href: `/explain?probe=${encodeURIComponent(cell)}` }, cell) : number(cell);
-      return h("td", { class: left.has(name) ? "left" : null }, text);
+      const plan = name.endsWith("plan") ? answer.plans?.[cell] : undefined;
+      const text = plan !== undefined ? plan : linked ? h("a", { href: `/explain?probe=${encodeURIComponent(cell)}` }, cell) : number(cell);
+      return h("td", { class: left.has(name) ? "left" : null, title: plan === undefined ? null : cell }, text);
     })),
   );
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },

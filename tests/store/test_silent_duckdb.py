@@ -29,6 +29,6 @@ def test_every_duckdb_of_the_program_is_made_there():
         for path in sorted((ROOT / package).rglob("*.py"))
         if "duckdb.connect(" in path.read_text()
     ]
-    assert found == ["store/reading/in_memory.py"]
+    assert found == ["store/reading/silent_duckdb.py"]
     with in_memory() as connection:
         assert connection.execute("SELECT current_setting('enable_progress_bar')").fetchone() == (False,)
