@@ -48,7 +48,7 @@ def plan(
     with open_session(store) as session:
         found = asked_plan(session, {**asked.question, "sweep": sweep})
         played = built.arrivals is not None
-        goodput = _goodput(session, asked, sweep) if found.answer.rows and played else None
+        goodput = tuple(_goodput(session, asked, found)) if played else ()
     return replace(found, sweep=sweep, probes_evaluated=evaluated, notes=built.notes, played=played, goodput=goodput)
 
 
@@ -62,7 +62,7 @@ def asked_plan(session: Session, question: Mapping[str, object]) -> DeploymentPl
         probes_evaluated=0,
         notes=(),
         relaxed=tuple(_relaxed(session, question)) if answer.rows else (),
-        goodput=None,
+        goodput=(),
         played=False,
         store=session.location,
     )
@@ -100,11 +100,16 @@ def _relaxed(session: Session, question: Mapping[str, object]) -> Iterator[Relax
             yield Relaxed(keyword=keyword, limit=limit * RELAXED_BY, answer=answer)
 
 
-def _goodput(session: Session, asked: Asked, sweep: str) -> Answer | None:
-    """How many requests a second each instance keeps within the limits when they arrive; None without such limits."""
+def _goodput(session: Session, asked: Asked, found: DeploymentPlan) -> Iterator[Answer]:
+    """How many requests a second the deployments keep within the limits when they arrive; nothing without limits."""
     limits = {keyword: asked.question.get(keyword) for keyword in ("ttft_limits", "tpot_limits")}
     given = {keyword: limit for keyword, limit in limits.items() if limit is not None}
-    return session.ask(question_of("goodput", {**given, "sweep": sweep, "top": 1000})) if given else None
+    modes = {row["mode"] for row in found.dicts()} if given else set()
+    question = {**given, "sweep": found.sweep, "top": 1000}
+    if "aggregated" in modes:
+        yield session.ask(question_of("goodput", question))
+    if "pd" in modes and (budget := asked.question.get("num_devices")) is not None:
+        yield session.ask(question_of("goodput", {**question, "mode": "pd", "num_devices": budget}))
 
 
 with_keywords(plan, plan_options())

@@ -44,7 +44,7 @@ class DeploymentPlan(Framed):
     probes_evaluated: int
     notes: tuple[str, ...]
     relaxed: tuple[Relaxed, ...]
-    goodput: Answer | None  # of instances by themselves, where requests that arrive were played
+    goodput: tuple[Answer, ...]  # of instances by themselves, then of pairs, where requests that arrive were played
     played: bool  # whether requests that arrive were played, too
     store: StoreLocation
 
@@ -70,11 +70,11 @@ class DeploymentPlan(Framed):
         return tuple(str(row[name]) for name in ("probe", "prefill_probe", "decode_probe") if row.get(name) is not None)
 
     def kept_per_s(self, row: Row) -> float | None:
-        """Requests/s that an aggregated deployment keeps within the limits as they come; None where none are played."""
-        played = [] if self.goodput is None else self.goodput.dicts()
-        of_row = (one for one in played if str(one["scenario"])[:8] == str(row.get("probe")).partition(":")[0])
-        found = next((one["goodput"] for one in of_row), None)
-        return _number(found) * _number(row["instances"]) if found is not None else None
+        """Requests/s that a deployment keeps within the limits as they come; None where none are played."""
+        for played in (one for answer in self.goodput for one in answer.dicts()):
+            if played["goodput"] is not None and _is_of(row, played):
+                return _number(played["goodput"]) * (_number(row["instances"]) if "scenario" in played else 1)
+        return None
 
     def sentences(self) -> Iterator[str]:
         """The answer in words: what wins, what comes next, what is near its limit, what longer limits would bring."""
@@ -144,15 +144,16 @@ class DeploymentPlan(Framed):
         return f"carries {wanted} {how}: {devices}, up to {rate}"
 
     def _arriving(self) -> Iterator[str]:
-        """The rest of the best aggregated rate when requests do not wait for answers."""
+        """Rates of deployments when requests do not wait for answers, the highest first."""
         rows = [(row, kept) for row in self.answer.dicts() if (kept := self.kept_per_s(row)) is not None]
-        if self.goodput is None or not rows:
+        if not rows:
             return
-        row, kept = min(rows, key=lambda one: carrying_order(one[0]))
-        (share, who) = next((one["attainment"], one["arrivals"]) for one in self.goodput.dicts())
+        rows.sort(key=lambda one: (-one[1], carrying_order(one[0])))
+        said = "; ".join(f"{kept:.3g} with {_described(row)}" for row, kept in rows)
+        (share, who) = next((one["attainment"], one["arrivals"]) for one in self.goodput[0].dicts())
         yield (
-            f"Where requests arrive by themselves ({who}), {_described(row)} keeps {_number(share):.0%} of them"
-            f" within the limits up to {kept:.3g} requests/s."
+            f"Where requests arrive by themselves ({who}), {_number(share):.0%} of them meet the limits up to so many"
+            f" a second: {said}."
         )
 
     def _runner_up(self, best: Row) -> Iterator[str]:
@@ -205,6 +206,20 @@ class DeploymentPlan(Framed):
                 yield f"A {_NAMES[one.keyword]} limit of {one.limit:g} ms changes nothing."
             else:
                 yield f"A {_NAMES[one.keyword]} limit of {one.limit:g} ms gives {what}{other}."
+
+
+def _is_of(row: Row, played: Row) -> bool:
+    """Whether loads are of a deployment: of its instance, or of both its sides and as many of each."""
+    if "scenario" in played:
+        return _scenario(row, "probe") == str(played["scenario"])[:8]
+    counts = ("prefill_instances", "decode_instances")
+    return all(row.get(name) == played[name] for name in counts) and all(
+        _scenario(row, f"{side}_probe") == str(played[f"{side}_scenario"])[:8] for side in ("prefill", "decode")
+    )
+
+
+def _scenario(row: Row, name: str) -> str:
+    return str(row.get(name)).partition(":")[0]
 
 
 def _best(answer: Answer) -> Row | None:

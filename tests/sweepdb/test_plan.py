@@ -165,7 +165,7 @@ def test_the_command_writes_rows_as_data(url):
 
 def test_requests_that_arrive_are_asked_about_next(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
-    asked = {**QUESTION, "total_devices": 1, "arrivals": "poisson", "requests": 1000, "rates": (1.0, 4.0)}
+    asked = {**QUESTION, "total_devices": 2, "arrivals": "poisson", "requests": 1000, "rates": (1.0, 4.0)}
     found = sweepdb.plan(MODEL, store=url, **asked)
     (goodput,) = [one for one in found.next_commands() if one.words == ("query", "goodput")]
     with sweepdb.open(url) as store:
@@ -174,7 +174,16 @@ def test_requests_that_arrive_are_asked_about_next(tmp_path):
     row = next(row for row in found.dicts() if row["mode"] == "aggregated")
     with sweepdb.open(found.store.url) as store:
         played = {str(one["scenario"])[:8]: one["goodput"] for one in store.goodput(**goodput.options).dicts()}
+        apart = store.goodput(**goodput.options, mode="pd", num_devices=2).dicts()
     assert found.kept_per_s(row) == played[row["probe"][:8]] * row["instances"]
+    pair = next(row for row in found.dicts() if row["mode"] == "pd")
+    (kept,) = [
+        one["goodput"]
+        for one in apart
+        if all(one[f"{side}_scenario"].startswith(pair[f"{side}_probe"][:8]) for side in ("prefill", "decode"))
+        and (one["prefill_instances"], one["decode_instances"]) == (1, 1)
+    ]
+    assert found.kept_per_s(pair) == kept
     assert any(
         text.startswith("Where requests arrive by themselves (poisson, 1000 requests") for text in found.sentences()
     )
