@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -49,6 +50,15 @@ def killed_after_the_commit(task: ShardTask) -> ShardOutcome:
     if _first_time(task, "after"):
         _die()
     return outcome
+
+
+def surroundings(task: ShardTask) -> tuple[str | None, set[str], set[str]]:
+    """A variable, what was imported before the shard, and what the shard imported of ours and of DuckDB."""
+    before = set(sys.modules)
+    run_shard(task)
+    tops = ("evaluator", "store", "sweepdb", "duckdb")
+    after = {name for name in set(sys.modules) - before if name.partition(".")[0] in tops}
+    return os.environ.get("SWEEPDB_TRIED"), before, after
 
 
 def slow(task: ShardTask) -> ShardOutcome:

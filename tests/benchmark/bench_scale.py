@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
+from multiprocessing import forkserver
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -31,7 +32,7 @@ from queries.asking.options import Limits, Scope
 from queries.asking.question import Question
 from queries.session import Session
 from store.location import parse_url
-from store.opening import open_store
+from store.opening import Store, open_store
 from store.parts import ShardBlock, register_part, write_part
 from store.placing import part_folder
 from store.sealing import pruning
@@ -72,6 +73,12 @@ def request_of(probes: int) -> SweepRequest:
     )
 
 
+def on_workers(store: Store, request: SweepRequest, count: int) -> None:
+    """Sweep on so many processes, and end what they are copied of: its CPU time, and theirs, is counted once it ended."""
+    run_on_workers(store, request, parse_workers(f"processes:{count}"))
+    forkserver._forkserver._stop()
+
+
 def sweeps(folder: Path, probes: int) -> None:
     """Store one request in one process, then with one and with two workers; evaluation alone for comparison."""
     request = request_of(probes)
@@ -89,7 +96,7 @@ def sweeps(folder: Path, probes: int) -> None:
     walls = {}
     for count in (1, 2):
         with open_store(f"sqlite:///{folder}/parts{count}.sqlite", create=True) as store:
-            cpu, walls[count] = timed(partial(run_on_workers, store, request, parse_workers(f"processes:{count}")))
+            cpu, walls[count] = timed(partial(on_workers, store, request, count))
             say(f"scale_workers_{count}", total / cpu, "probes/CPU-s", wall_s=round(walls[count], 2))
     say("scale_two_of_one", walls[1] / walls[2], "ratio of wall")
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+import worker_faults
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,7 +27,7 @@ from store.sweep_list import list_sweeps
 from store.upkeep import check_store
 from sweepdb.evaluating.storing import evaluate_requests
 from sweepdb.working import parse_workers, run_on_workers
-from sweepdb.working.process_engine import InlineEngine
+from sweepdb.working.process_engine import IMPORTED_ONCE, InlineEngine, ProcessEngine
 from sweepdb.working.tasks import EngineLostError, run_shard
 from sweepdb.working.workers_option import Workers
 
@@ -190,6 +192,21 @@ def test_what_was_committed_is_kept_when_the_engine_or_its_user_goes(tmp_path, e
         assert len(rows(store.url)) == 48
         assert run_on_workers(store, request_of(), ALONE).probes_stored == 60
         assert rows(store.url) == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="workers are Pythons of their own there")
+def test_a_worker_finds_what_it_needs_imported_and_has_the_variables_of_now(store, monkeypatch):
+    tasks = []
+    run_on_workers(store, request_of(), ALONE, engine=InlineEngine(lambda task: tasks.append(task) or run_shard(task)))
+    for value in ("first", "second"):  # the second pool is copied of what the first one started
+        monkeypatch.setenv("SWEEPDB_TRIED", value)
+        engine = ProcessEngine(1, worker_faults.surroundings)
+        engine.submit(tasks[0])
+        ((_, (tried, before, imported)),) = engine.results()
+        engine.cancel()
+        assert tried == value
+        assert set(IMPORTED_ONCE) <= before
+        assert imported == set()
 
 
 @given(lengths=st.lists(st.integers(0, 30), max_size=40), probes=st.integers(1, 100))

@@ -129,6 +129,7 @@ def described(profile: EngineProfile) -> str:
     return f"{profile.admission}, {numbers}; client: {client}{near}"
 
 
+@functools.cache
 def list_engines() -> tuple[str, ...]:
     """Names of the profiles that come with the program."""
     names = (item.name for item in (resources.files("evaluator") / ENGINES_FOLDER).iterdir())
