@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
@@ -33,8 +34,9 @@ class _RowTarget(Target):
     _duckdb: duckdb.DuckDBPyConnection
     _connection: Any  # of one driver or the other
 
+    @abstractmethod
     def _tables(self) -> set[str]:
-        raise NotImplementedError
+        """Names of the tables that lie there."""
 
     def published_of(self) -> Published | None:
         """Read the stamp of what lies there."""
@@ -82,8 +84,9 @@ class _RowTarget(Target):
         self._connection.execute(f"DROP TABLE IF EXISTS {name}")
         self._connection.execute(f"CREATE TABLE {name} ({typed})")
 
+    @abstractmethod
     def _insert(self, name: str, columns: Typed, select: str) -> None:
-        raise NotImplementedError
+        """Insert the rows of a SELECT over the views."""
 
     def _rows(self, columns: Typed, select: str) -> Iterator[tuple[Any, ...]]:
         """Rows of a SELECT over the views; moments as text, which every driver takes."""

@@ -19,7 +19,7 @@ from sqlalchemy import delete, select, update
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import Store, open_store
-from store.parts.files import ROW_GROUP_ROWS, disk_fault
+from store.parts.files import ROW_GROUP_ROWS, disk_fault, put_in_place
 from store.parts.subjects import insert_part
 from store.placing import PartRow, found_path, orphans, part_folder, parts_in_use
 from store.placing.folders import ORPHANS_KEPT_S
@@ -164,7 +164,6 @@ def grouped_extents(extents: Sequence[_Extent]) -> Iterator[_Extent]:
 
 def _rewrite(store: Store, folder: Path, parts: Sequence[PartRow]) -> int:
     """Write the rows of parts again, sorted, and let the new parts take their place in one transaction."""
-
     location = store.location
     wanted = {part.id for part in parts}
     with read_transaction(location) as transaction:
@@ -178,11 +177,12 @@ def _rewrite(store: Store, folder: Path, parts: Sequence[PartRow]) -> int:
             connection.execute("SET temp_directory = $folder", {"folder": str(folder / ".sorting")})
             ordered = sorted(blocks, key=lambda block: block.place)
             written.extend(_copy(connection, folder, group, paths) for group in _cut(ordered))
-        _replace(store, parts, written)
     except BaseException:
         for file in written:
             (file.folder / file.name).unlink(missing_ok=True)
         raise
+    # What stops this one may come after its commit, ^C or a lost connection: files stay, and are orphans if it did not.
+    _replace(store, parts, written)
     return sum(block.probe_count for block in blocks)
 
 
@@ -246,10 +246,7 @@ def _copy(
                 f"The part {path} does not hold what was written to it, so it is not used.",
                 hint="Check the disk; the parts that were to be merged are as they were.",
             )
-        with temporary.open("rb+") as file:
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        size = temporary.stat().st_size
-        temporary.replace(path)
+        size, sha256 = put_in_place(temporary, path)
     except duckdb.IOException as error:
         raise disk_fault(path, OSError(str(error).partition("\n")[0])) from error
     except OSError as error:

@@ -80,12 +80,7 @@ def write_part(folder: Path, shard_key: str, blocks: Sequence[ShardBlock]) -> Pa
     temporary = path.with_name(f".{path.name}")
     try:
         _write(temporary, ordered)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-        size = temporary.stat().st_size
-        temporary.replace(path)
-        _sync(folder)
+        size, sha256 = put_in_place(temporary, path)
     except OSError as error:
         raise disk_fault(path, error) from error
     finally:
@@ -168,9 +163,16 @@ def _column(name: str, blocks: Sequence[ShardBlock], lengths: Sequence[int]) -> 
     )
 
 
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
+def put_in_place(temporary: Path, path: Path) -> tuple[int, str]:
+    """Flush a file, give it its name, flush that, too; returns its bytes and sha256."""
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    size = temporary.stat().st_size
+    temporary.replace(path)
+    descriptor = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    return size, sha256

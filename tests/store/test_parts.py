@@ -222,6 +222,21 @@ def test_compaction_sorts_merges_and_keeps_replaced_files_for_readers(store, exp
     assert check_store(store.location).orphans == ()
 
 
+def test_what_interrupts_a_compaction_after_its_commit_loses_no_row(store, expected, monkeypatch):
+    registered(store, cuts=(0, 11, 24))
+    replace_parts = compacting._replace
+
+    def interrupted(*arguments):
+        replace_parts(*arguments)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(compacting, "_replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compact_parts(store.location)
+    assert rows(store.url) == expected
+    assert check_store(store.location).faults == ()
+
+
 def test_compaction_cuts_at_the_largest_size_and_settles(store, expected, monkeypatch):
     monkeypatch.setattr(compacting, "LARGEST_PART_ROWS", len(expected) // 3)
     registered(store, cuts=(0, 4, 8, 12, 16, 20, 24))
