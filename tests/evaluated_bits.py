@@ -18,6 +18,7 @@ from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
 
+PHASES = ("prefill", "decode", "aggregated")
 SIZES = np.asarray([1, 3, 17, 64, 300])
 FIXED = Workload(input_length=3500, output_length=1500.0, max_batched_tokens=14000)
 CHUNKED = Workload(input_length=20000, output_length=300.0, prefix_cache_hit_rate=0.3)
@@ -58,17 +59,16 @@ CASES = {
 
 def bits() -> dict[str, dict[str, list[str]]]:
     """Every column of every case and phase."""
-    found = {}
-    for name, ((model, plan), workload, device, serving) in CASES.items():
-        for phase in ("prefill", "decode", "aggregated"):
-            columns = _block(model, plan, workload, device, serving, phase).columns()
-            found[f"{name}, {phase}"] = {
-                column: [float(value).hex() for value in values] for column, values in columns.items()
-            }
-    return found
+    return {f"{name}, {phase}": columns_of(name, phase, SIZES) for name in CASES for phase in PHASES}
 
 
-def _block(model, plan, workload, device, serving, phase):  # noqa: PLR0917  a row of CASES
+def columns_of(name: str, phase: str, sizes) -> dict[str, list[str]]:
+    """Every column of a case and phase at some batch sizes."""
+    columns = _block(*CASES[name][0], *CASES[name][1:], phase, sizes).columns()
+    return {column: [float(value).hex() for value in values] for column, values in columns.items()}
+
+
+def _block(model, plan, workload, device, serving, phase, sizes):  # noqa: PLR0917  a row of CASES
     theoretical = device == "TEST_DEVICE"
     scenario = Scenario(
         model=model,
@@ -81,7 +81,7 @@ def _block(model, plan, workload, device, serving, phase):  # noqa: PLR0917  a r
     )
     linear = W8A8 if theoretical else linear_format("BF16", mxfp4_group_size=32, convention="physical")
     operators = {trace: captured(model, plan, trace, linear=linear) for trace in ("prefill", "decode")}
-    return evaluate_scenario(scenario, SIZES, operators)
+    return evaluate_scenario(scenario, sizes, operators)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,6 @@ class CostModel(Protocol):
 class PricesTogether(Protocol):
     """A cost model that can also price many plain operators in one call, which is faster over few batches."""
 
-    def plain_seconds(self, operators: Sequence[Operator], sums: BatchSums) -> FloatArray:
-        """Seconds [kind, operator, batch] of operators without experts or messages, whose work follows `sums.tokens`
-        alone."""
+    def plain_seconds(self, operators: Sequence[Operator], extent: FloatArray) -> FloatArray:
+        """Seconds [kind, operator, batch] of operators without experts or messages, whose work follows one extent: to
+        the bit what `operator_seconds` gives of each."""

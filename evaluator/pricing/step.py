@@ -214,6 +214,7 @@ class _Table:
 
     def add(self, operator: Operator, seconds: KindSeconds, active: FloatArray | None) -> None:
         """Every occurrence of an operator."""
+        whole: FloatArray | float = 0.0
         for index, kind in enumerate(KINDS):
             part = getattr(seconds, kind)
             if part is None:
@@ -221,17 +222,26 @@ class _Table:
             one = part if active is None else part * active
             self.kinds[index] += one * float(operator.count)
             if self.stages is not None:
-                for stage, count in enumerate(operator.counts):
-                    self.stages[stage] += one * float(count)
-
-    def add_together(self, operators: Sequence[Operator], seconds: FloatArray, active: FloatArray | None) -> None:
-        """Every occurrence of several operators, given their seconds [kind, operator, batch]."""
-        counts = np.asarray([operator.counts for operator in operators], dtype=np.float64)
-        shape = self.kinds.shape[1:]
-        gate = 1.0 if active is None else active
-        self.kinds += np.einsum("kob,o->kb", seconds, counts.sum(axis=1)).reshape((-1, *shape)) * gate
+                whole = whole + one
         if self.stages is not None:
-            self.stages += np.einsum("kob,os->sb", seconds, counts).reshape((-1, *shape)) * gate
+            for stage, count in enumerate(operator.counts):
+                self.stages[stage] += whole * float(count)
+
+    def add_together(
+        self, operators: Sequence[Operator], cost: PricesTogether, values: FloatArray, active: FloatArray | None
+    ) -> None:
+        """Every occurrence of several operators that see the same extent: to the bit what `add` gives one by one.
+
+        A single value is priced twice: einsum adds up one column in another order than several."""
+        extent = values.reshape(-1) if values.size > 1 else np.repeat(values, 2)
+        counts = np.asarray([operator.counts for operator in operators], dtype=np.float64)
+        seconds = cost.plain_seconds(operators, extent)
+        shape, gate = self.kinds.shape[1:], 1.0 if active is None else active
+        kinds = np.einsum("kob,o->kb", seconds, counts.sum(axis=1))[:, : values.size]
+        self.kinds += kinds.reshape((-1, *shape)) * gate
+        if self.stages is not None:
+            stages = np.einsum("ob,os->sb", seconds.sum(axis=0), counts)[:, : values.size]
+            self.stages += stages.reshape((-1, *shape)) * gate
 
     def by_stage(self) -> FloatArray:
         """Time of each stage (first axis)."""
@@ -277,12 +287,13 @@ class _Tabulated:
         self._values = _Table(values.shape, stages)
         sums = BatchSums(tokens=values, sequences=values, pairs=values, keys=values)
         active = None if values.all() else (values > 0).astype(np.float64)
-        if isinstance(cost, PricesTogether) and values.size <= _BATCHES_TOGETHER:
-            plain = [one for one in operators if _is_plain(one)]
-            operators = [one for one in operators if not _is_plain(one)]
-            if plain:
-                self._values.add_together(plain, cost.plain_seconds(plain, sums), active)
-        for operator in operators:
+        plain = [one for one in operators if _is_plain(one)]
+        others = [one for one in operators if not _is_plain(one)]
+        if plain and isinstance(cost, PricesTogether) and values.size <= _BATCHES_TOGETHER:
+            self._values.add_together(plain, cost, values, active)
+        else:
+            others = plain + others
+        for operator in others:
             self._values.add(operator, operator_seconds(operator, cost, sums), active)
 
     def add_to(self, table: _Table, block: slice) -> None:

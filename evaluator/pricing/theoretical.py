@@ -32,10 +32,9 @@ _WIDER = {
 }
 
 
-def _line(form: Affine, seconds: float, other: Affine = ZERO) -> tuple[float, float]:
-    """Constant and slope of the seconds of work that depends on one extent."""
-    constant = float(form.constant + other.constant)
-    return constant * seconds, float(form.tokens + other.tokens + form.sequences + other.sequences) * seconds
+def _line(form: Affine, other: Affine = ZERO) -> tuple[float, float]:
+    """Constant and slope of what depends on one extent, of two added up."""
+    return float(form.constant + other.constant), float(form.tokens + other.tokens + form.sequences + other.sequences)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,20 +97,27 @@ class TheoreticalCost:
             overhead=self._static(operator),
         )
 
-    def plain_seconds(self, operators: Sequence[Operator], sums: BatchSums) -> FloatArray:
+    def plain_seconds(self, operators: Sequence[Operator], extent: FloatArray) -> FloatArray:
         """The same for many operators that move no experts and are no collectives: [kind, operator, batch], at once.
 
-        Their work must depend on tokens alone, or on rows of logits alone given as tokens."""
+        Their work must depend on that extent alone: on tokens, or on rows of logits."""
         forms = [
+            (_line(one.matrix_flops), _line(one.vector_flops), _line(one.bytes_read, one.bytes_written))
+            for one in operators
+        ]
+        rates = [
             (
-                _line(one.matrix_flops, self._seconds_per_flop(one.matrix_dtype)),
-                _line(one.vector_flops, self._seconds_per_vector_flop(one.vector_dtype)),
-                _line(one.bytes_read, self._seconds_per_byte(), one.bytes_written),
+                self._seconds_per_flop(one.matrix_dtype),
+                self._seconds_per_vector_flop(one.vector_dtype),
+                self._seconds_per_byte(),
             )
             for one in operators
         ]
         constant, slope = np.moveaxis(np.asarray(forms), -1, 0)[:, :, :, None]
-        matrix, vector, memory = np.moveaxis(constant + slope * sums.tokens.reshape(1, 1, -1), 1, 0)
+        work = slope * extent
+        work += constant
+        work *= np.asarray(rates)[:, :, None]
+        matrix, vector, memory = np.moveaxis(work, 1, 0)
         bound = matrix + vector >= memory
         seconds = np.zeros((len(KINDS), *bound.shape))
         seconds[0], seconds[1] = matrix * bound, vector * bound

@@ -117,11 +117,11 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
             f" {engine.token_budget} tokens",
             hint="a larger `max_batched_tokens`, or a smaller `batch_range`",
         )
-    longest, drafts = max(kind.new_tokens for kind in kinds), scenario.workload.mtp_tokens
+    drafts = scenario.workload.mtp_tokens
     extents = TableExtents(
         kinds=kinds,
         sequences=sequences,
-        tokens=min(engine.token_budget, sequences * longest) + sequences * (1 + drafts),
+        tokens=engine.token_budget + sequences * (1 + drafts),
         share=(1.0 + engine.client.shortest) / 2,
         drafts=drafts,
     )
