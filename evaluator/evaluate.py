@@ -168,6 +168,8 @@ def _known_upstream(group: LayerGroup) -> bool:
     """Whether a layer is of two parts that the program behind that convention has."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
+    if group.beside is not None:
+        return False
     newer = ["chosen_keys", "indexer", "output_gate", "head_gate", "unscaled_norm", "values_are_keys"]
     if isinstance(group.attention, GroupedQueryAttention):  # latent attention has always had one
         newer.append("value_head_dim")

@@ -155,6 +155,7 @@ class StateSpace:
     convolution: int  # tokens that the convolution before it sees
     convolution_bias: bool
     chunk: int  # tokens that a scan takes at once
+    norm: bool = field(default=True, metadata={IF_SET: True})  # behind its gate; without one nothing is between
 
     @property
     def keeps_tokens(self) -> bool:
@@ -210,6 +211,13 @@ class LayerGroup:
     mlp: DenseMlp | MoeMlp | None
     window: int | None = None  # sliding attention window in tokens; None attends to everything
     chunked: bool = field(default=False, metadata={IF_SET: True})  # the window is a chunk, not the last tokens
+    # Reads what attention reads, and is added to what comes out of it (Falcon-H1).
+    beside: StateSpace | None = field(default=None, metadata={IF_SET: True})
+
+    @property
+    def mixers(self) -> tuple[Mixer, ...]:
+        """Parts that mix tokens in this layer: none, one, or two side by side."""
+        return tuple(one for one in (self.attention, self.beside) if one is not None)
 
     @property
     def span(self) -> int | None:

@@ -41,6 +41,10 @@ GRANITE = {
     "mamba_n_heads": 8, "mamba_d_head": 32, "mamba_n_groups": 2, "mamba_d_state": 32, "mamba_chunk_size": 16,
     "shared_intermediate_size": 160, "num_local_experts": 0, "layer_types": ["mamba", "mamba", "attention", "mamba"],
 }  # fmt: skip
+FALCON = {
+    "head_dim": 32, "mamba_d_ssm": 256, "mamba_n_heads": 8, "mamba_d_head": 32, "mamba_n_groups": 2, "mamba_d_state": 32,
+    "mamba_chunk_size": 16,
+}  # fmt: skip
 GEMMA4 = {
     "head_dim": 32, "global_head_dim": 64, "num_global_key_value_heads": 1, "attention_k_eq_v": True,
     "hidden_size_per_layer_input": 0, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 2,
@@ -71,6 +75,8 @@ CASES = {
         "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 64, "moe_num_shared_experts": 2,
         "moe_layer_start_index": 1, "moe_layer_end_index": 3,
     },
+    "falcon_h1": FALCON,
+    "falcon_h1 with a norm behind the gate": {**FALCON, "mamba_rms_norm": True},
     "granitemoehybrid": GRANITE,
     "granitemoehybrid with experts": {**GRANITE, "num_local_experts": 8, "num_experts_per_tok": 2},
     "hunyuan_v1_dense": {"head_dim": 32},
@@ -202,8 +208,9 @@ def other_flops(spec):
             attended = TOKENS * (TOKENS + entries) * attention.query_heads * attention.head_dim
             mixed = TOKENS * spec.residual_streams**2 * spec.hidden_size
             total += group.count * (4 * attended + 2 * 2 * mixed)
-        if isinstance(attention, StateSpace):
-            total += group.count * (space_of_the_class(attention) + space_convolution_of_the_class(attention))
+        for space in group.mixers:
+            if isinstance(space, StateSpace):
+                total += group.count * (space_of_the_class(space) + space_convolution_of_the_class(space))
         if isinstance(attention, GatedDeltaNet):
             total += group.count * (scan_of_the_class(attention) + convolution_of_the_class(attention))
     return total

@@ -117,10 +117,10 @@ def test_short_and_differently_cased_names_resolve():
     [
         ({"model_type": "bailing_hybrid"}, "Lightning layers"),
         ({"model_type": "jamba", "mamba_n_heads": 8}, "model_type 'jamba'"),
-        (
-            {"model_type": "falcon_h1", "ssm_state_size": 8},
-            "state space layers (ssm_state_size of model_type 'falcon_h1')",
-        ),
+        ({"model_type": "bamba", "ssm_state_size": 8}, "state space layers (ssm_state_size of model_type 'bamba')"),
+        ({"model_type": "falcon_h1", "mamba_proj_bias": True}, "falcon_h1 with biases (mamba_proj_bias)"),
+        ({"model_type": "falcon_h1", "attn_layer_indices": [0]}, "layers without attention (attn_layer_indices)"),
+        ({"model_type": "falcon_h1", "mamba_d_ssm": 60, "mamba_n_heads": 8}, "8 heads of 7 in a state space of 60"),
         ({"model_type": "llama", "index_topk": 2048}, "sparse attention with a token indexer"),
     ],
 )

@@ -63,7 +63,7 @@ def layers_of_stages(model: ModelSpec, stages: int) -> tuple[tuple[int, ...], ..
     Groups follow one another, except where kinds of attention alternate, sliding and full ones say: then every stage
     has its share of each."""
     counts = [group.count for group in model.layers]
-    if len({(group.window, group.attention) for group in model.layers}) > 1:
+    if len({(group.window, group.mixers) for group in model.layers}) > 1:
         rows, start = [], 0
         for count in counts:
             rows.append(tuple(count // stages + ((stage - start) % stages < count % stages) for stage in range(stages)))
