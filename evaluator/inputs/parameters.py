@@ -161,7 +161,7 @@ def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:
     experts = mlp.experts_per_token if visited else mlp.experts
     one = mlp.expert_weights(hidden)
     one += (2 * mlp.intermediate_size + hidden) if mlp.expert_bias else 0
-    router = hidden * mlp.experts + (mlp.experts if mlp.router_bias else 0)
+    router = hidden * mlp.scored + (mlp.scored if mlp.router_bias else 0)
     router += 2 * hidden * (mlp.latent_size or 0)  # into the experts' dimensions, and out of them
     router += (mlp.latent_size or 0) if mlp.latent_norm else 0
     router += 4 * hidden + mlp.experts if mlp.apart_norms else 0  # one scales what is routed by, and each expert is

@@ -38,6 +38,7 @@ PUBLISHED = {
     "deepseek-ai/DeepSeek-V4-Pro": (1573.0, None),
     "deepseek-ai/DeepSeek-V4-Flash": (284.3, None),
     "zai-org/GLM-5": (743.9, None),
+    "meituan-longcat/LongCat-Flash-Chat": (560, None),
     "Qwen/Qwen3.5-397B-A17B": (396.3, None),
     "Qwen/Qwen3.5-27B": (26.9, None),
     "nvidia/Llama-3_3-Nemotron-Super-49B-v1": (49.87, None),

@@ -88,7 +88,12 @@ STATES = replace(
     layers=(
         LayerGroup(count=2, attention=_SPACE, mlp=None),
         LayerGroup(count=2, attention=_NET, mlp=DenseMlp(intermediate_size=512)),
-        LayerGroup(count=2, attention=gqa(8, 2, 64), mlp=DenseMlp(intermediate_size=512), beside=_SPACE),
+        LayerGroup(
+            count=2,
+            attention=gqa(8, 2, 64),
+            mlp=MoeMlp(experts=8, experts_per_token=2, intermediate_size=64, shared_intermediate_size=128),
+            beside=_SPACE,
+        ),
     ),
 )
 
