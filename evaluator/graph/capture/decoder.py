@@ -40,6 +40,7 @@ from evaluator.inputs.model import (
     GroupedQueryAttention,
     LatentAttention,
     LayerGroup,
+    Mixer,
     MoeMlp,
     StateSpace,
 )
@@ -89,26 +90,23 @@ def _only(stages: int, stage: int) -> tuple[int, ...]:
 def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
     if step.model.position != "rope":
         return None
-    rotating = (group.attention for group in step.model.layers)
-    attention = next(
-        (
-            one
-            for one in rotating
-            if one and not isinstance(one, GatedDeltaNet | StateSpace) and getattr(one, "rope_fraction", None) != 0.0
-        ),
-        None,
-    )
-    if attention is None:
+    width = max((_turned_width(step, group.attention) for group in step.model.layers), default=0)
+    if not width:
         return None
-    if isinstance(attention, LatentAttention | CompressedAttention):
-        width = attention.rope_head_dim
-    else:
-        # Upstream rotates whole heads.
-        own = step.model.rope_fraction if attention.rope_fraction is None else attention.rope_fraction
-        share = 1.0 if step.request.convention == "upstream" else own
-        width = int(attention.head_dim * share)
     with step.recorder.within("", counts=(1,) * step.plan.pp):
         return rope_tables(step, width)
+
+
+def _turned_width(step: Step, attention: Mixer | None) -> int:
+    """Dimensions of a head that positions turn."""
+    if isinstance(attention, LatentAttention | CompressedAttention):
+        return attention.rope_head_dim
+    if not isinstance(attention, GroupedQueryAttention):
+        return 0
+    if step.request.convention == "upstream":  # which turns whole heads
+        return attention.head_dim
+    own = step.model.rope_fraction if attention.rope_fraction is None else attention.rope_fraction
+    return int(attention.head_dim * own)
 
 
 def _embedded(step: Step) -> Tensor:
