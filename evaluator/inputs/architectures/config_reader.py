@@ -171,8 +171,9 @@ def grouped_queries(
     groups: str = "num_key_value_heads",
     **options: Any,  # noqa: ANN401  fields of the record
 ) -> GroupedQueryAttention:
-    """Attention of grouped queries by the usual keys; `options` are what the architecture adds, `groups` another name
-    of the heads of keys."""
+    """Attention of grouped queries by the usual keys; `options` are what the architecture adds.
+
+    `groups` is what a file may call the heads of keys instead."""
     heads = reader.size("num_attention_heads")
     kv_heads = reader.size("num_key_value_heads", groups, default=heads)
     hidden = reader.size("hidden_size")

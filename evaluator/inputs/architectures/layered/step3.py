@@ -26,7 +26,8 @@ def _step3(reader: ConfigReader) -> ModelSpec:
         "swiglu_limits", "swiglu_limits_shared", "query_pre_attn_scalar", "moe_router_scaling_factor",
         "n_shared_experts", "mtp_layer_types", "mtp_mlp_layer_types", "num_local_experts", "num_experts",
         "moe_router_activation", "need_fp32_gate", "norm_expert_weight", "yarn_only_types", "max_seq_len",
-        "zero_centered", "num_attention_groups", "moe_num_experts", "moe_top_k", "share_expert_dims", "moe_layer_offset",
+        "zero_centered", "num_attention_groups", "moe_num_experts", "moe_top_k", "share_expert_dims",
+        "moe_layer_offset",
     )  # fmt: skip
     _require_usual(reader)
     total, drafts = reader.size("num_hidden_layers"), reader.count("num_nextn_predict_layers")
