@@ -168,10 +168,14 @@ def _known_upstream(group: LayerGroup) -> bool:
     """Whether a layer is of two parts that the program behind that convention has."""
     if not isinstance(group.attention, GroupedQueryAttention | LatentAttention) or group.mlp is None:
         return False
+    if group.beside is not None:
+        return False
     newer = ["chosen_keys", "indexer", "output_gate", "head_gate", "unscaled_norm", "values_are_keys"]
     if isinstance(group.attention, GroupedQueryAttention):  # latent attention has always had one
         newer.append("value_head_dim")
-    other = isinstance(group.mlp, MoeMlp) and (group.mlp.apart_norms or group.mlp.latent_size is not None)
+    other = isinstance(group.mlp, MoeMlp) and (
+        group.mlp.apart_norms or group.mlp.latent_size is not None or group.mlp.idle_experts or group.mlp.shortcut
+    )
     routed = other or (isinstance(group.mlp, MoeMlp) and not group.mlp.gated)
     turned = getattr(group.attention, "rope_fraction", None) is not None
     return (

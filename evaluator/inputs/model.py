@@ -155,6 +155,7 @@ class StateSpace:
     convolution: int  # tokens that the convolution before it sees
     convolution_bias: bool
     chunk: int  # tokens that a scan takes at once
+    norm: bool = field(default=True, metadata={IF_SET: True})  # behind its gate; without one nothing is between
 
     @property
     def keeps_tokens(self) -> bool:
@@ -195,6 +196,21 @@ class MoeMlp:
     latent_norm: bool = field(default=False, metadata={IF_SET: True})  # what they give together is normalised there
     # Routed experts read by a norm of their own, their sum and that of shared ones each normalised (Gemma 4).
     apart_norms: bool = field(default=False, metadata={IF_SET: True})
+    # Experts that give back what they read. A token chooses among all; `experts_per_token` is the mean of those that
+    # compute, which even routing makes of what it chooses (LongCat-Flash).
+    idle_experts: int = field(default=0, metadata={IF_SET: True})
+    # What routed experts give is added behind the next layer, so it is summed over devices by itself (LongCat-Flash).
+    shortcut: bool = field(default=False, metadata={IF_SET: True})
+
+    @property
+    def scored(self) -> int:
+        """Experts that a router scores, idle ones among them."""
+        return self.experts + self.idle_experts
+
+    @property
+    def chosen(self) -> int:
+        """Experts that a token chooses, idle ones among them."""
+        return self.experts_per_token * self.scored // self.experts
 
     def expert_weights(self, hidden_size: int) -> int:
         """Weights of one routed expert, without biases."""
@@ -210,6 +226,13 @@ class LayerGroup:
     mlp: DenseMlp | MoeMlp | None
     window: int | None = None  # sliding attention window in tokens; None attends to everything
     chunked: bool = field(default=False, metadata={IF_SET: True})  # the window is a chunk, not the last tokens
+    # Reads what attention reads, and is added to what comes out of it (Falcon-H1).
+    beside: StateSpace | None = field(default=None, metadata={IF_SET: True})
+
+    @property
+    def mixers(self) -> tuple[Mixer, ...]:
+        """Parts that mix tokens in this layer: none, one, or two side by side."""
+        return tuple(one for one in (self.attention, self.beside) if one is not None)
 
     @property
     def span(self) -> int | None:

@@ -11,6 +11,7 @@ from evaluator.inputs.model import (
     GroupedQueryAttention,
     LatentAttention,
     LayerGroup,
+    Mixer,
     ModelSpec,
     MoeMlp,
     StateSpace,
@@ -47,17 +48,19 @@ def parameter_count(spec: ModelSpec) -> ParameterCount:
 
 def attention_parameters(spec: ModelSpec, group: LayerGroup) -> int:
     """Weights of what mixes tokens in one layer, its norm before left out."""
-    if group.attention is None:
-        return 0
-    if isinstance(group.attention, LatentAttention):
-        return _latent(spec.hidden_size, group.attention)
-    if isinstance(group.attention, CompressedAttention):
-        return _compressed(spec.hidden_size, group.attention)
-    if isinstance(group.attention, StateSpace):
-        return _state_space(spec.hidden_size, group.attention)
-    if isinstance(group.attention, GatedDeltaNet):
-        return _delta_net(spec.hidden_size, group.attention)
-    return _grouped(spec.hidden_size, group.attention)
+    return sum(_mixer(spec.hidden_size, mixer) for mixer in group.mixers)
+
+
+def _mixer(hidden: int, mixer: Mixer) -> int:
+    if isinstance(mixer, LatentAttention):
+        return _latent(hidden, mixer)
+    if isinstance(mixer, CompressedAttention):
+        return _compressed(hidden, mixer)
+    if isinstance(mixer, StateSpace):
+        return _state_space(hidden, mixer)
+    if isinstance(mixer, GatedDeltaNet):
+        return _delta_net(hidden, mixer)
+    return _grouped(hidden, mixer)
 
 
 def _grouped(hidden: int, attention: GroupedQueryAttention) -> int:
@@ -111,8 +114,9 @@ def _state_space(hidden: int, space: StateSpace) -> int:
     inner = space.heads * space.head_dim
     channels = inner + 2 * space.groups * space.state_size
     convolution = channels * (space.convolution + (1 if space.convolution_bias else 0))
-    # A rate, a shift of it and a way around the state for each head; a norm behind.
-    return hidden * (inner + channels + space.heads) + convolution + 3 * space.heads + inner + inner * hidden
+    norm = inner if space.norm else 0
+    # A rate, a shift of it and a way around the state for each head.
+    return hidden * (inner + channels + space.heads) + convolution + 3 * space.heads + norm + inner * hidden
 
 
 def _delta_net(hidden: int, net: GatedDeltaNet) -> int:
@@ -157,7 +161,7 @@ def _mlp(hidden: int, mlp: DenseMlp | MoeMlp | None, *, visited: bool) -> int:
     experts = mlp.experts_per_token if visited else mlp.experts
     one = mlp.expert_weights(hidden)
     one += (2 * mlp.intermediate_size + hidden) if mlp.expert_bias else 0
-    router = hidden * mlp.experts + (mlp.experts if mlp.router_bias else 0)
+    router = hidden * mlp.scored + (mlp.scored if mlp.router_bias else 0)
     router += 2 * hidden * (mlp.latent_size or 0)  # into the experts' dimensions, and out of them
     router += (mlp.latent_size or 0) if mlp.latent_norm else 0
     router += 4 * hidden + mlp.experts if mlp.apart_norms else 0  # one scales what is routed by, and each expert is

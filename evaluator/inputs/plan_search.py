@@ -133,7 +133,8 @@ def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:
 
 def _indivisible(model: ModelSpec, plan: Plan) -> str | None:
     for group in model.layers:
-        for kind, heads in {} if group.attention is None else group.attention.split_heads.items():
+        split = [pair for mixer in group.mixers for pair in mixer.split_heads.items()]
+        for kind, heads in split:
             if heads % plan.tp:
                 return f"tp {plan.tp} does not divide the {heads} {kind} heads"
         width = _split_width(group)

@@ -11,10 +11,10 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.inputs.model import (
     CompressedAttention,
-    GatedDeltaNet,
     GroupedQueryAttention,
     LatentAttention,
     LayerGroup,
+    Mixer,
     StateSpace,
 )
 
@@ -47,39 +47,41 @@ class KvState:
 
 
 def kv_states(group: LayerGroup, kv_bits: int, tp: int) -> tuple[KvState, ...]:
-    """The parts of the cache of one layer on one of `tp` devices.
+    """The parts of the cache of one layer on one of `tp` devices, of all that mixes tokens in it."""
+    return tuple(state for mixer in group.mixers for state in _states_of(mixer, group.window, kv_bits, tp))
+
+
+def _states_of(attention: Mixer, window: int | None, kv_bits: int, tp: int) -> tuple[KvState, ...]:
+    """The parts of the cache of one mixer.
 
     KV heads fewer than the devices are replicated; each device holds the whole latent of MLA and every indexer's
     keys, which are in FP8 whatever the rest is in. A linear state is in 32 bits, the tokens before it that the next
     convolution needs in 16."""
-    attention = group.attention
     if isinstance(attention, LatentAttention):
         # Kernels that gather keep the rotated part in 16 bits; scales of the rest are left out.
         rope_bits = kv_bits if attention.chosen_keys is None else 16
         latent = (attention.kv_lora_rank * kv_bits + attention.rope_head_dim * rope_bits) / 8
-        states = [KvState(entry_bytes=latent, window=group.window)]
+        states = [KvState(entry_bytes=latent, window=window)]
         if attention.indexer is not None:
             states.append(KvState(entry_bytes=attention.indexer.head_dim + INDEX_SCALE_BYTES))
         return tuple(states)
     if isinstance(attention, GroupedQueryAttention):
         both = -(-attention.kv_heads // tp) * (attention.head_dim + attention.value_width) * kv_bits / 8
-        states = [KvState(entry_bytes=both, window=group.window)]
+        states = [KvState(entry_bytes=both, window=window)]
         if attention.indexer is not None:
             states.append(KvState(entry_bytes=HALF_BYTES * attention.indexer.head_dim))
         return tuple(states)
     if isinstance(attention, CompressedAttention):
-        return _compressed_states(attention, group.window, kv_bits)
+        return _compressed_states(attention, window, kv_bits)
     if isinstance(attention, StateSpace):
         inner = -(-attention.heads // tp) * attention.head_dim
         channels = inner + 2 * -(-attention.groups // tp) * attention.state_size
         waiting = HALF_BYTES * channels * (attention.convolution - 1)
         return (KvState(request_bytes=STATE_NUMBER_BYTES * inner * attention.state_size + waiting),)
-    if isinstance(attention, GatedDeltaNet):
-        keys, heads = -(-attention.key_heads // tp), -(-attention.value_heads // tp)
-        channels = 2 * keys * attention.key_head_dim + heads * attention.value_head_dim
-        state = STATE_NUMBER_BYTES * heads * attention.key_head_dim * attention.value_head_dim
-        return (KvState(request_bytes=state + HALF_BYTES * channels * (attention.convolution - 1)),)
-    return ()
+    keys, heads = -(-attention.key_heads // tp), -(-attention.value_heads // tp)
+    channels = 2 * keys * attention.key_head_dim + heads * attention.value_head_dim
+    state = STATE_NUMBER_BYTES * heads * attention.key_head_dim * attention.value_head_dim
+    return (KvState(request_bytes=state + HALF_BYTES * channels * (attention.convolution - 1)),)
 
 
 def _compressed_states(attention: CompressedAttention, window: int | None, kv_bits: int) -> tuple[KvState, ...]:

@@ -96,9 +96,8 @@ def _of_layers(spec: ModelSpec) -> tuple[float, float]:
         attention = group.attention
         if attention is None:
             continue
-        if not isinstance(attention, LatentAttention | GroupedQueryAttention) or getattr(
-            attention, "chosen_keys", None
-        ):
+        chosen = group.beside is not None or getattr(attention, "chosen_keys", None)
+        if chosen or not isinstance(attention, LatentAttention | GroupedQueryAttention):
             raise InputError(
                 "models with linear states or attention to chosen tokens have no closed form here",
                 hint="sweepdb evaluate prices their prompts",

@@ -24,6 +24,15 @@ def test_operators_hold_every_parameter(name):
         assert weight_bytes(operators, drafting=False) == 2 * parameters
 
 
+@pytest.mark.parametrize("plan", [Plan(), Plan(tp=2, ep=2), Plan(tp=8, ep=8)])
+def test_scales_of_experts_follow_the_tokens_however_few_they_are(plan):
+    _, gemma = load_model("google/gemma-4-26B-A4B")  # 128 experts, 8 a token: more scales than a few tokens' scores
+    scaled = next(one for one in captured(gemma, plan).operators if one.label.endswith("router_scale.scale"))
+    dealt = plan.tp if plan.ep > 1 else 1
+    assert scaled.vector_flops.tokens * dealt == 8
+    assert scaled.vector_flops.constant == 0
+
+
 def test_alibi_adds_a_bias_to_every_score():
     _, bloom = load_model("bigscience/bloom-560m")
     attention = next(one for one in captured(bloom, Plan()).operators if one.kind in ATTENTION_KINDS)

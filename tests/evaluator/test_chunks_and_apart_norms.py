@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from evaluator_cases import TEST_DEVICE, captured, gqa
@@ -11,9 +13,10 @@ from hypothesis import strategies as st
 from evaluator.canonical import canonical
 from evaluator.evaluate import capture_requests, evaluate_scenario, unsupported
 from evaluator.graph.capture import capture_operators
-from evaluator.graph.sums import request_sums
+from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.architectures import spec_from_config
 from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.models import load_model
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
@@ -169,6 +172,63 @@ def test_step_gates_heads_and_says_what_its_file_lacks():
         model = modeling.Step3p7TextModel(parsed)
     everything = sum(parameter.numel() for parameter in model.parameters()) + 512 * 128 + 3 * 8  # head, corrections
     assert parameter_count(spec).total == everything
+
+
+# The hub's file of Step-3.7-Flash in its own words.
+HUB = {
+    "model_type": "step3p7", "vision_config": {"width": 1536}, "projector_bias": False, "image_token_id": 128001,
+    "text_config": {
+        "model_type": "step3p5", "vocab_size": 128896, "hidden_size": 4096, "intermediate_size": 11264,
+        "num_hidden_layers": 45, "num_attention_heads": 64, "num_attention_groups": 8, "head_dim": 128,
+        "max_position_embeddings": 65536, "moe_num_experts": 288, "moe_top_k": 8, "moe_intermediate_size": 1280,
+        "share_expert_dim": 1280, "moe_layers_enum": ",".join(map(str, range(3, 45))), "moe_every_n_layer": 1,
+        "moe_layer_offset": 0, "norm_expert_weight": True, "moe_router_activation": "sigmoid", "need_fp32_gate": True,
+        "moe_router_scaling_factor": 3.0, "use_moe_router_bias": True, "use_moe": True, "att_impl_type": "GQA",
+        "use_head_wise_attn_gate": True, "use_qk_norm": True, "sliding_window": 512, "use_rope_layers": [],
+        "layer_types": ["full_attention", *["sliding_attention"] * 3] * 12, "num_nextn_predict_layers": 3,
+        "attention_other_setting": {
+            "attention_type": "sliding_attention", "num_attention_heads": 96, "num_attention_groups": 8, "head_dim": 128,
+        },
+        "rope_theta": [5e6, 1e4, 1e4, 1e4] * 12, "partial_rotary_factors": [0.5, 1.0, 1.0, 1.0] * 12,
+        "yarn_only_types": ["full_attention"], "swiglu_limits": [0.0] * 48, "swiglu_limits_shared": [0.0] * 48,
+    },
+}  # fmt: skip
+
+
+def test_the_hubs_file_of_step_and_the_catalogue_are_one_model():
+    spec = spec_from_config(HUB, "config.json")
+    known = load_model("stepfun-ai/Step-3.7-Flash")[1]
+    assert replace(spec, architecture=known.architecture) == known
+    # 196,428,160,256 of the class with 96 heads in layers with a window, a head of 128,896 x 4,096, 42 x 288 corrections
+    assert parameter_count(known).total == 196_956_130_368
+
+
+@pytest.mark.parametrize(
+    ("said", "part"),
+    [
+        ({"partial_rotary_factors": [0.5, 1.0, 0.5, 1.0] * 12}, "shares of a head that differ"),
+        ({"use_head_wise_attn_gate": False}, "step3 without use_head_wise_attn_gate"),
+        ({"use_rope_layers": [True, False] * 24}, "layers without positions"),
+        ({"attention_other_setting": {"num_attention_heads": 96, "head_dim": 64}}, "another head_dim in layers"),
+        ({"attention_other_setting": {"num_attention_heads": 90}}, "8 heads of keys for 90 queries"),
+    ],
+)
+def test_other_files_of_step_are_refused_by_their_part(said, part):
+    text = {**HUB["text_config"], **said}
+    with pytest.raises(InputError, match=part):
+        spec_from_config({**HUB, "text_config": text}, "config.json")
+
+
+def test_layers_of_step_turn_as_much_of_a_head_as_the_file_says():
+    spec = spec_from_config(HUB, "config.json")
+    sums = repeated(request_sums(100.0, 0.0, windows=spec.spans), 1.0)
+    read = {
+        one.label: float(one.bytes_read.at(sums))
+        for one in captured(spec, Plan(), "prefill").operators
+        if one.kind == "rope" and one.label.startswith("layers")
+    }
+    # Queries and keys, and a cosine and a sine: half of 64 heads' and 8's 128 numbers, all of 96's and 8's
+    assert sorted(set(read.values())) == [100 * 2 * 64 * (64 + 8 + 2), 100 * 2 * 128 * (96 + 8 + 2)]
 
 
 def test_upstream_knows_neither():

@@ -41,6 +41,10 @@ GRANITE = {
     "mamba_n_heads": 8, "mamba_d_head": 32, "mamba_n_groups": 2, "mamba_d_state": 32, "mamba_chunk_size": 16,
     "shared_intermediate_size": 160, "num_local_experts": 0, "layer_types": ["mamba", "mamba", "attention", "mamba"],
 }  # fmt: skip
+FALCON = {
+    "head_dim": 32, "mamba_d_ssm": 256, "mamba_n_heads": 8, "mamba_d_head": 32, "mamba_n_groups": 2, "mamba_d_state": 32,
+    "mamba_chunk_size": 16,
+}  # fmt: skip
 GEMMA4 = {
     "head_dim": 32, "global_head_dim": 64, "num_global_key_value_heads": 1, "attention_k_eq_v": True,
     "hidden_size_per_layer_input": 0, "sliding_window": 64, "layer_types": ["sliding_attention", "full_attention"] * 2,
@@ -50,6 +54,11 @@ KIMI = {
     "num_local_experts": 8, "num_experts_per_token": 2, "moe_intermediate_size": 64, "num_shared_experts": 2,
     "linear_head_dim": 32, "linear_num_heads": 4,
     "layer_types": ["linear_attention", "linear_attention", "full_attention", "linear_attention"],
+}  # fmt: skip
+LONGCAT = {
+    "q_lora_rank": 48, "kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+    "head_dim": 8, "num_key_value_heads": 4, "num_hidden_layers": 4, "num_layers": 2, "intermediate_size": 160,
+    "expert_ffn_hidden_size": 64, "n_routed_experts": 8, "zero_expert_num": 4, "moe_topk": 3,
 }  # fmt: skip
 CASES = {
     "deepseek_v2": {**LATENT, "topk_method": "greedy"},
@@ -71,6 +80,8 @@ CASES = {
         "moe_num_experts": 8, "moe_k": 2, "moe_intermediate_size": 64, "moe_num_shared_experts": 2,
         "moe_layer_start_index": 1, "moe_layer_end_index": 3,
     },
+    "falcon_h1": FALCON,
+    "falcon_h1 with a norm behind the gate": {**FALCON, "mamba_rms_norm": True},
     "granitemoehybrid": GRANITE,
     "granitemoehybrid with experts": {**GRANITE, "num_local_experts": 8, "num_experts_per_tok": 2},
     "hunyuan_v1_dense": {"head_dim": 32},
@@ -103,6 +114,7 @@ CASES = {
         "index_topk_blocks": 4, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
         "layer_types": ["full_attention", "minimax_m3_sparse", "minimax_m3_sparse", "minimax_m3_sparse"],
     },
+    "longcat_flash": LONGCAT,
     "mimo_v2_flash": {
         "head_dim": 48, "v_head_dim": 32, "num_key_value_heads": 1, "sliding_window": 64, "n_routed_experts": 8,
         "num_experts_per_tok": 2, "moe_intermediate_size": 64, "n_group": 1, "topk_group": 1,
@@ -131,11 +143,11 @@ CASES = {
 }  # fmt: skip
 
 
-def both(case):
-    """(our spec, the class's model on the meta device) of a small config."""
+def both(case, device="meta"):
+    """(our spec, the class's model on the meta device or another) of a small config."""
     transformers = pytest.importorskip("transformers", minversion="5.0")
     parsed = transformers.AutoConfig.for_model(case.partition(" ")[0], **{**SMALL, **CASES[case]})
-    with torch.device("meta"):
+    with torch.device(device):
         model = transformers.AutoModelForCausalLM.from_config(
             parsed, attn_implementation="eager", dtype=torch.bfloat16, experts_implementation="batched_mm"
         )
@@ -146,14 +158,20 @@ def both(case):
 def test_parameters_are_those_of_the_class(case):
     spec, model = both(case)
     everything = sum(parameter.numel() for parameter in model.parameters())
+    # LongCat's class sets up-projections aside for experts that have none.
+    idle = sum(
+        group.count * group.mlp.idle_experts * 2 * group.mlp.intermediate_size * spec.hidden_size
+        for group in spec.layers
+        if isinstance(group.mlp, MoeMlp)
+    )
     # The router's correction is a buffer in some classes, a parameter in others.
     corrections = sum(
         buffer.numel() for name, buffer in model.named_buffers() if name.endswith("e_score_correction_bias")
     )
-    assert parameter_count(spec).total == everything + corrections
+    assert parameter_count(spec).total == everything + corrections - idle
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [case for case in CASES if case != "longcat_flash"])  # whose experts it looks for
 def test_flops_of_a_prompt_are_those_of_the_class(case):
     spec, model = both(case)
     ids = torch.empty(1, TOKENS, dtype=torch.long, device="meta")
@@ -167,6 +185,21 @@ def test_flops_of_a_prompt_are_those_of_the_class(case):
         if one.kind not in {"sparse_attention", "state_scan", "channel_scan", "space_scan"}
     )
     assert math.isclose(ours, counter.get_total_flops() - other_flops(spec), rel_tol=1e-3)
+
+
+def test_flops_of_a_prompt_with_idle_experts_are_those_of_the_class():
+    """Its router is made to choose as many idle experts of every token as even routing does."""
+    spec, model = both("longcat_flash", device="cpu")
+    moe = spec.layers[0].mlp
+    assert (moe.chosen, moe.experts_per_token, moe.scored) == (3, 2, 12)
+    for name, buffer in model.named_buffers():
+        if name.endswith("e_score_correction_bias"):
+            buffer.zero_()
+            buffer[:2] = buffer[moe.experts] = 100.0
+    ids = torch.zeros(1, TOKENS, dtype=torch.long)
+    with torch.no_grad(), FlopCounterMode(display=False) as counter:
+        model(input_ids=ids, use_cache=False)
+    assert math.isclose(sum(work for _, work in prompt_flops(spec)), counter.get_total_flops(), rel_tol=1e-3)
 
 
 def prompt_flops(spec):
@@ -202,8 +235,9 @@ def other_flops(spec):
             attended = TOKENS * (TOKENS + entries) * attention.query_heads * attention.head_dim
             mixed = TOKENS * spec.residual_streams**2 * spec.hidden_size
             total += group.count * (4 * attended + 2 * 2 * mixed)
-        if isinstance(attention, StateSpace):
-            total += group.count * (space_of_the_class(attention) + space_convolution_of_the_class(attention))
+        for space in group.mixers:
+            if isinstance(space, StateSpace):
+                total += group.count * (space_of_the_class(space) + space_convolution_of_the_class(space))
         if isinstance(attention, GatedDeltaNet):
             total += group.count * (scan_of_the_class(attention) + convolution_of_the_class(attention))
     return total

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.canonical import canonical
-from evaluator.evaluate import assumptions_of, batch_range, capture_requests, evaluate_scenario
+from evaluator.evaluate import assumptions_of, batch_range, capture_requests, evaluate_scenario, unsupported
 from evaluator.graph.capture import capture_operators
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.model import GatedDeltaNet, LayerGroup, ModelSpec, MoeMlp, StateSpace
+from evaluator.inputs.model import DenseMlp, GatedDeltaNet, LayerGroup, ModelSpec, MoeMlp, StateSpace
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
@@ -197,3 +197,60 @@ def test_kernels_of_state_spaces_are_carried_and_said_so():
 
 def test_a_stored_hybrid_is_the_same_model():
     assert restored(canonical(HYBRID)) == HYBRID
+
+
+# The published shapes of Falcon-H1-34B: attention and a state space in every layer, side by side.
+FALCON_SPACE = replace(SPACE, heads=32, head_dim=128, groups=2, state_size=256, norm=False)
+FALCON = ModelSpec(
+    architecture="falcon_h1",
+    hidden_size=5120,
+    vocab_size=261120,
+    layers=(
+        LayerGroup(count=72, attention=gqa(20, 4, 128), mlp=DenseMlp(intermediate_size=21504), beside=FALCON_SPACE),
+    ),
+)
+
+
+@pytest.mark.parametrize("tokens", [1024.0, 131_072.0])
+def test_a_layer_of_two_mixers_keeps_the_state_of_both(tokens):
+    # 72 x (2 x 4 x 128 x 2) a token; 72 x (32 x 128 x 256 x 4 + (4,096 + 2 x 2 x 256) x 3 x 2) bytes a request
+    kept = sum(group.count * layer_bytes(group, 16, 1, tokens) for group in FALCON.layers)
+    assert kept == 147_456 * tokens + 72 * (4_194_304 + 30_720)
+    assert transfer_bytes(FALCON, 16, tokens) == kept
+
+
+def test_a_layer_of_two_mixers_has_one_norm_and_sums_each_by_itself():
+    sums = repeated(request_sums(512.0, 0.0), 1.0)
+    found = {one.label: one for one in captured(FALCON, Plan(tp=4), "prefill").operators}
+    reduced = [label for label in found if label.startswith("layers.") and label.endswith("all_reduce")]
+    assert sorted(reduced) == [
+        "layers.attention_all_reduce", "layers.beside.all_reduce", "layers.mlp.all_reduce"
+    ]  # fmt: skip
+    norms = [label for label, one in found.items() if label.startswith("layers.") and one.kind == "norm"]
+    assert norms == ["layers.input_norm", "layers.post_attention_norm"]
+    # A quarter of 4,096 for gate and values, of the two groups' states rounded up to one, and of 32 heads
+    space = found["layers.beside.input_proj"].gemm
+    assert (space.n, space.k) == (1024 + 1024 + 2 * 256 + 8, 5120)
+    assert found["layers.beside.input_proj"].count == 72
+    assert float(found["layers.beside.input_proj"].matrix_flops.at(sums)) == 2 * 512 * 5120 * 2568
+    held = sum(one.count * one.weight_bytes for one in captured(FALCON, Plan()).operators)
+    assert held == 2 * parameter_count(FALCON).total
+
+
+def test_a_layer_of_two_mixers_splits_the_heads_of_both():
+    assert illegality(FALCON, Plan(tp=8), 8) == "tp 8 does not divide the 20 query heads"
+    more = replace(FALCON, layers=(replace(FALCON.layers[0], attention=gqa(64, 4, 128)),))
+    assert illegality(more, Plan(tp=64), 64) == "tp 64 does not divide the 32 state heads"
+    assert illegality(FALCON, Plan(tp=4), 4) is None
+
+
+def test_a_layer_of_two_mixers_is_served_and_restored():
+    upstream = served(model=FALCON, plan=Plan(tp=4), serving_model="waves", convention="upstream", device=TEST_DEVICE)
+    assert "no linear states" in unsupported(upstream).message
+    scenario = served(model=FALCON, plan=Plan(tp=4))
+    sets = sets_of(scenario)
+    block = evaluate_scenario(scenario, np.asarray([1, 8, 32]), sets)
+    assert (np.diff(block.tpot_exclusive_ms) > 0).all()
+    assert any("space_scan as state_scan" in sentence for sentence in assumptions_of(scenario, sets))
+    assert restored(canonical(FALCON)) == FALCON
+    assert "beside" not in canonical(HYBRID)

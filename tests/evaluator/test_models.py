@@ -38,6 +38,7 @@ PUBLISHED = {
     "deepseek-ai/DeepSeek-V4-Pro": (1573.0, None),
     "deepseek-ai/DeepSeek-V4-Flash": (284.3, None),
     "zai-org/GLM-5": (743.9, None),
+    "meituan-longcat/LongCat-Flash-Chat": (560, None),
     "Qwen/Qwen3.5-397B-A17B": (396.3, None),
     "Qwen/Qwen3.5-27B": (26.9, None),
     "nvidia/Llama-3_3-Nemotron-Super-49B-v1": (49.87, None),
@@ -117,10 +118,10 @@ def test_short_and_differently_cased_names_resolve():
     [
         ({"model_type": "bailing_hybrid"}, "Lightning layers"),
         ({"model_type": "jamba", "mamba_n_heads": 8}, "model_type 'jamba'"),
-        (
-            {"model_type": "falcon_h1", "ssm_state_size": 8},
-            "state space layers (ssm_state_size of model_type 'falcon_h1')",
-        ),
+        ({"model_type": "bamba", "ssm_state_size": 8}, "state space layers (ssm_state_size of model_type 'bamba')"),
+        ({"model_type": "falcon_h1", "mamba_proj_bias": True}, "falcon_h1 with biases (mamba_proj_bias)"),
+        ({"model_type": "falcon_h1", "attn_layer_indices": [0]}, "layers without attention (attn_layer_indices)"),
+        ({"model_type": "falcon_h1", "mamba_d_ssm": 60, "mamba_n_heads": 8}, "8 heads of 7 in a state space of 60"),
         ({"model_type": "llama", "index_topk": 2048}, "sparse attention with a token indexer"),
     ],
 )

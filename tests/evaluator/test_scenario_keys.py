@@ -88,6 +88,12 @@ STATES = replace(
     layers=(
         LayerGroup(count=2, attention=_SPACE, mlp=None),
         LayerGroup(count=2, attention=_NET, mlp=DenseMlp(intermediate_size=512)),
+        LayerGroup(
+            count=2,
+            attention=gqa(8, 2, 64),
+            mlp=MoeMlp(experts=8, experts_per_token=2, intermediate_size=64, shared_intermediate_size=128),
+            beside=_SPACE,
+        ),
     ),
 )
 
@@ -164,7 +170,7 @@ CHOICES = {
     "linear": {"BF16": "W8A8_DYNAMIC", "W8A8_DYNAMIC": "W4A8_DYNAMIC"}, "experts": {None: "W4A16", "MXFP4": "FP8_BLOCK"},
     "attention": {"DISABLED": "FP8", "INT8": "DISABLED"}, "serving_model": {"waves": "seed002", "sglang": "vllm_v0", "vllm": "trtllm"},
     "routing": {"balanced": "power_law_1.2", "power_law_1.2": "balanced"}, "shortest": 0.9,
-    "chosen_keys": 512, "chosen_entries": 64, "value_head_dim": 96, "latent_size": 512, "decay_rank": 32, "gate_rank": 32, "rope_fraction": 0.5, "draft_vocab": 500,
+    "beside": _SPACE, "chosen_keys": 512, "chosen_entries": 64, "value_head_dim": 96, "latent_size": 512, "decay_rank": 32, "gate_rank": 32, "rope_fraction": 0.5, "draft_vocab": 500,
     "unscaled_norm": {"": "value", "value": ""},
     "indexer": TokenIndexer(heads=4, head_dim=64), "mlp": DenseMlp(intermediate_size=64),
     "draft_layer": LayerGroup(count=1, attention=gqa(128, 8, 128), mlp=DenseMlp(intermediate_size=4096)),
@@ -179,7 +185,7 @@ WHOLE = {"engine", "plan", "calibration", "family", "input_length", "bins", "mtp
 HIDDEN = {
     "model.draft_vocab", "model.draft_layer.chunked", "model.draft_layer.attention.rope_fraction",
     "model.draft_layer.count", "model.draft_layer.attention.chosen_block", "model.stream_rounds",
-    "model.layers.attention.chunk",
+    "model.layers.attention.chunk", "model.layers.beside.chunk",
 }  # fmt: skip
 
 

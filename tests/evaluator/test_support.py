@@ -45,10 +45,10 @@ def test_kernels_that_nobody_measured_say_whose_they_are():
 
 def test_what_cannot_be_read_is_refused_with_its_part(tmp_path):
     file = tmp_path / "config.json"
-    file.write_text('{"model_type": "longcat_flash", "hidden_size": 64}')
+    file.write_text('{"model_type": "bailing_hybrid", "hidden_size": 64}')
     (refused,) = supported(str(file))
     assert refused.state == "refused"
-    assert "two attentions a layer" in refused.how
+    assert "linear attention of Lightning layers" in refused.how
     with pytest.raises(InputError, match="nearest"):
         supported("Qwen/Qwen3-8B", "h20O_sxm")
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from evaluator.canonical import keyed
-from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
 from store.records import Convention
@@ -61,13 +61,15 @@ def layers_of_stages(model: ModelSpec, stages: int) -> tuple[tuple[int, ...], ..
     """Layers of each group (rows) on each pipeline stage (columns); the first stages take the remainder.
 
     Groups follow one another, except where kinds of attention alternate, sliding and full ones say: then every stage
-    has its share of each."""
+    has its share of each. So it is where a layer's experts are added behind the next one, and such pairs stay together.
+    """
     counts = [group.count for group in model.layers]
-    if len({(group.window, group.attention) for group in model.layers}) > 1:
+    paired = any(isinstance(group.mlp, MoeMlp) and group.mlp.shortcut for group in model.layers)
+    if paired or len({(group.window, group.mixers) for group in model.layers}) > 1:
         rows, start = [], 0
         for count in counts:
             rows.append(tuple(count // stages + ((stage - start) % stages < count % stages) for stage in range(stages)))
-            start += count % stages
+            start += 0 if paired else count % stages
         return tuple(rows)
     kinds = [index for index, count in enumerate(counts) for _ in range(count)]
     sizes = [len(kinds) // stages + (stage < len(kinds) % stages) for stage in range(stages)]

@@ -40,6 +40,7 @@ from evaluator.inputs.model import (
     GroupedQueryAttention,
     LatentAttention,
     LayerGroup,
+    Mixer,
     MoeMlp,
     StateSpace,
 )
@@ -89,26 +90,23 @@ def _only(stages: int, stage: int) -> tuple[int, ...]:
 def _tables(step: Step) -> tuple[Tensor, Tensor] | None:
     if step.model.position != "rope":
         return None
-    rotating = (group.attention for group in step.model.layers)
-    attention = next(
-        (
-            one
-            for one in rotating
-            if one and not isinstance(one, GatedDeltaNet | StateSpace) and getattr(one, "rope_fraction", None) != 0.0
-        ),
-        None,
-    )
-    if attention is None:
+    width = max((_turned_width(step, group.attention) for group in step.model.layers), default=0)
+    if not width:
         return None
-    if isinstance(attention, LatentAttention | CompressedAttention):
-        width = attention.rope_head_dim
-    else:
-        # Upstream rotates whole heads.
-        own = step.model.rope_fraction if attention.rope_fraction is None else attention.rope_fraction
-        share = 1.0 if step.request.convention == "upstream" else own
-        width = int(attention.head_dim * share)
     with step.recorder.within("", counts=(1,) * step.plan.pp):
         return rope_tables(step, width)
+
+
+def _turned_width(step: Step, attention: Mixer | None) -> int:
+    """Dimensions of a head that positions turn."""
+    if isinstance(attention, LatentAttention | CompressedAttention):
+        return attention.rope_head_dim
+    if not isinstance(attention, GroupedQueryAttention):
+        return 0
+    if step.request.convention == "upstream":  # which turns whole heads
+        return attention.head_dim
+    own = step.model.rope_fraction if attention.rope_fraction is None else attention.rope_fraction
+    return int(attention.head_dim * own)
 
 
 def _embedded(step: Step) -> Tensor:
@@ -134,8 +132,6 @@ def decoder_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor
     h, form, recorder = None, _form_of_mlp(step, group), step.recorder
     if group.attention is not None:
         h = _mixed(step, x, group, tables)
-        with recorder.within("attention_all_reduce"):
-            h = all_reduced(step, h)
         if step.model.output_norms:
             h = normed(step, "attention_output_norm", h)
     if group.mlp is not None:
@@ -159,8 +155,6 @@ def _streamed_layer(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tens
     recorder = step.recorder
     if group.attention is not None:
         h = _mixed(step, collapsed(step, "attention_streams", x), group, tables)
-        with recorder.within("attention_all_reduce"):
-            h = all_reduced(step, h)
         x = expanded(step, "attention_streams_mixed", x, h)
     if group.mlp is not None:
         h = normed(step, "post_attention_norm", collapsed(step, "mlp_streams", x), _form_of_mlp(step, group))
@@ -179,24 +173,46 @@ def _form_of_mlp(step: Step, group: LayerGroup) -> Format | None:
 
 
 def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
-    form = step.request.linear
+    """Mix tokens by all parts of a layer, behind one norm; whole on every device."""
+    upstream_latent = isinstance(group.attention, LatentAttention) and step.request.convention == "upstream"
+    read = normed(step, "input_norm", x, None if upstream_latent else step.request.linear)
+    if group.beside is None:
+        out = _attended(step, read, group, tables)
+        del read
+        return _attention_reduced(step, out)
+    # Each is summed over devices by itself, as vLLM does (the layers of FalconH1ForCausalLM).
+    with step.recorder.within("beside"):
+        other = state_space(step, read, group.beside)
+        with step.recorder.within("all_reduce"):
+            other = all_reduced(step, other)
+    out = _attended(step, read, group, tables)
+    del read
+    out = _attention_reduced(step, out)
+    with step.recorder.within("side_by_side"):
+        return pointwise("add", out, other)
+
+
+def _attention_reduced(step: Step, out: Tensor) -> Tensor:
+    with step.recorder.within("attention_all_reduce"):
+        return all_reduced(step, out)
+
+
+def _attended(step: Step, h: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
     if isinstance(group.attention, GroupedQueryAttention):
-        h = normed(step, "input_norm", x, form)
         if group.attention.indexer is not None:
             choose_blocks(step, h, group.attention, group.attention.indexer, tables)
         return grouped_query_attention(step, h, group.attention, group.span, tables)
     if isinstance(group.attention, CompressedAttention):
-        h = normed(step, "input_norm", x, form)
         return compressed_attention(step, h, group.attention, group.window, tables)
     if isinstance(group.attention, StateSpace):
-        return state_space(step, normed(step, "input_norm", x, form), group.attention)
+        return state_space(step, h, group.attention)
     if isinstance(group.attention, GatedDeltaNet):
-        return gated_delta_net(step, normed(step, "input_norm", x, form), group.attention)
+        return gated_delta_net(step, h, group.attention)
     if not isinstance(group.attention, LatentAttention):
         raise TypeError(f"no block for {type(group.attention).__name__}")
     if step.request.convention == "upstream":
-        return upstream_latent_attention(step, normed(step, "input_norm", x), group.attention)
-    return latent_attention(step, normed(step, "input_norm", x, form), group.attention, tables)
+        return upstream_latent_attention(step, h, group.attention)
+    return latent_attention(step, h, group.attention, tables)
 
 
 def _fed_forward(step: Step, h: Tensor, mlp: DenseMlp | MoeMlp) -> Tensor:

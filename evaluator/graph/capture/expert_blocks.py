@@ -22,7 +22,7 @@ def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     replicated = plan.ep == 1 and plan.moe_dp == 1 and plan.dp == 1
     read = normed(step, "routed_norm", x) if mlp.apart_norms else x
     out = _replicated(step, read, mlp) if replicated else _dispatched(step, read, mlp)
-    whole = not replicated or mlp.latent_norm or mlp.apart_norms
+    whole = not replicated or _summed_early(mlp)
     if mlp.apart_norms:
         out = normed(step, "routed_output_norm", out)
     if mlp.shared_intermediate_size:
@@ -41,6 +41,12 @@ def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     return out
 
 
+def _summed_early(mlp: MoeMlp) -> bool:
+    """Whether routed experts are summed over devices before shared ones are added: a norm needs that, or they are added
+    a layer later."""
+    return mlp.latent_norm or mlp.apart_norms or mlp.shortcut
+
+
 def _shared(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     with step.recorder.within("shared_experts"):
         shared = DenseMlp(intermediate_size=mlp.shared_intermediate_size, gated=mlp.gated)
@@ -56,7 +62,7 @@ def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     """Tokens of one replica are dealt out over its tensor-parallel ranks before the gate and gathered afterwards."""
     plan, recorder = step.plan, step.recorder
     share = x[: x.shape[0] // plan.tp]
-    weights = _gated(step, share, mlp)
+    weights, idle = _gated(step, share, mlp), share
     share = _latent(step, share, mlp)
     with recorder.within("permute"):
         rows = operators.permute_tokens(share, mlp.experts_per_token)
@@ -65,7 +71,7 @@ def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     rows = _exchanged(step, rows, mlp, outward=False)
     with recorder.within("combine"):
         out = _combined(step, rows, weights)
-    out = _out_of_latent(step, out, mlp)
+    out = _with_idle(step, _out_of_latent(step, out, mlp), idle, mlp)
     if plan.tp > 1:
         with recorder.within("all_gather"):
             out = operators.all_gather(out, 0, plan.tp, 1)
@@ -74,18 +80,26 @@ def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     """Every rank holds every token and a slice of every expert: nothing to exchange but the sum, left to the caller
-    unless a norm needs it."""
+    unless it is wanted before."""
     weights = _gated(step, x, mlp)
-    x = _latent(step, x, mlp)
+    inner = _latent(step, x, mlp)
     with step.recorder.within("permute"):
-        rows = operators.permute_tokens(x, mlp.experts_per_token)
+        rows = operators.permute_tokens(inner, mlp.experts_per_token)
     rows = _experts(step, rows, mlp)
     with step.recorder.within("combine"):
         out = _combined(step, rows, weights)
-    if mlp.latent_norm or mlp.apart_norms:
+    if _summed_early(mlp):
         with step.recorder.within("latent_all_reduce" if mlp.latent_norm else "routed_all_reduce"):
             out = all_reduced(step, out)
-    return _out_of_latent(step, out, mlp)
+    return _with_idle(step, _out_of_latent(step, out, mlp), x, mlp)
+
+
+def _with_idle(step: Step, out: Tensor, x: Tensor, mlp: MoeMlp) -> Tensor:
+    """Add what idle experts gave back, a token scaled by their scores, to what others computed."""
+    if not mlp.idle_experts:
+        return out
+    with step.recorder.within("idle_experts"):
+        return pointwise("add", out, x)
 
 
 def _latent(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
@@ -110,14 +124,19 @@ def _gated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 
 def _routed(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
-    logits = linear(step, "router", x, mlp.experts, HALF, bias=mlp.router_bias)
+    logits = linear(step, "router", x, mlp.scored, HALF, bias=mlp.router_bias)
     with step.recorder.within("routing"):
         if step.fused:
-            return operators.route(logits, mlp.experts_per_token)[0]
+            return _computing(operators.route(logits, mlp.chosen)[0], mlp)
         scores = operators.cast(logits, meta_tensor(1, dtype=torch.float32))
-        chosen, _ = operators.choose(pointwise("softmax", scores), mlp.experts_per_token)
+        chosen, _ = operators.choose(pointwise("softmax", scores), mlp.chosen)
         total = operators.reduce(chosen, 1, True, "sum")
-        return operators.cast(pointwise("divide", chosen, total), logits)
+        return _computing(operators.cast(pointwise("divide", chosen, total), logits), mlp)
+
+
+def _computing(weights: Tensor, mlp: MoeMlp) -> Tensor:
+    """Of a token's weights, as many as belong to experts that compute."""
+    return weights[:, : mlp.experts_per_token] if mlp.idle_experts else weights
 
 
 def _combined(step: Step, rows: Tensor, weights: Tensor) -> Tensor:

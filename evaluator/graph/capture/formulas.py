@@ -162,8 +162,9 @@ def _gather_rows(call: Call) -> Work:
 
 @formula("sweepdb::scale")
 def _scale(call: Call) -> Work:
+    x, weight = call.args  # which is longer than few tokens' scores where it scales experts
     work = _moving("elementwise", call, label="scale")
-    return replace(work, weight_bytes=size_bytes(call.args[1]))
+    return replace(work, vector_flops=x.numel(), weight_bytes=size_bytes(weight))
 
 
 @formula("sweepdb::norm")

@@ -20,7 +20,6 @@ Read = Callable[[ConfigReader], ModelSpec]
 # What is missing for a model_type that nobody reads, where its keys alone would not tell.
 _MISSING = {
     "bailing_hybrid": "linear attention of Lightning layers between full ones",
-    "longcat_flash": "two attentions a layer, and experts that compute nothing",
 }
 # Settings that change what is computed, in models we do not cover. A value that is false-like leaves the model plain.
 _UNCOVERED = {

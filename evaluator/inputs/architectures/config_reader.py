@@ -166,10 +166,16 @@ def refuse_unread(reader: ConfigReader) -> None:
         )
 
 
-def grouped_queries(reader: ConfigReader, **options: Any) -> GroupedQueryAttention:  # noqa: ANN401  fields of the record
-    """Attention of grouped queries by the usual keys; `options` are what the architecture adds."""
+def grouped_queries(
+    reader: ConfigReader,
+    groups: str = "num_key_value_heads",
+    **options: Any,  # noqa: ANN401  fields of the record
+) -> GroupedQueryAttention:
+    """Attention of grouped queries by the usual keys; `options` are what the architecture adds.
+
+    `groups` is what a file may call the heads of keys instead."""
     heads = reader.size("num_attention_heads")
-    kv_heads = reader.size("num_key_value_heads", default=heads)
+    kv_heads = reader.size("num_key_value_heads", groups, default=heads)
     hidden = reader.size("hidden_size")
     if heads % kv_heads:
         raise InputError(

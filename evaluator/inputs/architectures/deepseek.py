@@ -18,7 +18,7 @@ _SPARSE = {"deepseek_sparse_attention", "indexed_attention"}
 
 
 def _deepseek_v3(reader: ConfigReader) -> ModelSpec:
-    attention, moe = _latent(reader), _experts(reader)
+    attention, moe = latent_queries(reader), _experts(reader)
     return model_spec(
         reader, first_dense_layers(reader, attention, moe), mtp_layers=reader.count("num_nextn_predict_layers")
     )
@@ -30,7 +30,7 @@ def _sparse(reader: ConfigReader) -> ModelSpec:
         raise reader.refuse("an MLP with biases (mlp_bias)")
     reader.ignore("indexer_rope_interleave", "index_share_for_mtp_iteration", "moe_router_dtype", "num_experts")
     total = reader.size("num_hidden_layers")
-    attention = replace(_latent(reader), chosen_keys=reader.size("index_topk"))
+    attention = replace(latent_queries(reader), chosen_keys=reader.size("index_topk"))
     indexer = TokenIndexer(heads=reader.size("index_n_heads"), head_dim=reader.size("index_head_dim"))
     owners = _owners(reader, total)
     dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
@@ -71,7 +71,8 @@ def _owners(reader: ConfigReader, total: int) -> list[bool]:
     return [kind == "full" for kind in kinds]
 
 
-def _latent(reader: ConfigReader) -> LatentAttention:
+def latent_queries(reader: ConfigReader) -> LatentAttention:
+    """Latent attention by the usual keys."""
     require_gated(reader)
     if reader.size("moe_layer_freq", default=1) != 1:
         raise reader.refuse("moe_layer_freq other than 1")

@@ -95,7 +95,7 @@ def _turned_heads(  # noqa: PLR0917  its caller's own values
         query, key = unscaled_normed(step, "query_norm", query), unscaled_normed(step, "key_norm", key)
     elif attention.unscaled_norm == "value":
         value = unscaled_normed(step, "value_norm", value.view(tokens, kv_heads, wide)).view(tokens, kv_heads * wide)
-    turned = _turned(attention, tables)
+    turned = _turned(step, attention, tables)
     if turned is not None:
         rotated(step, query[..., : turned[0].shape[1]], key[..., : turned[0].shape[1]], turned)
     return query, key, value
@@ -114,12 +114,15 @@ def _gated_heads(step: Step, x: Tensor, out: Tensor, gate: Tensor | None, attent
     return out
 
 
-def _turned(attention: GroupedQueryAttention, tables: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
+def _turned(
+    step: Step, attention: GroupedQueryAttention, tables: tuple[Tensor, Tensor] | None
+) -> tuple[Tensor, Tensor] | None:
     """The tables as wide as this attention turns its heads; None where it turns nothing."""
-    if attention.rope_fraction is None or tables is None:
-        return tables
-    width = int(attention.head_dim * attention.rope_fraction)
-    return (tables[0][:, :width], tables[1][:, :width]) if width else None
+    own = step.model.rope_fraction if attention.rope_fraction is None else attention.rope_fraction
+    if tables is None or not own:
+        return None
+    width = attention.head_dim if step.request.convention == "upstream" else int(attention.head_dim * own)
+    return tables if tables[0].shape[1] <= width else (tables[0][:, :width], tables[1][:, :width])
 
 
 def unscaled_normed(step: Step, label: str, x: Tensor) -> Tensor:

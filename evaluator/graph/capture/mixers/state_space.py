@@ -34,6 +34,11 @@ def state_space(step: Step, x: Tensor, space: StateSpace) -> Tensor:
             step.request.trace == "prefill",
         )
     del mixed
+    if not space.norm:
+        with step.recorder.within("gate"):
+            out = pointwise("multiply", out, gate if step.fused else pointwise("silu", gate))
+        del gate, packed
+        return linear(step, "output_proj", out.view(tokens, inner), step.model.hidden_size, form)
     with step.recorder.within("norm"):
         weight = parameter(inner)
         if step.fused:

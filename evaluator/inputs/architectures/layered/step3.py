@@ -12,7 +12,7 @@ from evaluator.inputs.architectures.config_reader import (
     model_spec,
     require_gated,
 )
-from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.yaml_file import shortened
 
 
@@ -20,24 +20,29 @@ def _step3(reader: ConfigReader) -> ModelSpec:
     require_gated(reader)
     if reader.flag("attention_bias") or reader.flag("mlp_bias"):
         raise reader.refuse("step3 with biases (attention_bias, mlp_bias)")
-    # Bounds of gates and scales of scores; the one shared expert, whose width is said; which experts are chosen.
+    # Bounds of gates and scales of scores; the one shared expert, whose width is said; which experts are chosen; bits
+    # of a router; how far positions of which layers are stretched, and where drafts come in.
     reader.ignore(
         "swiglu_limits", "swiglu_limits_shared", "query_pre_attn_scalar", "moe_router_scaling_factor",
         "n_shared_experts", "mtp_layer_types", "mtp_mlp_layer_types", "num_local_experts", "num_experts",
-        "partial_rotary_factors",
+        "moe_router_activation", "need_fp32_gate", "norm_expert_weight", "yarn_only_types", "max_seq_len",
+        "zero_centered", "num_attention_groups", "moe_num_experts", "moe_top_k", "share_expert_dims",
+        "moe_layer_offset",
     )  # fmt: skip
+    _require_usual(reader)
     total, drafts = reader.size("num_hidden_layers"), reader.count("num_nextn_predict_layers")
     slides, routed = _slides(reader, total, drafts), _routed(reader, total)
-    full = grouped_queries(reader, qk_norm="per_head", head_gate=True)
-    heads = _sliding_heads(reader)
-    if heads % full.kv_heads:
-        raise reader.refuse(f"{full.kv_heads} heads of keys for {heads} queries in a window")
-    near, window = replace(full, query_heads=heads), reader.size("sliding_window")
+    full = grouped_queries(reader, "num_attention_groups", qk_norm="per_head", head_gate=True)
+    near, window = replace(full, query_heads=_sliding_heads(reader, full)), reader.size("sliding_window")
+    near, full = (
+        replace(one, rope_fraction=_turned(reader, [slid == windowed for slid in slides]))
+        for one, windowed in ((near, True), (full, False))
+    )
     moe = MoeMlp(
-        experts=reader.size("n_routed_experts", "num_experts"),
-        experts_per_token=reader.size("num_experts_per_tok"),
+        experts=reader.size("n_routed_experts", "moe_num_experts", "num_experts"),
+        experts_per_token=reader.size("num_experts_per_tok", "moe_top_k"),
         intermediate_size=reader.size("moe_intermediate_size"),
-        shared_intermediate_size=reader.size("share_expert_dim"),
+        shared_intermediate_size=reader.size("share_expert_dim", "share_expert_dims"),
         router_bias=reader.flag("use_moe_router_bias", default=True),
     )
     dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
@@ -50,7 +55,32 @@ def _step3(reader: ConfigReader) -> ModelSpec:
     return model_spec(reader, like_layers(layers))
 
 
-def _sliding_heads(reader: ConfigReader) -> int:
+def _require_usual(reader: ConfigReader) -> None:
+    """Refuse what published files could say otherwise and none does."""
+    for name in ("use_moe", "use_head_wise_attn_gate", "use_qk_norm"):
+        if not reader.flag(name, default=True):
+            raise reader.refuse(f"step3 without {name}")
+    if (said := reader.word("att_impl_type", "GQA")) != "GQA":
+        raise reader.refuse(f"attention of kind {shortened(said)} (att_impl_type)")
+    if reader.size("moe_every_n_layer", default=1) != 1 or reader.flag("sink"):
+        raise reader.refuse("experts in every so many layers, or sinks (moe_every_n_layer, sink)")
+    if not all(reader.numbers("use_rope_layers")):
+        raise reader.refuse("layers without positions (use_rope_layers)")
+
+
+def _turned(reader: ConfigReader, meant: list[bool]) -> float | None:
+    """The share of a head that positions turn in the layers that are meant; None where the file says nothing."""
+    said = reader.value("partial_rotary_factors")
+    if said is None:
+        return None
+    shares = {share for share, mine in zip(said, meant, strict=False) if mine} if isinstance(said, list) else set()
+    share = next(iter(shares), None)
+    if len(shares) != 1 or isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
+        raise reader.refuse(f"shares of a head that differ among layers of a kind: {shortened(said)}")
+    return None if share == 1 else float(share)
+
+
+def _sliding_heads(reader: ConfigReader, full: GroupedQueryAttention) -> int:
     """Query heads of layers with a window, which a file must say: published models have more there."""
     own, other = reader.value("per_layer_config"), reader.value("attention_other_setting")
     said = next(iter(own.values()), {}) if isinstance(own, Mapping) else other
@@ -58,7 +88,15 @@ def _sliding_heads(reader: ConfigReader) -> int:
     inner = ConfigReader(said if isinstance(said, Mapping) else {}, f"{reader.where}, attention_other_setting")
     heads = stated or inner.count("num_attention_heads")
     if not heads:
-        raise reader.refuse("heads of layers with a window that the file does not say (num_sliding_attention_heads)")
+        raise reader.refuse(
+            "heads of layers with a window that the file does not say (num_sliding_attention_heads; 96 in"
+            " stepfun-ai/Step-3.7-Flash of the catalogue)"
+        )
+    for name, own in (("num_attention_groups", full.kv_heads), ("head_dim", full.head_dim)):
+        if inner.count(name, own) != own:
+            raise reader.refuse(f"another {name} in layers with a window (attention_other_setting)")
+    if heads % full.kv_heads:
+        raise reader.refuse(f"{full.kv_heads} heads of keys for {heads} queries in a window")
     return heads
 
 
@@ -73,6 +111,10 @@ def _slides(reader: ConfigReader, total: int, drafts: int) -> list[bool]:
 def _routed(reader: ConfigReader, total: int) -> list[bool]:
     """Of every layer, whether it has experts."""
     first, kinds = reader.count("first_k_dense_replace", 3), reader.words("mlp_layer_types")
+    listed = reader.value("moe_layers_enum")
+    if not kinds and isinstance(listed, str | list):
+        named = {str(part).strip() for part in (listed.split(",") if isinstance(listed, str) else listed)}
+        kinds = ["sparse" if str(layer) in named else "dense" for layer in range(total)]
     kinds = kinds or ["dense"] * first + ["sparse"] * (total - first)
     if len(kinds) < total or set(kinds) - {"dense", "sparse"}:
         raise reader.refuse(f"mlp_layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")

@@ -1,0 +1,53 @@
+"""LongCat-Flash: two attentions and two MLPs a layer, experts beside both MLPs, and some that compute nothing."""
+
+from __future__ import annotations
+
+from evaluator.inputs.architectures.config_reader import ConfigReader, model_spec
+from evaluator.inputs.architectures.deepseek import latent_queries
+from evaluator.inputs.model import DenseMlp, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.yaml_file import shortened
+
+
+def _longcat_flash(reader: ConfigReader) -> ModelSpec:
+    """A published layer is two of ours: experts read what the first MLP reads, and are added behind the second."""
+    for name, usual in (("attention_method", "MLA"), ("zero_expert_type", "identity")):
+        if (said := reader.word(name, usual)) != usual:
+            raise reader.refuse(f"{name} {shortened(said)}")
+    if reader.flag("router_bias"):
+        raise reader.refuse("a router with biases (router_bias)")
+    # Scales of compressed queries and keys.
+    reader.ignore("mla_scale_q_lora", "mla_scale_kv_lora")
+    count, attention = _layers(reader), latent_queries(reader)
+    dense = DenseMlp(intermediate_size=reader.size("ffn_hidden_size", "intermediate_size"))
+    layers = [
+        LayerGroup(count=count, attention=attention, mlp=_experts(reader, dense.intermediate_size)),
+        LayerGroup(count=count, attention=attention, mlp=dense),
+    ]
+    return model_spec(reader, layers)
+
+
+def _layers(reader: ConfigReader) -> int:
+    """Published layers, each of two attentions; `num_hidden_layers` counts the latter in some files."""
+    count = reader.size("num_layers")
+    if (said := reader.size("num_hidden_layers", default=count)) not in {count, 2 * count}:
+        raise reader.refuse(f"num_hidden_layers {said} beside num_layers {count}")
+    return count
+
+
+def _experts(reader: ConfigReader, beside: int) -> MoeMlp:
+    experts, idle = reader.size("n_routed_experts", "num_local_experts"), reader.count("zero_expert_num")
+    chosen = reader.size("moe_topk", "num_experts_per_tok")
+    if chosen * experts % (experts + idle):
+        raise reader.refuse(f"{chosen} of {experts + idle} experts, of whom {experts} compute: no whole number a token")
+    return MoeMlp(
+        experts=experts,
+        experts_per_token=chosen * experts // (experts + idle),
+        intermediate_size=reader.size("expert_ffn_hidden_size", "moe_intermediate_size"),
+        shared_intermediate_size=beside,
+        router_bias=True,  # a correction of each score
+        idle_experts=idle,
+        shortcut=True,
+    )
+
+
+READERS = {"longcat_flash": _longcat_flash}
