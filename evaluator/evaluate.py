@@ -20,7 +20,7 @@ from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import LOAD, Routing, busiest_load
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
-from evaluator.inputs.vision.tower import VisionTower
+from evaluator.inputs.vision.images import Images
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
@@ -78,11 +78,11 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
         for trace in traces_of(scenario.phase)
     }
     if scenario.workload.images is not None:
-        wanted["encoder"] = _encoder_request(scenario, scenario.workload.images.tower)
+        wanted["encoder"] = _encoder_request(scenario, scenario.workload.images)
     return wanted
 
 
-def _encoder_request(scenario: Scenario, tower: VisionTower) -> CaptureRequest:
+def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
     """The encoder of a plan: what decides its operators are the ranks that share it and the stages that have none."""
     half = linear_format("BF16", mxfp4_group_size=scenario.precision.mxfp4_group_size, convention=scenario.convention)
     return CaptureRequest(
@@ -94,7 +94,8 @@ def _encoder_request(scenario: Scenario, tower: VisionTower) -> CaptureRequest:
         kv_dtype="",
         trace="encoder",
         compile=True,
-        tower=tower,
+        tower=images.tower,
+        tower_whole=images.split == "data",
     )
 
 
@@ -157,6 +158,8 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
     said = [
         f"{images.count} {'image' if images.count == 1 else 'images'} of {images.width}x{images.height} a request:"
         f" {images.sequences * images.patches} patches and {images.tokens} prompt tokens each",
+        "tensor parallel ranks share the encoder's weights" if images.split == "weights" else
+        "each tensor parallel rank has the whole encoder and its share of a step's images",
         "the image encoder runs in 16 bits before the first step of a prompt, every image anew but for the share that"
         " the prefix cache holds",
     ]

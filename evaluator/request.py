@@ -14,7 +14,7 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import ImageRequest
-from evaluator.inputs.workloads.workload import Workload, seen_by, with_images
+from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, default_routing
 from store.errors import InputError
 from store.records import Convention, Phase
@@ -109,9 +109,10 @@ def planned_scenarios(request: SweepRequest | Sequence[SweepRequest]) -> Iterato
 
 def workloads_of(request: SweepRequest, model: ModelSpec) -> tuple[Workload, ...]:
     """The workloads of a request as this model sees their images."""
-    if request.images is not None:
-        return tuple(with_images(workload, request.images, model) for workload in request.workloads)
-    return tuple(seen_by(workload, model) for workload in request.workloads)
+    asked = request.images
+    if asked is None:
+        return request.workloads
+    return tuple(with_images(workload, asked, model) for workload in request.workloads)
 
 
 def _scenarios(request: SweepRequest) -> Iterator[PlannedScenario]:

@@ -27,7 +27,14 @@ def encoding(run: Run, prompts: ArrayLike) -> Beside:
     images = run.scenario.workload.images
     if images is None:
         return None
-    return run.operators["encoder"], image_sums(images, encoded_images(run.scenario.workload) * np.asarray(prompts))
+    count = encoded_images(run.scenario.workload) * np.asarray(prompts, dtype=np.float64)
+    return run.operators["encoder"], image_sums(images, on_busiest_rank(images, count, run.scenario.plan.tp))
+
+
+def on_busiest_rank(images: Images, count: FloatArray, ranks: int) -> FloatArray:
+    """Images of a step that one rank sees: all where ranks share weights, else those of the rank that has most."""
+    # 5 images over 4 ranks: 2 on the busiest one.
+    return count if images.split == "weights" else np.ceil(count / ranks - 1e-9)
 
 
 def encoded_images(workload: Workload) -> float:

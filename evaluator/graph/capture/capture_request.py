@@ -39,6 +39,7 @@ class CaptureRequest:
     kv_dtype: str = ""  # upstream's: what attention is quantised to
     shared_split: bool = False  # upstream's shared experts over the tensor-parallel ranks
     tower: VisionTower | None = field(default=None, metadata={IF_SET: True})  # of the trace `encoder`
+    tower_whole: bool = field(default=False, metadata={IF_SET: True})  # every rank has all of it, for its own images
 
     @property
     def key(self) -> str:

@@ -6,8 +6,10 @@ videos, crops of wide images (Gemma 3's pan and scan), and processors with other
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
+from evaluator.canonical import IF_SET
 from evaluator.inputs.vision.tower import Resizing, VisionTower
 from store.errors import InputError
 
@@ -16,13 +18,18 @@ MOST_IMAGES = 10_000
 MOST_STRETCH = 200  # of the longer side over the shorter one, as processors refuse more
 
 
+# What tensor parallel ranks of an encoder share: the weights of each layer, or the images of a step.
+EncoderSplit = Literal["weights", "data"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageRequest:
-    """So many images of one size in every request, whatever model answers it."""
+    """So many images of one size in every request, whatever model answers it, and how its encoder is shared."""
 
     count: int
     width: int
     height: int
+    split: EncoderSplit = "weights"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,7 @@ class Images:
     patches: int
     tokens: int
     tower: VisionTower
+    split: EncoderSplit = field(default="weights", metadata={IF_SET: True})
 
     @property
     def prompt_tokens(self) -> int:
@@ -70,6 +78,7 @@ def images_of(request: ImageRequest, tower: VisionTower) -> Images:
         patches=patches,
         tokens=tokens + tower.resizing.marks,
         tower=tower,
+        split=request.split,
     )
 
 

@@ -65,16 +65,8 @@ def with_images(workload: Workload, asked: ImageRequest, model: ModelSpec) -> Wo
     length = workload.input_length + images.prompt_tokens
     if length > LARGEST_LENGTH:
         raise InputError(f"`images`: {length:,} tokens of text and images are more than {LARGEST_LENGTH:,}")
-    return replace(workload, input_length=length, images=images)
-
-
-def seen_by(workload: Workload, model: ModelSpec) -> Workload:
-    """A stored workload as this model sees it: its images are cut into patches again where another model saw them."""
-    images = workload.images
-    if images is None or images.tower == model.vision:
-        return workload
-    text = replace(workload, input_length=workload.text_length, images=None)
-    return with_images(text, ImageRequest(count=images.count, width=images.width, height=images.height), model)
+    # A name is of the workload of text.
+    return replace(workload, input_length=length, images=images, name=None)
 
 
 def new_prompt_tokens(input_length: int, hit_rate: float) -> int:

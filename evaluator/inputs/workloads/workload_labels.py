@@ -84,6 +84,8 @@ def label_of(workload: Workload) -> str:
     parts = [head]
     if (images := workload.images) is not None:
         parts.append(f"with {images.count} x {images.width}x{images.height}")
+        if images.split != "weights":
+            parts.append(f"shared as {images.split}")
     if workload.prefix_cache_hit_rate:
         parts.append(f"hit {workload.prefix_cache_hit_rate:g}")
     if workload.max_batched_tokens != DEFAULT_TOKEN_BUDGET:

@@ -2,13 +2,15 @@
 
 Its tokens are patches, its sequences the images (or tiles) that patches attend within. Weights are in 16 bits, whatever
 the language part is in: published quantisations leave encoders out. Tensor parallel ranks share heads and inner widths,
-as engines split encoders by default, and each holds whole patches between. Kernels are those that engines run by
+as engines split encoders by default, and each holds whole patches between; or each has all weights, its share of the
+images, and gathers their tokens. Kernels are those that engines run by
 themselves, compiled or not: encoders are outside of their graphs. Left out: cutting images into patches, on the host,
 and copying the tokens into the prompt's embeddings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -21,7 +23,9 @@ from evaluator.inputs.vision.tower import Projection, VisionTower
 
 def trace_encoder(step: Step, tower: VisionTower) -> None:
     """Run the encoder over the traced patches; it stands on the first stage of a pipeline."""
-    recorder, stages = step.recorder, step.plan.pp
+    recorder, stages, ranks = step.recorder, step.plan.pp, step.plan.tp
+    if step.request.tower_whole:
+        step = replace(step, request=replace(step.request, plan=replace(step.plan, tp=1)))
 
     def on_first(count: int) -> tuple[int, ...]:
         return (count, *(0 for _ in range(stages - 1)))
@@ -39,7 +43,10 @@ def trace_encoder(step: Step, tower: VisionTower) -> None:
         tokens = projected(step, "projection", x, tower.projections)
         if taken:
             with recorder.within("joined"):
-                operators.join([tokens, *taken], 1)
+                tokens = operators.join([tokens, *taken], 1)
+        if step.request.tower_whole and ranks > 1:
+            with recorder.within("all_gather"):
+                operators.all_gather(tokens, 0, ranks, 1)
 
 
 def _embedded(step: Step, tower: VisionTower) -> Tensor:
