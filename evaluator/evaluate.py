@@ -155,13 +155,16 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
     left_out, images = scenario.model.left_out, scenario.workload.images
     if images is None:
         return [f"language part only: no {left_out}"] if left_out else []
+    shared = {
+        "weights": "tensor parallel ranks share the encoder's weights",
+        "data": "each tensor parallel rank has the whole encoder and its share of a step's images",
+    }
+    number = f"{images.count} {'image' if images.count == 1 else 'images'} of {images.width}x{images.height} a request"
+    cached = "; those that the prefix cache holds are not encoded" if scenario.workload.prefix_cache_hit_rate else ""
     said = [
-        f"{images.count} {'image' if images.count == 1 else 'images'} of {images.width}x{images.height} a request:"
-        f" {images.sequences * images.patches} patches and {images.tokens} prompt tokens each",
-        "tensor parallel ranks share the encoder's weights" if images.split == "weights" else
-        "each tensor parallel rank has the whole encoder and its share of a step's images",
-        "the image encoder runs in 16 bits before the first step of a prompt, every image anew but for the share that"
-        " the prefix cache holds",
+        f"{number}: {images.sequences * images.patches} patches and {images.tokens} prompt tokens each",
+        f"the image encoder runs in 16 bits in the first step of a prompt, every image anew{cached}",
+        shared[images.split],
     ]
     if "audio" in left_out:
         said.append("no audio encoder")

@@ -62,8 +62,9 @@ def prompt_encoding_s(run: Run) -> float:
 
 
 def with_encoder_bytes(run: Run, sums: BatchSums, activations: FloatArray) -> FloatArray:
-    """Activations of a prefill step with the embeddings of its prompts' images beside them, or of the encoder's step
-    where those are more."""
+    """Activations of a prefill step with the embeddings of its images beside them.
+
+    Where the encoder's step needs more, those."""
     images = run.scenario.workload.images
     beside = encoding(run, sums.sequences)
     if images is None or beside is None:

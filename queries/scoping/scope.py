@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from queries.asking.options import Scope
 from queries.asking.declaring import sides_of
+from queries.asking.options import Scope
 from queries.scoping.groups import COLUMNS, SERVICE, Found, Grouping
 from queries.scoping.names import device_name, find_model, find_sweep, find_value, workload_ids
 from queries.scoping.newest import PHASES, check_filled, left_out, like_newest, newest_request

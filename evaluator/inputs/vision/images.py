@@ -1,7 +1,7 @@
 """Images of requests: their number and size as a client sends them, and what a model's processor makes of them.
 
-Rules are those of the image processors in transformers 5 (their default sizes stand in the readers of towers). Left out:
-videos, crops of wide images (Gemma 3's pan and scan), and processors with other settings than the published ones."""
+Rules are those of the image processors in transformers 5; their default sizes stand in the readers of towers. Left out:
+videos, crops of wide images (Gemma 3's pan and scan), and processors with settings of one's own."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def check_images(request: ImageRequest) -> ImageRequest:
 
 
 def images_of(request: ImageRequest, tower: VisionTower) -> Images:
-    """What a model's processor makes of them."""
+    """Images as a model's processor cuts them."""
     sequences, patches, tokens = _CUT[tower.resizing.rule](request.height, request.width, tower)
     return Images(
         count=request.count,
@@ -105,9 +105,7 @@ def _padded(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]
     longest = rule.side * patch
     scale = min(1.0, math.sqrt(rule.most / held), longest / height, longest / width)
     token = patch * math.isqrt(tower.token_patches)
-    rows, columns = (
-        -(-min(max(1, int(length * scale)), longest) // token) for length in (height, width)
-    )
+    rows, columns = (-(-min(max(1, int(length * scale)), longest) // token) for length in (height, width))
     return 1, rows * columns * tower.token_patches, rows * columns
 
 

@@ -14,9 +14,7 @@ MOST_A_SIDE = 512
 def _moonvit(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
     hidden = reader.size("vt_hidden_size", "hidden_size")
     heads = reader.size("vt_num_attention_heads", "num_attention_heads")
-    rows, columns = (
-        reader.size(f"init_pos_emb_{side}", f"pos_emb_{side}", default=64) for side in ("height", "width")
-    )
+    rows, columns = (reader.size(f"init_pos_emb_{side}", f"pos_emb_{side}", default=64) for side in ("height", "width"))
     merge = reader.numbers("merge_kernel_size") or [2, 2]
     if len(merge) != 2 or merge[0] != merge[1]:
         raise reader.refuse("image tokens that are no squares (merge_kernel_size)")
@@ -25,8 +23,8 @@ def _moonvit(reader: ConfigReader, config: Config, text_width: int) -> VisionTow
     checked(reader.word("pos_emb_type", "divided_fixed"), "divided_fixed", reader, "pos_emb_type")
     # Frames of videos; the norm's epsilon; activations of one cost.
     reader.ignore(
-        "init_pos_emb_time", "pos_emb_time", "video_attn_type", "projector_ln_eps", "projector_hidden_act", "hidden_act",
-        "text_hidden_size",
+        "init_pos_emb_time", "pos_emb_time", "video_attn_type", "projector_ln_eps", "projector_hidden_act",
+        "hidden_act", "text_hidden_size",
     )  # fmt: skip
     normed = reader.size("mm_hidden_size", default=hidden)
     if normed != hidden:

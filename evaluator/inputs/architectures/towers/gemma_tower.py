@@ -18,7 +18,12 @@ def _gemma3(reader: ConfigReader, config: Config, text_width: int) -> VisionTowe
     reader.ignore("layer_norm_eps", "projection_dim")
     tokens = config.get("mm_tokens_per_image", 256)
     patches = (side // patch) ** 2
-    if not isinstance(tokens, int) or tokens < 1 or patches % tokens or math.isqrt(patches // tokens) ** 2 * tokens != patches:
+    if (
+        not isinstance(tokens, int)
+        or tokens < 1
+        or patches % tokens
+        or math.isqrt(patches // tokens) ** 2 * tokens != patches
+    ):
         raise InputError(f"{reader.where}: {patches} patches do not make mm_tokens_per_image {tokens}")
     return VisionTower(
         family="gemma3",

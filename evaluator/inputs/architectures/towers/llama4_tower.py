@@ -10,7 +10,7 @@ from store.errors import InputError
 MOST_TILES = 16  # of an image: max_patches of preprocessor_config.json
 
 
-def _llama4(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
+def _llama4(reader: ConfigReader, _: Config, text_width: int) -> VisionTower:
     hidden, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     require_ungated(reader, "hidden_act", default="gelu", allowed=("gelu",))
     ratio = reader.share("pixel_shuffle_ratio", 0.5)

@@ -1,5 +1,6 @@
-"""Image encoders of Qwen3-VL and Qwen3.5: patches of two frames, merged by four; Qwen3-VL's language layers read inner
-states of it, too."""
+"""Image encoders of Qwen3-VL and Qwen3.5: patches of two frames, merged by four.
+
+Of Qwen3-VL, the first language layers read states of layers in the middle, too."""
 
 from __future__ import annotations
 

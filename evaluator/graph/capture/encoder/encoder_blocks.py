@@ -112,9 +112,7 @@ def _attended(step: Step, tower: VisionTower, x: Tensor, tables: tuple[Tensor, T
             query, step.point.pairs, step.point.keys, heads, width, width, 0, 16, False, False, "attention_prefill"
         )
     del packed, query, key, value
-    return linear(
-        step, "output_proj", out.view(x.shape[0], -1), tower.hidden_size, HALF, bias=tower.attention_bias
-    )
+    return linear(step, "output_proj", out.view(x.shape[0], -1), tower.hidden_size, HALF, bias=tower.attention_bias)
 
 
 def _fed_forward(step: Step, tower: VisionTower, x: Tensor) -> Tensor:

@@ -18,8 +18,8 @@ def _minimax_m3(reader: ConfigReader, config: Config, text_width: int) -> Vision
     checked(reader.word("position_embedding_type", "rope"), "rope", reader, "position_embedding_type")
     # Width of what is projected to, said again; tables of a text model; frames of videos; sizes of pinpoints.
     reader.ignore(
-        "projection_dim", "rope_mode", "layer_norm_eps", "initializer_factor", "vocab_size", "vision_segment_max_frames",
-        "image_size",
+        "projection_dim", "rope_mode", "layer_norm_eps", "initializer_factor", "vocab_size",
+        "vision_segment_max_frames", "image_size",
     )  # fmt: skip
     said = reader.value("img_token_compression_config") or {}
     if not isinstance(said, Mapping):
