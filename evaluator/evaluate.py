@@ -19,6 +19,8 @@ from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.formats import linear_format, slow_formats
 from evaluator.inputs.launch import LOAD, Routing, busiest_load
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.vision.images import Images
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
@@ -33,7 +35,7 @@ from store.errors import InputError
 from store.records import Convention, Phase
 from store.schema import MEASURES
 
-Trace = Literal["prefill", "decode"]
+Trace = Literal["prefill", "decode", "encoder"]
 Columns = dict[str, NDArray[Any]]
 ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2": "under a power law of exponent 1.2"}
 LARGEST_BATCH = 8192  # a replica (design decision 9)
@@ -61,7 +63,7 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
         linear_format(name, mxfp4_group_size=precision.mxfp4_group_size, convention=scenario.convention)
         for name in (precision.linear, precision.experts or precision.linear)
     )
-    return {
+    wanted: dict[Trace, CaptureRequest] = {
         trace: CaptureRequest(
             model=scenario.model,
             plan=scenario.plan,
@@ -75,6 +77,26 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
         )
         for trace in traces_of(scenario.phase)
     }
+    if scenario.workload.images is not None:
+        wanted["encoder"] = _encoder_request(scenario, scenario.workload.images)
+    return wanted
+
+
+def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
+    """The encoder of a plan: what decides its operators are the ranks that share it and the stages that have none."""
+    half = linear_format("BF16", mxfp4_group_size=scenario.precision.mxfp4_group_size, convention=scenario.convention)
+    return CaptureRequest(
+        model=scenario.model,
+        plan=Plan(tp=scenario.plan.tp, pp=scenario.plan.pp),
+        linear=half,
+        experts=half,
+        kv_bits=16,
+        kv_dtype="",
+        trace="encoder",
+        compile=True,
+        tower=images.tower,
+        tower_whole=images.split == "data",
+    )
 
 
 def _kv_dtype(scenario: Scenario) -> str:
@@ -108,8 +130,9 @@ def assumptions_of(
     formula."""
     model = cost or cost_of(scenario)
     sets = [operators[trace] for trace in traces_of(scenario.phase)]
-    left_out = scenario.model.left_out
-    said = [f"language part only: no {left_out}"] if left_out else []
+    said = _said_of_parts(scenario)
+    if "encoder" in operators:
+        sets.append(operators["encoder"])
     said += [f"not priced, no formula: {name}" for one in sets for name in one.unmodelled]
     said += serving_model_of(scenario).said(scenario)
     said += slow_formats(scenario.device, scenario.precision, scenario.convention)
@@ -125,6 +148,27 @@ def assumptions_of(
         evened = ", evened out by the server's copies of busy experts" if evened_out(scenario) else ""
         said.append(f"tokens fall on experts as {ROUTED[scenario.routing]}{evened}")
     return tuple(dict.fromkeys(sentence for sentence in (*model.assumptions, *said) if sentence))
+
+
+def _said_of_parts(scenario: Scenario) -> list[str]:
+    """Parts of the published model that are not evaluated; of images, what stands for them."""
+    left_out, images = scenario.model.left_out, scenario.workload.images
+    if images is None:
+        return [f"language part only: no {left_out}"] if left_out else []
+    shared = {
+        "weights": "tensor parallel ranks share the encoder's weights",
+        "data": "each tensor parallel rank has the whole encoder and its share of a step's images",
+    }
+    number = f"{images.count} {'image' if images.count == 1 else 'images'} of {images.width}x{images.height} a request"
+    cached = "; those that the prefix cache holds are not encoded" if scenario.workload.prefix_cache_hit_rate else ""
+    said = [
+        f"{number}: {images.sequences * images.patches} patches and {images.tokens} prompt tokens each",
+        f"the image encoder runs in 16 bits in the first step of a prompt, every image anew{cached}",
+        shared[images.split],
+    ]
+    if "audio" in left_out:
+        said.append("no audio encoder")
+    return said
 
 
 def batch_source(scenario: Scenario) -> BatchSource:
@@ -153,6 +197,8 @@ def unsupported(scenario: Scenario) -> InputError | None:
     if scenario.convention == "upstream" and (scenario.plan.dcp, scenario.plan.redundant_experts) != (1, 0):
         part = "`convention=upstream` has no shares of a context and no copies of experts"
         return InputError(part, hint="`convention=physical`")
+    if scenario.workload.images is not None and scenario.convention == "upstream":
+        return InputError("`convention=upstream` has no images", hint="`convention=physical`")
     if spec.draft_states and not _drafts_beside(spec):
         return InputError("a draft beside a model is one layer of grouped queries and a dense MLP")
     return model.refusal(scenario, model.source(scenario))

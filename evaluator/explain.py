@@ -18,6 +18,7 @@ from evaluator.pricing.step import operator_seconds, seen_by
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import MS
+from evaluator.serving.encoding import encoding
 from evaluator.serving.interface import Run
 from evaluator.serving.phases import decode_period
 from store.errors import InputError
@@ -81,6 +82,8 @@ def explain_step(
 def _prefill_rows(run: Run) -> list[_Row]:
     operators, wave = run.operators["prefill"], run.source.waves(run.requests)[0]
     rows = [row for sums in wave.steps for row in _rows(operators.operators, run.cost, sums, 1.0)]
+    if (beside := encoding(run, wave.steps[0].sequences)) is not None:
+        rows += _rows(beside[0].operators, run.cost, beside[1], 1.0)
     if run.scenario.drafting:
         rows += [row for sums in wave.steps for row in _rows(operators.draft_operators, run.cost, sums, 1.0)]
     return rows

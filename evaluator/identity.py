@@ -130,6 +130,29 @@ def workload_record(workload: Workload, *, trace: TraceSummary | None = None) ->
         mtp_acceptance=canonical(workload.mtp_acceptance),
         spec=canonical(bare) if trace is None else _with_trace(canonical(bare), trace),
         bins=bins,
+        **_image_columns(workload),
+    )
+
+
+class _ImageColumns(TypedDict, total=False):
+    images: int
+    image_width: int
+    image_height: int
+    image_patches: int
+    image_tokens: int
+    encoder_split: str
+
+
+def _image_columns(workload: Workload) -> _ImageColumns:
+    if (images := workload.images) is None:
+        return {}
+    return _ImageColumns(
+        images=images.count,
+        image_width=images.width,
+        image_height=images.height,
+        image_patches=images.sequences * images.patches,
+        image_tokens=images.tokens,
+        encoder_split=images.split,
     )
 
 

@@ -13,7 +13,8 @@ from evaluator.inputs.launch import Client, Launch, Routing
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.plan_search import PlanSearch, choices_of_sizes
 from evaluator.inputs.precision import Precision
-from evaluator.inputs.workloads.workload import Workload
+from evaluator.inputs.vision.images import ImageRequest
+from evaluator.inputs.workloads.workload import Workload, with_images
 from evaluator.scenario import Scenario, default_routing
 from store.errors import InputError
 from store.records import Convention, Phase
@@ -55,6 +56,7 @@ class SweepRequest:
     client: Client | None = None  # None: the one that the engine's profile states
     launch: Launch = field(default_factory=Launch)
     routing: Routing | None = None  # None: as the serving model usually assumes
+    images: ImageRequest | None = None  # in every request, beside the text that the workloads state
 
     def instance_sizes(self, phase: Phase) -> tuple[int, ...]:
         """Devices of one instance of this phase, each size once; none where the request has no such instance."""
@@ -105,11 +107,19 @@ def planned_scenarios(request: SweepRequest | Sequence[SweepRequest]) -> Iterato
         yield from _scenarios(part)
 
 
+def workloads_of(request: SweepRequest, model: ModelSpec) -> tuple[Workload, ...]:
+    """The workloads of a request as this model sees their images."""
+    asked = request.images
+    if asked is None:
+        return request.workloads
+    return tuple(with_images(workload, asked, model) for workload in request.workloads)
+
+
 def _scenarios(request: SweepRequest) -> Iterator[PlannedScenario]:
     for model in request.models:
         for device in request.devices:
             for precision in request.precisions:
-                for workload in request.workloads:
+                for workload in workloads_of(request, model.spec):
                     for phase in request.phases:
                         yield from _phase_scenarios(request, model, device, precision, workload, phase)
 
@@ -189,4 +199,5 @@ def _arguments(request: SweepRequest) -> dict[str, object]:
         "client": request.client,
         "launch": request.launch,
         "routing": request.routing,
+        **({} if request.images is None else {"images": request.images}),
     }

@@ -23,6 +23,8 @@ from evaluator.inputs.model import (
     TokenIndexer,
 )
 from evaluator.inputs.precision import Precision
+from evaluator.inputs.vision.images import Images
+from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from store.errors import StoreError
 
@@ -44,6 +46,10 @@ _KNOWN = {
         Precision,
         LengthBin,
         Workload,
+        Images,
+        VisionTower,
+        Resizing,
+        Projection,
         Client,
         EngineProfile,
         Nearby,

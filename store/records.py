@@ -110,6 +110,12 @@ class WorkloadRecord:
     mtp_acceptance: str  # JSON list
     spec: str
     bins: tuple[WorkloadBinRecord, ...] = ()
+    images: int | None = None  # of a request; None: text alone
+    image_width: int | None = None
+    image_height: int | None = None
+    image_patches: int | None = None  # of one image
+    image_tokens: int | None = None
+    encoder_split: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

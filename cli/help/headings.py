@@ -18,8 +18,9 @@ _PARTS = {
 }
 _EVALUATED = {
     "What is served": (
-        "model", "sweep", "from_deployment", "input_length", "output_length", "workload", "prefix_cache_hit_rate",
-        "max_batched_tokens", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "thinking",
+        "model", "sweep", "from_deployment", "input_length", "output_length", "images", "image_size",
+        "encoder_split", "workload", "prefix_cache_hit_rate", "max_batched_tokens", "num_mtp_tokens",
+        "mtp_acceptance_rate", "speculative", "thinking",
     ),
     "Devices": (
         "device", "num_devices", "total_devices", "prefill_devices_per_instance", "decode_devices_per_instance",

@@ -12,6 +12,7 @@ from evaluator.arithmetic import FloatArray
 from evaluator.arrivals.play_rules import StepPrices
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.batches import FixedLengths
+from evaluator.serving.encoding import prompt_encoding_s
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.step_tables import SPACING, StepTable, TableExtents, launched, step_table
 from evaluator.serving.interface import Run
@@ -89,7 +90,14 @@ def _table(run: Run, extents: TableExtents) -> StepTable:
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[run.scenario.phase] for name in ("prefill", "decode")}
     windows = run.source.windows if isinstance(run.source, FixedLengths | MixedLengths) else ()
-    return step_table(traces, run.cost, extents, windows=windows, replicas=run.scenario.plan.dp)
+    return step_table(
+        traces,
+        run.cost,
+        extents,
+        windows=windows,
+        replicas=run.scenario.plan.dp,
+        encoding_s=prompt_encoding_s(run),
+    )
 
 
 def _line(few: FloatArray, many: FloatArray, few_keys: float, many_keys: float) -> tuple[FloatArray, FloatArray]:

@@ -231,7 +231,7 @@ class OperatorSet:
     `unmodelled` names what was traced but has no formula: it is never priced at zero silently."""
 
     key: str
-    trace: Literal["prefill", "decode"]
+    trace: Literal["prefill", "decode", "encoder"]
     stages: int
     operators: tuple[Operator, ...]
     draft_operators: tuple[Operator, ...] = ()

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.plan import Plan
     from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
     from evaluator.inputs.precision import Precision
+    from evaluator.inputs.vision.images import ImageRequest, check_images
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
     from evaluator.inputs.workloads.traces import read_trace
@@ -95,6 +96,7 @@ __all__ = [
     "EngineProfile",
     "FittedEngine",
     "GroupedQueryAttention",
+    "ImageRequest",
     "LatentAttention",
     "Launch",
     "LengthBin",
@@ -118,6 +120,7 @@ __all__ = [
     "calibration_to_mapping",
     "carried_to",
     "catalogue_ids",
+    "check_images",
     "check_precision",
     "checked_yaml",
     "choices_of_sizes",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from evaluator.canonical import IF_SET, IN_NO_KEY
+from evaluator.inputs.vision.tower import VisionTower
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -277,6 +278,8 @@ class ModelSpec:
     # The same, for the KV cache. It came after the first stores and decides no number: no key has it.
     native_kv_cache: str = field(default="DISABLED", metadata={IN_NO_KEY: True})
     left_out: str = field(default="", metadata={IN_NO_KEY: True})  # parts of the published model that this is not
+    # The image encoder, or why it is not read. Workloads with images name it, and keys have it there.
+    vision: VisionTower | str | None = field(default=None, metadata={IN_NO_KEY: True})
 
     @property
     def windows(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.inputs.architectures import spec_from_config
+from evaluator.inputs.architectures.towers.catalogued_towers import catalogued_tower
 from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
@@ -160,7 +161,8 @@ def _entry(name: str) -> ModelSpec:
     attention = entry.pop("attention")
     layers = tuple(_group(group, attention) for group in entry.pop("layers"))
     drafts = entry.pop("draft_layer", None)
-    return ModelSpec(layers=layers, draft_layer=None if drafts is None else _group(drafts, attention), **entry)
+    spec = ModelSpec(layers=layers, draft_layer=None if drafts is None else _group(drafts, attention), **entry)
+    return replace(spec, vision=catalogued_tower(name, spec.hidden_size)) if spec.left_out else spec
 
 
 def _group(group: Mapping[str, Any], attention: Mapping[str, Any]) -> LayerGroup:

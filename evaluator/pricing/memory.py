@@ -21,9 +21,11 @@ from evaluator.pricing.kv_state import kv_states, layer_bytes
 Paging = Literal["per_request", "pooled"]
 
 
-def weight_bytes(operators: OperatorSet, *, drafting: bool) -> int:
-    """Weights of the fullest pipeline stage's devices. MTP modules are loaded only where they are used (`drafting`)."""
+def weight_bytes(operators: OperatorSet, *, drafting: bool, encoder: OperatorSet | None = None) -> int:
+    """Weights of the fullest pipeline stage's devices. MTP modules are loaded only where they are used (`drafting`),
+    and so is an image encoder."""
     chosen = [*operators.operators, *(operators.draft_operators if drafting else ())]
+    chosen += encoder.operators if encoder is not None else ()
     return round(max(_stage_weights(chosen, stage) for stage in range(operators.stages)))
 
 

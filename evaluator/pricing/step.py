@@ -44,9 +44,16 @@ class StepTimes:
         return StepTimes(kinds=self.kinds * factor, slowest_stage=self.slowest_stage * factor)
 
 
-def step_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums) -> StepTimes:
+Beside = tuple[OperatorSet, BatchSums] | None  # operators that run in the same step over sums of their own
+
+
+def step_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums, *, beside: Beside = None) -> StepTimes:
     """Times of steps whose batches are all of this set's trace. Arrays of one or two dimensions that broadcast."""
-    return _seconds([(operator_set.operators, sums)], operator_set.stages, cost)
+    return _seconds([(operator_set.operators, sums), *_also(beside)], operator_set.stages, cost)
+
+
+def _also(beside: Beside) -> list[tuple[Sequence[Operator], BatchSums]]:
+    return [] if beside is None else [(beside[0].operators, beside[1])]
 
 
 def draft_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums) -> StepTimes:
@@ -55,7 +62,13 @@ def draft_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums) -
 
 
 def mixed_step_seconds(
-    prefill_set: OperatorSet, decode_set: OperatorSet, cost: CostModel, prefills: BatchSums, decodes: BatchSums
+    prefill_set: OperatorSet,
+    decode_set: OperatorSet,
+    cost: CostModel,
+    prefills: BatchSums,
+    decodes: BatchSums,
+    *,
+    beside: Beside = None,
 ) -> StepTimes:
     """Times of steps that hold prefills and decodes: everything is packed but attention, which engines launch apart.
 
@@ -65,6 +78,7 @@ def mixed_step_seconds(
         ([operator for operator in prefill_set.operators if not operator.per_phase], prefills + decodes),
         ([operator for operator in prefill_set.operators if operator.per_phase], prefills),
         ([operator for operator in decode_set.operators if operator.per_phase], decodes),
+        *_also(beside),
     ]
     return _seconds(parts, prefill_set.stages, cost)
 

@@ -16,6 +16,7 @@ from evaluator.inputs.precision import Precision
 from evaluator.pricing.memory import activation_bytes, kv_bytes, weight_bytes
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import FixedLengths, WaveStage
+from evaluator.serving.encoding import with_encoder_bytes
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.waves.rotating import prompts_a_step
@@ -59,7 +60,11 @@ def memory_bytes(run: Run, *, mean_only: bool = False) -> MemoryBytes:
     request that has a seat. With `mean_only` the mean charge stands for the full one, which composes no batch."""
     scenario, run = run.scenario, seated(run)
     # Both traces hold the same weights.
-    weights = max(weight_bytes(operators, drafting=scenario.drafting) for operators in run.operators.values())
+    weights = max(
+        weight_bytes(operators, drafting=scenario.drafting, encoder=run.operators.get("encoder"))
+        for trace, operators in run.operators.items()
+        if trace != "encoder"
+    )
     requests = run.requests.astype(np.float64)
     if scenario.convention == "upstream":
         return _upstream_memory(run, weights, requests, mean_only=mean_only)
@@ -154,7 +159,8 @@ def _wave_activations(run: Run) -> FloatArray:
     peak = np.zeros(run.batch_sizes.shape)
     for stage in run.source.largest_waves(run.requests):
         for sums in stage.steps:
-            peak[stage.batch] = np.maximum(peak[stage.batch], activation_bytes(run.operators["prefill"], sums))
+            alive = with_encoder_bytes(run, sums, activation_bytes(run.operators["prefill"], sums))
+            peak[stage.batch] = np.maximum(peak[stage.batch], alive)
     return peak
 
 

@@ -13,6 +13,7 @@ from evaluator.graph.sums import BatchSums, combined, repeated
 from evaluator.pricing.cost_model import KINDS
 from evaluator.pricing.step import StepTimes, draft_seconds, mixed_step_seconds, step_seconds
 from evaluator.serving.batches import FixedLengths
+from evaluator.serving.encoding import encoding
 from evaluator.serving.interface import Run
 from evaluator.serving.waves.chunked import ChunkedWorkload, chunked_times
 from evaluator.serving.waves.wave_latencies import (
@@ -41,7 +42,10 @@ def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepT
 def wave_times(run: Run, sums: Sequence[BatchSums]) -> StepTimes:
     """One wave: its steps one after the other, with the MTP module's own pass over the prompts."""
     operators = run.operators["prefill"]
-    steps = [step_seconds(operators, run.cost, one) for one in sums]
+    steps = [
+        step_seconds(operators, run.cost, one, beside=encoding(run, one.sequences) if index == 0 else None)
+        for index, one in enumerate(sums)
+    ]
     if run.scenario.drafting:
         steps += [draft_seconds(operators, run.cost, one) for one in sums]
     return sum(steps[1:], steps[0])
@@ -109,7 +113,14 @@ def shared_step_seconds(
     parts = source.chunk_sums()
     prefill_sums = repeated(_stacked([parts[int(i)] for i in distinct[:, 2]]), prefilling)
     decode_sums = source.decodes(decoding, 1 + run.scenario.workload.mtp_tokens)
-    step = mixed_step_seconds(run.operators["prefill"], run.operators["decode"], run.cost, prefill_sums, decode_sums)
+    step = mixed_step_seconds(
+        run.operators["prefill"],
+        run.operators["decode"],
+        run.cost,
+        prefill_sums,
+        decode_sums,
+        beside=encoding(run, prefilling * (distinct[:, 2] == 0)),
+    )
     if run.scenario.drafting:
         drafts = draft_seconds(run.operators["decode"], run.cost, decode_sums)
         step = step + drafts.scaled(run.scenario.workload.mtp_tokens * (decoding > 0).astype(np.float64))

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from queries.asking.declaring import Declared, above_zero, check_declared, declared, one_of, option, plain_types
+    from queries.asking.declaring import (
+        Declared,
+        above_zero,
+        check_declared,
+        declared,
+        image_size,
+        one_of,
+        option,
+        plain_types,
+        sides_of,
+    )
     from queries.asking.frames import Framed
     from queries.asking.headers import Report, shown_names
     from queries.asking.library import NEAREST, question_report, report, reports, variables_taken
@@ -38,6 +48,7 @@ __all__ = [
     "check_declared",
     "declared",
     "given_options",
+    "image_size",
     "instance_budget",
     "keywords_of",
     "known_variables",
@@ -53,6 +64,7 @@ __all__ = [
     "report_pictures",
     "reports",
     "shown_names",
+    "sides_of",
     "variables_taken",
 ]
 

@@ -107,6 +107,20 @@ def iso_date(value: str) -> str | None:
     return None
 
 
+def image_size(value: str) -> str | None:
+    """Refuse what names no two sides."""
+    sides = value.lower().split("x")
+    if len(sides) == 2 and all(side.isdecimal() and len(side) <= 9 and int(side) > 0 for side in sides):
+        return None
+    return f"is WIDTHxHEIGHT in pixels, such as 1024x768, not {value!r}"
+
+
+def sides_of(size: str) -> tuple[int, int]:
+    """Width and height of a checked size."""
+    width, height = size.lower().split("x")
+    return int(width), int(height)
+
+
 def within(low: float, high: float) -> Check:
     """Refuse what lies outside a range."""
     return lambda value: None if low <= value <= high else f"must lie in {low:g}..{high:g}, not {value:g}"

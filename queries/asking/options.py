@@ -19,6 +19,7 @@ from queries.asking.declaring import (
     above_zero,
     check_declared,
     declared,
+    image_size,
     iso_date,
     not_negative,
     one_of,
@@ -63,6 +64,9 @@ class Scope:
     output_length: float | None = option(None, "only this output length")
     prefix_cache_hit_rate: float | None = option(None, "only this hit rate")
     max_batched_tokens: int | None = option(None, "only this token budget")
+    images: int | None = option(None, "only so many images a request", unit="images")
+    image_size: str | None = option(None, "only images of this size, WIDTHxHEIGHT", unit="pixels", check=image_size)
+    encoder_split: str | None = option(None, "only this split of the image encoder")
     linear_quantization: str | None = option(None, "only this format of linears", keyword="quantize_linear_action")
     attention_quantization: str | None = option(None, "only this KV format", keyword="quantize_attention_action")
     convention: str | None = option(None, "physical or upstream")

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from queries.asking.declaring import sides_of
 from queries.asking.options import Scope
 from queries.scoping.groups import COLUMNS, SERVICE, Found, Grouping
 from queries.scoping.names import device_name, find_model, find_sweep, find_value, workload_ids
@@ -28,6 +29,7 @@ _PLAIN = {
     "prefix_cache_hit_rate": "w.prefix_cache_hit_rate",
     "max_batched_tokens": "w.max_batched_tokens",
     "mtp_tokens": "w.mtp_tokens",
+    "images": "w.images",
     "serving_cost_ms": "sj.serving_cost_ms",
     "instance_devices": "p.num_devices",
 }
@@ -40,6 +42,7 @@ _NAMED = {
     "convention": ("sj.convention", ("subject", "convention")),
     "serving_model": ("sj.serving_model", ("subject", "serving_model")),
     "family": ("d.family", ("device", "family")),
+    "encoder_split": ("w.encoder_split", ("workload", "encoder_split")),
 }
 # Formula versions are never mixed in one ranking: of what is else alike in a phase, the newest version counts.
 _ALIKE = (
@@ -319,6 +322,8 @@ def _filter_names(transaction: ReadTransaction, scope: Scope, wanted: _Filter) -
         value = getattr(scope, name)
         if value is not None:
             wanted.add(f"{column} = ?", find_value(transaction, name.replace("_", " "), value, source))
+    if scope.image_size is not None:
+        wanted.add("w.image_width = ? AND w.image_height = ?", *sides_of(scope.image_size))
     if scope.routing is not None:
         found = find_value(transaction, "routing", scope.routing, ("subject", "routing"))
         wanted.add("(sj.routing = ? OR sj.routing IS NULL)", found)

@@ -132,6 +132,12 @@ _DIMENSIONS = (  # what a scenario is made of
             Column("mtp_tokens", SHORT, "tokens", "tokens drafted a step"),
             document("mtp_acceptance", "acceptance rate of each drafted token"),
             document("spec", "canonical form"),
+            optional("images", INTEGER, "images", "images of a request; NULL: text alone"),
+            optional("image_width", INTEGER, "pixels", "width of an image as it is sent"),
+            optional("image_height", INTEGER, "pixels", "height of an image as it is sent"),
+            optional("image_patches", INTEGER, "patches", "patches that the encoder computes for an image"),
+            optional("image_tokens", INTEGER, "tokens", "prompt tokens of an image, inside the prompt length"),
+            optional("encoder_split", text(16), "none", "what ranks of the image encoder share: weights or data"),
         ),
     ),
     Table(

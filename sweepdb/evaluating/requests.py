@@ -28,10 +28,11 @@ from evaluator.inputs import (
     with_kernels_of,
     workload_of,
 )
-from evaluator.request import PHASES, NamedModel, SweepRequest
+from evaluator.request import PHASES, NamedModel, SweepRequest, workloads_of
 from store.errors import InputError
 from store.records import Convention
 from sweepdb.evaluating.arrivals import arrivals_of, notes_of
+from sweepdb.evaluating.images import images_asked
 from sweepdb.evaluating.request_notes import refusal_of, said_of_defaults, said_of_drafts, warnings_of
 from sweepdb.evaluating.service import Serving, client_of, find_serving, launch_of, routing_of
 from sweepdb.evaluating.sweep_file import read_sweep_file
@@ -100,6 +101,8 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
         whole = _product(options, convention, find_serving(name, store_url), served, store_url)
         for precision, group in _by_precision(options, models, convention).items():
             part = replace(whole, models=group, precisions=(precision,))
+            for model in group:
+                workloads_of(part, model.spec)  # refuses models that can see no images
             if not options.serving_models and (refused := refusal_of(part)) is not None:
                 notes.append(f"{refused}: served by formulas ({FORMULAS}) instead")
                 formulas = _product(options, convention, find_serving(FORMULAS, store_url), served, store_url)
@@ -149,6 +152,7 @@ def _product(
         client=client_of(options, serving),
         launch=launch_of(options, serving),
         routing=routing_of(options),
+        images=images_asked(options),
     )
 
 

@@ -26,7 +26,7 @@ Overrides = dict[str, Any]  # fields of SweepOptions, checked here
 _PARTS = {
     "workloads": (
         "workload_names", "input_length", "output_length", "prefix_cache_hit_rate", "max_batched_tokens", "mtp_tokens",
-        "mtp_acceptance",
+        "mtp_acceptance", "images", "image_size", "encoder_split",
     ),
     "precisions": ("linear", "experts", "attention", "mxfp4_group_size"),
 }  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from queries.asking import check_declared, one_of, option
+from queries.asking import check_declared, image_size, one_of, option
 from store.records import Convention, Phase
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
@@ -20,6 +20,7 @@ CostFamily = Literal["auto", "theoretical", "calibrated"]
 KvAdmission = Literal["current", "reserved"]
 PrefillPolicy = Literal["random", "load", "cache", "mooncake"]
 Dispatch = Literal["random", "least"]
+EncoderSplit = Literal["weights", "data"]
 
 
 def _at_least_one(value: int) -> str | None:
@@ -50,6 +51,19 @@ class SweepOptions:
     )
     input_length: str | None = option(None, "prompt tokens, or a length distribution FILE", unit="tokens")
     output_length: float | None = option(None, "generated tokens", unit="tokens")
+    images: int | None = option(
+        None, "images of every request, beside the prompt tokens; needs `image_size`", unit="images",
+        check=_at_least_one,
+    )  # fmt: skip
+    image_size: str | None = option(
+        None, "size of an image as it is sent, WIDTHxHEIGHT such as 1024x768", unit="pixels", check=image_size
+    )
+    encoder_split: EncoderSplit | None = option(
+        None,
+        "what tensor parallel ranks of the image encoder share: weights, or data (the images of a step)"
+        " [default: weights]",
+        check=one_of(*get_args(EncoderSplit)),
+    )
     workload_names: tuple[str, ...] = option((), "named workloads of the store, instead of lengths", keyword="workload")
     prefix_cache_hit_rate: float = option(0.0, "share of a prompt found in cache, [0, 1)", unit="ratio")
     max_batched_tokens: int | None = option(

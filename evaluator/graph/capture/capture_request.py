@@ -7,18 +7,19 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from evaluator.canonical import keyed
+from evaluator.canonical import IF_SET, keyed
 from evaluator.inputs.model import ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Format
+from evaluator.inputs.vision.tower import VisionTower
 from store.records import Convention
 
 CAPTURE_VERSION = 3  # raised by hand when the blocks or the formulas of operators change
 UPSTREAM_CAPTURE_VERSION = 2  # and when only upstream's do
-Trace = Literal["prefill", "decode"]
+Trace = Literal["prefill", "decode", "encoder"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,8 @@ class CaptureRequest:
     convention: Convention = "physical"
     kv_dtype: str = ""  # upstream's: what attention is quantised to
     shared_split: bool = False  # upstream's shared experts over the tensor-parallel ranks
+    tower: VisionTower | None = field(default=None, metadata={IF_SET: True})  # of the trace `encoder`
+    tower_whole: bool = field(default=False, metadata={IF_SET: True})  # every rank has all of it, for its own images
 
     @property
     def key(self) -> str:

@@ -10,6 +10,7 @@ from evaluator.graph.capture.affine_fit import NotAffineError, Point, fitted, tr
 from evaluator.graph.capture.blocks import HALF, Step
 from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.capture.decoder import trace_step
+from evaluator.graph.capture.encoder.encoder_blocks import trace_encoder
 from evaluator.graph.capture.recorder import Record, Recorder
 from evaluator.graph.operators import (
     Affine,
@@ -24,8 +25,9 @@ from evaluator.graph.operators import (
 
 def trace(request: CaptureRequest) -> OperatorSet:
     """The operators of one step on one device, with exact affine work."""
-    plan = request.plan
-    points = trace_points(math.lcm(plan.tp * plan.ep * plan.moe_dp * plan.moe_tp, plan.moe_dp * plan.ep))
+    plan, tower = request.plan, request.tower
+    unit = math.lcm(plan.tp * plan.ep * plan.moe_dp * plan.moe_tp, plan.moe_dp * plan.ep)
+    points = trace_points(unit if tower is None else tower.token_patches)
     recorders = [_traced(request, point) for point in points]
     rows = [recorder.records for recorder in recorders]
     if len({len(row) for row in rows}) != 1:
@@ -38,7 +40,7 @@ def trace(request: CaptureRequest) -> OperatorSet:
         stages=plan.pp,
         operators=tuple(operator for operator, draft in merged if not draft),
         draft_operators=tuple(operator for operator, draft in merged if draft),
-        windows=request.model.windows,
+        windows=request.model.windows if tower is None else (),
         alive_bytes=_peaks(points, columns),
         unmodelled=tuple(dict.fromkeys(recorders[0].unmodelled)),
     )
@@ -48,7 +50,11 @@ def _traced(request: CaptureRequest, point: Point) -> Recorder:
     formats = {form.name: form for form in (HALF, request.linear, request.experts)}
     recorder = Recorder(formats, request.convention)
     with recorder:
-        trace_step(Step(request=request, recorder=recorder, point=point))
+        step = Step(request=request, recorder=recorder, point=point)
+        if request.tower is None:
+            trace_step(step)
+        else:
+            trace_encoder(step, request.tower)
     return recorder
 
 

@@ -8,9 +8,11 @@ import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from evaluator.inputs.architectures.config_reader import Config, ConfigReader, refuse_unread
 from evaluator.inputs.architectures.language_part import language_part
+from evaluator.inputs.architectures.towers import tower_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.yaml_file import shortened
 from store.errors import InputError
@@ -52,6 +54,8 @@ def spec_from_config(config: Config, where: str) -> ModelSpec:
     spec = read(reader)
     _refuse_parts(reader, architecture)
     refuse_unread(reader)
+    if "text_config" in config and config.get("vision_config"):
+        return replace(spec, vision=tower_of(config, where, spec.hidden_size))
     return spec
 
 

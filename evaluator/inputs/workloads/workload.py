@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+
+from evaluator.canonical import IF_SET
+from evaluator.inputs.model import ModelSpec
+from evaluator.inputs.vision.images import ImageRequest, Images, images_of
+from evaluator.inputs.vision.tower import VisionTower
+from store.errors import InputError
 
 LARGEST_BIN_COUNT = 1_000  # of one distribution
 LARGEST_LENGTH = 16_777_216  # tokens
@@ -23,7 +29,9 @@ class LengthBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One workload. Exactly one of `input_length` and `bins` is set; with bins, `output_length` is their mean."""
+    """One workload. Exactly one of `input_length` and `bins` is set; with bins, `output_length` is their mean.
+
+    With `images`, the input is text and images together, as the model that sees them counts tokens."""
 
     input_length: int | None
     output_length: float
@@ -33,6 +41,32 @@ class Workload:
     mtp_acceptance: tuple[float, ...] = ()
     bins: tuple[LengthBin, ...] = ()
     name: str | None = None
+    images: Images | None = field(default=None, metadata={IF_SET: True})
+
+    @property
+    def text_length(self) -> int | None:
+        """Prompt tokens that are no images'; None where lengths are distributed."""
+        if self.input_length is None or self.images is None:
+            return self.input_length
+        return self.input_length - self.images.prompt_tokens
+
+
+def with_images(workload: Workload, asked: ImageRequest, model: ModelSpec) -> Workload:
+    """A workload of text with images as this model sees them, or why it can see none."""
+    if not isinstance(model.vision, VisionTower):
+        reason = model.vision or "it reads text alone"
+        raise InputError(
+            f"`images`: no image encoder of {model.architecture} is evaluated: {reason}",
+            hint="leave `images` out: its language part is evaluated alone; or write image tokens into `input_length`",
+        )
+    if workload.input_length is None:
+        raise InputError("`images` are evaluated with one prompt length, not with a distribution")
+    images = images_of(asked, model.vision)
+    length = workload.input_length + images.prompt_tokens
+    if length > LARGEST_LENGTH:
+        raise InputError(f"`images`: {length:,} tokens of text and images are more than {LARGEST_LENGTH:,}")
+    # A name is of the workload of text.
+    return replace(workload, input_length=length, images=images, name=None)
 
 
 def new_prompt_tokens(input_length: int, hit_rate: float) -> int:

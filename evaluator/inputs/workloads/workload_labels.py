@@ -82,6 +82,10 @@ def label_of(workload: Workload) -> str:
     else:
         head = f"~{mean_input_length(workload.bins):.0f}/{workload.output_length:.0f} ({len(workload.bins)} bins)"
     parts = [head]
+    if (images := workload.images) is not None:
+        parts.append(f"with {images.count} x {images.width}x{images.height}")
+        if images.split != "weights":
+            parts.append(f"shared as {images.split}")
     if workload.prefix_cache_hit_rate:
         parts.append(f"hit {workload.prefix_cache_hit_rate:g}")
     if workload.max_batched_tokens != DEFAULT_TOKEN_BUDGET:

@@ -14,6 +14,7 @@ from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.engines.nearness import Nearby, factors_near
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
+from evaluator.serving.encoding import prompt_encoding_s
 from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, weights_of
 from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched, step_table
@@ -127,7 +128,14 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
     )
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
-    kernels = step_table(traces, run.cost, extents, windows=windows, replicas=scenario.plan.dp)
+    kernels = step_table(
+        traces,
+        run.cost,
+        extents,
+        windows=windows,
+        replicas=scenario.plan.dp,
+        encoding_s=prompt_encoding_s(run),
+    )
     return ServedTimes(
         kernels=kernels,
         layers=scenario.layers,

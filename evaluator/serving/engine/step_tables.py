@@ -100,9 +100,11 @@ def step_table(
     *,
     windows: Sequence[Span] = (),
     replicas: int = 1,
+    encoding_s: float = 0.0,
 ) -> StepTable:
     """Tables of a model under a plan; `operators` holds its sets by trace, prefill and decode. `replicas` are those of
-    attention data parallelism: with one of them tokens are not exchanged between experts."""
+    attention data parallelism: with one of them tokens are not exchanged between experts. Images of a prompt take
+    `encoding_s`, which the first stretch of its attention has: they are encoded when the prompt begins."""
     own_experts = gathered_once if replicas > 1 else without_exchange
     prefill, decode = (
         (
@@ -125,7 +127,7 @@ def step_table(
         spacing=SPACING,
         linear=_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0),
         input_length=max(kind.new_tokens for kind in extents.kinds),
-        attention=_attention([item for item in prefill if item.per_phase], extents, cost, windows),
+        attention=_attention([item for item in prefill if item.per_phase], extents, cost, windows, encoding_s),
         decode_linear=_seconds(shared, _tokens(each * batch), cost),
         decode_own=own * (sequences > 0) + _seconds(head, _tokens(np.maximum(each * sequences, 1.0)), cost),
         kinds=extents.kinds if len(extents.kinds) > 1 else (),
@@ -186,13 +188,17 @@ def _divided(collective: CollectiveExtents | None, parts: int) -> CollectiveExte
 
 
 def _attention(
-    operators: Sequence[Operator], extents: TableExtents, cost: CostModel, windows: Sequence[Span]
+    operators: Sequence[Operator],
+    extents: TableExtents,
+    cost: CostModel,
+    windows: Sequence[Span],
+    encoding_s: float,
 ) -> FloatArray:
     lengths = np.asarray([kind.new_tokens for kind in extents.kinds], dtype=np.float64)[:, None]
     cached = np.asarray([kind.cached for kind in extents.kinds], dtype=np.float64)[:, None]
     grown = lengths * np.arange(1, extents.stretches + 1) / extents.stretches
     sums = request_sums(grown.ravel(), np.broadcast_to(cached, grown.shape).ravel(), windows=windows)
-    seconds = _seconds(operators, sums, cost).reshape(grown.shape)
+    seconds = _seconds(operators, sums, cost).reshape(grown.shape) + encoding_s
     return np.concatenate((np.zeros((lengths.size, 1)), seconds), axis=1).ravel()
 
 

@@ -1,0 +1,64 @@
+"""Image encoders of config.json files, by the model_type of the whole. What is not understood is named, never guessed.
+
+A module of this folder that has `TOWERS` (model_type -> reader) is found; nothing else lists them."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from evaluator.inputs.architectures.config_reader import Config, ConfigReader, refuse_unread
+from evaluator.inputs.vision.tower import VisionTower
+from evaluator.inputs.yaml_file import shortened
+from store.errors import InputError
+
+# Of the vision_config, the whole file, and the width of the language part.
+Read = Callable[[ConfigReader, Config, int], VisionTower]
+
+
+def tower_of(config: Config, where: str, text_width: int) -> VisionTower | str:
+    """The encoder of `vision_config`, or why it is not read: the language part is evaluated without it."""
+    said, family = config.get("vision_config"), config.get("model_type")
+    read = towers().get(str(family))
+    if read is None:
+        return f"no image encoder of model_type {shortened(family)} is read"
+    if not isinstance(said, Mapping):
+        return f"vision_config must be a mapping, not {shortened(said)}"
+    reader = ConfigReader(said, f"{where}, vision_config")
+    try:
+        tower = read(reader, config, text_width)
+        refuse_unread(reader)
+    except InputError as error:
+        return error.message
+    return tower
+
+
+@functools.cache
+def towers() -> Mapping[str, Read]:
+    """The reader of every model_type whose encoder is covered."""
+    found: dict[str, Read] = {}
+    for module in sorted(item.name for item in pkgutil.iter_modules(__path__)):
+        found |= getattr(importlib.import_module(f"{__name__}.{module}"), "TOWERS", {})
+    return found
+
+
+def head_size(reader: ConfigReader, hidden: int, heads: int) -> int:
+    """Width of a head, which must divide the hidden size."""
+    if hidden % heads:
+        raise InputError(f"{reader.where}: {heads} heads do not divide {hidden} dimensions")
+    return hidden // heads
+
+
+def require_ungated(reader: ConfigReader, name: str, *, default: str, allowed: tuple[str, ...]) -> None:
+    """Refuse activations that this family's layers have not."""
+    if (said := reader.word(name, default)) not in allowed:
+        raise reader.refuse(f"activation {shortened(said)} of an image encoder")
+
+
+def checked(value: Any, wanted: object, reader: ConfigReader, what: str) -> None:  # noqa: ANN401  of a config
+    """Refuse a setting that changes what is computed."""
+    if value != wanted:
+        raise reader.refuse(f"an image encoder with {what} {shortened(value)}")

@@ -1,0 +1,175 @@
+"""Images of requests: their number and size as a client sends them, and what a model's processor makes of them.
+
+Rules are those of the image processors in transformers 5; their default sizes stand in the readers of towers. Left out:
+videos, crops of wide images (Gemma 3's pan and scan), and processors with settings of one's own."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+from evaluator.canonical import IF_SET
+from evaluator.inputs.vision.tower import Resizing, VisionTower
+from store.errors import InputError
+
+LARGEST_SIDE = 65_536  # pixels
+MOST_IMAGES = 10_000
+MOST_STRETCH = 200  # of the longer side over the shorter one, as processors refuse more
+
+
+# What tensor parallel ranks of an encoder share: the weights of each layer, or the images of a step.
+EncoderSplit = Literal["weights", "data"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageRequest:
+    """So many images of one size in every request, whatever model answers it, and how its encoder is shared."""
+
+    count: int
+    width: int
+    height: int
+    split: EncoderSplit = "weights"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Images:
+    """The images of every request as one model sees them: the encoder, and the sizes of each image behind its
+    processor.
+
+    An image is `sequences` sequences of `patches` patches each, within which all attend to all, and `tokens` tokens of
+    the prompt."""
+
+    count: int
+    width: int
+    height: int
+    sequences: int
+    patches: int
+    tokens: int
+    tower: VisionTower
+    split: EncoderSplit = field(default="weights", metadata={IF_SET: True})
+
+    @property
+    def prompt_tokens(self) -> int:
+        """Tokens of a prompt that stand for images."""
+        return self.count * self.tokens
+
+
+def check_images(request: ImageRequest) -> ImageRequest:
+    """The same, or what is wrong with it."""
+    if not 1 <= request.count <= MOST_IMAGES:
+        raise InputError(f"`images` must lie between 1 and {MOST_IMAGES:,}, not {request.count}")
+    sides = (request.width, request.height)
+    if not all(1 <= side <= LARGEST_SIDE for side in sides):
+        raise InputError(f"`image_size` has sides between 1 and {LARGEST_SIDE:,} pixels, not {sides[0]}x{sides[1]}")
+    if max(sides) > MOST_STRETCH * min(sides):
+        raise InputError(f"`image_size` {sides[0]}x{sides[1]}: one side is more than {MOST_STRETCH} times the other")
+    return request
+
+
+def images_of(request: ImageRequest, tower: VisionTower) -> Images:
+    """Images as a model's processor cuts them."""
+    sequences, patches, tokens = _CUT[tower.resizing.rule](request.height, request.width, tower)
+    return Images(
+        count=request.count,
+        width=request.width,
+        height=request.height,
+        sequences=sequences,
+        patches=patches,
+        tokens=tokens + tower.resizing.marks,
+        tower=tower,
+        split=request.split,
+    )
+
+
+def _nearest_multiple(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
+    """Qwen2-VL's rule: sides to the nearest multiple, then scaled until the area is allowed."""
+    # 1000 x 600 with tokens of 32 pixels: 31 x 19 tokens, as 1000 / 32 = 31.25 and 600 / 32 = 18.75.
+    side = tower.patch_size * math.isqrt(tower.token_patches)
+    rows, columns = round(height / side), round(width / side)
+    area, rule = rows * columns * side * side, tower.resizing
+    if area > rule.most:
+        shrunk = math.sqrt(height * width / rule.most)
+        rows, columns = (max(1, math.floor(length / shrunk / side)) for length in (height, width))
+    elif area < rule.least:
+        grown = math.sqrt(rule.least / (height * width))
+        rows, columns = (math.ceil(length * grown / side) for length in (height, width))
+    return 1, rows * columns * tower.token_patches, rows * columns
+
+
+def _padded(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
+    """MoonViT's rule: never enlarged, within a number of patches and of patches a side, padded to whole tokens."""
+    # 1000 x 600 at patches of 14: 71 x 42 = 2,982 patches fit; padded to multiples of 28: 36 x 22 tokens.
+    patch, rule = tower.patch_size, tower.resizing
+    held = max(1, height // patch) * max(1, width // patch)
+    longest = rule.side * patch
+    scale = min(1.0, math.sqrt(rule.most / held), longest / height, longest / width)
+    token = patch * math.isqrt(tower.token_patches)
+    rows, columns = (-(-min(max(1, int(length * scale)), longest) // token) for length in (height, width))
+    return 1, rows * columns * tower.token_patches, rows * columns
+
+
+def _within_budget(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
+    """Gemma 4's rule: the largest image of this shape within the budget; the encoder computes the whole budget."""
+    # 280 tokens of 48 pixels: 1000 x 600 grows to 1036.9 x 622.1, 21 x 12 = 252 tokens of 2,520 patches computed.
+    patch, most = tower.patch_size, tower.resizing.most
+    token = patch * math.isqrt(tower.token_patches)
+    factor = math.sqrt(most * patch * patch / (height * width))
+    rows, columns = (math.floor(factor * length / token) for length in (height, width))
+    longest = most // tower.token_patches
+    if rows == 0:
+        rows, columns = 1, min(width // height, longest)
+    elif columns == 0:
+        rows, columns = min(height // width, longest), 1
+    return 1, most, rows * columns
+
+
+def _fixed(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:  # noqa: ARG001  whatever they are
+    """Gemma 3's rule: every image at one size."""
+    return 1, tower.resizing.most, tower.resizing.most // tower.token_patches
+
+
+def _tiles(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
+    """Llama 4's rule: the grid of tiles that fits best; of several tiles, one of the whole image beside them.
+
+    Prompts have a separator behind each tile of a row, and the marks around the image."""
+    rule = tower.resizing
+    rows, columns = best_grid(height, width, rule)
+    patches = (rule.side // tower.patch_size) ** 2
+    tokens = patches // tower.token_patches
+    if rows * columns == 1:
+        return 1, patches, tokens
+    # 2 x 3 tiles: 7 of 144 tokens, 2 separators between columns of each row and one behind it.
+    return rows * columns + 1, patches, (rows * columns + 1) * tokens + rows * columns
+
+
+def best_grid(height: int, width: int, rule: Resizing) -> tuple[int, int]:
+    """Rows and columns of tiles: the least enlargement that holds the image, or else the least reduction; of equal ones
+    the fewest tiles, and then the first in the processor's order of shapes."""
+    shapes: dict[float, list[tuple[int, int]]] = {}
+    for tiles in range(rule.most, 0, -1):
+        for rows in range(1, tiles + 1):
+            if tiles % rows == 0:
+                shapes.setdefault(rows / (tiles // rows), []).append((rows, tiles // rows))
+    grids = [grid for alike in shapes.values() for grid in alike]
+    # A single-precision quotient, as the processor takes: equal scales are told apart by rounding alone.
+    import numpy as np
+
+    side = np.float32(rule.side)
+    scale = [
+        float(min(np.float32(rows) * side / np.float32(height), np.float32(columns) * side / np.float32(width)))
+        for rows, columns in grids
+    ]
+    enlarging = [one for one in scale if one >= 1]
+    wanted = min(enlarging) if enlarging else max(scale)
+    held = [grid for grid, one in zip(grids, scale, strict=True) if one == wanted]
+    return min(held, key=lambda grid: grid[0] * grid[1])
+
+
+_CUT = {
+    "nearest_multiple": _nearest_multiple,
+    "padded": _padded,
+    "within_budget": _within_budget,
+    "fixed": _fixed,
+    "tiles": _tiles,
+}

@@ -1,0 +1,107 @@
+"""An image encoder as the evaluator sees it: normalised hyper-parameters, and how a processor cuts images into patches.
+
+Not here: the files that they come from (evaluator.inputs.architectures.towers)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ResizeRule = Literal["nearest_multiple", "padded", "within_budget", "fixed", "tiles"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Projection:
+    """Linears behind the layers, over rows of `merged` neighbouring patches that are joined, or averaged (`pooled`).
+
+    `widths` are those of what goes in, between and out; an activation stands between two linears, and behind the last
+    one where `ends_active`. A norm comes before, of each patch or (`joined_norm`) of what is joined."""
+
+    widths: tuple[int, ...]
+    merged: int = 1
+    pooled: bool = False
+    bias: bool = True
+    norm: Literal["none", "layer", "rms", "unscaled"] = "none"
+    joined_norm: bool = False
+    ends_active: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resizing:
+    """How a processor makes an image of any size into patches. `least` and `most` are pixels, patches or tiles.
+
+    nearest_multiple: sides rounded to multiples of a token's side, then scaled to between `least` and `most` pixels.
+    padded: scaled down to `most` patches and `side` patches a side, then padded to whole tokens. within_budget: the
+    largest of the same shape that has `most` patches; the encoder computes `most` whatever it has. fixed: `most`
+    patches, whatever it was. tiles: cut into at most `most` tiles of `side` pixels, and one of the whole image."""
+
+    rule: ResizeRule
+    most: int
+    least: int = 0
+    side: int = 0
+    marks: int = 0  # tokens that the processor puts around an image
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VisionTower:
+    """Everything that determines the operators, weights and image tokens of an encoder.
+
+    Each layer attends to all patches of one image (of one tile), and feeds them forward. `deep` projections read what
+    layers in the middle give; `projections` follow one another behind the last."""
+
+    family: str
+    hidden_size: int
+    layers: int
+    heads: int
+    head_dim: int
+    intermediate_size: int
+    patch_size: int
+    patch_values: int  # numbers of one patch: channels, frames, pixels
+    resizing: Resizing
+    projections: tuple[Projection, ...]
+    deep: tuple[Projection, ...] = ()
+    patch_bias: bool = True
+    positions: int = 0  # learned ones
+    position_taps: int = 0  # of them that are mixed for each patch
+    class_patch: bool = False  # one more row a tile, which no projection reads
+    rotated: bool = True
+    norm: Literal["layer", "rms"] = "layer"
+    first_norm: bool = False
+    final_norm: bool = False
+    output_norms: bool = False  # of each block, before it is added
+    head_norms: bool = False  # of queries and keys, and of values without weights
+    gated: bool = False
+    attention_bias: bool = True
+    mlp_bias: bool = True
+
+    @property
+    def token_patches(self) -> int:
+        """Patches of one image token."""
+        product = 1
+        for one in self.projections:
+            product *= one.merged
+        return product
+
+    @property
+    def parameters(self) -> int:
+        """All weights."""
+        norm = self.hidden_size * (2 if self.norm == "layer" else 1)
+        inner = self.heads * self.head_dim
+        layer = 4 * self.hidden_size * inner + (3 * inner + self.hidden_size) * self.attention_bias
+        matrices = 3 if self.gated else 2
+        layer += matrices * self.hidden_size * self.intermediate_size
+        layer += ((matrices - 1) * self.intermediate_size + self.hidden_size) * self.mlp_bias
+        layer += norm * (4 if self.output_norms else 2) + 2 * self.head_dim * self.head_norms
+        patches = self.patch_values * self.hidden_size + self.hidden_size * (self.patch_bias + self.class_patch)
+        ends = norm * (self.first_norm + self.final_norm)
+        behind = sum(projection_parameters(one) for one in (*self.projections, *self.deep))
+        return patches + self.positions * self.hidden_size + ends + self.layers * layer + behind
+
+
+def projection_parameters(projection: Projection) -> int:
+    """Weights of a projection and of its norm."""
+    pairs = list(zip(projection.widths, projection.widths[1:], strict=False))
+    weights = sum(first * second + second * projection.bias for first, second in pairs)
+    joined = 1 if projection.pooled or projection.joined_norm else projection.merged
+    normed = projection.widths[0] // joined
+    return weights + normed * {"layer": 2, "rms": 1, "none": 0, "unscaled": 0}[projection.norm]
