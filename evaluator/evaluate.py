@@ -64,7 +64,7 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
     return {
         trace: CaptureRequest(
             model=scenario.model,
-            plan=scenario.plan,
+            plan=replace(scenario.plan, micro_batches=1),  # whose halves have the operators of any batch
             linear=linear,
             experts=experts,
             kv_bits=kv_cache_bits(precision),
@@ -150,8 +150,14 @@ def unsupported(scenario: Scenario) -> InputError | None:
     if scenario.convention == "upstream" and not (plain and all(map(_known_upstream, spec.layers))):
         part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
         return InputError(part, hint="`convention=physical`")
-    if scenario.convention == "upstream" and (scenario.plan.dcp, scenario.plan.redundant_experts) != (1, 0):
-        part = "`convention=upstream` has no shares of a context and no copies of experts"
+    plan = scenario.plan
+    if scenario.convention == "upstream" and (plan.dcp, plan.redundant_experts, plan.pcp, plan.micro_batches) != (
+        1,
+        0,
+        1,
+        1,
+    ):
+        part = "`convention=upstream` has no shares of a context or a prompt, no copies of experts and no micro-batches"
         return InputError(part, hint="`convention=physical`")
     if spec.draft_states and not _drafts_beside(spec):
         return InputError("a draft beside a model is one layer of grouped queries and a dense MLP")

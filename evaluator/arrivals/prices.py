@@ -89,7 +89,7 @@ def _table(run: Run, extents: TableExtents) -> StepTable:
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[run.scenario.phase] for name in ("prefill", "decode")}
     windows = run.source.windows if isinstance(run.source, FixedLengths | MixedLengths) else ()
-    return step_table(traces, run.cost, extents, windows=windows, replicas=run.scenario.plan.dp)
+    return step_table(traces, run.cost, extents, windows=windows, replicas=run.scenario.plan.groups)
 
 
 def _line(few: FloatArray, many: FloatArray, few_keys: float, many_keys: float) -> tuple[FloatArray, FloatArray]:

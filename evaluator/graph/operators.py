@@ -199,6 +199,7 @@ class Operator:
     if_needed: bool = False
     requests: RequestsOfLength | None = None  # None: for all
     shares: int = 1  # devices that divide pairs and keys among them
+    prompt_shares: int = 1  # groups that divide new tokens and their pairs, and read every key
     driver: Driver = field(init=False, compare=False, repr=False)  # which number of the batch decides its time
 
     def __post_init__(self) -> None:

@@ -152,10 +152,12 @@ def seen_by(operator: Operator, sums: BatchSums, load: float = 1.0) -> BatchSums
         seen = replace(seen, pairs=seen.pairs / operator.shares, keys=seen.keys / operator.shares)
     if load != 1.0 and operator.experts is not None and operator.experts.ranks > 1:
         seen = replace(seen, tokens=load * seen.tokens)
-    if operator.requests is None:
+    if operator.requests is not None:
+        short = Short(operator.requests.keys)
+        seen = seen.only(short) if operator.requests.up_to else seen.beyond(short)
+    if operator.prompt_shares == 1:
         return seen
-    short = Short(operator.requests.keys)
-    return seen.only(short) if operator.requests.up_to else seen.beyond(short)
+    return replace(seen, tokens=seen.tokens / operator.prompt_shares, pairs=seen.pairs / operator.prompt_shares)
 
 
 def padded(operator: Operator, tokens: FloatArray) -> tuple[FloatArray | None, FloatArray]:
@@ -305,7 +307,8 @@ class _Tabulated:
 
 
 def _is_plain(operator: Operator) -> bool:
-    return operator.experts is None and operator.collective is None and operator.multiple == 1
+    alone = operator.experts is None and operator.collective is None
+    return alone and operator.multiple == operator.prompt_shares == 1
 
 
 def _distinct(extent: FloatArray) -> tuple[FloatArray, NDArray[np.int64] | None]:

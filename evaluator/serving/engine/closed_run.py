@@ -127,7 +127,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
     )
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}
-    kernels = step_table(traces, run.cost, extents, windows=windows, replicas=scenario.plan.dp)
+    kernels = step_table(traces, run.cost, extents, windows=windows, replicas=scenario.plan.groups)
     return ServedTimes(
         kernels=kernels,
         layers=scenario.layers,

@@ -111,7 +111,10 @@ def step_table(
         )
         for trace in ("prefill", "decode")
     )
-    shared = [one for one in prefill if not one.per_phase and one.driver != "sequences"]
+    shared = [one for one in prefill if _is_shared(one)]
+    # Where groups divide prompts, each of them decodes every token.
+    divided = any(one.prompt_shares > 1 for one in shared)
+    decoded = [one for one in decode if _is_shared(one)] if divided else shared
     head = [one for one in prefill if not one.per_phase and one.driver == "sequences"]
     tokens = np.arange(0, extents.tokens + SPACING, SPACING, dtype=np.float64)
     sequences = np.arange(0, extents.sequences + 1, dtype=np.float64)
@@ -126,10 +129,15 @@ def step_table(
         linear=_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0),
         input_length=max(kind.new_tokens for kind in extents.kinds),
         attention=_attention([item for item in prefill if item.per_phase], extents, cost, windows),
-        decode_linear=_seconds(shared, _tokens(each * batch), cost),
+        decode_linear=_seconds(decoded, _tokens(each * batch), cost),
         decode_own=own * (sequences > 0) + _seconds(head, _tokens(np.maximum(each * sequences, 1.0)), cost),
         kinds=extents.kinds if len(extents.kinds) > 1 else (),
     )
+
+
+def _is_shared(operator: Operator) -> bool:
+    """Whether an operator runs over all tokens of a step, whatever they are for."""
+    return not operator.per_phase and operator.driver != "sequences"
 
 
 def launched(table: StepTable, engine: EngineProfile, layers: int, latent_layers: int = 0) -> StepTable:
