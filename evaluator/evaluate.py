@@ -64,7 +64,7 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
     return {
         trace: CaptureRequest(
             model=scenario.model,
-            plan=replace(scenario.plan, micro_batches=1),  # whose halves have the operators of any batch
+            plan=scenario.plan,
             linear=linear,
             experts=experts,
             kv_bits=kv_cache_bits(precision),

@@ -30,7 +30,7 @@ def test_plans_are_stored_apart_and_asked_by_their_sizes(url):
     with sweepdb.open(url) as store:
         rows = store.sql("SELECT phase, plan, pcp, micro_batches, num_devices, tp FROM probe").dicts()
         ttft = {row["plan"]: row["ttft_ms"] for row in store.sql("SELECT plan, ttft_ms FROM probe").dicts()}
-        best = store.best(phase="prefill", top=9).dicts()
+        best = store.prefill(top=9).dicts()
     assert {(row["plan"], row["pcp"], row["micro_batches"]) for row in rows} == {
         ("tp8pp1dp1ep8moetp1moedp1", 1, 1), (SHARED, 4, 1),
         ("tp1pp1dp8ep8moetp1moedp1", 1, 1), (HALVED, 1, 2),
@@ -61,35 +61,36 @@ def test_a_step_is_explained_with_what_groups_exchange_and_halves_hide(url):
 
 
 @pytest.mark.parametrize(
-    ("engine", "plan", "flags"),
+    ("engine", "flags"),
     [
-        ("vllm", SHARED, ["--tensor-parallel-size 2", "--prefill-context-parallel-size 4", "--enable-expert-parallel"]),
-        ("sglang", SHARED, ["--tp-size 8", "--attn-cp-size 4", "--enable-prefill-cp", "--cp-strategy zigzag"]),
-        ("vllm", HALVED, ["--enable-dbo", "--all2all-backend deepep_low_latency"]),
-        ("sglang", HALVED, ["--enable-two-batch-overlap", "--moe-a2a-backend deepep"]),
+        ("vllm", ["--tensor-parallel-size 2", "--prefill-context-parallel-size 4", "--enable-expert-parallel",
+                  "--enable-dbo", "--all2all-backend deepep_low_latency"]),
+        ("sglang", ["--tp-size 8", "--attn-cp-size 4", "--enable-prefill-cp", "--cp-strategy zigzag",
+                    "--enable-two-batch-overlap", "--moe-a2a-backend deepep"]),
     ],
-)
-def test_a_row_is_launched_with_its_flags_and_read_back(engine, plan, flags, url, tmp_path):
-    write_launch(probe_of(url, plan), tmp_path / "out", engine=engine, store=url)
-    text = " ".join(path.read_text().replace("\\\n", " ") for path in (tmp_path / "out").glob("*.sh"))
+)  # fmt: skip
+def test_rows_are_launched_with_their_flags_and_read_back(engine, flags, url, tmp_path):
+    rows = [probe_of(url, SHARED), probe_of(url, HALVED)]
+    write_launch(rows, tmp_path / "out", engine=engine, store=url)
+    text = " ".join(path.read_text().replace("\\\n", " ") for path in (tmp_path / "out").rglob("*.sh"))
     assert all(flag in " ".join(text.split()) for flag in flags), text
-    assert "= 8" in text
-    (server,) = read_deployment(tmp_path / "out").servers
-    sizes = (2, 1, 4, 1) if plan == SHARED else (1, 8, 1, 2)
-    assert (server.tp, server.dp, server.pcp, server.micro_batches) == sizes
-    assert server.options()["num_devices"] == 8
-    assert not [name for name in server.not_mapped if name.startswith(tuple(flag.split()[0] for flag in flags))]
+    found = {server.role: server for server in read_deployment(tmp_path / "out").servers}
+    sizes = {role: (one.tp, one.dp, one.pcp, one.micro_batches) for role, one in found.items()}
+    assert sizes == {"prefill": (2, 1, 4, 1), "decode": (1, 8, 1, 2)}
+    for server in found.values():
+        assert server.options()["num_devices"] == 8
+        assert not [name for name in server.not_mapped if name.startswith(tuple(flag.split()[0] for flag in flags))]
 
 
 def test_trtllm_does_not_launch_them(url, tmp_path):
     with pytest.raises(InputError, match="TensorRT-LLM cannot start"):
-        write_launch(probe_of(url, SHARED), tmp_path / "out", engine="trtllm", store=url)
+        write_launch([probe_of(url, SHARED), probe_of(url, HALVED)], tmp_path / "out", engine="trtllm", store=url)
 
 
 def test_what_cannot_be_divided_is_told(tmp_path):
     url = f"sqlite:///{tmp_path}/store.sqlite"
     told = command(
-        "evaluate Qwen/Qwen3-Next-80B-A3B-Instruct --device h200_sxm --num-devices 8 --tp-sizes 2 --pcp-sizes 4"
+        "evaluate Qwen/Qwen3.5-397B-A17B --device h200_sxm --num-devices 8 --tp-sizes 2 --pcp-sizes 4"
         " --mode prefill --input-length 200 --output-length 20 --batch-range 1 2",
         url,
     )

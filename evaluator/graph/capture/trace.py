@@ -44,6 +44,7 @@ def trace(request: CaptureRequest) -> OperatorSet:
         windows=request.model.windows,
         alive_bytes=tuple(_of_all(form, shares) for form in _peaks(points, columns)),
         unmodelled=tuple(dict.fromkeys(recorders[0].unmodelled)),
+        micro_batches=plan.micro_batches,
     )
 
 
