@@ -194,8 +194,14 @@ def unsupported(scenario: Scenario) -> InputError | None:
     if scenario.convention == "upstream" and not (plain and all(map(_known_upstream, spec.layers))):
         part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
         return InputError(part, hint="`convention=physical`")
-    if scenario.convention == "upstream" and (scenario.plan.dcp, scenario.plan.redundant_experts) != (1, 0):
-        part = "`convention=upstream` has no shares of a context and no copies of experts"
+    plan = scenario.plan
+    if scenario.convention == "upstream" and (plan.dcp, plan.redundant_experts, plan.pcp, plan.micro_batches) != (
+        1,
+        0,
+        1,
+        1,
+    ):
+        part = "`convention=upstream` has no shares of a context or a prompt, no copies of experts and no micro-batches"
         return InputError(part, hint="`convention=physical`")
     if scenario.workload.images is not None and scenario.convention == "upstream":
         return InputError("`convention=upstream` has no images", hint="`convention=physical`")

@@ -13,6 +13,7 @@ from evaluator.evaluate import batch_source, cost_of, traces_of
 from evaluator.graph.operators import COLLECTIVE_KINDS, Operator, OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.pricing.cost_model import KINDS, CostModel
+from evaluator.pricing.micro_batches import LEAST_TOKENS, hidden, layers_of
 from evaluator.pricing.routing import expert_loads, touched_experts
 from evaluator.pricing.step import operator_seconds, seen_by
 from evaluator.scenario import Scenario
@@ -81,7 +82,7 @@ def explain_step(
 
 def _prefill_rows(run: Run) -> list[_Row]:
     operators, wave = run.operators["prefill"], run.source.waves(run.requests)[0]
-    rows = [row for sums in wave.steps for row in _rows(operators.operators, run.cost, sums, 1.0)]
+    rows = [row for sums in wave.steps for row in _step_rows(operators, run.cost, sums)]
     if (beside := encoding(run, wave.steps[0].sequences)) is not None:
         rows += _rows(beside[0].operators, run.cost, beside[1], 1.0)
     if run.scenario.drafting:
@@ -93,7 +94,7 @@ def _decode_rows(run: Run) -> list[_Row]:
     operators, drafts = run.operators["decode"], run.scenario.workload.mtp_tokens
     requests = run.batch_sizes.astype(np.float64)
     sums = run.source.decodes(requests, 1 + drafts)
-    rows = _rows(operators.operators, run.cost, sums, 1.0)
+    rows = _step_rows(operators, run.cost, sums)
     if drafts:
         rows += _rows(operators.draft_operators, run.cost, sums, 1.0)
     if drafts > 1:
@@ -109,6 +110,25 @@ def _decode_rows(run: Run) -> list[_Row]:
 def _waiting(label: str, seconds: float) -> _Row:
     kinds = tuple(seconds if kind == "overhead" else 0.0 for kind in KINDS)
     return _Row(label=label, kind="overhead", count=1.0, work=(0.0, 0.0, 0.0), seconds=kinds)
+
+
+def _step_rows(operators: OperatorSet, cost: CostModel, sums: BatchSums) -> list[_Row]:
+    """Operators of a step; of one in two micro-batches each twice over a half, and what both halves save."""
+    if operators.micro_batches == 1 or not np.all(sums.tokens >= LEAST_TOKENS[operators.trace]):
+        return _rows(operators.operators, cost, sums, 1.0)
+    rest, layers = layers_of([(operators.operators, sums)])
+    rows = [row for chosen, seen in rest for row in _rows(tuple(chosen), cost, seen, 1.0)]
+    saved = 0.0
+    for layer in layers:
+        halves = [[row for chosen, seen in part for row in _rows(tuple(chosen), cost, seen, 1.0)]
+                  for part in layer.by_part()]  # fmt: skip
+        saved += float(hidden(*(np.asarray(sum(sum(row.seconds) for row in half)) for half in halves)))
+        rows += [_added(row, row) for half in halves for row in half]
+    seconds = tuple(-saved if kind == "communication" else 0.0 for kind in KINDS)
+    beside = _Row(
+        label="exchange beside the other half", kind="overlap", count=1.0, work=(0.0, 0.0, 0.0), seconds=seconds
+    )
+    return [*rows, beside]
 
 
 def _rows(operators: Sequence[Operator], cost: CostModel, sums: BatchSums, passes: float) -> list[_Row]:

@@ -178,7 +178,7 @@ def _arguments(request: SweepRequest) -> dict[str, object]:
     for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"):
         sizes = getattr(request.search, f"{name}_sizes")
         search[f"{name}_sizes"] = None if sizes is None else list(sizes)
-    for name in ("dcp_sizes", "redundant_experts"):
+    for name in ("dcp_sizes", "redundant_experts", "pcp_sizes", "micro_batches"):
         if (said := getattr(request.search, name)) is not None:
             search[name] = list(said)
     return {

@@ -77,9 +77,12 @@ def support_table() -> tuple[tuple[str, str, SupportPart], ...]:
 def _of_serving() -> Iterator[tuple[str, str, SupportPart]]:
     """Ways of serving beside the usual splits: which are priced, and which engines are started with them."""
     context, copies = Plan(tp=8, ep=8, dcp=8), Plan(dp=8, ep=8, redundant_experts=8)
+    prompts, halves = Plan(pcp=8, ep=8), Plan(dp=8, ep=8, micro_batches=2)
     for name, plan, how in (
         ("decode context parallelism (dcp_sizes)", context, "shares of every context, gathered queries, summed parts"),
+        ("prefill context parallelism (pcp_sizes)", prompts, "shares of every prompt, new keys and values gathered"),
         ("copies of experts (redundant_experts)", copies, "slots over which tokens fall evenly"),
+        ("two batches that overlap (micro_batches)", halves, "rows of one half exchanged beside the other's products"),
     ):
         launchers = ", ".join(engine for engine, rule in RULES.items() if rule(plan, True))
         yield "serving", name, SupportPart(part="serving", state="by hand", how=f"{how}; launched on {launchers}")
@@ -88,7 +91,7 @@ def _of_serving() -> Iterator[tuple[str, str, SupportPart]]:
     skewed = "measured kernels under a power law of exponent 1.2"
     yield "serving", "uneven experts (routing power_law_1.2)", SupportPart(part="serving", state="fitted", how=skewed)
     for name in (
-        "prefill context parallelism", "keys and values on the host or on disks", "two batches that overlap",
+        "keys and values on the host or on disks",
         "encoders of images",
     ):  # fmt: skip
         yield "serving", name, SupportPart(part="serving", state="left out", how="not priced")

@@ -8,11 +8,11 @@ SELECT
     ranked.question_group, ranked.rank, ranked.rate, ranked.ranked_by, ranked.rate_per_device, ranked.instances,
     ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
     p.subject, p.scenario, p.first_sweep, p.stored_at, p.formula_version, p.family, p.model, p.architecture, p.device,
-    p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp, p.redundant_experts, p.num_devices, p.plan, p.linear_quantization,
+    p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp, p.redundant_experts, p.pcp, p.micro_batches, p.num_devices, p.plan, p.linear_quantization,
     p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.compile, p.convention, p.serving_model,
     p.serving_cost_ms, p.shortest_length, p.prompts_per_user, p.poll_steps, p.seats, p.wait_steps, p.routing,
     p.launchable, p.workload, p.workload_key, p.input_length, p.input_length_mean, p.output_length,
-    p.prefix_cache_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms,
+    p.prefix_cache_hit_rate, p.host_hit_rate, p.ssd_hit_rate, p.remote_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms,
     p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prompt_service_ms, p.decode_step_ms, p.tokens_per_step,
     p.tpot_inclusive_ms,
     p.tpot_exclusive_ms, p.e2e_ms, p.prefill_capacity_qps, p.prefill_ttft_qps, p.decode_minus_one_qps,
@@ -255,7 +255,7 @@ SELECT
     prefill_first_sweep, p.stored_at AS prefill_stored_at, p.formula_version AS prefill_formula_version,
     p.family AS prefill_family, p.device AS prefill_device, p.device_key AS prefill_device_key, p.vendor AS
     prefill_vendor, p.tp AS prefill_tp, p.pp AS prefill_pp, p.dp AS prefill_dp, p.ep AS prefill_ep, p.moe_tp AS
-    prefill_moe_tp, p.moe_dp AS prefill_moe_dp, p.dcp AS prefill_dcp, p.redundant_experts AS prefill_redundant_experts,
+    prefill_moe_tp, p.moe_dp AS prefill_moe_dp, p.dcp AS prefill_dcp, p.redundant_experts AS prefill_redundant_experts, p.pcp AS prefill_pcp, p.micro_batches AS prefill_micro_batches,
     p.num_devices AS prefill_num_devices, p.plan AS prefill_plan,
     p.max_batched_tokens AS prefill_max_batched_tokens, p.batch_size AS prefill_batch_size, p.concurrency AS
     prefill_concurrency, p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prefill_capacity_qps,
@@ -269,7 +269,7 @@ SELECT
     decode_first_sweep, d.stored_at AS decode_stored_at, d.formula_version AS decode_formula_version, d.family
     AS decode_family, d.device AS decode_device, d.device_key AS decode_device_key, d.vendor AS decode_vendor,
     d.tp AS decode_tp, d.pp AS decode_pp, d.dp AS decode_dp, d.ep AS decode_ep, d.moe_tp AS decode_moe_tp,
-    d.moe_dp AS decode_moe_dp, d.dcp AS decode_dcp, d.redundant_experts AS decode_redundant_experts, d.num_devices AS decode_num_devices, d.plan AS decode_plan, d.max_batched_tokens
+    d.moe_dp AS decode_moe_dp, d.dcp AS decode_dcp, d.redundant_experts AS decode_redundant_experts, d.pcp AS decode_pcp, d.micro_batches AS decode_micro_batches, d.num_devices AS decode_num_devices, d.plan AS decode_plan, d.max_batched_tokens
     AS decode_max_batched_tokens, d.mtp_tokens AS decode_mtp_tokens, d.batch_size AS decode_batch_size,
     d.concurrency AS decode_concurrency, d.decode_step_ms, d.tokens_per_step, d.tpot_inclusive_ms,
     d.tpot_exclusive_ms, d.decode_minus_one_qps, d.decode_full_qps, d.requests_per_s AS decode_requests_per_s,

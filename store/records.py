@@ -75,11 +75,13 @@ class PlanRecord:
     moe_dp: int
     dcp: int = 1
     redundant_experts: int = 0
+    pcp: int = 1
+    micro_batches: int = 1
 
     @property
     def num_devices(self) -> int:
         """Devices of one instance."""
-        return self.tp * self.pp * self.dp
+        return self.tp * self.pp * self.dp * self.pcp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,9 @@ class WorkloadRecord:
     image_patches: int | None = None  # of one image
     image_tokens: int | None = None
     encoder_split: str | None = None
+    host_hit_rate: float = 0.0
+    ssd_hit_rate: float = 0.0
+    remote_hit_rate: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,6 +220,9 @@ class SideRecord:
     moe_tp: int | None = None
     moe_dp: int | None = None
     batch_size: float | None = None
+    dcp: int | None = None
+    pcp: int | None = None
+    micro_batches: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

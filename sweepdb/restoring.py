@@ -13,7 +13,7 @@ from store.schema import SCENARIO_TABLES
 
 SPECS = (
     "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp,"  # noqa: S608  our text
-    " p.redundant_experts, sj.phase,"
+    " p.redundant_experts, p.pcp, p.micro_batches, sj.phase,"
     " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing"
     f" FROM {SCENARIO_TABLES} WHERE sc.id = ?"
 )
@@ -35,6 +35,8 @@ class ScenarioSpecs(NamedTuple):
     moe_dp: int
     dcp: int
     redundant_experts: int
+    pcp: int
+    micro_batches: int
     phase: Phase
     convention: Convention
     serving_model: str
@@ -59,6 +61,8 @@ def planned_of(specs: ScenarioSpecs) -> PlannedScenario:
             moe_dp=specs.moe_dp,
             dcp=specs.dcp,
             redundant_experts=specs.redundant_experts,
+            pcp=specs.pcp,
+            micro_batches=specs.micro_batches,
         ),
         phase=specs.phase,
         convention=specs.convention,
@@ -78,7 +82,8 @@ def specs_of(record: ScenarioRecord) -> ScenarioSpecs:
         model_name=subject.model.name, model=subject.model.spec, device=record.device.spec,
         precision=subject.precision.spec, workload=subject.workload.spec, tp=plan.tp, pp=plan.pp, dp=plan.dp,
         ep=plan.ep, moe_tp=plan.moe_tp, moe_dp=plan.moe_dp, dcp=plan.dcp,
-        redundant_experts=plan.redundant_experts, phase=subject.phase, convention=subject.convention,
+        redundant_experts=plan.redundant_experts, pcp=plan.pcp, micro_batches=plan.micro_batches,
+        phase=subject.phase, convention=subject.convention,
         serving_model=subject.serving_model, serving_cost_ms=subject.serving_cost_ms, compile=subject.compile,
         routing=subject.routing,
     )  # fmt: skip

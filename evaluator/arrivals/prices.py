@@ -95,7 +95,7 @@ def _table(run: Run, extents: TableExtents) -> StepTable:
         run.cost,
         extents,
         windows=windows,
-        replicas=run.scenario.plan.dp,
+        replicas=run.scenario.plan.groups,
         encoding_s=prompt_encoding_s(run),
     )
 

@@ -199,6 +199,7 @@ class Operator:
     if_needed: bool = False
     requests: RequestsOfLength | None = None  # None: for all
     shares: int = 1  # devices that divide pairs and keys among them
+    prompt_shares: int = 1  # groups that divide new tokens and their pairs, and read every key
     driver: Driver = field(init=False, compare=False, repr=False)  # which number of the batch decides its time
 
     def __post_init__(self) -> None:
@@ -238,6 +239,7 @@ class OperatorSet:
     windows: tuple[int, ...] = ()  # distinct sliding windows the sums must cover
     alive_bytes: tuple[Affine, ...] = ()  # activations alive at one time; their maximum is the peak
     unmodelled: tuple[str, ...] = ()
+    micro_batches: int = 1  # parts of a batch, of which one exchanges rows of experts while another computes
 
 
 def operators_to_json(operator_set: OperatorSet) -> str:
@@ -257,6 +259,7 @@ def operators_from_json(text: str) -> OperatorSet:
         windows=tuple(data.get("windows", [])),
         alive_bytes=tuple(_affine(item) for item in data.get("alive_bytes", [])),
         unmodelled=tuple(data.get("unmodelled", [])),
+        micro_batches=data.get("micro_batches", 1),
     )
 
 

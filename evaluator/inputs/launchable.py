@@ -19,8 +19,10 @@ def _vllm(plan: Plan, routed: bool) -> bool:
 
     Expert Parallel Deployment, https://docs.vllm.ai/en/latest/serving/expert_parallel_deployment/: EP size = TP x DP.
     Data Parallel Deployment, beside it: without the flag experts form one tensor parallel group of DP x TP. Copies of
-    experts are of expert parallelism (`--enable-eplb`); shares of a context are `--decode-context-parallel-size`."""
-    group = plan.tp * plan.dp
+    experts are of expert parallelism (`--enable-eplb`); shares of a context are `--decode-context-parallel-size`,
+    groups that divide a prompt `--prefill-context-parallel-size` (further devices: a stage is DP x PCP x TP); halves of
+    a batch are `--enable-dbo`."""
+    group = plan.stage_devices
     if plan.redundant_experts and plan.ep == 1:
         return False
     return not routed or (plan.ep, plan.moe_tp) in {(group, 1), (1, group)}
@@ -30,12 +32,13 @@ def _sglang(plan: Plan, routed: bool) -> bool:
     """SGLang's `--tp-size` counts every device of a stage: `--ep-size` divides it, and slices of experts take the rest.
 
     https://docs.sglang.io/cookbook/base/reference/server_arguments: `--tp-size`, `--dp-size`, `--enable-dp-attention`,
-    `--ep-size`, `--ep-num-redundant-experts`, `--dcp-size`. Replicas of a dense model are `--dp-size` alone. Pipelines
-    of several replicas are not documented."""
-    one_pipeline = plan.pp == 1 or plan.dp == 1
+    `--ep-size`, `--ep-num-redundant-experts`, `--dcp-size`, `--enable-two-batch-overlap`. Replicas of a dense model are
+    `--dp-size` alone. Pipelines of several replicas are not documented. Groups that divide a prompt (`--attn-cp-size`,
+    https://docs.sglang.io/docs/advanced_features/prefill_cp) are carved out of `--tp-size`, too."""
+    one_pipeline = plan.pp == 1 or plan.groups == 1
     if plan.redundant_experts and plan.ep == 1:
         return False
-    return one_pipeline and (not routed or plan.ep * plan.moe_tp == plan.tp * plan.dp)
+    return one_pipeline and (not routed or plan.ep * plan.moe_tp == plan.stage_devices)
 
 
 def _trtllm(plan: Plan, routed: bool) -> bool:
@@ -43,8 +46,10 @@ def _trtllm(plan: Plan, routed: bool) -> bool:
 
     https://nvidia.github.io/TensorRT-LLM/features/parallel-strategy.html: `moe_tensor_parallel_size` x
     `moe_expert_parallel_size` = `tensor_parallel_size`. A dense model has no replicas inside one server."""
-    if plan.dcp > 1 or plan.redundant_experts:
-        return False  # its own ways of both, helix parallelism and a file of its load balancer, are not written
+    if plan.dcp > 1 or plan.pcp > 1 or plan.redundant_experts or plan.micro_batches > 1:
+        return (
+            False  # its own ways of these, such as helix parallelism and a file of its load balancer, are not written
+        )
     if not routed:
         return plan.dp == 1
     one_pipeline = plan.pp == 1 or plan.dp == 1

@@ -12,7 +12,9 @@ class Plan:
     """Parallel sizes of one instance; dense models have ep, moe_tp and moe_dp at 1.
 
     Of the tp devices of a group, `dcp` that would hold the same keys hold a share of the tokens each. Experts have
-    `redundant_experts` copies in a layer beside them, by which their load is evened out."""
+    `redundant_experts` copies in a layer beside them, by which their load is evened out. The new tokens of prompts are
+    divided among `pcp` groups of tp devices, which all hold every key; they decode the same tokens. With 2
+    `micro_batches` one half of a step's batch exchanges rows of experts while the other computes."""
 
     tp: int = 1
     pp: int = 1
@@ -22,8 +24,25 @@ class Plan:
     moe_dp: int = 1
     dcp: int = field(default=1, metadata={IF_SET: True})
     redundant_experts: int = field(default=0, metadata={IF_SET: True})
+    pcp: int = field(default=1, metadata={IF_SET: True})
+    micro_batches: int = field(default=1, metadata={IF_SET: True})
 
     @property
     def num_devices(self) -> int:
         """Devices of one instance."""
-        return self.tp * self.pp * self.dp
+        return self.stage_devices * self.pp
+
+    @property
+    def stage_devices(self) -> int:
+        """Devices of one pipeline stage: what experts are split over."""
+        return self.tp * self.dp * self.pcp
+
+    @property
+    def replica_devices(self) -> int:
+        """Devices of one data parallel replica."""
+        return self.tp * self.pp * self.pcp
+
+    @property
+    def groups(self) -> int:
+        """Tensor parallel groups of a stage, which hold different tokens of a prompt's step."""
+        return self.dp * self.pcp

@@ -19,6 +19,7 @@ from evaluator.inputs.plan import Plan
 from store.errors import InputError
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
+MICRO_BATCHES = (1, 2)
 SearchRule = Literal["launchable", "every", "tp"]
 
 
@@ -38,6 +39,8 @@ class PlanSearch:
     moe_dp_sizes: Sizes = None
     dcp_sizes: Sizes = None
     redundant_experts: Sizes = None
+    pcp_sizes: Sizes = None
+    micro_batches: Sizes = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,13 +75,7 @@ def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tupl
     Where the engine can launch none of the legal plans of these sizes, all of them are taken."""
     if num_devices < 1:
         raise InputError(f"`num_devices` must be at least 1, not {num_devices}")
-    for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "dcp"):
-        for size in getattr(search, f"{name}_sizes") or ():
-            if size < 1:
-                raise InputError(f"`{name}_sizes` must be at least 1, not {size}")
-    for copies in search.redundant_experts or ():
-        if copies < 0:
-            raise InputError(f"`redundant_experts` must be at least 0, not {copies}")
+    _check_sizes(search)
     choices: dict[Plan, PlanChoice] = {}
     for plan, named in _candidates(model, num_devices, search):
         reason = illegality(model, plan, num_devices)
@@ -87,6 +84,19 @@ def plan_choices(model: ModelSpec, num_devices: int, search: PlanSearch) -> tupl
     if search.rule == "launchable" and (can := launchable_plans(model, choices, search.engine)):
         choices = {plan: choice for plan, choice in choices.items() if choice.illegal is not None or plan in can}
     return tuple(choices[plan] for plan in sorted(choices))
+
+
+def _check_sizes(search: PlanSearch) -> None:
+    for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "dcp", "pcp"):
+        for size in getattr(search, f"{name}_sizes") or ():
+            if size < 1:
+                raise InputError(f"`{name}_sizes` must be at least 1, not {size}")
+    for copies in search.redundant_experts or ():
+        if copies < 0:
+            raise InputError(f"`redundant_experts` must be at least 0, not {copies}")
+    for parts in search.micro_batches or ():
+        if parts not in MICRO_BATCHES:
+            raise InputError(f"`micro_batches` must be 1 or 2, not {parts}")
 
 
 def launchable_plans(model: ModelSpec, choices: Mapping[Plan, PlanChoice], engine: str | None) -> frozenset[Plan]:
@@ -98,11 +108,18 @@ def launchable_plans(model: ModelSpec, choices: Mapping[Plan, PlanChoice], engin
 def illegality(model: ModelSpec, plan: Plan, num_devices: int) -> str | None:
     """Why this plan cannot be, or None. KV heads replicate where tp is larger than they are many."""
     if plan.num_devices != num_devices:
-        return f"tp {plan.tp} x pp {plan.pp} x dp {plan.dp} is {plan.num_devices}, not {num_devices} devices"
+        prompts = f" x pcp {plan.pcp}" if plan.pcp > 1 else ""
+        return f"tp {plan.tp} x pp {plan.pp} x dp {plan.dp}{prompts} is {plan.num_devices}, not {num_devices} devices"
     layers = sum(group.count for group in model.layers)
     if plan.pp > layers:
         return f"pp {plan.pp} is more than the {layers} layers"
-    return _indivisible(model, plan) or _unshared_context(model, plan) or _expert_mismatch(model, plan)
+    return (
+        _indivisible(model, plan)
+        or _unshared_context(model, plan)
+        or _undivided_prompt(model, plan)
+        or _unhalved_batch(model, plan)
+        or _expert_mismatch(model, plan)
+    )
 
 
 def holds_shares(group: LayerGroup) -> bool:
@@ -131,6 +148,27 @@ def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:
     return None
 
 
+def _undivided_prompt(model: ModelSpec, plan: Plan) -> str | None:
+    """Why a prompt's tokens cannot be divided: states pass from token to token, entries are made of several."""
+    if plan.pcp == 1:
+        return None
+    for group in (*model.layers, *([] if model.draft_layer is None else [model.draft_layer])):
+        attention = group.attention
+        plain = isinstance(attention, GroupedQueryAttention | LatentAttention)
+        if attention is not None and not (plain and getattr(attention, "chosen_block", 1) == 1):
+            return f"pcp {plan.pcp} divides prompts among whole layers of attention, and a kind of layer here is none"
+    return None
+
+
+def _unhalved_batch(model: ModelSpec, plan: Plan) -> str | None:
+    """Why no half of a batch computes while the other exchanges rows of experts."""
+    if plan.micro_batches == 1:
+        return None
+    if not model.routed or plan.ep == 1 or plan.groups == 1:
+        return f"micro_batches {plan.micro_batches} takes experts over replicas: ep and dp above 1"
+    return f"micro_batches {plan.micro_batches} takes one pipeline stage, not {plan.pp}" if plan.pp > 1 else None
+
+
 def _indivisible(model: ModelSpec, plan: Plan) -> str | None:
     for group in model.layers:
         split = [pair for mixer in group.mixers for pair in mixer.split_heads.items()]
@@ -156,10 +194,11 @@ def _expert_mismatch(model: ModelSpec, plan: Plan) -> str | None:
         if (plan.ep, plan.moe_tp, plan.moe_dp, plan.redundant_experts) != (1, 1, 1, 0):
             return "a dense model has ep, moe_tp and moe_dp at 1, and no copies of experts"
         return None
-    if plan.ep * plan.moe_tp * plan.moe_dp != plan.tp * plan.dp:
+    if plan.ep * plan.moe_tp * plan.moe_dp != plan.stage_devices:
+        prompts = f" x pcp {plan.pcp}" if plan.pcp > 1 else ""
         return (
             f"ep {plan.ep} x moe_tp {plan.moe_tp} x moe_dp {plan.moe_dp} is not"
-            f" tp {plan.tp} x dp {plan.dp} = {plan.tp * plan.dp}"
+            f" tp {plan.tp} x dp {plan.dp}{prompts} = {plan.stage_devices}"
         )
     slots = experts.experts + plan.redundant_experts
     if slots % plan.ep:
@@ -198,23 +237,33 @@ def _candidates(model: ModelSpec, devices: int, search: PlanSearch) -> Iterator[
     tps = _listed(search.tp_sizes, devices, powers if every or nothing else (devices,))
     for pp in _listed(search.pp_sizes, devices, (1,)):
         for tp in tps:
-            for dp in _dp_sizes(devices, tp, pp, search):
-                attention = Plan(tp=tp, pp=pp, dp=dp)
-                named = _all_named(search, tp=tp, pp=pp, dp=dp)
-                if not named and attention.num_devices != devices:
-                    continue  # a size that was searched, not asked for, does not go with one that was
-                for ep, moe_tp, moe_dp in _expert_splits(model, attention, devices, search):
-                    plan = Plan(tp=tp, pp=pp, dp=dp, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
-                    asked = named or _named(search, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
-                    yield from _with_shares_and_copies(plan, asked, search)
+            for pcp in _listed(search.pcp_sizes, devices, (1,)):
+                for dp in _dp_sizes(devices, tp * pcp, pp, search):
+                    attention = Plan(tp=tp, pp=pp, dp=dp, pcp=pcp)
+                    named = _all_named(search, tp=tp, pp=pp, dp=dp)
+                    if not named and attention.num_devices != devices:
+                        continue  # a size that was searched, not asked for, does not go with one that was
+                    yield from _with_experts(model, attention, named, devices, search)
+
+
+def _with_experts(
+    model: ModelSpec, attention: Plan, named: bool, devices: int, search: PlanSearch
+) -> Iterator[tuple[Plan, bool]]:
+    """A split of attention with every split of experts that is looked at."""
+    for ep, moe_tp, moe_dp in _expert_splits(model, attention, devices, search):
+        plan = replace(attention, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
+        asked = named or _named(search, ep=ep, moe_tp=moe_tp, moe_dp=moe_dp)
+        asked = asked or (attention.pcp > 1 and bool(search.pcp_sizes))
+        yield from _with_shares_and_copies(plan, asked, search)
 
 
 def _with_shares_and_copies(plan: Plan, asked: bool, search: PlanSearch) -> Iterator[tuple[Plan, bool]]:
-    """A plan with every share of a context, and every number of copies of experts, that is looked at."""
+    """A plan with every share of a context, number of copies of experts and parts of a batch that is looked at."""
     for dcp in _listed(search.dcp_sizes, plan.tp, (1,)):
         for copies in search.redundant_experts or (0,):
-            named = (dcp > 1 and bool(search.dcp_sizes)) or copies > 0
-            yield replace(plan, dcp=dcp, redundant_experts=copies), asked or named
+            for parts in search.micro_batches or (1,):
+                named = (dcp > 1 and bool(search.dcp_sizes)) or copies > 0
+                yield replace(plan, dcp=dcp, redundant_experts=copies, micro_batches=parts), asked or named
 
 
 def _named(search: PlanSearch, **sizes: int) -> bool:
@@ -240,7 +289,7 @@ def _expert_splits(
     if _experts(model.layers) is None:
         yield 1, 1, 1
         return
-    group = attention.tp * attention.dp
+    group = attention.stage_devices
     every = search.rule != "tp"
     eps = _listed(search.ep_sizes, devices, _splits(group) if every else (group,))
     for ep in eps:
@@ -271,4 +320,5 @@ def label(plan: Plan, *, moe: bool) -> str:
     text = f"tp{plan.tp}pp{plan.pp}dp{plan.dp}"
     text = f"{text}ep{plan.ep}moetp{plan.moe_tp}moedp{plan.moe_dp}" if moe else text
     copies = f"red{plan.redundant_experts}" if plan.redundant_experts else ""
-    return text + copies + (f"dcp{plan.dcp}" if plan.dcp > 1 else "")
+    text += copies + (f"dcp{plan.dcp}" if plan.dcp > 1 else "") + (f"pcp{plan.pcp}" if plan.pcp > 1 else "")
+    return text + (f"mb{plan.micro_batches}" if plan.micro_batches > 1 else "")

@@ -5,7 +5,7 @@ every batch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,7 @@ from evaluator.graph.operators import Affine, ExpertExtents, Operator, OperatorS
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.model import Short
 from evaluator.pricing.cost_model import KINDS, CostModel, KindSeconds, PricesTogether
+from evaluator.pricing.micro_batches import LEAST_TOKENS, Parts, hidden, layers_of
 from evaluator.pricing.routing import expert_loads
 
 _ELEMENTS_AT_ONCE = 16_384  # what stays in a core's cache while attention is priced
@@ -49,11 +50,31 @@ Beside = tuple[OperatorSet, BatchSums] | None  # operators that run in the same 
 
 def step_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums, *, beside: Beside = None) -> StepTimes:
     """Times of steps whose batches are all of this set's trace. Arrays of one or two dimensions that broadcast."""
+    if operator_set.micro_batches > 1:
+        times = halved_seconds([(operator_set.operators, sums)], cost, LEAST_TOKENS[operator_set.trace])
+        return times if beside is None else times + _seconds(_also(beside), 1, cost)
     return _seconds([(operator_set.operators, sums), *_also(beside)], operator_set.stages, cost)
 
 
 def _also(beside: Beside) -> list[tuple[Sequence[Operator], BatchSums]]:
     return [] if beside is None else [(beside[0].operators, beside[1])]
+
+
+def halved_seconds(parts: Parts, cost: CostModel, least: int) -> StepTimes:
+    """Times of steps in two micro-batches, those of fewer than `least` tokens as one; a pipeline has one stage."""
+    whole = _seconds(parts, 1, cost)
+    rest, layers = layers_of(parts)
+    kinds, saved = _seconds(rest, 1, cost).kinds, np.zeros_like(whole.slowest_stage)
+    for layer in layers:
+        times = [_seconds(part, 1, cost) for part in layer.by_part()]
+        kinds = kinds + 2.0 * sum(time.kinds for time in times)
+        saved = saved + hidden(*(time.total for time in times))
+    exchanged = kinds[KINDS.index("communication")] - saved
+    kinds[KINDS.index("communication")] = np.maximum(exchanged, 0.0)
+    kinds[KINDS.index("overhead")] += np.minimum(exchanged, 0.0)
+    split = np.broadcast_to(np.asarray(parts[0][1].tokens) >= least, saved.shape)
+    kinds = np.where(split, kinds, whole.kinds)
+    return StepTimes(kinds=kinds, slowest_stage=np.asarray(kinds.sum(axis=0)))
 
 
 def draft_seconds(operator_set: OperatorSet, cost: CostModel, sums: BatchSums) -> StepTimes:
@@ -78,9 +99,11 @@ def mixed_step_seconds(
         ([operator for operator in prefill_set.operators if not operator.per_phase], prefills + decodes),
         ([operator for operator in prefill_set.operators if operator.per_phase], prefills),
         ([operator for operator in decode_set.operators if operator.per_phase], decodes),
-        *_also(beside),
     ]
-    return _seconds(parts, prefill_set.stages, cost)
+    if prefill_set.micro_batches > 1:
+        times = halved_seconds(parts, cost, LEAST_TOKENS["prefill"])
+        return times if beside is None else times + _seconds(_also(beside), 1, cost)
+    return _seconds([*parts, *_also(beside)], prefill_set.stages, cost)
 
 
 def mixed_stage_seconds(
@@ -95,6 +118,9 @@ def mixed_stage_seconds(
     """The slowest pipeline stage of mixed steps alone, where step i holds the prefills i and the decodes `index[i]`.
 
     What mixed_step_seconds gives, for many steps (one dimension) that share few batches of decodes."""
+    if prefill_set.micro_batches > 1:
+        chosen = decodes.mapped(lambda array: array[index])
+        return mixed_step_seconds(prefill_set, decode_set, cost, prefills, chosen).slowest_stage
     stages = prefill_set.stages
     packed = [operator for operator in prefill_set.operators if not operator.per_phase]
     nothing = np.zeros(1)
@@ -166,10 +192,12 @@ def seen_by(operator: Operator, sums: BatchSums, load: float = 1.0) -> BatchSums
         seen = replace(seen, pairs=seen.pairs / operator.shares, keys=seen.keys / operator.shares)
     if load != 1.0 and operator.experts is not None and operator.experts.ranks > 1:
         seen = replace(seen, tokens=load * seen.tokens)
-    if operator.requests is None:
+    if operator.requests is not None:
+        short = Short(operator.requests.keys)
+        seen = seen.only(short) if operator.requests.up_to else seen.beyond(short)
+    if operator.prompt_shares == 1:
         return seen
-    short = Short(operator.requests.keys)
-    return seen.only(short) if operator.requests.up_to else seen.beyond(short)
+    return replace(seen, tokens=seen.tokens / operator.prompt_shares, pairs=seen.pairs / operator.prompt_shares)
 
 
 def padded(operator: Operator, tokens: FloatArray) -> tuple[FloatArray | None, FloatArray]:
@@ -202,7 +230,7 @@ def _of_all_rows(operator: Operator, experts: ExpertExtents, cost: CostModel, su
     return _times(np.asarray(idle, dtype=np.float64), seconds)
 
 
-def _seconds(parts: Sequence[tuple[Iterable[Operator], BatchSums]], stages: int, cost: CostModel) -> StepTimes:
+def _seconds(parts: Parts, stages: int, cost: CostModel) -> StepTimes:
     arrays = [array for _, sums in parts for array in (sums.tokens, sums.sequences, sums.pairs, sums.keys)]
     shape = np.broadcast_shapes(*(array.shape for array in arrays))
     rows, columns = (*shape, 1, 1)[:2] if len(shape) < 2 else (int(np.prod(shape[:-1])), shape[-1])
@@ -330,7 +358,8 @@ class _Tabulated:
 
 
 def _is_plain(operator: Operator) -> bool:
-    return operator.experts is None and operator.collective is None and operator.multiple == 1
+    alone = operator.experts is None and operator.collective is None
+    return alone and operator.multiple == operator.prompt_shares == 1
 
 
 def _distinct(extent: FloatArray) -> tuple[FloatArray, NDArray[np.int64] | None]:

@@ -33,7 +33,9 @@ SELECT
         'tp', tp, 'pp', pp, 'dp', dp,
         CASE WHEN ep > 1 OR moe_tp > 1 OR moe_dp > 1 THEN concat('ep', ep, 'moetp', moe_tp, 'moedp', moe_dp) END,
         CASE WHEN redundant_experts > 0 THEN concat('red', redundant_experts) END,
-        CASE WHEN dcp > 1 THEN concat('dcp', dcp) END
+        CASE WHEN dcp > 1 THEN concat('dcp', dcp) END,
+        CASE WHEN pcp > 1 THEN concat('pcp', pcp) END,
+        CASE WHEN micro_batches > 1 THEN concat('mb', micro_batches) END
     ) AS plan,
     CASE WHEN phase = 'prefill' THEN capacity END AS prefill_capacity_qps,
     CASE WHEN phase = 'prefill' THEN 1000.0 * concurrency / nullif(ttft_ms, 0) * work_share END AS prefill_ttft_qps,

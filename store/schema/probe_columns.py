@@ -69,7 +69,19 @@ NAMED_COLUMNS: tuple[ReadColumn, ...] = (
     _of("d.memory_bytes", "device_memory_bytes", "memory of one device"),
     *(
         _of(f"p.{name}")
-        for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "dcp", "redundant_experts", "num_devices")
+        for name in (
+            "tp",
+            "pp",
+            "dp",
+            "ep",
+            "moe_tp",
+            "moe_dp",
+            "dcp",
+            "redundant_experts",
+            "pcp",
+            "micro_batches",
+            "num_devices",
+        )
     ),
     _of("pr.linear_quantization", meaning="number format of linears"),
     _of("pr.experts_quantization", meaning="number format of experts"),
@@ -86,6 +98,7 @@ NAMED_COLUMNS: tuple[ReadColumn, ...] = (
     ),
     _of("w.key", "workload_key", "content key of the workload"),
     *(_of(f"w.{name}") for name in ("input_length", "input_length_mean", "output_length", "prefix_cache_hit_rate")),
+    *(_of(f"w.{tier}_hit_rate") for tier in ("host", "ssd", "remote")),
     _of("w.max_batched_tokens", meaning="token budget of one step, per replica"),
     _of("w.mtp_tokens"),
     _of("sj.phase"),

@@ -110,11 +110,30 @@ _DIMENSIONS = (  # what a scenario is made of
             Column("ep", INTEGER, "devices", "expert parallel size"),
             Column("moe_tp", INTEGER, "devices", "tensor parallel size inside experts"),
             Column("moe_dp", INTEGER, "replicas", "replicas of the expert group"),
-            Column("num_devices", INTEGER, "devices", "devices of one instance: tp x pp x dp"),
+            Column("num_devices", INTEGER, "devices", "devices of one instance: tp x pp x dp x pcp"),
             Column("dcp", INTEGER, "devices", "devices that share the tokens of a context", default="1"),
             Column("redundant_experts", INTEGER, "experts", "copies of experts in a layer beside them", default="0"),
+            Column("pcp", INTEGER, "devices", "groups that the new tokens of prompts are divided among", default="1"),
+            Column(
+                "micro_batches",
+                INTEGER,
+                "batches",
+                "parts of a batch, of which one exchanges tokens while another computes",
+                default="1",
+            ),
         ),
-        unique=("tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "dcp", "redundant_experts"),
+        unique=(
+            "tp",
+            "pp",
+            "dp",
+            "ep",
+            "moe_tp",
+            "moe_dp",
+            "dcp",
+            "redundant_experts",
+            "pcp",
+            "micro_batches",
+        ),
     ),
     Table(
         "workload",
@@ -138,6 +157,14 @@ _DIMENSIONS = (  # what a scenario is made of
             optional("image_patches", INTEGER, "patches", "patches that the encoder computes for an image"),
             optional("image_tokens", INTEGER, "tokens", "prompt tokens of an image, inside the prompt length"),
             optional("encoder_split", text(16), "none", "what ranks of the image encoder share: weights or data"),
+            *(
+                Column(f"{tier}_hit_rate", DOUBLE, "ratio", f"share of a prompt found in {where}", default="0")
+                for tier, where in (
+                    ("host", "the hosts' memory"),
+                    ("ssd", "the hosts' SSDs"),
+                    ("remote", "a remote store"),
+                )
+            ),
         ),
     ),
     Table(
@@ -342,6 +369,11 @@ _SIDE = (  # of a measured deployment
     Column("moe_tp", INTEGER, "devices", "tensor parallel size inside experts"),
     Column("moe_dp", INTEGER, "replicas", "replicas of the expert group"),
     Column("batch_size", DOUBLE, "requests", "batch size"),
+    Column("dcp", INTEGER, "devices", "devices that share the tokens of a context"),
+    Column("pcp", INTEGER, "devices", "groups that the new tokens of prompts are divided among"),
+    Column(
+        "micro_batches", INTEGER, "batches", "parts of a batch, of which one exchanges tokens while another computes"
+    ),
 )
 
 

@@ -112,6 +112,14 @@ class SweepOptions:
     redundant_experts: Sizes = option(
         None, "copies of experts in a layer beside them; their load is evened out", unit="experts"
     )
+    pcp_sizes: Sizes = option(
+        None,
+        "prefill context parallel sizes, groups of tp that divide prompts; searched only when asked",
+        unit="groups",
+    )
+    micro_batches: Sizes = option(
+        None, "2: halves of a batch, one exchanging rows of experts while the other computes", unit="batches"
+    )
     batch_range: BatchRange = option(
         (1, None), "[min] max batch size of a replica [default: what memory holds]", unit="requests"
     )

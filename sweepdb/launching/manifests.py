@@ -137,7 +137,7 @@ def _deployment_and_service(one: ServerCommand) -> list[Manifest]:
 
 def _local_replicas(one: ServerCommand) -> int:
     plan, instance = one.instance.plan, one.instance
-    return plan.dp if instance.nodes == 1 else instance.devices_a_node // (plan.tp * plan.pp)
+    return plan.dp if instance.nodes == 1 else instance.devices_a_node // plan.replica_devices
 
 
 _BY_CHART = (
@@ -177,7 +177,7 @@ def _of_llm_d(one: ServerCommand) -> Manifest:
         for word in ([name] if value is None else [name, value])
     ]
     local = _local_replicas(one)
-    devices = {_resource(one): str(one.instance.plan.tp * one.instance.plan.pp * local)}
+    devices = {_resource(one): str(one.instance.plan.replica_devices * local)}
     host = {"name": "VLLM_NIXL_SIDE_CHANNEL_HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
     return {
         "create": True,
@@ -228,7 +228,7 @@ def _of_kserve(one: ServerCommand) -> dict[str, object]:
         for name, value in one.settings.items()
         if name not in _BY_KSERVE
     ]
-    devices = {_resource(one): str(plan.tp * plan.pp * local)}
+    devices = {_resource(one): str(plan.replica_devices * local)}
     parallelism: dict[str, object] = {"tensor": plan.tp, "pipeline": plan.pp}
     if plan.dp > 1:
         parallelism |= {"data": plan.dp, "dataLocal": local}

@@ -71,8 +71,8 @@ def check_launchable(engine: Engine, instance: StoredInstance) -> None:
 
 
 RULES: Mapping[Engine, str] = {
-    "vllm": "experts are whole on each of tp x dp devices, or slices over all of them",
-    "sglang": "ep x moe_tp must be tp x dp, and a pipeline has one replica",
+    "vllm": "experts are whole on each of tp x dp x pcp devices, or slices over all of them",
+    "sglang": "ep x moe_tp must be tp x dp x pcp, and a pipeline has one replica",
     "trtllm": "experts split over tp or over attention replicas, not both, and a dense model has one replica",
 }
 

@@ -32,7 +32,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
     flags.add("--model-path", instance.model_name)
     flags.add("--port", PORTS[role])
     shared = plan.dp if routed else 1  # replicas inside the tensor group
-    flags.add("--tp-size", plan.tp * shared)
+    flags.add("--tp-size", plan.tp * plan.pcp * shared)
     flags.add("--pp-size", plan.pp)
     _add_experts_and_shares(flags, plan, routed=routed)
     if plan.dp > 1:
@@ -62,6 +62,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         flags.add("--disaggregation-mode", role)
         flags.add("--disaggregation-transfer-backend", "nixl")
     product = f"tensor {plan.tp} x attention replicas {plan.dp}" if routed else f"tensor {plan.tp} x data {plan.dp}"
+    product += f" x prefill context {plan.pcp}" if plan.pcp > 1 else ""
     return ServerCommand(
         role=role,
         instances=instances,
@@ -85,6 +86,13 @@ def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:
         flags.add("--ep-num-redundant-experts", plan.redundant_experts)
     if plan.dcp > 1:
         flags.add("--dcp-size", plan.dcp)
+    if plan.pcp > 1:
+        flags.add("--attn-cp-size", plan.pcp)
+        flags.add("--enable-prefill-cp")
+        flags.add("--cp-strategy", "zigzag")
+    if plan.micro_batches > 1:
+        flags.add("--moe-a2a-backend", "deepep")
+        flags.add("--enable-two-batch-overlap")
 
 
 def _add_replicas(flags: Flags, replicas: int, *, routed: bool) -> None:

@@ -65,7 +65,7 @@ class StoredInstance:
     @property
     def devices(self) -> int:
         """Devices of the instance."""
-        return self.plan.tp * self.plan.pp * self.plan.dp
+        return self.plan.num_devices
 
     @property
     def devices_a_node(self) -> int:

@@ -37,6 +37,7 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
     flags.add("--pipeline-parallel-size", plan.pp)
     flags.add("--data-parallel-size", plan.dp)
     _add_experts_and_shares(flags, plan, routed=instance.model.routed)
+    _add_micro_batches(flags, plan, role)
     flags.add("--max-num-seqs", instance.requests_a_replica)
     flags.add("--max-num-batched-tokens", workload.max_batched_tokens)
     flags.add("--max-model-len", instance.context_tokens)
@@ -68,7 +69,7 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         program=("vllm", "serve", instance.model_name),
         settings=flags.settings,
         of_nodes=_of_nodes(instance, flags),
-        devices=f"tensor {plan.tp} x pipeline {plan.pp} x data {plan.dp} = {instance.devices}",
+        devices=f"tensor {plan.tp} x {_prompts(plan)}pipeline {plan.pp} x data {plan.dp} = {instance.devices}",
         not_set=assumed_of(instance),
     )
 
@@ -81,6 +82,19 @@ def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:
         flags.add("--eplb-config", json.dumps({"num_redundant_experts": plan.redundant_experts}))
     if plan.dcp > 1:
         flags.add("--decode-context-parallel-size", plan.dcp)
+    if plan.pcp > 1:
+        flags.add("--prefill-context-parallel-size", plan.pcp)
+
+
+def _add_micro_batches(flags: Flags, plan: Plan, role: Role) -> None:
+    """Halves of a batch, and kernels that exchange the rows of one beside the products of the other."""
+    if plan.micro_batches > 1:
+        flags.add("--enable-dbo")
+        flags.add("--all2all-backend", "deepep_high_throughput" if role == "prefill" else "deepep_low_latency")
+
+
+def _prompts(plan: Plan) -> str:
+    return f"prefill context {plan.pcp} x " if plan.pcp > 1 else ""
 
 
 def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:
@@ -88,7 +102,7 @@ def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:
     if instance.nodes == 1:
         return []
     plan, hosts = instance.plan, range(instance.nodes)
-    local = instance.devices_a_node // (plan.tp * plan.pp)
+    local = instance.devices_a_node // plan.replica_devices
     found: list[Settings] = []
     for host in hosts:
         own = Flags(table=flags.table)
@@ -103,7 +117,7 @@ def _of_nodes(instance: StoredInstance, flags: Flags) -> list[Settings]:
             own.add("--master-addr", "${MASTER_ADDR}")
         else:
             raise InputError(
-                f"{instance.probe}: replicas of {plan.tp * plan.pp} devices over hosts of {instance.devices_a_node}"
+                f"{instance.probe}: replicas of {plan.replica_devices} devices over hosts of {instance.devices_a_node}"
                 " are not written for vLLM",
                 hint="take a plan whose replicas fit one host",
             )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-_PART = re.compile(r"(moetp|moedp|dcp|red|tp|pp|dp|ep)(\d+)")
-_NAMES = ("tp", "pp", "dp", "ep", "moetp", "moedp", "red", "dcp")
+_PART = re.compile(r"(moetp|moedp|dcp|pcp|red|mb|tp|pp|dp|ep)(\d+)")
+_NAMES = ("tp", "pp", "dp", "ep", "moetp", "moedp", "red", "dcp", "pcp", "mb")
 
 
 def read_label(label: str) -> dict[str, int]:
@@ -22,5 +22,7 @@ def short_plan(label: str) -> str:
     if sizes["moedp"] > 1:
         said.append(f"expert DP{sizes['moedp']}")
     said += [f"DCP{sizes['dcp']}"] if sizes["dcp"] > 1 else []
+    said += [f"PCP{sizes['pcp']}"] if sizes["pcp"] > 1 else []
     said += [f"+{sizes['red']} experts"] if sizes["red"] else []
+    said += [f"{sizes['mb']} micro-batches"] if sizes["mb"] > 1 else []
     return " ".join(said)

@@ -80,7 +80,7 @@ def _send(step: Step, x: Tensor, sums: list[int]) -> None:
         counts = tuple(int(stage < len(sums) and sums[stage] == many) for stage in range(step.plan.pp))
         with step.recorder.within("stage_transfer", counts=counts):
             sent = x if many == 1 else meta_tensor(x.shape[0], many * x.shape[1])
-            operators.send(sent, step.plan.tp * step.plan.dp)
+            operators.send(sent, step.plan.stage_devices)
 
 
 def _only(stages: int, stage: int) -> tuple[int, ...]:

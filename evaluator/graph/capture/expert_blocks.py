@@ -11,6 +11,7 @@ from torch import Tensor
 
 from evaluator.graph.capture.blocks import HALF, Step, all_reduced, dense_mlp, divided, linear, normed, pointwise
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.context_parallel import prompt_shares
 from evaluator.graph.capture.recorder import meta_tensor
 from evaluator.graph.operators import Affine, ExpertExtents
 from evaluator.inputs.model import DenseMlp, MoeMlp
@@ -19,7 +20,7 @@ from evaluator.inputs.model import DenseMlp, MoeMlp
 def mixture(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     """Routed experts plus shared ones. The result is complete on every tensor-parallel rank."""
     plan = step.plan
-    replicated = plan.ep == 1 and plan.moe_dp == 1 and plan.dp == 1
+    replicated = plan.ep == 1 and plan.moe_dp == 1 and plan.groups == 1
     read = normed(step, "routed_norm", x) if mlp.apart_norms else x
     out = _replicated(step, read, mlp) if replicated else _dispatched(step, read, mlp)
     whole = not replicated or _summed_early(mlp)
@@ -60,8 +61,9 @@ def _shared(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
 
 def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     """Tokens of one replica are dealt out over its tensor-parallel ranks before the gate and gathered afterwards."""
-    plan, recorder = step.plan, step.recorder
-    share = x[: x.shape[0] // plan.tp]
+    recorder = step.recorder
+    holders = _holders(step)
+    share = x[: x.shape[0] // holders]
     weights, idle = _gated(step, share, mlp), share
     share = _latent(step, share, mlp)
     with recorder.within("permute"):
@@ -72,10 +74,15 @@ def _dispatched(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
     with recorder.within("combine"):
         out = _combined(step, rows, weights)
     out = _with_idle(step, _out_of_latent(step, out, mlp), idle, mlp)
-    if plan.tp > 1:
+    if holders > 1:
         with recorder.within("all_gather"):
-            out = operators.all_gather(out, 0, plan.tp, 1)
+            out = operators.all_gather(out, 0, holders, 1)
     return out
+
+
+def _holders(step: Step) -> int:
+    """Devices that hold the same tokens: a tensor group, and in a decode all groups that divide prompts."""
+    return step.plan.tp * step.plan.pcp // prompt_shares(step)
 
 
 def _replicated(step: Step, x: Tensor, mlp: MoeMlp) -> Tensor:
@@ -149,7 +156,7 @@ def _combined(step: Step, rows: Tensor, weights: Tensor) -> Tensor:
 
 def group_tokens(step: Step) -> int:
     """Tokens that one group of experts (ep x moe_tp devices) serves in a step of every replica."""
-    return step.point.tokens * step.plan.dp // step.plan.moe_dp
+    return step.point.tokens * prompt_shares(step) * step.plan.dp // step.plan.moe_dp
 
 
 def _exchanged(step: Step, rows: Tensor, mlp: MoeMlp, *, outward: bool) -> Tensor:
@@ -163,7 +170,7 @@ def _exchanged(step: Step, rows: Tensor, mlp: MoeMlp, *, outward: bool) -> Tenso
             with recorder.within("", experts=replace(_extents(step, mlp), role="exchange")):
                 return operators.all_to_all(rows, local, plan.ep, plan.moe_tp) if plan.ep > 1 else rows
     with recorder.within("gather"):
-        mine = step.point.tokens // plan.tp * mlp.experts_per_token
+        mine = step.point.tokens // _holders(step) * mlp.experts_per_token
         with recorder.within("", experts=replace(_extents(step, mlp), role="exchange")):
             if plan.ep > 1:
                 rows = operators.all_to_all(rows, mine * plan.moe_tp, plan.ep, plan.moe_tp)

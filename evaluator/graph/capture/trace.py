@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from evaluator.graph.capture.affine_fit import NotAffineError, Point, fitted, trace_points
 from evaluator.graph.capture.blocks import HALF, Step
@@ -26,14 +27,15 @@ from evaluator.graph.operators import (
 def trace(request: CaptureRequest) -> OperatorSet:
     """The operators of one step on one device, with exact affine work."""
     plan, tower = request.plan, request.tower
-    unit = math.lcm(plan.tp * plan.ep * plan.moe_dp * plan.moe_tp, plan.moe_dp * plan.ep)
-    points = trace_points(unit if tower is None else tower.token_patches)
+    unit = plan.pcp * math.lcm(plan.tp * plan.ep * plan.moe_dp * plan.moe_tp, plan.moe_dp * plan.ep)
+    shares = plan.pcp if request.trace == "prefill" and tower is None else 1
+    points = [_own(point, shares) for point in trace_points(unit if tower is None else tower.token_patches)]
     recorders = [_traced(request, point) for point in points]
     rows = [recorder.records for recorder in recorders]
     if len({len(row) for row in rows}) != 1:
         raise NotAffineError("the operators of a step differ between the traced points")
     columns = list(zip(*rows, strict=True))
-    merged = _merged([(_operator(points, records), records[0].draft) for records in columns])
+    merged = _merged([(_operator(points, records, shares), records[0].draft) for records in columns])
     return OperatorSet(
         key=request.key,
         trace=request.trace,
@@ -41,9 +43,22 @@ def trace(request: CaptureRequest) -> OperatorSet:
         operators=tuple(operator for operator, draft in merged if not draft),
         draft_operators=tuple(operator for operator, draft in merged if draft),
         windows=request.model.windows if tower is None else (),
-        alive_bytes=_peaks(points, columns),
+        alive_bytes=tuple(_of_all(form, shares) for form in _peaks(points, columns)),
         unmodelled=tuple(dict.fromkeys(recorders[0].unmodelled)),
+        micro_batches=plan.micro_batches,
     )
+
+
+def _own(point: Point, shares: int) -> Point:
+    """What one of the groups that divide a prompt sees of a batch: its share of new tokens, and every key."""
+    return replace(point, tokens=point.tokens // shares, pairs=point.pairs // shares)
+
+
+def _of_all(form: Affine, shares: int) -> Affine:
+    """A form in a group's own tokens and pairs as one in those of all groups."""
+    if shares == 1:
+        return form
+    return replace(form, tokens=Fraction(form.tokens) / shares, pairs=Fraction(form.pairs) / shares)
 
 
 def _traced(request: CaptureRequest, point: Point) -> Recorder:
@@ -58,7 +73,7 @@ def _traced(request: CaptureRequest, point: Point) -> Recorder:
     return recorder
 
 
-def _operator(points: Sequence[Point], records: Sequence[Record]) -> Operator:
+def _operator(points: Sequence[Point], records: Sequence[Record], prompt_shares: int) -> Operator:
     first = records[0]
     work = first.work
 
@@ -95,6 +110,7 @@ def _operator(points: Sequence[Point], records: Sequence[Record]) -> Operator:
         if_needed=first.if_needed,
         requests=first.requests,
         shares=first.shares,
+        prompt_shares=prompt_shares,
     )
 
 

@@ -133,7 +133,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         run.cost,
         extents,
         windows=windows,
-        replicas=scenario.plan.dp,
+        replicas=scenario.plan.groups,
         encoding_s=prompt_encoding_s(run),
     )
     return ServedTimes(

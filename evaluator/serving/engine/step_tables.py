@@ -17,7 +17,8 @@ from evaluator.graph.sums import BatchSums, composed, repeated, request_sums
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.model import Span
 from evaluator.pricing.cost_model import CostModel
-from evaluator.pricing.step import operator_seconds
+from evaluator.pricing.micro_batches import LEAST_TOKENS, Parts
+from evaluator.pricing.step import halved_seconds, operator_seconds
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 
 SPACING = 128
@@ -113,7 +114,10 @@ def step_table(
         )
         for trace in ("prefill", "decode")
     )
-    shared = [one for one in prefill if not one.per_phase and one.driver != "sequences"]
+    shared = [one for one in prefill if _is_shared(one)]
+    # Where groups divide prompts, each of them decodes every token.
+    divided = any(one.prompt_shares > 1 for one in shared)
+    decoded = [one for one in decode if _is_shared(one)] if divided else shared
     head = [one for one in prefill if not one.per_phase and one.driver == "sequences"]
     tokens = np.arange(0, extents.tokens + SPACING, SPACING, dtype=np.float64)
     sequences = np.arange(0, extents.sequences + 1, dtype=np.float64)
@@ -123,15 +127,34 @@ def step_table(
     if extents.drafts > 1:  # the first draft runs over all tokens of the step, every other one over its own
         again = repeated(extents.decoding(1.0, windows), batch)
         own += (extents.drafts - 1) * _seconds(own_experts(operators["decode"].draft_operators), again, cost)
+    linear = _seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost)
+    decode_linear = _seconds(decoded, _tokens(each * batch), cost)
+    if operators["prefill"].micro_batches > 1:
+        first = [item for item in decode if item.per_phase and not item.label.startswith("mtp")]
+        at_once = [(decoded, _tokens(each * batch)), (first, repeated(one, batch))]
+        linear -= _saved([(shared, _tokens(np.maximum(tokens, 1.0)))], cost, "prefill")
+        decode_linear -= _saved(at_once, cost, "decode")
     return StepTable(
         spacing=SPACING,
-        linear=_seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost) * (tokens > 0),
+        linear=linear * (tokens > 0),
         input_length=max(kind.new_tokens for kind in extents.kinds),
         attention=_attention([item for item in prefill if item.per_phase], extents, cost, windows, encoding_s),
-        decode_linear=_seconds(shared, _tokens(each * batch), cost),
+        decode_linear=decode_linear,
         decode_own=own * (sequences > 0) + _seconds(head, _tokens(np.maximum(each * sequences, 1.0)), cost),
         kinds=extents.kinds if len(extents.kinds) > 1 else (),
     )
+
+
+def _saved(parts: Parts, cost: CostModel, trace: str) -> FloatArray:
+    """Seconds that two micro-batches take less than one batch. Attention of prompts, which is tabulated apart, hides
+    nothing here."""
+    once = sum(_seconds(operators, sums, cost) for operators, sums in parts)
+    return np.asarray(once - halved_seconds(parts, cost, LEAST_TOKENS[trace]).total)
+
+
+def _is_shared(operator: Operator) -> bool:
+    """Whether an operator runs over all tokens of a step, whatever they are for."""
+    return not operator.per_phase and operator.driver != "sequences"
 
 
 def launched(table: StepTable, engine: EngineProfile, layers: int, latent_layers: int = 0) -> StepTable:

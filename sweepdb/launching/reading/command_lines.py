@@ -122,7 +122,9 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     server.tp = _whole(values, "--tensor-parallel-size", where) or 1
     server.pp = _whole(values, "--pipeline-parallel-size", where) or 1
     server.dp = _whole(values, "--data-parallel-size", where) or 1
-    server.ep = server.tp * server.dp if "--enable-expert-parallel" in values else 1
+    server.pcp = _whole(values, "--prefill-context-parallel-size", where) or 1
+    server.ep = server.tp * server.dp * server.pcp if "--enable-expert-parallel" in values else 1
+    server.micro_batches = 2 if "--enable-dbo" in values else 1
     server.dcp = _whole(values, "--decode-context-parallel-size", where) or 1
     balanced = "--enable-eplb" in values
     copies = _settings_of(values.get("--eplb-config")).get("num_redundant_experts")
@@ -143,7 +145,9 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     return {
         "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel",
         "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "--enforce-eager",
-        "--decode-context-parallel-size", *(("--enable-eplb", "--eplb-config") if server.redundant_experts else ()),
+        "--decode-context-parallel-size", "--prefill-context-parallel-size", "--enable-dbo",
+        *(("--all2all-backend",) if server.micro_batches > 1 else ()),
+        *(("--enable-eplb", "--eplb-config") if server.redundant_experts else ()),
         *(("--quantization",) if server.linear else ()),
         *(("--speculative-config",) if drafts.get("method") in {"mtp", "deepseek_mtp"} else ()),
     }  # fmt: skip
@@ -167,7 +171,9 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     copies = _whole(values, "--dp-size", where) or 1
     if "--enable-dp-attention" in values:
         replicas, copies = max(replicas, copies), 1
-    server.tp, server.dp = group // replicas, replicas * copies
+    server.pcp = _whole(values, "--attn-cp-size", where) or 1
+    server.micro_batches = 2 if "--enable-two-batch-overlap" in values else 1
+    server.tp, server.dp = max(group // (replicas * server.pcp), 1), replicas * copies
     server.pp = _whole(values, "--pp-size", where) or 1
     server.ep = _whole(values, "--ep-size", where) or 1
     server.moe_tp = max(group // server.ep, 1)
@@ -187,6 +193,9 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     return {
         "--tp-size", "--attn-dp-size", "--dp-size", "--enable-dp-attention", "--pp-size", "--ep-size",
         "--max-running-requests", "--chunked-prefill-size", "--kv-cache-dtype", "--disable-cuda-graph",
+        "--attn-cp-size", "--enable-two-batch-overlap",
+        *(("--enable-prefill-cp", "--cp-strategy") if server.pcp > 1 else ()),
+        *(("--moe-a2a-backend",) if server.micro_batches > 1 else ()),
         "--cuda-graph-backend-decode", "--dcp-size", "--ep-num-redundant-experts", "--speculative-num-steps",
         *(("--enable-eplb",) if server.redundant_experts else ()), *(("--speculative-algorithm",) if native else ()),
     }  # fmt: skip

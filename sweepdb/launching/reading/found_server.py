@@ -29,6 +29,8 @@ class FoundServer:
     moe_tp: int | None = None
     dcp: int = 1
     redundant_experts: int = 0
+    pcp: int = 1
+    micro_batches: int = 1
     batch_sizes: tuple[int, ...] = ()  # requests of one replica and stage
     token_budget: int | None = None
     linear: str | None = None
@@ -48,13 +50,13 @@ class FoundServer:
             raise InputError(f"{self.where} names no model", hint="name it before the file: evaluate MODEL ...")
         routed = load_model(self.model)[1].routed
         self.measured_drafts()
-        group = self.tp * self.dp
+        group = self.tp * self.dp * self.pcp
         ep = (1 if self.ep is None else self.ep) if routed else 1
         moe_tp = (max(group // ep, 1) if self.moe_tp is None else self.moe_tp) if routed else 1
         said: dict[str, object] = {
             "model": self.model,
             "device": self.device,
-            "num_devices": self.tp * self.pp * self.dp,
+            "num_devices": group * self.pp,
             "tp_sizes": self.tp,
             "pp_sizes": self.pp,
             "dp_sizes": self.dp,
@@ -63,6 +65,8 @@ class FoundServer:
             "moe_dp_sizes": 1 if routed else None,
             "dcp_sizes": self.dcp if self.dcp > 1 else None,
             "redundant_experts": self.redundant_experts or None,
+            "pcp_sizes": self.pcp if self.pcp > 1 else None,
+            "micro_batches": self.micro_batches if self.micro_batches > 1 else None,
             "batch_range": (min(self.batch_sizes), max(self.batch_sizes)) if self.batch_sizes else None,
             "max_batched_tokens": self.token_budget,
             "quantize_linear_action": self.linear,

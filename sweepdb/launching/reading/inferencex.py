@@ -37,9 +37,9 @@ _AGAIN: Mapping[str, tuple[str, str, str]] = {
     "amd/MiniMax-M3-MXFP4": ("MiniMaxAI/MiniMax-M3", "BF16", "MXFP4"),
 }
 _DRAFTS = 3  # where an entry says that it drafts and not how many: the recipes' usual number
-_ROW = ("tp", "ep", "pp", "dp-attn", "dcp-size", "conc-list", "conc-start", "conc-end", "spec-decoding", "prefill",
-        "decode", "router", "kv-p2p-transfer")  # fmt: skip
-_SIDE = ("num-worker", "tp", "ep", "pp", "dp-attn", "dcp-size", "additional-settings")
+_ROW = ("tp", "ep", "pp", "dp-attn", "dcp-size", "pcp-size", "conc-list", "conc-start", "conc-end", "spec-decoding",
+        "prefill", "decode", "router", "kv-p2p-transfer")  # fmt: skip
+_SIDE = ("num-worker", "tp", "ep", "pp", "dp-attn", "dcp-size", "pcp-size", "additional-settings")
 Entry = Mapping[str, object]
 
 
@@ -132,12 +132,13 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
 def _side(base: FoundServer, role: Role, side: Entry, users: tuple[int, ...]) -> FoundServer:
     group, apart = _int(side.get("tp")) or 1, side.get("dp-attn") is True
     tp, dp = (1, group) if apart else (group, 1)
+    pcp = _int(side.get("pcp-size")) or 1
     ep, pp, workers = _int(side.get("ep")) or 1, _int(side.get("pp")) or 1, _int(side.get("num-worker")) or 1
     batches = tuple(dict.fromkeys(max(one // (dp * pp * workers), 1) for one in users))
     known = {*_SIDE, *_ROW}
     return replace(
-        base, role=role, instances=workers, tp=tp, dp=dp, pp=pp, ep=ep, moe_tp=max(group // ep, 1),
-        batch_sizes=(1,) if role == "prefill" else batches, dcp=_int(side.get("dcp-size")) or 1,
+        base, role=role, instances=workers, tp=tp, dp=dp, pp=pp, ep=ep, moe_tp=max(group * pcp // ep, 1),
+        batch_sizes=(1,) if role == "prefill" else batches, dcp=_int(side.get("dcp-size")) or 1, pcp=pcp,
         not_mapped=sorted({*base.not_mapped, *(key for key in side if key not in known)}),
     )  # fmt: skip
 

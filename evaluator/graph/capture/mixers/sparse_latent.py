@@ -10,6 +10,7 @@ from torch import Tensor
 
 from evaluator.graph.capture.blocks import HALF, Step, eager_norm, linear, rotated
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.context_parallel import written_share
 from evaluator.graph.operators import RequestsOfLength
 from evaluator.inputs.model import LatentAttention, TokenIndexer
 
@@ -39,7 +40,8 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
         with step.recorder.within("quantise"):
             query, key = operators.quantise(query, INDEX_BITS), operators.quantise(key, INDEX_BITS)
         with step.recorder.within("kv_write"):
-            operators.write_cache([key], 16)  # a byte each is what a number in eight bits already is
+            # A byte each is what a number in eight bits already is.
+            operators.write_cache(written_share(step, key), 16)
         with step.recorder.within("", requests=_beyond(step, attention)):
             score_keys(step, query, 1, width + INDEX_SCALE_BYTES)
 
