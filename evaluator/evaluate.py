@@ -154,14 +154,15 @@ def unsupported(scenario: Scenario) -> InputError | None:
         part = "`convention=upstream` has no shares of a context and no copies of experts"
         return InputError(part, hint="`convention=physical`")
     if spec.draft_states and not _drafts_beside(spec):
-        return InputError("a draft beside a model is one layer of grouped queries and a dense MLP")
+        return InputError("a draft beside a model is one layer of grouped queries or latent attention and a dense MLP")
     return model.refusal(scenario, model.source(scenario))
 
 
 def _drafts_beside(spec: ModelSpec) -> bool:
     """Whether what drafts is a layer that can stand beside a model."""
     layer = spec.draft_layer
-    return layer is not None and isinstance(layer.attention, GroupedQueryAttention) and isinstance(layer.mlp, DenseMlp)
+    kinds = GroupedQueryAttention | LatentAttention
+    return layer is not None and isinstance(layer.attention, kinds) and isinstance(layer.mlp, DenseMlp)
 
 
 def _known_upstream(group: LayerGroup) -> bool:
