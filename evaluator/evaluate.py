@@ -161,7 +161,7 @@ def unsupported(scenario: Scenario) -> InputError | None:
 def _drafts_beside(spec: ModelSpec) -> bool:
     """Whether what drafts is a layer that can stand beside a model."""
     layer = spec.draft_layer
-    kinds = GroupedQueryAttention | LatentAttention
+    kinds = LatentAttention if spec.draft_block else GroupedQueryAttention | LatentAttention
     return layer is not None and isinstance(layer.attention, kinds) and isinstance(layer.mlp, DenseMlp)
 
 

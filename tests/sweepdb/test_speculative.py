@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import yaml
@@ -18,6 +20,7 @@ from evaluator.inputs import (
     Plan,
     Precision,
     list_acceptance,
+    load_device,
     load_model,
     measured_for,
     speculation,
@@ -116,7 +119,7 @@ def test_a_file_of_drafts_says_what_is_wrong(tmp_path, content, message):
     ("model", "name", "message"),
     [
         ("zai-org/GLM-5.2", "dsv4-pro-mtp", "measured with deepseek-ai/DeepSeek-V4-Pro"),
-        ("moonshotai/Kimi-K3", "kimi-k3-dspark", "whole block"),
+        ("deepseek-ai/DeepSeek-V4-Pro", "dsv4-pro-0813-dspark", "what drafts its blocks in one pass"),
     ],
 )
 def test_drafts_that_a_model_cannot_have_are_refused(model, name, message):
@@ -174,6 +177,62 @@ def test_a_shipped_draft_of_kimi_is_latent_attention(plan):
     # 61 layers' latents and the draft's, of 576 numbers each
     kept = kv_bytes(spec, plan, 16, np.asarray([1024.0]), np.asarray([1.0]), paging="per_request", drafting=True)
     assert float(kept[0]) == 62 * 576 * 2 * 1024 / plan.dcp
+
+
+K3 = ("moonshotai/Kimi-K3", "kimi-k3-dspark:7")
+
+
+def test_a_block_of_drafts_is_one_pass_of_layers_of_its_own():
+    _, spec = with_draft(*load_model(K3[0]), speculation(K3[1]))
+    found = {one.label.removeprefix("mtp."): one for one in captured(spec, Plan(tp=8, ep=8), "decode").draft_operators}
+    layers = {label: one for label, one in found.items() if label.startswith("block.layer")}
+    assert {one.count for one in layers.values()} == {5}
+    assert all(one.per_phase for label, one in found.items() if label.startswith("block."))
+    # Of its published configuration: 64 heads of 192 and 128, an MLP of 14,336, five states of the model of 7,168
+    assert (found["states_proj"].gemm.n, found["states_proj"].gemm.k) == (7168, 5 * 7168)
+    assert (found["context_kv_proj"].gemm.n, found["context_kv_proj"].gemm.k) == (5 * 576, 7168)
+    assert layers["block.layer.query_up_proj"].gemm.n == 64 * 192 // 8
+    assert layers["block.layer.mlp.gate_up_proj"].gemm.n == 2 * 14336 // 8
+    assert (found["block.markov.proj"].gemm.n, found["block.markov.proj"].gemm.k) == (163840, 256)
+    assert found["block.lm_head"].weight_bytes == 0  # the model's own
+    one = captured(spec, Plan(), "decode").draft_operators
+    layer = (
+        7168 * 1536 + 1536 + 1536 * 64 * 192 + 7168 * 576 + 512 + 512 * 64 * 256 + 64 * 128 * 7168 + 3 * 7168 * 14336
+    )
+    around = 5 * 7168 * 7168 + 5 * 7168 + 2 * 7168 + 5 * 576 * 7168 + 2 * 256 * 163840
+    assert sum(each.count * each.weight_bytes for each in one) == 2 * (5 * (layer + 2 * 7168) + around)
+
+
+def test_a_prompt_only_makes_keys_of_a_block_draft():
+    _, spec = with_draft(*load_model(K3[0]), speculation(K3[1]))
+    found = [one.label for one in captured(spec, Plan(), "prefill").draft_operators]
+    assert not any("block" in label for label in found)
+    assert "mtp.context_kv_write" in found
+
+
+@pytest.mark.parametrize("serving_model", ["waves", "vllm"])
+def test_more_drafts_of_a_block_are_no_more_passes(serving_model):
+    def steps(drafts, block):
+        _, spec = with_draft(*load_model(K3[0]), speculation(f"kimi-k3-dspark:{drafts}"))
+        workload = workload_of(
+            input_length=1000,
+            output_length=100,
+            mtp_tokens=drafts,
+            mtp_acceptance=speculation(f"kimi-k3-dspark:{drafts}").rates,
+        )
+        scenario = Scenario(
+            model=replace(spec, draft_block=block), device=load_device("b200_sxm", family="calibrated"),
+            precision=Precision(linear="BF16", experts="MXFP4_W4A16"), plan=Plan(tp=16, ep=16), workload=workload,
+            phase="decode" if serving_model == "waves" else "aggregated", serving_model=serving_model,
+        )  # fmt: skip
+        sets = {trace: capture_operators(request) for trace, request in capture_requests(scenario).items()}
+        block = evaluate_scenario(scenario, np.asarray([4]), sets)
+        return float((block.decode_step_ms if serving_model == "waves" else block.tpot_exclusive_ms)[0])
+
+    # A block of eight places costs hardly more than one of three; seven drafts in turn are five passes more
+    extra = steps(7, block=True) / steps(2, block=True)
+    in_turn = steps(7, block=False) / steps(2, block=False)
+    assert extra < in_turn
 
 
 def drafted(tmp_path, drafts):

@@ -29,12 +29,15 @@ _LARGEST_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftShape:
-    """The one layer of an EAGLE-3 draft, and the tokens that its head knows."""
+    """Layers of a draft beside a model, and the tokens that its head knows: one in EAGLE-3."""
 
     attention: GroupedQueryAttention | LatentAttention
     intermediate_size: int
     vocab_size: int
     state_norms: bool = False  # of each hidden state of the model, before they are fused
+    layers: int = 1
+    states: int = FUSED_STATES
+    markov_rank: int = 0  # of what makes a draft follow the one before it in a block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +144,12 @@ def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, Mod
     layer = LayerGroup(count=1, attention=draft.attention, mlp=DenseMlp(intermediate_size=draft.intermediate_size))
     drafted = replace(
         spec,
-        mtp_layers=1,
+        mtp_layers=draft.layers,
         draft_layer=layer,
-        draft_states=FUSED_STATES,
+        draft_states=draft.states,
         draft_state_norms=draft.state_norms,
+        draft_block=table.method == "dspark",
+        draft_markov=draft.markov_rank,
         draft_vocab=draft.vocab_size,
     )
     return f"{name}+{table.name}", drafted
@@ -152,8 +157,8 @@ def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, Mod
 
 def missing_draft(table: AcceptanceTable, spec: ModelSpec) -> str | None:
     """Why the drafts of a table cannot be priced for a model; None where they can."""
-    if table.method == "dspark":
-        return "drafts of a whole block in one pass (DSpark) are not covered"
+    if table.method == "dspark" and table.draft is None:
+        return "the shape of what drafts its blocks in one pass (DSpark) is not known"
     if table.method == "eagle3" and table.draft is None:
         return "the shape of its draft is not known; a FILE.yaml with draft: states one"
     if table.method == "mtp" and not spec.mtp_layers:

@@ -124,6 +124,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         tokens=min(engine.token_budget, sequences * longest) + sequences * (1 + drafts),
         share=(1.0 + engine.client.shortest) / 2,
         drafts=drafts,
+        passes=scenario.draft_passes,
     )
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}

@@ -35,7 +35,7 @@ def fused_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None
     if layer is None or not isinstance(layer.mlp, DenseMlp):
         raise TypeError("an EAGLE-3 draft is a layer of attention and a dense MLP")
     half = replace(step, request=replace(step.request, linear=HALF))
-    tables = _own_tables(half, layer, tables)
+    tables = own_tables(half, layer, tables)
     ids = meta_tensor(step.point.tokens, dtype=torch.int64)
     kept = [hidden] * model.draft_states
     if model.draft_state_norms:
@@ -49,22 +49,26 @@ def fused_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None
         embedded = look_up(parameter(model.vocab_size, model.hidden_size), ids)
     pair = operators.join([normed(half, "embedding_norm", embedded), normed(half, "hidden_norm", x)], 1)
     with step.recorder.within("layer"):
-        x = _layer(half, x, pair, layer, layer.mlp, tables)
+        x = draft_layer(half, x, pair, layer, layer.mlp, tables)
     _own_logits(half, x)
 
 
-def _own_tables(step: Step, layer: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
-    """Positions of the draft: the model's, or its own where it turns whole heads and they are wider."""
+def own_tables(step: Step, layer: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
+    """Positions of the draft: the model's, or its own where it turns more of a head than the model does."""
     attention = layer.attention
-    if not isinstance(attention, GroupedQueryAttention) or attention.rope_fraction is None or tables is None:
+    if isinstance(attention, LatentAttention):
+        width = attention.rope_head_dim
+    elif isinstance(attention, GroupedQueryAttention) and attention.rope_fraction is not None:
+        width = int(attention.head_dim * attention.rope_fraction)
+    else:
         return tables
-    width = int(attention.head_dim * attention.rope_fraction)
-    return tables if tables[0].shape[1] >= width else rope_tables(step, width)
+    return tables if tables is not None and tables[0].shape[1] >= width else rope_tables(step, width)
 
 
-def _layer(  # noqa: PLR0917  its caller's own values
+def draft_layer(  # noqa: PLR0917  its caller's own values
     step: Step, x: Tensor, pair: Tensor, layer: LayerGroup, mlp: DenseMlp, tables: tuple[Tensor, Tensor] | None
 ) -> Tensor:
+    """A layer of a draft, whose attention reads `pair` and is added to `x`."""
     if isinstance(layer.attention, LatentAttention):
         h = latent_attention(step, pair, layer.attention, tables)
     elif isinstance(layer.attention, GroupedQueryAttention):
