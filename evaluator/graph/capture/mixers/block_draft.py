@@ -17,7 +17,7 @@ from evaluator.inputs.model import DenseMlp, LatentAttention, LayerGroup
 
 
 def block_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> None:
-    """States of the model become keys that every layer of the draft attends to; a decode has a block beside them.
+    """States of the model become keys that every layer attends to; a decode has a block beside them.
 
     In 16 bits; embedding and head are the model's own. Of a prompt only keys are made. Left out: that places of a block
     see one another in both directions, and that drafts are sampled in turn: weights of the product between them are
