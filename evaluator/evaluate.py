@@ -206,14 +206,15 @@ def unsupported(scenario: Scenario) -> InputError | None:
     if scenario.workload.images is not None and scenario.convention == "upstream":
         return InputError("`convention=upstream` has no images", hint="`convention=physical`")
     if spec.draft_states and not _drafts_beside(spec):
-        return InputError("a draft beside a model is one layer of grouped queries and a dense MLP")
+        return InputError("a draft beside a model is one layer of grouped queries or latent attention and a dense MLP")
     return model.refusal(scenario, model.source(scenario))
 
 
 def _drafts_beside(spec: ModelSpec) -> bool:
     """Whether what drafts is a layer that can stand beside a model."""
     layer = spec.draft_layer
-    return layer is not None and isinstance(layer.attention, GroupedQueryAttention) and isinstance(layer.mlp, DenseMlp)
+    kinds = LatentAttention if spec.draft_block else GroupedQueryAttention | LatentAttention
+    return layer is not None and isinstance(layer.attention, kinds) and isinstance(layer.mlp, DenseMlp)
 
 
 def _known_upstream(group: LayerGroup) -> bool:

@@ -97,8 +97,8 @@ def _decode_rows(run: Run) -> list[_Row]:
     rows = _step_rows(operators, run.cost, sums)
     if drafts:
         rows += _rows(operators.draft_operators, run.cost, sums, 1.0)
-    if drafts > 1:
-        rows += _rows(operators.draft_operators, run.cost, run.source.decodes(requests, 1), drafts - 1.0)
+    if (passes := run.scenario.draft_passes) > 1:
+        rows += _rows(operators.draft_operators, run.cost, run.source.decodes(requests, 1), passes - 1.0)
     cost_s = run.scenario.serving_cost_ms / MS if run.scenario.phase == "decode" else 0.0
     period = float(decode_period(run, 0.0).total[0])
     bubble = period - sum(sum(row.seconds) for row in rows)

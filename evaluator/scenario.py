@@ -43,6 +43,11 @@ class Scenario:
         return self.workload.mtp_tokens > 0
 
     @property
+    def draft_passes(self) -> int:
+        """Passes of what drafts in a decode step: one a draft, or one for all."""
+        return min(self.workload.mtp_tokens, 1) if self.model.draft_block else self.workload.mtp_tokens
+
+    @property
     def layers(self) -> int:
         """Layers of the model."""
         return sum(group.count for group in self.model.layers)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.drafts.speculation import (
         Speculation,
         acceptance_table,
+        draft_checkpoint,
         list_acceptance,
         measured_for,
         missing_draft,
@@ -124,6 +125,7 @@ __all__ = [
     "check_precision",
     "checked_yaml",
     "choices_of_sizes",
+    "draft_checkpoint",
     "effective_input_length",
     "effective_rate",
     "engine_from_file",

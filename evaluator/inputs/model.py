@@ -266,6 +266,9 @@ class ModelSpec:
     mtp_layers: int = 0  # multi-token-prediction modules shipped with the weights
     draft_layer: LayerGroup | None = field(default=None, metadata={IF_SET: True})  # None: like the last of `layers`
     draft_states: int = field(default=0, metadata={IF_SET: True})  # hidden states that a draft beside the model fuses
+    draft_state_norms: bool = field(default=False, metadata={IF_SET: True})  # each of them normalised before
+    draft_block: bool = field(default=False, metadata={IF_SET: True})  # all drafts of a step come of one pass
+    draft_markov: int = field(default=0, metadata={IF_SET: True})  # rank of what makes a draft follow the one before
     draft_vocab: int | None = field(default=None, metadata={IF_SET: True})  # tokens that its head knows
     residual_streams: int = field(default=1, metadata={IF_SET: True})  # that hyper-connections mix
     stream_rounds: int = field(default=0, metadata={IF_SET: True})  # of normalising what mixes them

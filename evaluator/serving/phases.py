@@ -75,9 +75,9 @@ def decode_step_times(run: Run, requests: FloatArray) -> StepTimes:
     step = step_seconds(operators, run.cost, sums)
     if drafts:
         step = step + draft_seconds(operators, run.cost, sums)
-    if drafts > 1:
+    if (passes := run.scenario.draft_passes) > 1:
         one = run.source.decodes(requests, 1)
-        step = step + draft_seconds(operators, run.cost, one).scaled(drafts - 1.0)
+        step = step + draft_seconds(operators, run.cost, one).scaled(passes - 1.0)
     return step
 
 
@@ -123,7 +123,7 @@ def shared_step_seconds(
     )
     if run.scenario.drafting:
         drafts = draft_seconds(run.operators["decode"], run.cost, decode_sums)
-        step = step + drafts.scaled(run.scenario.workload.mtp_tokens * (decoding > 0).astype(np.float64))
+        step = step + drafts.scaled(run.scenario.draft_passes * (decoding > 0).astype(np.float64))
     decodes_alone = decode_step_times(run, decoding).slowest_stage
     return np.asarray(np.where(prefilling > 0, step.slowest_stage, decodes_alone)[index.ravel()])
 

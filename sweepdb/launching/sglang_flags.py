@@ -5,6 +5,7 @@ Source: the engine's parser (flags), and its documents on server arguments and d
 from __future__ import annotations
 
 from evaluator.inputs import Plan
+from store.errors import InputError
 from sweepdb.launching.flag_tables import flag_table
 from sweepdb.launching.server_command import (
     PORTS,
@@ -51,6 +52,9 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         flags.add("--cuda-graph-backend-decode", "disabled")
     else:
         flags.add("--disable-cuda-graph")
+    if instance.model.draft_block:
+        hint = "`engine=vllm`; SGLang reads another draft of such blocks"
+        raise InputError("SGLang's flags for drafts of a whole block in one pass are not written", hint=hint)
     if workload.mtp_tokens:
         flags.add("--speculative-algorithm", "EAGLE3" if instance.draft_model else "NEXTN")
         if instance.draft_model:

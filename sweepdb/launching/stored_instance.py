@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from evaluator.inputs import ModelSpec, Plan, Precision, Workload, rule_of
+from evaluator.inputs import ModelSpec, Plan, Precision, Workload, draft_checkpoint, rule_of
 from evaluator.scenario import Scenario
 from queries.asking import Limits
 from queries.probes import find_probe, find_scenario, parse_reference
@@ -128,13 +128,16 @@ class StoredInstance:
 def read_instance(location: StoreLocation, reference: str, draft_model: str | None = None) -> StoredInstance:
     """The row of a reference such as a1b2c3d4:175. One that does not fit its device cannot be launched.
 
-    `draft_model` is the id or folder of a draft that stands beside the model: a row knows its shape and its gains."""
+    `draft_model` is the id or folder of a draft that stands beside the model: a row knows its shape and its gains, and
+    the id of one that comes with the program."""
     columns, row = find_probe(location, reference)
     values = dict(zip(columns, row, strict=True))
     parsed = parse_reference(reference)
     with read_transaction(location) as transaction:
         specs = next(transaction.rows(ScenarioSpecs, SPECS, (find_scenario(location, parsed.scenario),)))
     planned = planned_of(specs)
+    if draft_model is None and planned.scenario.model.draft_states:
+        draft_model = draft_checkpoint(planned.model_name)
     found = StoredInstance(
         probe=reference,
         scenario=planned.scenario,

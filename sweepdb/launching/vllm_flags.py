@@ -54,7 +54,8 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         flags.add("--max-cudagraph-capture-size", instance.requests_a_replica)
     if workload.mtp_tokens:
         own: dict[str, object] = {"method": "mtp"}
-        beside: dict[str, object] = {"method": "eagle3", "model": instance.draft_model}
+        method = "dspark" if instance.model.draft_block else "eagle3"
+        beside: dict[str, object] = {"method": method, "model": instance.draft_model}
         drafts = (beside if instance.draft_model else own) | {"num_speculative_tokens": workload.mtp_tokens}
         flags.add("--speculative-config", json.dumps(drafts))
     if role != "server":

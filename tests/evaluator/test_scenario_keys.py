@@ -32,6 +32,7 @@ from evaluator.inputs.model import (
     CompressedAttention,
     DenseMlp,
     GatedDeltaNet,
+    LatentAttention,
     LayerGroup,
     MoeMlp,
     StateSpace,
@@ -81,6 +82,15 @@ BLOCKS = one_group(
     gqa(8, 2, 64, chosen_keys=256, chosen_block=64, indexer=TokenIndexer(heads=2, head_dim=64), value_head_dim=32),
     DenseMlp(intermediate_size=512),
 )  # fmt: skip
+BLOCK_DRAFTS = replace(
+    BLOCKS, mtp_layers=2, draft_states=2, draft_state_norms=True, draft_block=True, draft_markov=16,
+    draft_layer=LayerGroup(
+        count=1, mlp=DenseMlp(intermediate_size=256),
+        attention=LatentAttention(
+            query_heads=8, query_lora_rank=64, kv_lora_rank=64, nope_head_dim=32, rope_head_dim=16, value_head_dim=32
+        ),
+    ),
+)  # fmt: skip
 _SPACE = StateSpace(heads=8, head_dim=64, groups=2, state_size=64, convolution=4, convolution_bias=True, chunk=128)
 _NET = GatedDeltaNet(key_heads=4, value_heads=8, key_head_dim=64, value_head_dim=64, convolution=4)
 STATES = replace(
@@ -117,6 +127,7 @@ def scenarios() -> dict[str, Scenario]:
         "windows": case(GPT_OSS_20B, Plan(tp=2, ep=2), "decode"),
         "compressed": case(COMPRESSED, Plan(tp=2), "decode", drafts),
         "blocks": case(BLOCKS, Plan(tp=2), "decode"),
+        "drafts in a block": case(BLOCK_DRAFTS, Plan(tp=2), "decode", drafts),
         "states": case(STATES, Plan(), "aggregated"),
         "mixed": case(LLAMA_31_8B, Plan(tp=2), "prefill", MIXED),
         "mixed, aggregated": case(LLAMA_31_8B, Plan(tp=2), "aggregated", MIXED),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import yaml
@@ -13,10 +15,12 @@ from shared_data import ROOT
 import sweepdb
 from evaluator.evaluate import capture_requests, evaluate_scenario
 from evaluator.graph import capture_operators
+from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs import (
     Plan,
     Precision,
     list_acceptance,
+    load_device,
     load_model,
     measured_for,
     speculation,
@@ -24,6 +28,7 @@ from evaluator.inputs import (
     workload_of,
 )
 from evaluator.inputs.drafts.speculation import AcceptanceTable, Speculation
+from evaluator.pricing.memory import kv_bytes
 from evaluator.scenario import Scenario
 from evaluator.serving.waves.wave_latencies import tokens_per_step
 from store.errors import InputError
@@ -114,8 +119,7 @@ def test_a_file_of_drafts_says_what_is_wrong(tmp_path, content, message):
     ("model", "name", "message"),
     [
         ("zai-org/GLM-5.2", "dsv4-pro-mtp", "measured with deepseek-ai/DeepSeek-V4-Pro"),
-        ("moonshotai/Kimi-K3", "kimi-k3-dspark", "whole block"),
-        ("MiniMaxAI/MiniMax-M3", "minimax-m3-eagle3", "shape of its draft is not known"),
+        ("deepseek-ai/DeepSeek-V4-Pro", "dsv4-pro-0813-dspark", "what drafts its blocks in one pass"),
     ],
 )
 def test_drafts_that_a_model_cannot_have_are_refused(model, name, message):
@@ -127,6 +131,108 @@ def test_a_table_is_for_all_formats_of_its_model():
     assert measured_for("nvidia/DeepSeek-V4-Pro-NVFP4", 3).label == "dsv4-pro-mtp:3"
     assert measured_for("deepseek-ai/DeepSeek-V3", 3) is None
     assert measured_for("moonshotai/Kimi-K3", 3).table.method == "dspark"
+
+
+def test_a_table_of_a_draft_without_a_shape_is_refused():
+    table = AcceptanceTable(name="x", method="eagle3", tokens_per_step=(1.8,))
+    with pytest.raises(InputError, match="shape of its draft is not known"):
+        with_draft("Qwen/Qwen3-32B", QWEN3_32B, Speculation(table=table, drafts=1))
+
+
+@pytest.mark.parametrize(("kv_heads", "name"), [(64, "minimax-m3-eagle3"), (4, "minimax-m3-eagle3-gqa")])
+@pytest.mark.parametrize("trace", ["prefill", "decode"])
+def test_a_shipped_draft_of_minimax_holds_the_weights_of_its_checkpoint(kv_heads, name, trace):
+    named, spec = with_draft(*load_model("MiniMaxAI/MiniMax-M3"), speculation(f"{name}:3"))
+    assert (named, spec.draft_layer.attention.kv_heads) == (f"MiniMaxAI/MiniMax-M3+{name}", kv_heads)
+    found = captured(spec, Plan(), trace).draft_operators
+    # One with 4 KV heads is 6,149,993,396 bytes, 9,140 of them headers and small files; its embedding is the model's own
+    own = 6_149_993_396 - 9_140 + (kv_heads - 4) * 2 * 128 * 2 * 6144 * 2
+    assert sum(one.count * one.weight_bytes for one in found) == own - 2 * 200_064 * 6144
+    # Its positions turn whole heads, the model's a half of them: cosines and sines of its own
+    sums = repeated(request_sums(10.0, 90.0, windows=spec.spans), 1.0)
+    turned = next(one for one in found if one.kind == "rope")
+    assert float(turned.bytes_read.at(sums)) == 10 * 2 * 128 * (64 + kv_heads + 2)
+    assert sum(one.label.startswith("mtp.state_norm") for one in found) == 3
+
+
+@pytest.mark.parametrize("plan", [Plan(), Plan(tp=8, ep=8), Plan(tp=8, ep=8, dcp=8)])
+def test_a_shipped_draft_of_kimi_is_latent_attention(plan):
+    _, spec = with_draft(*load_model("nvidia/Kimi-K2.6-NVFP4"), speculation("kimi-k2.5-eagle3:3"))
+    found = {one.label.removeprefix("mtp."): one for one in captured(spec, plan, "decode").draft_operators}
+    down = found["layer.query_kv_down_proj"].gemm
+    assert (down.n, down.k) == (1536 + 512 + 64, 2 * 7168)
+    tp = plan.tp
+    weights = {
+        "states_proj": 7168 * 3 * 7168,
+        "layer.query_kv_down_proj": 2112 * 2 * 7168,
+        "layer.query_up_proj": 64 * 192 // tp * 1536,
+        "layer.output_proj": 7168 * 64 * 128 // tp,
+        "layer.mlp.gate_up_proj": 2 * 18432 // tp * 7168,
+        "layer.mlp.down_proj": 7168 * 18432 // tp,
+        "lm_head": 163840 // tp * 7168,
+        "layer.query_absorb": 64 // tp * 128 * 512,
+        "layer.value_absorb": 64 // tp * 128 * 512,
+    }
+    assert {label: found[label].weight_bytes // 2 for label in weights} == weights
+    # 61 layers' latents and the draft's, of 576 numbers each
+    kept = kv_bytes(spec, plan, 16, np.asarray([1024.0]), np.asarray([1.0]), paging="per_request", drafting=True)
+    assert float(kept[0]) == 62 * 576 * 2 * 1024 / plan.dcp
+
+
+K3 = ("moonshotai/Kimi-K3", "kimi-k3-dspark:7")
+
+
+def test_a_block_of_drafts_is_one_pass_of_layers_of_its_own():
+    _, spec = with_draft(*load_model(K3[0]), speculation(K3[1]))
+    found = {one.label.removeprefix("mtp."): one for one in captured(spec, Plan(tp=8, ep=8), "decode").draft_operators}
+    layers = {label: one for label, one in found.items() if label.startswith("block.layer")}
+    assert {one.count for one in layers.values()} == {5}
+    assert all(one.per_phase for label, one in found.items() if label.startswith("block."))
+    # Of its published configuration: 64 heads of 192 and 128, an MLP of 14,336, five states of the model of 7,168
+    assert (found["states_proj"].gemm.n, found["states_proj"].gemm.k) == (7168, 5 * 7168)
+    assert (found["context_kv_proj"].gemm.n, found["context_kv_proj"].gemm.k) == (5 * 576, 7168)
+    assert layers["block.layer.query_up_proj"].gemm.n == 64 * 192 // 8
+    assert layers["block.layer.mlp.gate_up_proj"].gemm.n == 2 * 14336 // 8
+    assert (found["block.markov.proj"].gemm.n, found["block.markov.proj"].gemm.k) == (163840, 256)
+    assert found["block.lm_head"].weight_bytes == 0  # the model's own
+    one = captured(spec, Plan(), "decode").draft_operators
+    layer = (
+        7168 * 1536 + 1536 + 1536 * 64 * 192 + 7168 * 576 + 512 + 512 * 64 * 256 + 64 * 128 * 7168 + 3 * 7168 * 14336
+    )
+    around = 5 * 7168 * 7168 + 5 * 7168 + 2 * 7168 + 5 * 576 * 7168 + 2 * 256 * 163840
+    assert sum(each.count * each.weight_bytes for each in one) == 2 * (5 * (layer + 2 * 7168) + around)
+
+
+def test_a_prompt_only_makes_keys_of_a_block_draft():
+    _, spec = with_draft(*load_model(K3[0]), speculation(K3[1]))
+    found = [one.label for one in captured(spec, Plan(), "prefill").draft_operators]
+    assert not any("block" in label for label in found)
+    assert "mtp.context_kv_write" in found
+
+
+@pytest.mark.parametrize("serving_model", ["waves", "vllm"])
+def test_more_drafts_of_a_block_are_no_more_passes(serving_model):
+    def steps(drafts, block):
+        _, spec = with_draft(*load_model(K3[0]), speculation(f"kimi-k3-dspark:{drafts}"))
+        workload = workload_of(
+            input_length=1000,
+            output_length=100,
+            mtp_tokens=drafts,
+            mtp_acceptance=speculation(f"kimi-k3-dspark:{drafts}").rates,
+        )
+        scenario = Scenario(
+            model=replace(spec, draft_block=block), device=load_device("b200_sxm", family="calibrated"),
+            precision=Precision(linear="BF16", experts="MXFP4_W4A16"), plan=Plan(tp=16, ep=16), workload=workload,
+            phase="decode" if serving_model == "waves" else "aggregated", serving_model=serving_model,
+        )  # fmt: skip
+        sets = {trace: capture_operators(request) for trace, request in capture_requests(scenario).items()}
+        block = evaluate_scenario(scenario, np.asarray([4]), sets)
+        return float((block.decode_step_ms if serving_model == "waves" else block.tpot_exclusive_ms)[0])
+
+    # A block of eight places costs hardly more than one of three; seven drafts in turn are five passes more
+    extra = steps(7, block=True) / steps(2, block=True)
+    in_turn = steps(7, block=False) / steps(2, block=False)
+    assert extra < in_turn
 
 
 def drafted(tmp_path, drafts):
@@ -198,6 +304,20 @@ def test_nothing_else_says_how_many(tmp_path, other):
             **SIZES,
             **other,
         )
+
+
+def test_a_row_with_a_shipped_draft_is_launched_with_its_checkpoint(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    sweepdb.evaluate(
+        "nvidia/MiniMax-M3-NVFP4", device="b200_sxm", num_devices=8, tp_sizes=4, dp_sizes=2, ep_sizes=8, mode="aggregated",
+        batch_range=(4, 4), input_length=1000, output_length=100, speculative="minimax-m3-eagle3-gqa:3", store=url,
+    )  # fmt: skip
+    with sweepdb.open(url) as store:
+        (row,) = store.sql("SELECT probe, tokens_per_step FROM probe").dicts()
+    assert row["tokens_per_step"] == pytest.approx(2.78)
+    write_launch(row["probe"], tmp_path / "out", store=url)
+    text = " ".join(path.read_text() for path in sorted((tmp_path / "out").glob("*.sh")))
+    assert '"model": "Inferact/MiniMax-M3-EAGLE3-GQA"' in text
 
 
 def test_a_command_that_drafts_takes_the_table_of_its_model(tmp_path):

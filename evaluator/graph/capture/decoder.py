@@ -22,6 +22,7 @@ from evaluator.graph.capture.capture_request import layers_of_stages
 from evaluator.graph.capture.expert_blocks import mixture
 from evaluator.graph.capture.latent import latent_attention
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.block_draft import block_draft
 from evaluator.graph.capture.mixers.block_indexer import choose_blocks
 from evaluator.graph.capture.mixers.compressed import compressed_attention
 from evaluator.graph.capture.mixers.delta_net import gated_delta_net
@@ -69,7 +70,8 @@ def trace_step(step: Step) -> None:
     with recorder.within("", counts=last):
         _logits(step, x, shared_head=False)
     if step.model.mtp_layers:
-        draft = fused_draft if step.model.draft_states else _draft
+        beside = block_draft if step.model.draft_block else fused_draft
+        draft = beside if step.model.draft_states else _draft
         with recorder.within("mtp", counts=last, draft=True):
             draft(step, x, tables)
 

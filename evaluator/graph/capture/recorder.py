@@ -24,24 +24,6 @@ from evaluator.inputs.precision import Format
 from store.records import Convention
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """One call at one traced point. `alive` are the bytes of activations when it ran, its own result included."""
-
-    label: str
-    counts: tuple[int, ...]
-    draft: bool
-    experts: ExpertExtents | None
-    per_expert: bool
-    per_phase: bool
-    multiple: int
-    if_needed: bool
-    requests: RequestsOfLength | None
-    shares: int
-    work: Work
-    alive: int
-
-
 @dataclass(slots=True)
 class Scope:
     """Where in the model the next calls belong."""
@@ -56,6 +38,17 @@ class Scope:
     if_needed: bool = False
     requests: RequestsOfLength | None = None
     shares: int = 1
+
+
+@dataclass(slots=True)
+class Record:
+    """One call at one traced point, in its scope. `alive` are the bytes of activations when it ran, its own result
+    included."""
+
+    label: str
+    scope: Scope
+    work: Work
+    alive: int
 
 
 class Recorder(TorchDispatchMode):
@@ -115,8 +108,8 @@ class Recorder(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        result = func(*args, **(kwargs or {}))
-        name = func._schema.name  # noqa: SLF001  the only stable name of an operator
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        name = _NAMES.get(func) or _named(func)
         if name in FREE:
             return result
         self._note(result)
@@ -126,22 +119,8 @@ class Recorder(TorchDispatchMode):
             return result
         scope = self.scope
         work = formula(Call(args=args, result=result, formats=self.formats, convention=self.convention))
-        self.records.append(
-            Record(
-                label=".".join(part for part in (scope.label, work.label) if part),
-                counts=scope.counts,
-                draft=scope.draft,
-                experts=scope.experts,
-                per_expert=scope.per_expert,
-                per_phase=scope.per_phase,
-                multiple=scope.multiple,
-                if_needed=scope.if_needed,
-                requests=scope.requests,
-                shares=scope.shares,
-                work=work,
-                alive=self._alive,
-            )
-        )
+        label = f"{scope.label}.{work.label}" if scope.label and work.label else scope.label or work.label
+        self.records.append(Record(label=label, scope=scope, work=work, alive=self._alive))
         return result
 
     def hold(self, tensor: Tensor) -> Tensor:
@@ -158,6 +137,14 @@ class Recorder(TorchDispatchMode):
 
     def _drop(self, size: int) -> None:
         self._alive -= size
+
+
+_NAMES: dict[Any, str] = {}
+
+
+def _named(func: Any) -> str:  # noqa: ANN401  torch's own type
+    name: str = func._schema.name  # noqa: SLF001  the only stable name of an operator
+    return _NAMES.setdefault(func, name)
 
 
 def meta_tensor(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:

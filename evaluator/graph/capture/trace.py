@@ -35,7 +35,7 @@ def trace(request: CaptureRequest) -> OperatorSet:
     if len({len(row) for row in rows}) != 1:
         raise NotAffineError("the operators of a step differ between the traced points")
     columns = list(zip(*rows, strict=True))
-    merged = _merged([(_operator(points, records, shares), records[0].draft) for records in columns])
+    merged = _merged([(_operator(points, records, shares), records[0].scope.draft) for records in columns])
     return OperatorSet(
         key=request.key,
         trace=request.trace,
@@ -75,19 +75,19 @@ def _traced(request: CaptureRequest, point: Point) -> Recorder:
 
 def _operator(points: Sequence[Point], records: Sequence[Record], prompt_shares: int) -> Operator:
     first = records[0]
-    work = first.work
+    work, scope = first.work, first.scope
 
     def fit(read: Callable[[Record], Rational]) -> Affine:
         return fitted(points, [read(record) for record in records], f"{first.label} ({work.kind})")
 
-    experts = first.experts
+    experts = scope.experts
     if experts is not None:
-        tokens = fit(lambda record: (record.experts or _absent(record)).tokens.tokens)
+        tokens = fit(lambda record: (record.scope.experts or _absent(record)).tokens.tokens)
         experts = replace(experts, tokens=tokens, role=work.role or experts.role)
     return Operator(
         kind=work.kind,
         label=first.label,
-        counts=first.counts,
+        counts=scope.counts,
         launches=work.launches,
         matrix_flops=fit(lambda record: record.work.matrix_flops),
         matrix_dtype=work.matrix_dtype,
@@ -100,23 +100,24 @@ def _operator(points: Sequence[Point], records: Sequence[Record], prompt_shares:
         activation_dtype=work.activation_dtype,
         expert_bytes=work.expert_bytes,
         expert_vector_flops=work.expert_vector_flops,
-        per_expert=first.per_expert,
-        per_phase=first.per_phase,
+        per_expert=scope.per_expert,
+        per_phase=scope.per_phase,
         gemm=_gemm(records, fit),
         attention=work.attention,
         experts=experts if _needs_experts(first) else None,
         collective=_collective(records, fit),
-        multiple=first.multiple,
-        if_needed=first.if_needed,
-        requests=first.requests,
-        shares=first.shares,
+        multiple=scope.multiple,
+        if_needed=scope.if_needed,
+        requests=scope.requests,
+        shares=scope.shares,
         prompt_shares=prompt_shares,
     )
 
 
 def _needs_experts(record: Record) -> bool:
-    rows = record.experts is not None and record.experts.role == "rows"
-    return rows or record.per_expert or record.work.kind in {"moe_grouped_gemm", "all_to_all"}
+    scope = record.scope
+    rows = scope.experts is not None and scope.experts.role == "rows"
+    return rows or scope.per_expert or record.work.kind in {"moe_grouped_gemm", "all_to_all"}
 
 
 def _absent(record: Record) -> ExpertExtents:
@@ -159,7 +160,7 @@ def _peaks(points: Sequence[Point], columns: Sequence[Sequence[Record]]) -> tupl
     forms = {
         fitted(points, [record.alive for record in records], "activations alive")
         for records in columns
-        if not (records[0].requests and records[0].requests.up_to)
+        if not ((requests := records[0].scope.requests) and requests.up_to)
     }
     kept: list[Affine] = []
     for form in sorted(forms, key=lambda affine: tuple(float(c) for c in affine.coefficients), reverse=True):

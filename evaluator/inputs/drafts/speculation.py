@@ -11,13 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup, ModelSpec
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec
 from evaluator.inputs.models import load_model
 from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 from store.errors import InputError
+
+if TYPE_CHECKING:
+    from evaluator.inputs.drafts.draft_file import DraftKeys
 
 Method = Literal["mtp", "eagle3", "dspark"]
 FUSED_STATES = 3  # hidden states of a model that an EAGLE-3 draft reads
@@ -26,13 +29,15 @@ _LARGEST_BYTES = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DraftShape:
-    """The one layer of an EAGLE-3 draft, and the tokens that its head knows."""
+    """Layers of a draft beside a model, and the tokens that its head knows: one in EAGLE-3."""
 
-    query_heads: int
-    kv_heads: int
-    head_dim: int
+    attention: GroupedQueryAttention | LatentAttention
     intermediate_size: int
     vocab_size: int
+    state_norms: bool = False  # of each hidden state of the model, before they are fused
+    layers: int = 1
+    states: int = FUSED_STATES
+    markov_rank: int = 0  # of what makes a draft follow the one before it in a block
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,7 @@ class AcceptanceTable:
     thinking: bool = True
     run: int | None = None
     draft: DraftShape | None = None
+    checkpoint: str | None = None  # the id of the draft that was measured, where it is one beside the model
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +122,12 @@ def measured_for(model: str, drafts: int) -> Speculation | None:
     return Speculation(table=found[0], drafts=min(drafts, len(found[0].tokens_per_step))) if found else None
 
 
+def draft_checkpoint(name: str) -> str | None:
+    """The id of the draft of a row's model, MODEL+TABLE; None where the table is a user's own."""
+    found = _shipped().get(name.rpartition("+")[2])
+    return None if found is None else found.checkpoint
+
+
 def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, ModelSpec]:
     """The model with what drafts for it: its own module, or a layer that the table brings."""
     table = asked.table
@@ -129,21 +141,24 @@ def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, Mod
     if table.draft is None:
         return name, spec
     draft = table.draft
-    layer = LayerGroup(
-        count=1,
-        attention=GroupedQueryAttention(
-            query_heads=draft.query_heads, kv_heads=draft.kv_heads, head_dim=draft.head_dim
-        ),
-        mlp=DenseMlp(intermediate_size=draft.intermediate_size),
+    layer = LayerGroup(count=1, attention=draft.attention, mlp=DenseMlp(intermediate_size=draft.intermediate_size))
+    drafted = replace(
+        spec,
+        mtp_layers=draft.layers,
+        draft_layer=layer,
+        draft_states=draft.states,
+        draft_state_norms=draft.state_norms,
+        draft_block=table.method == "dspark",
+        draft_markov=draft.markov_rank,
+        draft_vocab=draft.vocab_size,
     )
-    drafted = replace(spec, mtp_layers=1, draft_layer=layer, draft_states=FUSED_STATES, draft_vocab=draft.vocab_size)
     return f"{name}+{table.name}", drafted
 
 
 def missing_draft(table: AcceptanceTable, spec: ModelSpec) -> str | None:
     """Why the drafts of a table cannot be priced for a model; None where they can."""
-    if table.method == "dspark":
-        return "drafts of a whole block in one pass (DSpark) are not covered"
+    if table.method == "dspark" and table.draft is None:
+        return "the shape of what drafts its blocks in one pass (DSpark) is not known"
     if table.method == "eagle3" and table.draft is None:
         return "the shape of its draft is not known; a FILE.yaml with draft: states one"
     if table.method == "mtp" and not spec.mtp_layers:
@@ -155,10 +170,34 @@ def missing_draft(table: AcceptanceTable, spec: ModelSpec) -> str | None:
 def _shipped() -> Mapping[str, AcceptanceTable]:
     file = resources.files("evaluator").joinpath("inputs/drafts/acceptance.yaml")
     content: Any = parse_yaml(file.read_text(encoding="utf-8"), "acceptance.yaml")
+    shapes = {name: _shape(said) for name, said in content.pop("drafts").items()}
     return {
-        name: AcceptanceTable(**{**said, "name": name, "tokens_per_step": tuple(said["tokens_per_step"])})
+        name: AcceptanceTable(
+            **{
+                **said,
+                "name": name,
+                "tokens_per_step": tuple(said["tokens_per_step"]),
+                "draft": shapes.get(said.get("checkpoint")),
+            }
+        )
         for name, said in content.items()
     }
+
+
+def _shape(said: Mapping[str, Any]) -> DraftShape:
+    """A shipped draft, by the fields of its attention. Positions turn whole heads, whatever they do in the model."""
+    attention = said["attention"]
+    kind = (
+        LatentAttention(**attention)
+        if "kv_lora_rank" in attention
+        else GroupedQueryAttention(**attention, rope_fraction=1.0)
+    )
+    return DraftShape(**{**said, "attention": kind})
+
+
+def _stated_shape(said: DraftKeys) -> DraftShape:
+    attention = GroupedQueryAttention(query_heads=said.query_heads, kv_heads=said.kv_heads, head_dim=said.head_dim)
+    return DraftShape(attention=attention, intermediate_size=said.intermediate_size, vocab_size=said.vocab_size)
 
 
 def _from_file(path: Path) -> AcceptanceTable:
@@ -172,5 +211,5 @@ def _from_file(path: Path) -> AcceptanceTable:
     if (found.draft is not None) != (method == "eagle3"):
         raise InputError(f"{path}: a draft of method eagle3 has a shape (draft), and no other has one")
     lengths = found.tokens_per_step if shipped is None else shipped.tokens_per_step
-    shape = None if found.draft is None else DraftShape(**found.draft.model_dump())
+    shape = None if found.draft is None else _stated_shape(found.draft)
     return AcceptanceTable(name=path.stem, method=method, tokens_per_step=tuple(lengths or ()), draft=shape)

@@ -125,6 +125,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         tokens=engine.token_budget + sequences * (1 + drafts),
         share=(1.0 + engine.client.shortest) / 2,
         drafts=drafts,
+        passes=scenario.draft_passes,
     )
     # A phase alone has one trace; what the table takes from the other is not asked for.
     traces = {name: run.operators.get(name) or run.operators[scenario.phase] for name in ("prefill", "decode")}

@@ -76,13 +76,14 @@ class TableExtents:
     """How far a table must reach: kinds of requests, decoding sequences and tokens of a step.
 
     A decoding sequence holds `share` of its kind's prompt and of half its output on average; `drafts` follow each
-    decode. The attention of a prompt is tabulated in `stretches` parts."""
+    decode, made in `passes` (None: one each). The attention of a prompt is tabulated in `stretches` parts."""
 
     kinds: tuple[RequestKind, ...]
     sequences: int
     tokens: int
     share: float = 1.0
     drafts: int = 0
+    passes: int | None = None
     stretches: int = PROMPT_STRETCHES
 
     def decoding(self, new_tokens: float, windows: Sequence[Span]) -> BatchSums:
@@ -124,9 +125,10 @@ def step_table(
     batch, each = np.maximum(sequences, 1.0), 1 + extents.drafts
     one = extents.decoding(float(each), windows)
     own = _seconds([item for item in decode if item.per_phase], repeated(one, batch), cost)
-    if extents.drafts > 1:  # the first draft runs over all tokens of the step, every other one over its own
+    passes = extents.drafts if extents.passes is None else extents.passes
+    if passes > 1:  # the first draft runs over all tokens of the step, every other one over its own
         again = repeated(extents.decoding(1.0, windows), batch)
-        own += (extents.drafts - 1) * _seconds(own_experts(operators["decode"].draft_operators), again, cost)
+        own += (passes - 1) * _seconds(own_experts(operators["decode"].draft_operators), again, cost)
     linear = _seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost)
     decode_linear = _seconds(decoded, _tokens(each * batch), cost)
     if operators["prefill"].micro_batches > 1:

@@ -107,5 +107,5 @@ def _mixed_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding
     prefill, decode = run.operators["prefill"], run.operators["decode"]
     seconds = mixed_stage_seconds(prefill, decode, run.cost, prefills, decodes, index=decoding)
     if drafts:
-        seconds += drafts * draft_seconds(decode, run.cost, decodes).slowest_stage[decoding]
+        seconds += run.scenario.draft_passes * draft_seconds(decode, run.cost, decodes).slowest_stage[decoding]
     return seconds

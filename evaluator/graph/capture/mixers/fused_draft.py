@@ -17,11 +17,13 @@ from evaluator.graph.capture.blocks import (
     linear,
     normed,
     pointwise,
+    rope_tables,
 )
+from evaluator.graph.capture.latent import latent_attention
 from evaluator.graph.capture.library import operators, parameter
 from evaluator.graph.capture.mixers.grouped_queries import grouped_query_attention
 from evaluator.graph.capture.recorder import meta_tensor
-from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LayerGroup
+from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup
 
 
 def fused_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> None:
@@ -30,32 +32,49 @@ def fused_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None
 
     Every pass fuses states; engines do so in the first one of a step alone."""
     layer, model = step.model.draft_layer, step.model
-    if layer is None or not isinstance(layer.attention, GroupedQueryAttention) or not isinstance(layer.mlp, DenseMlp):
-        raise TypeError("an EAGLE-3 draft is a layer of grouped queries and a dense MLP")
+    if layer is None or not isinstance(layer.mlp, DenseMlp):
+        raise TypeError("an EAGLE-3 draft is a layer of attention and a dense MLP")
     half = replace(step, request=replace(step.request, linear=HALF))
+    tables = own_tables(half, layer, tables)
     ids = meta_tensor(step.point.tokens, dtype=torch.int64)
+    kept = [hidden] * model.draft_states
+    if model.draft_state_norms:
+        kept = [normed(half, f"state_norm{index}", state) for index, state in enumerate(kept)]
     with step.recorder.within("states"):
-        states = operators.join([hidden] * model.draft_states, 1)
+        states = operators.join(kept, 1)
+    del kept
     x = linear(half, "states_proj", states, model.hidden_size, HALF)
     with step.recorder.within("embedding"):
         look_up = operators.embed if step.plan.pp > 1 else operators.gather_rows
         embedded = look_up(parameter(model.vocab_size, model.hidden_size), ids)
     pair = operators.join([normed(half, "embedding_norm", embedded), normed(half, "hidden_norm", x)], 1)
     with step.recorder.within("layer"):
-        x = _layer(half, x, pair, layer, layer.attention, layer.mlp, tables)
+        x = draft_layer(half, x, pair, layer, layer.mlp, tables)
     _own_logits(half, x)
 
 
-def _layer(  # noqa: PLR0917  its caller's own values
-    step: Step,
-    x: Tensor,
-    pair: Tensor,
-    layer: LayerGroup,
-    attention: GroupedQueryAttention,
-    mlp: DenseMlp,
-    tables: tuple[Tensor, Tensor] | None,
+def own_tables(step: Step, layer: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
+    """Positions of the draft: the model's, or its own where it turns more of a head than the model does."""
+    attention = layer.attention
+    if isinstance(attention, LatentAttention):
+        width = attention.rope_head_dim
+    elif isinstance(attention, GroupedQueryAttention) and attention.rope_fraction is not None:
+        width = int(attention.head_dim * attention.rope_fraction)
+    else:
+        return tables
+    return tables if tables is not None and tables[0].shape[1] >= width else rope_tables(step, width)
+
+
+def draft_layer(  # noqa: PLR0917  its caller's own values
+    step: Step, x: Tensor, pair: Tensor, layer: LayerGroup, mlp: DenseMlp, tables: tuple[Tensor, Tensor] | None
 ) -> Tensor:
-    h = grouped_query_attention(step, pair, attention, layer.span, tables)
+    """A layer of a draft, whose attention reads `pair` and is added to `x`."""
+    if isinstance(layer.attention, LatentAttention):
+        h = latent_attention(step, pair, layer.attention, tables)
+    elif isinstance(layer.attention, GroupedQueryAttention):
+        h = grouped_query_attention(step, pair, layer.attention, layer.span, tables)
+    else:
+        raise TypeError("an EAGLE-3 draft has grouped queries or latent attention")
     with step.recorder.within("attention_all_reduce"):
         h = all_reduced(step, h)
     h, x = add_normed(step, "post_attention_norm", h, x)
