@@ -99,7 +99,10 @@ def write(url: str) -> None:
         finish_sweep(store, second, "interrupted")
         third = begin_sweep(store, replace(sweep_record(key="0" * 31 + "3"), kind="validation"))
         put_block(
-            store, third, put_scenarios(store, third, [with_images(of("decode", WORKLOADS[1]))])[0].id, block(records[1], 1, 2)
+            store,
+            third,
+            put_scenarios(store, third, [with_images(of("decode", WORKLOADS[1]))])[0].id,
+            block(records[1], 1, 2),
         )
         void(store, "0" * 31 + "3", "the wrong driver")
         void(store, refs[1].key, "a mistake")

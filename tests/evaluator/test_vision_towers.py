@@ -66,7 +66,11 @@ PATCHES = 64
 
 
 def small(family: str) -> VisionTower:
-    tower = tower_of({"model_type": family, "vision_config": SMALL[family], **OUTER.get(family, {})}, family, TEXT)
+    config = {"model_type": family, "vision_config": SMALL[family], **OUTER.get(family, {})}
+    with pytest.MonkeyPatch.context() as patch:  # published processors would enlarge images as small as these
+        for module in ("qwen_tower", "minimax_tower"):
+            patch.setattr(f"evaluator.inputs.architectures.towers.{module}.PIXELS", (1, 10**9))
+        tower = tower_of(config, family, TEXT)
     assert isinstance(tower, VisionTower), tower
     return tower
 
@@ -149,13 +153,6 @@ def flops_of(operators, sums) -> float:
 
 def weights_of(operators) -> float:
     return sum(one.count * float(one.weight_bytes) for one in operators.operators)
-
-
-@pytest.fixture(autouse=True)
-def _any_size(monkeypatch):
-    """Small images are none that published processors would leave alone."""
-    monkeypatch.setattr("evaluator.inputs.architectures.towers.qwen_tower.PIXELS", (1, 10**9))
-    monkeypatch.setattr("evaluator.inputs.architectures.towers.minimax_tower.PIXELS", (1, 10**9))
 
 
 def test_every_family_is_held_to_its_class():

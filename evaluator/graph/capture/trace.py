@@ -27,7 +27,7 @@ def trace(request: CaptureRequest) -> OperatorSet:
     """The operators of one step on one device, with exact affine work."""
     plan, tower = request.plan, request.tower
     unit = math.lcm(plan.tp * plan.ep * plan.moe_dp * plan.moe_tp, plan.moe_dp * plan.ep)
-    points = trace_points(unit if tower is None else tower.token_patches)
+    points = trace_points(unit if tower is None else math.lcm(tower.token_patches, *(one.merged for one in tower.deep)))
     recorders = [_traced(request, point) for point in points]
     rows = [recorder.records for recorder in recorders]
     if len({len(row) for row in rows}) != 1:
