@@ -181,7 +181,7 @@ CHOICES = {
     "unscaled_norm": {"": "value", "value": ""},
     "indexer": TokenIndexer(heads=4, head_dim=64), "mlp": DenseMlp(intermediate_size=64),
     "draft_layer": LayerGroup(count=1, attention=gqa(128, 8, 128), mlp=DenseMlp(intermediate_size=4096)),
-    "images": IMAGES, "split": {"weights": "data"}, "family": "another", "rule": "padded",
+    "images": IMAGES, "split": {"weights": "data"}, "rule": "padded",
     "prefix_cache_hit_rate": 0.25, "client": Client(shortest=0.9), "seats": 10,
 }  # fmt: skip
 # Fields that other tests change as a whole: they cannot change alone.
@@ -264,7 +264,7 @@ def test_a_key_changes_exactly_when_a_number_does():
     }
     assert {field for field, moves in key_moves.items() if not moves} == {
         "model.architecture", "model.native_linear", "model.native_experts", "model.native_kv_cache", "model.left_out", "device.vendor", "device.source", "device.watts",
-        "workload.images.tower.family", "workload.images.tower.patch_size", "workload.images.tower.resizing.rule",
+        "workload.images.tower.patch_size", "workload.images.tower.resizing.rule",
         "workload.images.tower.resizing.most", "workload.images.tower.resizing.least",
         "workload.images.tower.resizing.side", "workload.images.tower.resizing.marks",
     }  # fmt: skip

@@ -35,11 +35,11 @@ def trace_encoder(step: Step, tower: VisionTower) -> None:
         tables = _tables(step, tower, x.shape[0])
         with recorder.within("layers", counts=on_first(tower.layers)):
             x = _layer(step, tower, x, tables)
-        taken = [projected(step, f"deep{index}", x, (one,)) for index, one in enumerate(tower.deep)]
+        patches = slice(0, step.point.tokens)  # without those of classes
+        taken = [projected(step, f"deep{index}", x[patches], (one,)) for index, one in enumerate(tower.deep)]
         if tower.final_norm:
             x = _normed(step, "final_norm", x, tower.norm)
-        if tower.class_patch:
-            x = x.new_empty((step.point.tokens, x.shape[1]))  # without the class patches
+        x = x[patches]
         tokens = projected(step, "projection", x, tower.projections)
         if taken:
             with recorder.within("joined"):
