@@ -109,7 +109,7 @@ def _attended(step: Step, tower: VisionTower, x: Tensor, tables: tuple[Tensor, T
             operators.rope(query, key, *tables)
     with step.recorder.within("attention", per_phase=True):
         out = operators.attention(
-            query, step.point.pairs, step.point.keys, heads, width, width, 0, 16, False, False, "attention_prefill"
+            query, step.point.pairs, step.point.keys, heads, width, width, 0, 16, False, False, "encoder_attention"
         )
     del packed, query, key, value
     return linear(step, "output_proj", out.view(x.shape[0], -1), tower.hidden_size, HALF, bias=tower.attention_bias)
