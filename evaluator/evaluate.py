@@ -205,6 +205,8 @@ def unsupported(scenario: Scenario) -> InputError | None:
         return InputError(part, hint="`convention=physical`")
     if scenario.workload.images is not None and scenario.convention == "upstream":
         return InputError("`convention=upstream` has no images", hint="`convention=physical`")
+    if scenario.workload.images is not None and scenario.workload.input_length is None:
+        return InputError("`images` are evaluated with one prompt length, not with a distribution")
     if spec.draft_states and not _drafts_beside(spec):
         return InputError("a draft beside a model is one layer of grouped queries or latent attention and a dense MLP")
     return model.refusal(scenario, model.source(scenario))

@@ -26,6 +26,7 @@ from evaluator.inputs.models import list_models, load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import holds_shares, illegality
 from evaluator.inputs.precision import Precision
+from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.calibrated import CalibratedCost
 from evaluator.pricing.step import operator_seconds
@@ -135,10 +136,7 @@ def _of_model(spec: ModelSpec) -> Iterator[SupportPart]:
         yield SupportPart(part="model", state="by hand", how="parameters of its released tensors; no class holds it")
     else:
         yield SupportPart(part="model", state="exact", how=how)
-    if spec.left_out:
-        yield SupportPart(
-            part=spec.left_out, state="left out", how="image tokens lengthen the prompt; encoding is free"
-        )
+    yield from _of_encoders(spec)
     for part, name in (("linears", spec.native_linear), ("experts", spec.native_experts)):
         try:
             check_precision(Precision(linear=name))
@@ -147,6 +145,17 @@ def _of_model(spec: ModelSpec) -> Iterator[SupportPart]:
         else:
             yield SupportPart(part=f"format of {part}", state="exact", how=f"{name}, as published")
     yield _of_context(spec)
+
+
+def _of_encoders(spec: ModelSpec) -> Iterator[SupportPart]:
+    """Encoders of images: read, so that requests may have some, or why not; those of sound are left out."""
+    if isinstance(spec.vision, VisionTower):
+        millions = round(spec.vision.parameters / 1e6)
+        how = f"{millions:,} M weights, as its class; priced where requests have `images`, else text alone is evaluated"
+        yield SupportPart(part="image encoder", state="exact", how=how)
+    elif spec.left_out:
+        how = spec.vision or "image tokens lengthen the prompt; encoding is free"
+        yield SupportPart(part=spec.left_out, state="left out", how=how)
 
 
 def _of_context(spec: ModelSpec) -> SupportPart:

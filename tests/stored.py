@@ -45,6 +45,15 @@ def write(url: str) -> None:
         }  # fmt: skip
         return replace(record, subject=replace(record.subject, **client, **launch), launchable_by="vllm,sglang")
 
+    def with_images(record):
+        images = {
+            "images": 2, "image_width": 1024, "image_height": 768, "image_patches": 3072, "image_tokens": 768,
+            "encoder_split": "data",
+        }  # fmt: skip
+        label = "3500/1500 with 2 x 1024x768"
+        workload = replace(record.subject.workload, key="9" * 64, label=label, **images)
+        return replace(record, subject=replace(record.subject, workload=workload))
+
     def with_service(stored):
         return replace(stored, columns={**stored.columns, "prompt_service_ms": stored.columns["prefill_step_ms"] / 2})
 
@@ -90,7 +99,10 @@ def write(url: str) -> None:
         finish_sweep(store, second, "interrupted")
         third = begin_sweep(store, replace(sweep_record(key="0" * 31 + "3"), kind="validation"))
         put_block(
-            store, third, put_scenarios(store, third, [of("decode", WORKLOADS[1])])[0].id, block(records[1], 1, 2)
+            store,
+            third,
+            put_scenarios(store, third, [with_images(of("decode", WORKLOADS[1]))])[0].id,
+            block(records[1], 1, 2),
         )
         void(store, "0" * 31 + "3", "the wrong driver")
         void(store, refs[1].key, "a mistake")

@@ -4,7 +4,7 @@
 
 fits each device that FOLDER holds tables of (h100_sxm, h200_sxm, b200_sxm), half of the rows held out, and writes
 evaluator/calibration/mixer_kernels.yaml, coefficients with their errors. The seed is fixed. Kernels are those of one
-engine each: SGLang's of sparse attention, vLLM's of the rest."""
+engine each: SGLang's of sparse attention, vLLM's of the rest. Attention of image encoders is that of 256 patches or more."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm")
 _INDEX_HEADS, _CHOSEN, _LATENT, _ROPE = 32, 2048, 512, 64  # of GLM-5, which the tables of parts are of
 _CHUNK, _BLOCK_DIM = 64, 128
 _LEFT = 0.3  # of a row, at least, where the rest is taken out of it
+ENCODER_DIM = 16.0  # head dimensions that kernels take at once
 Array = npt.NDArray[np.float64]
 
 
@@ -81,6 +82,15 @@ def _blocks(x: Columns, _: int) -> Work:
     }
 
 
+def _encoder(x: Columns, _: int) -> Work:
+    pairs, rows = x["batch_size"] * x["isl"] ** 2, x["batch_size"] * x["isl"]
+    width = np.ceil(x["head_dim"] / ENCODER_DIM) * ENCODER_DIM
+    return {
+        "matrix_flops": 4 * x["num_heads"] * width * pairs,
+        "moved_bytes": 8 * rows * x["num_heads"] * x["head_dim"],
+    }
+
+
 def _scan(x: Columns, units: int) -> Work:
     keys, values, heads = x["head_k_dim"], x["head_v_dim"], x["num_v_heads"]
     chunks = np.ceil(x["seq_len"] / _CHUNK)
@@ -130,6 +140,9 @@ TABLES = {
         where="latency > 0 and isl >= 1024 and num_heads BETWEEN 8 AND 64 and gemm_type = 'bfloat16'"
         " and kv_cache_dtype = 'bfloat16'",
         rest=rest_of_layer,
+    ),
+    "encoder_attention": Table(
+        name="encoder_attention", engine="vllm", work=_encoder, where="latency > 0 and isl >= 256"
     ),
     "state_scan": Table(
         name="gdn",

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from evaluator.inputs.vision.tower import VisionTower
 from sweepdb.catalogue import load_model, support_table
 
 _INTRODUCTION = """# What is supported, and how well
@@ -42,14 +43,18 @@ def support_page() -> str:
         sections.append(f"## {title}\n\n" + _table(("name", "state", "how"), found))
     models = [[name, part.state, *_native(name)] for kind, name, part in rows if kind == "model"]
     sections.append(
-        "## Models of the catalogue\n\n" + _table(("name", "state", "linears", "experts", "left out"), models)
+        "## Models of the catalogue\n\n"
+        + _table(("name", "state", "linears", "experts", "image encoder", "left out"), models)
     )
     return "\n".join(sections)
 
 
 def _native(name: str) -> list[str]:
     spec = load_model(name)[1]
-    return [spec.native_linear, spec.native_experts, spec.left_out]
+    formats = [spec.native_linear, spec.native_experts]
+    if isinstance(spec.vision, VisionTower):
+        return [*formats, f"{round(spec.vision.parameters / 1e6)} M weights", ""]
+    return [*formats, "", spec.left_out]
 
 
 def _table(columns: tuple[str, ...], rows: Iterable[list[str]]) -> str:

@@ -18,6 +18,7 @@ MIXER_KINDS = frozenset(
     {
         "index_scores", "index_choice", "sparse_attention", "block_attention", "state_scan", "state_update",
         "stream_collapse", "stream_expand", "space_scan", "space_update", "channel_scan", "channel_update",
+        "encoder_attention",
     }
 )  # fmt: skip
 _OLDER, _NEWER = "h100_sxm", "b200_sxm"

@@ -23,6 +23,7 @@ OperatorKind = Literal[
     "attention_decode",
     "mla_prefill",  # expanded: heads of their own keys and values
     "mla_decode",  # absorbed: every head reads the one compressed vector
+    "encoder_attention",  # of patches to all patches of their image
     "block_attention",  # of a prompt to blocks of keys that each group of heads chose
     "sparse_attention",  # absorbed: each query gathers the entries that it attends to
     "index_scores",

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.plan import Plan
     from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
     from evaluator.inputs.precision import Precision
-    from evaluator.inputs.vision.images import ImageRequest, check_images
+    from evaluator.inputs.vision.images import ImageRequest, Images, check_images
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
     from evaluator.inputs.workloads.traces import read_trace
@@ -98,6 +98,7 @@ __all__ = [
     "FittedEngine",
     "GroupedQueryAttention",
     "ImageRequest",
+    "Images",
     "LatentAttention",
     "Launch",
     "LengthBin",

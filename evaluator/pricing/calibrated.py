@@ -33,7 +33,7 @@ from store.errors import InputError
 from store.records import Convention
 
 ROUTINGS = ("balanced", "power_law_1.01", "power_law_1.2")
-GATHERED_HEADS, BLOCK_HEADS = 64, 16
+GATHERED_HEADS, BLOCK_HEADS, ENCODER_DIM = 64, 16, 16
 SCAN_CHUNK = 64.0  # tokens that kernels of linear states take at once
 PLAIN_KINDS = frozenset(
     {"norm", "rope", "activation", "elementwise", "quantise", "embedding", "kv_write", "moe_routing"}
@@ -140,6 +140,10 @@ class CalibratedCost:
         # Those of blocks take the query heads of a KV head by 16: 8 of them cost what 16 do (H100, H200).
         if operator.kind == "block_attention":
             padding = max(1.0, BLOCK_HEADS / group)
+        # Those of encoders take head dimensions by 16: 72 cost what 80 do (H200, B200).
+        if operator.kind == "encoder_attention" and operator.attention is not None:
+            width = operator.attention.head_dim
+            padding = -(-width // ENCODER_DIM) * ENCODER_DIM / width
         sequences, units = np.maximum(sums.sequences, 1.0), self.figures.compute_units
         chunks = np.ceil(sums.tokens / sequences / SCAN_CHUNK) * np.maximum(1.0, sequences * heads / units)
         inputs: dict[str, FloatArray | float] = {

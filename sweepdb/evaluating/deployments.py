@@ -37,7 +37,16 @@ def _options_of(options: SweepOptions, server: FoundServer) -> SweepOptions:
     if options.models:
         server = replace(server, model=options.models[0])
     given = {}
-    for keyword, value in server.options().items():
+    said = server.options()
+    if options.images is not None:
+        if server.most_images is not None and options.images > server.most_images:
+            raise InputError(
+                f"`images={options.images}`: {server.where} takes {server.most_images} a request",
+                hint="fewer `images`, or another file",
+            )
+        if server.encoder_split is not None and options.encoder_split is None:
+            said["encoder_split"] = server.encoder_split
+    for keyword, value in said.items():
         item = options_by_keyword()[keyword]
         given[item.field] = read_value(item, value, f"{server.where}: {keyword}")
     return replace(options, **given)  # type: ignore[arg-type]

@@ -4,11 +4,13 @@ Not here: starting servers (shell_target)."""
 
 from __future__ import annotations
 
+import json
 import math
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from evaluator.inputs import Images
 from sweepdb.launching.expecting.whole_deployment import mean_share
 from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
 from sweepdb.launching.stored_instance import StoredInstance
@@ -68,7 +70,7 @@ vllm)
   {_vllm(instance, asked)}
   ;;
 guidellm)
-  {_guidellm(asked)}
+  {_guidellm(instance, asked)}
   ;;
 aiperf)
   {_aiperf(instance, asked)}
@@ -88,7 +90,7 @@ class _Asked:
     """Requests of a benchmark: users at once, and lengths that are spread evenly around their means."""
 
     users: int
-    prompt: float
+    prompt: float  # of text
     output: float
     spread: float  # half of the range, as a share of the mean
 
@@ -103,19 +105,38 @@ def _asked(commands: list[ServerCommand], users: int) -> _Asked:
     shortest = 2.0 * mean - 1.0
     return _Asked(
         users=users,
-        prompt=round(mean * float(str(instance.values["input_length_mean"]))),
+        prompt=round(mean * float(str(instance.values["input_length_mean"]))) - _image_tokens(instance),
         output=round(mean * instance.workload.output_length),
         spread=(1.0 - shortest) / (1.0 + shortest),
     )
 
 
+def _image_tokens(instance: StoredInstance) -> int:
+    images = instance.workload.images
+    return 0 if images is None else images.prompt_tokens
+
+
+def _images_of_vllm(images: Images | None) -> dict[str, str | _Variable | None]:
+    """The data set, with images of one size where the row has some."""
+    if images is None:
+        return {"--dataset-name": "random"}
+    return {
+        "--endpoint": "/v1/chat/completions",
+        "--dataset-name": "random-mm",
+        "--random-mm-base-items-per-request": str(images.count),
+        "--random-mm-num-mm-items-range-ratio": "0",
+        "--random-mm-limit-mm-per-prompt": json.dumps({"image": images.count, "video": 0}),
+        "--random-mm-bucket-config": f"{{({images.height}, {images.width}, 1): 1.0}}",
+    }
+
+
 def _vllm(instance: StoredInstance, asked: _Asked) -> str:
     return _wrapped("vllm", "bench", "serve", {
         "--base-url": _Variable("BASE_URL"),
-        "--backend": "openai",
+        "--backend": "openai" if instance.workload.images is None else "openai-chat",
         "--model": instance.model_name,
         "--tokenizer": _Variable("TOKENIZER"),
-        "--dataset-name": "random",
+        **_images_of_vllm(instance.workload.images),
         "--random-input-len": f"{asked.prompt:.0f}",
         "--random-output-len": f"{asked.output:.0f}",
         "--random-range-ratio": f"{asked.spread:.4g}",
@@ -131,7 +152,9 @@ def _vllm(instance: StoredInstance, asked: _Asked) -> str:
     })  # fmt: skip
 
 
-def _guidellm(asked: _Asked) -> str:
+def _guidellm(instance: StoredInstance, asked: _Asked) -> str:
+    if instance.workload.images is not None:
+        return "echo 'guidellm is not asked for images here: CLIENT=vllm or aiperf' >&2; exit 2"
     (least_in, most_in), (least_out, most_out) = asked.between(asked.prompt), asked.between(asked.output)
     lengths = (
         f"kind=synthetic_text,prompt_tokens={asked.prompt:.0f},prompt_tokens_min={least_in},prompt_tokens_max={most_in},"
@@ -148,6 +171,17 @@ def _guidellm(asked: _Asked) -> str:
     })  # fmt: skip
 
 
+def _images_of_aiperf(images: Images | None) -> dict[str, str | _Variable | None]:
+    if images is None:
+        return {"--endpoint-type": "completions"}
+    return {
+        "--endpoint-type": "chat",
+        "--image-batch-size": str(images.count),
+        "--image-width-mean": str(images.width),
+        "--image-height-mean": str(images.height),
+    }
+
+
 def _aiperf(instance: StoredInstance, asked: _Asked) -> str:
     # A normal distribution as wide as the even one: its deviation is half of the range over the root of three.
     deviations = [length * asked.spread / math.sqrt(3.0) for length in (asked.prompt, asked.output)]
@@ -155,7 +189,7 @@ def _aiperf(instance: StoredInstance, asked: _Asked) -> str:
         "--url": _Variable("BASE_URL"),
         "--model": instance.model_name,
         "--tokenizer": _Variable("TOKENIZER"),
-        "--endpoint-type": "completions",
+        **_images_of_aiperf(instance.workload.images),
         "--streaming": None,
         "--isl": f"{asked.prompt:.0f}",
         "--isl-stddev": f"{deviations[0]:.3g}",

@@ -114,7 +114,10 @@ def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
         said.append(f"how many drafted tokens are accepted: rates {rates}")
     if instance.workload.prefix_cache_hit_rate:
         said.append(f"prompts of which {instance.workload.prefix_cache_hit_rate:.0%} are in the prefix cache")
-    if instance.model.left_out:
+    if (images := instance.workload.images) is not None:
+        seen = f"{images.width}x{images.height} as {images.tokens} prompt tokens each"
+        said.append(f"images of {seen}: as the model's own processor cuts them")
+    elif instance.model.left_out:
         said.append(f"a part of the model that was not evaluated: {instance.model.left_out}")
     native = instance.model.native_linear
     if instance.precision.linear.upper() != native.upper():

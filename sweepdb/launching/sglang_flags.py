@@ -4,7 +4,9 @@ Source: the engine's parser (flags), and its documents on server arguments and d
 
 from __future__ import annotations
 
-from evaluator.inputs import Plan
+import json
+
+from evaluator.inputs import Plan, Workload
 from store.errors import InputError
 from sweepdb.launching.flag_tables import flag_table
 from sweepdb.launching.server_command import (
@@ -52,6 +54,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         flags.add("--cuda-graph-backend-decode", "disabled")
     else:
         flags.add("--disable-cuda-graph")
+    _add_images(flags, workload)
     if instance.model.draft_block:
         hint = "`engine=vllm`; SGLang reads another draft of such blocks"
         raise InputError("SGLang's flags for drafts of a whole block in one pass are not written", hint=hint)
@@ -80,6 +83,14 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         devices=f"{product} x pipeline {plan.pp} = {instance.devices}",
         not_set=assumed_of(instance),
     )
+
+
+def _add_images(flags: Flags, workload: Workload) -> None:
+    if workload.images is None:
+        return
+    flags.add("--limit-mm-data-per-request", json.dumps({"image": workload.images.count}))
+    if workload.images.split == "data":
+        flags.add("--mm-enable-dp-encoder")
 
 
 def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:

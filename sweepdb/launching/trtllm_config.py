@@ -33,6 +33,10 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         raise InputError(
             "TensorRT-LLM's settings for a draft beside the model are not written", hint="`engine=vllm` or sglang"
         )
+    if instance.workload.images is not None and instance.workload.images.split == "data":
+        raise InputError(
+            "TensorRT-LLM has no settings for an encoder whose ranks share images", hint="`engine=vllm` or sglang"
+        )
     version = version or VERSIONS[0]
     plan, workload = instance.plan, instance.workload
     budget = math.ceil(workload.max_batched_tokens / TOKENS_A_BLOCK) * TOKENS_A_BLOCK

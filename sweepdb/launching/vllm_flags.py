@@ -52,6 +52,10 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         flags.add("--enforce-eager")
     elif instance.requests_a_replica > _GRAPHS_TO and table.has("--max-cudagraph-capture-size"):
         flags.add("--max-cudagraph-capture-size", instance.requests_a_replica)
+    if (images := workload.images) is not None:
+        flags.add("--limit-mm-per-prompt", json.dumps({"image": images.count, "video": 0}))
+        if images.split == "data":
+            flags.add("--mm-encoder-tp-mode", "data")
     if workload.mtp_tokens:
         own: dict[str, object] = {"method": "mtp"}
         method = "dspark" if instance.model.draft_block else "eagle3"

@@ -16,8 +16,8 @@ from sweepdb.evaluating.sweep_options import SweepOptions
 _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split", "workload",
     "prefix_cache_hit_rate", "max_batched_tokens", "quantize_linear_action", "quantize_experts_action",
-    "quantize_attention_action", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search", "serving_model",
-    "client_lengths", "arrivals", "rates", "requests", "seed",
+    "quantize_attention_action", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
+    "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip
 _ASKED = ("kv_transfer_gb_per_s", "price_date")
 _WITHOUT_A_BUDGET = (1, 2, 4, 8, 16)  # devices of one instance, where only a rate is asked for

@@ -113,4 +113,4 @@ def test_an_engine_on_a_measured_device_serves_it():
     assert (np.diff(block.tpot_exclusive_ms) > 0).all()
     assert any("channel_scan" in sentence for sentence in assumptions_of(scenario, sets))
     assert "upstream" in unsupported(replace(scenario, convention="upstream", serving_model="waves")).message
-    assert restored(canonical(K3)) == replace(K3, left_out="")
+    assert restored(canonical(K3)) == replace(K3, left_out="", vision=None)

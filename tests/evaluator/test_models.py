@@ -71,7 +71,11 @@ def test_every_catalogue_entry_loads():
 @pytest.mark.parametrize("name", [name for name in model_names() if name in list_models()])
 def test_a_config_file_and_the_catalogue_are_one_model(name, tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(config_of(name)), encoding="utf-8")
-    assert load_model(str(tmp_path))[1] == load_model(name)[1] == load_model(str(tmp_path / "config.json"))[1]
+    # The configs that are restated say of an image encoder only that there is one (test_vision_towers has whole ones).
+    spec, known, named = (
+        replace(load_model(one)[1], vision=None) for one in (str(tmp_path), name, str(tmp_path / "config.json"))
+    )
+    assert spec == known == named
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import PlanSearch, plan_choices
 from evaluator.inputs.precision import Precision
+from evaluator.inputs.vision.images import Images
+from evaluator.inputs.vision.tower import Projection, VisionTower
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario
@@ -107,6 +109,16 @@ STATES = replace(
     ),
 )
 
+IMAGES = Images(
+    count=3, width=256, height=256, sequences=2, patches=256, tokens=65,
+    tower=VisionTower(
+        hidden_size=256, layers=4, heads=4, head_dim=64, intermediate_size=512, patch_values=768, positions=512,
+        position_taps=1, projections=(Projection(widths=(1024, 512, 512), merged=4, norm="layer"),),
+        deep=(Projection(widths=(1024, 512, 512), merged=4, norm="layer"),),
+    ),
+)  # fmt: skip
+PICTURED = Workload(input_length=1095, output_length=60.0, images=IMAGES)
+
 
 def scenarios() -> dict[str, Scenario]:
     """Scenarios that together make use of every field."""
@@ -129,6 +141,7 @@ def scenarios() -> dict[str, Scenario]:
         "blocks": case(BLOCKS, Plan(tp=2), "decode"),
         "drafts in a block": case(BLOCK_DRAFTS, Plan(tp=2), "decode", drafts),
         "states": case(STATES, Plan(), "aggregated"),
+        "pictures": case(LLAMA_31_8B, Plan(tp=2), "aggregated", PICTURED),
         "mixed": case(LLAMA_31_8B, Plan(tp=2), "prefill", MIXED),
         "mixed, aggregated": case(LLAMA_31_8B, Plan(tp=2), "aggregated", MIXED),
         "mixed, served": case(LLAMA_31_8B, Plan(tp=2), "aggregated", MIXED, serving_model="vllm"),
@@ -185,10 +198,11 @@ CHOICES = {
     "unscaled_norm": {"": "value", "value": ""},
     "indexer": TokenIndexer(heads=4, head_dim=64), "mlp": DenseMlp(intermediate_size=64),
     "draft_layer": LayerGroup(count=1, attention=gqa(128, 8, 128), mlp=DenseMlp(intermediate_size=4096)),
+    "images": IMAGES, "split": {"weights": "data"}, "rule": "padded",
     "prefix_cache_hit_rate": 0.25, "client": Client(shortest=0.9), "seats": 10,
 }  # fmt: skip
 # Fields that other tests change as a whole: they cannot change alone.
-WHOLE = {"engine", "plan", "calibration", "family", "input_length", "bins", "mtp_tokens", "name"}
+WHOLE = {"vision", "engine", "plan", "calibration", "family", "input_length", "bins", "mtp_tokens", "name"}
 
 
 # Vector work of a kernel that memory bounds here; a draft is as often as mtp_layers says, and this one has no blocks, no
@@ -197,6 +211,8 @@ HIDDEN = {
     "model.draft_vocab", "model.draft_layer.chunked", "model.draft_layer.attention.rope_fraction",
     "model.draft_layer.count", "model.draft_layer.attention.chosen_block", "model.stream_rounds",
     "model.layers.attention.chunk", "model.layers.beside.chunk",
+    # Of images, sizes behind the processor decide; those before it are what a client is told to send.
+    "workload.images.width", "workload.images.height", "workload.images.tokens",
 }  # fmt: skip
 
 
@@ -265,6 +281,9 @@ def test_a_key_changes_exactly_when_a_number_does():
     }
     assert {field for field, moves in key_moves.items() if not moves} == {
         "model.architecture", "model.native_linear", "model.native_experts", "model.native_kv_cache", "model.left_out", "device.vendor", "device.source", "device.watts",
+        "workload.images.tower.patch_size", "workload.images.tower.resizing.rule",
+        "workload.images.tower.resizing.most", "workload.images.tower.resizing.least",
+        "workload.images.tower.resizing.side", "workload.images.tower.resizing.marks",
     }  # fmt: skip
 
 

@@ -214,7 +214,7 @@ def test_every_kind_has_a_figure_on_every_measured_device():
             assert 0 < mixer_values(device, kind)["memory_efficiency"] <= 1.5
 
 
-@pytest.mark.parametrize("kind", ["index_scores", "state_update", "block_attention"])
+@pytest.mark.parametrize("kind", ["index_scores", "state_update", "block_attention", "encoder_attention"])
 def test_the_shipped_figures_are_those_of_the_measured_kernels(kind):
     rows = rows_of(shared_data("kernels_by_engine"), "h200_sxm", kind)
     values, accuracy = fit_kernel(rows, figures_of(load_device("h200_sxm", family="theoretical")))

@@ -187,6 +187,22 @@ def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(stored_u
         assert service == (served, 0.5 if served else None)  # the writer stored half of each step
 
 
+def test_images_of_a_workload_are_kept_from_their_revision_on(stored_url):
+    before = current_revision(stored_url)
+    upgrade_store(stored_url)
+    wanted = "images, image_width, image_height, image_patches, image_tokens, encoder_split"
+    with open_store(stored_url) as opened, opened.reading() as connection:
+        kept = connection.execute(text(f"SELECT {wanted} FROM workload WHERE images IS NOT NULL")).all()
+    assert [tuple(row) for row in kept] == ([(2, 1024, 768, 3072, 768, "data")] if before >= "0011" else [])
+
+
+def test_a_store_with_images_does_not_go_back_to_a_revision_that_takes_them_for_text(sqlite_url):
+    load_sqlite((STORES / "0011.sqlite.sql").read_text(), Path(sqlite_url.removeprefix("sqlite:///")))
+    with pytest.raises(RuntimeError, match="have images"):
+        migrate(parse_url(sqlite_url), lambda config: command.downgrade(config, "0010"))
+    assert current_revision(sqlite_url) == HEAD_REVISION
+
+
 VALIDATED = "INSERT INTO sweep VALUES ({id}, '{key}', {label}, '{arguments}', '0.1.0', '2026-01-02 00:00:00', '2026-01-02 00:00:00', 'finished', 0, 0, 0)"  # fmt: skip
 
 

@@ -28,8 +28,10 @@ def trace(request: CaptureRequest) -> OperatorSet:
     """The operators of one step on one device, with exact affine work."""
     plan, tower = request.plan, request.tower
     unit = plan.pcp * math.lcm(plan.tp * plan.ep * plan.moe_dp * plan.moe_tp, plan.moe_dp * plan.ep)
+    if tower is not None:
+        unit = math.lcm(tower.token_patches, *(one.merged for one in tower.deep))
     shares = plan.pcp if request.trace == "prefill" and tower is None else 1
-    points = [_own(point, shares) for point in trace_points(unit if tower is None else tower.token_patches)]
+    points = [_own(point, shares) for point in trace_points(unit)]
     recorders = [_traced(request, point) for point in points]
     rows = [recorder.records for recorder in recorders]
     if len({len(row) for row in rows}) != 1:

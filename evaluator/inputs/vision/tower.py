@@ -4,8 +4,10 @@ Not here: the files that they come from (evaluator.inputs.architectures.towers).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from evaluator.canonical import IN_NO_KEY
 
 ResizeRule = Literal["nearest_multiple", "padded", "within_budget", "fixed", "tiles"]
 
@@ -49,17 +51,18 @@ class VisionTower:
     Each layer attends to all patches of one image (of one tile), and feeds them forward. `deep` projections read what
     layers in the middle give; `projections` follow one another behind the last."""
 
-    family: str
     hidden_size: int
     layers: int
     heads: int
     head_dim: int
     intermediate_size: int
-    patch_size: int
     patch_values: int  # numbers of one patch: channels, frames, pixels
-    resizing: Resizing
     projections: tuple[Projection, ...]
     deep: tuple[Projection, ...] = ()
+    # How images become patches: workloads hold what came of it.
+    family: str = field(default="", metadata={IN_NO_KEY: True})
+    patch_size: int = field(default=0, metadata={IN_NO_KEY: True})
+    resizing: Resizing = field(default=Resizing(rule="fixed", most=0), metadata={IN_NO_KEY: True})
     patch_bias: bool = True
     positions: int = 0  # learned ones
     position_taps: int = 0  # of them that are mixed for each patch

@@ -138,6 +138,8 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     drafts = _settings_of(values.get("--speculative-config"))
     drafted = drafts.get("num_speculative_tokens")
     server.mtp_tokens = drafted if isinstance(drafted, int) else 0
+    server.encoder_split = values.get("--mm-encoder-tp-mode")
+    server.most_images = _most_images(values, "--limit-mm-per-prompt")
     transfer = _settings_of(values.get("--kv-transfer-config"))
     role = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(transfer.get("kv_role")))
     if role is not None:
@@ -146,11 +148,21 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
         "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel",
         "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "--enforce-eager",
         "--decode-context-parallel-size", "--prefill-context-parallel-size", "--enable-dbo",
+        "--mm-encoder-tp-mode", "--limit-mm-per-prompt", "--language-model-only",
         *(("--all2all-backend",) if server.micro_batches > 1 else ()),
         *(("--enable-eplb", "--eplb-config") if server.redundant_experts else ()),
         *(("--quantization",) if server.linear else ()),
         *(("--speculative-config",) if drafts.get("method") in {"mtp", "deepseek_mtp"} else ()),
     }  # fmt: skip
+
+
+def _most_images(values: Values, limit: str) -> int | None:
+    """Images that a request may have; None where nothing is said."""
+    if "--language-model-only" in values:
+        return 0
+    said = _settings_of(values.get(limit)).get("image")
+    said = said.get("count") if isinstance(said, dict) else said
+    return said if isinstance(said, int) else None
 
 
 def _settings_of(text: str | None) -> dict[str, object]:
@@ -186,6 +198,8 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     server.attention = "FP8" if str(values.get("--kv-cache-dtype")).startswith("fp8") else None
     server.compile = "--disable-cuda-graph" not in values and values.get("--cuda-graph-backend-decode") != "disabled"
     server.mtp_tokens = _whole(values, "--speculative-num-steps", where) or 0
+    server.encoder_split = "data" if "--mm-enable-dp-encoder" in values else None
+    server.most_images = _most_images(values, "--limit-mm-data-per-request")
     role = values.get("--disaggregation-mode")
     if role in {"prefill", "decode"}:
         server.role = "prefill" if role == "prefill" else "decode"
@@ -196,6 +210,7 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
         "--attn-cp-size", "--enable-two-batch-overlap",
         *(("--enable-prefill-cp", "--cp-strategy") if server.pcp > 1 else ()),
         *(("--moe-a2a-backend",) if server.micro_batches > 1 else ()),
+        "--mm-enable-dp-encoder", "--limit-mm-data-per-request", "--language-model-only",
         "--cuda-graph-backend-decode", "--dcp-size", "--ep-num-redundant-experts", "--speculative-num-steps",
         *(("--enable-eplb",) if server.redundant_experts else ()), *(("--speculative-algorithm",) if native else ()),
     }  # fmt: skip

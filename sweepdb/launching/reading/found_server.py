@@ -42,6 +42,8 @@ class FoundServer:
     input_length: int | None = None
     output_length: float | None = None
     prefix_cache_hit_rate: float | None = None
+    encoder_split: str | None = None  # read where images are asked for
+    most_images: int | None = None  # a request may have
     not_mapped: list[str] = field(default_factory=list)
 
     def options(self) -> dict[str, object]:

@@ -35,11 +35,11 @@ def trace_encoder(step: Step, tower: VisionTower) -> None:
         tables = _tables(step, tower, x.shape[0])
         with recorder.within("layers", counts=on_first(tower.layers)):
             x = _layer(step, tower, x, tables)
-        taken = [projected(step, f"deep{index}", x, (one,)) for index, one in enumerate(tower.deep)]
+        patches = slice(0, step.point.tokens)  # without those of classes
+        taken = [projected(step, f"deep{index}", x[patches], (one,)) for index, one in enumerate(tower.deep)]
         if tower.final_norm:
             x = _normed(step, "final_norm", x, tower.norm)
-        if tower.class_patch:
-            x = x.new_empty((step.point.tokens, x.shape[1]))  # without the class patches
+        x = x[patches]
         tokens = projected(step, "projection", x, tower.projections)
         if taken:
             with recorder.within("joined"):
@@ -109,7 +109,7 @@ def _attended(step: Step, tower: VisionTower, x: Tensor, tables: tuple[Tensor, T
             operators.rope(query, key, *tables)
     with step.recorder.within("attention", per_phase=True):
         out = operators.attention(
-            query, step.point.pairs, step.point.keys, heads, width, width, 0, 16, False, False, "attention_prefill"
+            query, step.point.pairs, step.point.keys, heads, width, width, 0, 16, False, False, "encoder_attention"
         )
     del packed, query, key, value
     return linear(step, "output_proj", out.view(x.shape[0], -1), tower.hidden_size, HALF, bias=tower.attention_bias)

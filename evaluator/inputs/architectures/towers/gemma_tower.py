@@ -13,7 +13,7 @@ from store.errors import InputError
 def _gemma3(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
     hidden, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     require_ungated(reader, "hidden_act", default="gelu_pytorch_tanh", allowed=("gelu_pytorch_tanh", "gelu"))
-    patch, side = reader.size("patch_size", default=14), reader.size("image_size", default=896)
+    patch, side = reader.size("patch_size"), reader.size("image_size")
     checked(reader.flag("vision_use_head"), False, reader, "a head of its own (vision_use_head)")
     reader.ignore("layer_norm_eps", "projection_dim")
     tokens = config.get("mm_tokens_per_image", 256)
@@ -50,7 +50,7 @@ def _gemma4(reader: ConfigReader, config: Config, text_width: int) -> VisionTowe
     hidden, heads = reader.size("hidden_size"), reader.size("num_attention_heads")
     require_ungated(reader, "hidden_activation", default="gelu_pytorch_tanh", allowed=("gelu_pytorch_tanh", "gelu"))
     head_dim = reader.size("head_dim", default=head_size(reader, hidden, heads))
-    checked(reader.size("num_key_value_heads", default=heads), heads, reader, "num_key_value_heads")
+    checked(reader.size("num_key_value_heads"), heads, reader, "num_key_value_heads")
     checked(reader.flag("attention_bias"), False, reader, "attention_bias")
     checked(reader.flag("use_clipped_linears"), False, reader, "use_clipped_linears")
     # Scales of what is pooled; sizes said twice; frames of videos.

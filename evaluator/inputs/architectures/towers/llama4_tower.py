@@ -19,7 +19,7 @@ def _llama4(reader: ConfigReader, _: Config, text_width: int) -> VisionTower:
     out = reader.size("projector_output_dim", default=4096)
     if hidden * joined != inner or width != out:
         raise InputError(f"{reader.where}: {joined} joined patches of {hidden} are not what the projector reads")
-    checked(reader.size("vision_output_dim", default=out), out, reader, "vision_output_dim")
+    checked(reader.size("vision_output_dim", default=7680), out, reader, "vision_output_dim")
     checked(reader.flag("multi_modal_projector_bias"), False, reader, "multi_modal_projector_bias")
     checked(reader.word("vision_feature_select_strategy", "default"), "default", reader, "a selection of features")
     reader.ignore("norm_eps", "projector_dropout", "vision_feature_layer")

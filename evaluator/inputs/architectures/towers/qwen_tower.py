@@ -7,9 +7,11 @@ from __future__ import annotations
 from evaluator.inputs.architectures.config_reader import Config, ConfigReader
 from evaluator.inputs.architectures.towers import head_size, require_ungated
 from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
+from store.errors import InputError
 
 # size of preprocessor_config.json of Qwen3-VL and Qwen3.5: 256 x 256 to 4096 x 4096 pixels.
 PIXELS = (65_536, 16_777_216)
+DEEP = {"qwen3_vl", "qwen3_vl_moe"}  # whose language part reads inner states
 
 
 def _qwen3(reader: ConfigReader, config: Config, text_width: int) -> VisionTower:
@@ -18,12 +20,16 @@ def _qwen3(reader: ConfigReader, config: Config, text_width: int) -> VisionTower
     merged = reader.size("spatial_merge_size", default=2) ** 2
     out = reader.size("out_hidden_size", default=text_width)
     patch, frames = reader.size("patch_size", default=16), reader.size("temporal_patch_size", default=2)
-    layers, inner = reader.size("depth"), reader.numbers("deepstack_visual_indexes")
+    layers, family = reader.size("depth"), str(config.get("model_type"))
+    told = reader.value("deepstack_visual_indexes") is not None or family not in DEEP
+    inner = reader.numbers("deepstack_visual_indexes") if told else [8, 16, 24]  # the class's own
+    if out != text_width:
+        raise InputError(f"{reader.where}: out_hidden_size is {out}, and the language part has {text_width} dimensions")
     if inner and max(inner) >= layers:
         raise reader.refuse("deepstack_visual_indexes beyond the layers")
     widths = (merged * hidden, merged * hidden, out)
     return VisionTower(
-        family=str(config.get("model_type")),
+        family=family,
         hidden_size=hidden,
         layers=layers,
         heads=heads,

@@ -1,0 +1,167 @@
+"""Images of requests from the command to the store, to a server, and back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from conftest_cli import sweepdb as command
+
+import sweepdb
+from store.errors import InputError
+from sweepdb.launching import write_launch
+from sweepdb.launching.reading import read_deployment
+
+MODEL = "Qwen/Qwen3-VL-8B-Instruct"
+NEEDED = {"device": "h200_sxm", "input_length": 1000, "output_length": 100, "num_devices": 2, "tp_sizes": 2}
+ONE = {"batch_range": (8, 8), "mode": "aggregated"}
+LABEL = "2536/100 with 2 x 1024x768 budget 4096"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    """A store of a model asked with text, with images, and with images that ranks share."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('images')}/store.sqlite"
+    sweepdb.evaluate(MODEL, **NEEDED, **ONE, store=url)
+    for split in ("weights", "data"):
+        sweepdb.evaluate(MODEL, **NEEDED, **ONE, images=2, image_size="1024x768", encoder_split=split, store=url)
+    return url
+
+
+def rows_of(url, **scope):
+    with sweepdb.open(url) as store:
+        return store.best(**scope, top=5).dicts()
+
+
+def test_rows_are_of_their_images_and_asked_by_them(url):
+    with sweepdb.open(url) as store:
+        kept = store.sql(
+            "SELECT label, input_length, images, image_width, image_height, image_patches, image_tokens, encoder_split"
+            " FROM workload ORDER BY label"
+        ).dicts()
+    assert [tuple(row.values()) for row in kept] == [
+        ("1000/100 budget 4096", 1000, None, None, None, None, None, None),
+        (LABEL, 2536, 2, 1024, 768, 3072, 768, "weights"),
+        ("2536/100 with 2 x 1024x768 shared as data budget 4096", 2536, 2, 1024, 768, 3072, 768, "data"),
+    ]
+    (text,) = rows_of(url, input_length=1000)
+    (shared,) = rows_of(url, images=2, encoder_split="weights")
+    (own,) = rows_of(url, image_size="1024X768", encoder_split="data")
+    assert text["ttft_ms"] < own["ttft_ms"] < shared["ttft_ms"]
+    assert text["weight_bytes"] < shared["weight_bytes"] < own["weight_bytes"]
+    assert len(rows_of(url, images=2)) == 2
+    again = sweepdb.evaluate(MODEL, **NEEDED, **ONE, images=2, image_size="1024x768", store=url)
+    assert (again.probes_stored, again.probes_known) == (0, 1)
+
+
+def test_other_images_are_not_stored(url):
+    for scope in ({"images": 3}, {"image_size": "768x1024"}):
+        with pytest.raises(InputError, match="nothing stored matches"):
+            rows_of(url, **scope)
+    with pytest.raises(InputError, match="WIDTHxHEIGHT"):
+        rows_of(url, image_size="large")
+
+
+def probe_of(url, split="weights"):
+    return rows_of(url, images=2, encoder_split=split)[0]["probe"]
+
+
+def test_answers_and_explanations_name_the_encoder(url):
+    told = command("query best --images 2 --encoder-split weights", url).out
+    assert LABEL in told
+    assert "2 images of 1024x768 a request: 3072 patches and 768 prompt tokens each" in " ".join(told.split())
+    explained = json.loads(command(f"explain {probe_of(url)} --step prefill --format json", url).out)
+    labels = {row["operator"] for row in explained}
+    assert {"encoder.patch_embed", "encoder.layers.attention", "encoder.deep2.linear2", "encoder.joined.join"} <= labels
+    compared = command(f"explain {probe_of(url)} {probe_of(url, 'data')} --step prefill --format json", url)
+    gathered = [row for row in json.loads(compared.out) if row["operator"] == "encoder.all_gather"]
+    assert len(gathered) == 1
+
+
+@pytest.mark.parametrize(
+    ("engine", "split", "flags"),
+    [
+        ("vllm", "weights", ['--limit-mm-per-prompt \'{"image": 2, "video": 0}\'']),
+        ("vllm", "data", ["--mm-encoder-tp-mode data", "--limit-mm-per-prompt"]),
+        ("sglang", "data", ["--mm-enable-dp-encoder", "--limit-mm-data-per-request '{\"image\": 2}'"]),
+    ],
+)
+def test_a_row_is_launched_with_its_flags_and_read_back(engine, split, flags, url, tmp_path):
+    write_launch(probe_of(url, split), tmp_path / "out", engine=engine, store=url)
+    script = (tmp_path / "out" / "server.sh").read_text().replace("\\\n", " ")
+    assert all(flag in " ".join(script.split()) for flag in flags), script
+    assert ("tp-mode" in script or "dp-encoder" in script) == (split == "data")
+    (server,) = read_deployment(tmp_path / "out").servers
+    assert server.most_images == 2
+    assert (server.encoder_split == "data") == (split == "data")
+    assert not any("mm" in one for one in server.not_mapped)
+    bench = (tmp_path / "out" / "bench.sh").read_text()
+    assert "--dataset-name random-mm" in bench
+    assert "'{(768, 1024, 1): 1.0}'" in bench
+    assert "--image-width-mean 1024" in bench
+
+
+def test_trtllm_has_no_such_split(url, tmp_path):
+    with pytest.raises(InputError, match="ranks share images"):
+        write_launch(probe_of(url, "data"), tmp_path / "out", engine="trtllm", store=url)
+    write_launch(probe_of(url), tmp_path / "out", engine="trtllm", store=url)
+
+
+def test_a_server_is_evaluated_with_the_images_that_it_takes(tmp_path):
+    file = tmp_path / "serve.sh"
+    file.write_text(
+        f"vllm serve {MODEL} --tensor-parallel-size 2 --max-num-seqs 8 --mm-encoder-tp-mode data"
+        " --limit-mm-per-prompt '{\"image\": 2}'\n"
+    )
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = {
+        "device": "h200_sxm",
+        "input_length": 1000,
+        "output_length": 100,
+        "from_deployment": str(file),
+        "store": url,
+    }
+    sweepdb.evaluate(**asked, images=2, image_size="1024x768")
+    with sweepdb.open(url) as store:
+        assert store.sql("SELECT DISTINCT images, encoder_split FROM workload").dicts() == [
+            {"images": 2, "encoder_split": "data"}
+        ]
+    with pytest.raises(InputError, match="takes 2 a request"):
+        sweepdb.evaluate(**asked, images=3, image_size="1024x768")
+    file.write_text(f"vllm serve {MODEL} --tensor-parallel-size 2 --language-model-only\n")
+    with pytest.raises(InputError, match="takes 0 a request"):
+        sweepdb.evaluate(**asked, images=1, image_size="1024x768")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"images": 2}, "`images` needs `image_size`"),
+        ({"image_size": "640x480"}, "`image_size` needs `images`"),
+        ({"encoder_split": "data"}, "`encoder_split` needs `images`"),
+        ({"images": 0, "image_size": "640x480"}, "`images` must be at least 1"),
+        ({"images": 1, "image_size": "640"}, "WIDTHxHEIGHT"),
+        ({"images": 1, "image_size": "640x480", "encoder_split": "both"}, "both is not one of weights, data"),
+        ({"images": 1, "image_size": "640x480", "model": "Qwen/Qwen3-8B"}, "reads text alone"),
+        ({"images": 1, "image_size": "640x480", "model": "moonshotai/Kimi-K3"}, "'kimi_k3' is read"),
+        ({"images": 1, "image_size": "640x480", "arrivals": "trace:times.csv"}, "played without images"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_is_stored(given, said, tmp_path):
+    model = {"model": MODEL, **given}.pop("model")
+    asked = {name: value for name, value in given.items() if name != "model"}
+    with pytest.raises(InputError, match=said):
+        sweepdb.evaluate(model, **NEEDED, **ONE, **asked, store=f"sqlite:///{tmp_path}/store.sqlite")
+    assert not list(tmp_path.iterdir())
+
+
+def test_requests_that_arrive_wait_for_the_images_of_others(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = {**NEEDED, "mode": "aggregated", "batch_range": (1, 1), "arrivals": "poisson", "rates": (2.0,)}
+    for more in ({}, {"images": 2, "image_size": "1024x768"}):
+        sweepdb.evaluate(MODEL, **asked, **more, requests=400, store=url)
+    with sweepdb.open(url) as store:
+        text, pictured = store.sql(
+            "SELECT l.ttft_mean_ms FROM load l JOIN scenario s ON s.scenario = l.scenario ORDER BY l.ttft_mean_ms"
+        ).dicts()
+    assert pictured["ttft_mean_ms"] > text["ttft_mean_ms"]
