@@ -159,6 +159,11 @@ def unsupported(scenario: Scenario) -> InputError | None:
     ):
         part = "`convention=upstream` has no shares of a context or a prompt, no copies of experts and no micro-batches"
         return InputError(part, hint="`convention=physical`")
+    if scenario.workload.tiers and model.engine(scenario) is None:
+        named = scenario.serving_model
+        return InputError(
+            f"{named} reads no keys from outside the devices", hint="name an engine: `serving_model=vllm`"
+        )
     if spec.draft_states and not _drafts_beside(spec):
         return InputError("a draft beside a model is one layer of grouped queries and a dense MLP")
     return model.refusal(scenario, model.source(scenario))

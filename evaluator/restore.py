@@ -23,6 +23,7 @@ from evaluator.inputs.model import (
     TokenIndexer,
 )
 from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.cache_tiers import CacheTier
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from store.errors import StoreError
 
@@ -47,6 +48,7 @@ _KNOWN = {
         Client,
         EngineProfile,
         Nearby,
+        CacheTier,
     )
 }
 

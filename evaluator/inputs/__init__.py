@@ -69,6 +69,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.plan_search import PlanSearch, SearchRule, Sizes, choices_of_sizes
     from evaluator.inputs.precision import Precision
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
+    from evaluator.inputs.workloads.cache_tiers import TIERS, CacheTier, cache_tiers
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
     from evaluator.inputs.workloads.traces import read_trace
     from evaluator.inputs.workloads.workload import LengthBin, Workload
@@ -88,7 +89,9 @@ __all__ = [
     "LOAD",
     "NUMBERS",
     "RULES",
+    "TIERS",
     "Accuracy",
+    "CacheTier",
     "Calibration",
     "Client",
     "DeviceProfile",
@@ -113,6 +116,7 @@ __all__ = [
     "add_device",
     "as_yaml",
     "busiest_load",
+    "cache_tiers",
     "calibration_from_json",
     "calibration_to_json",
     "calibration_to_mapping",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from evaluator.canonical import IF_SET
+from evaluator.inputs.workloads.cache_tiers import CacheTier
 
 LARGEST_BIN_COUNT = 1_000  # of one distribution
 LARGEST_LENGTH = 16_777_216  # tokens
@@ -23,7 +26,9 @@ class LengthBin:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workload:
-    """One workload. Exactly one of `input_length` and `bins` is set; with bins, `output_length` is their mean."""
+    """One workload. Exactly one of `input_length` and `bins` is set; with bins, `output_length` is their mean.
+
+    The hit rate is that of devices' own memory; `tiers` hold more of each prompt outside."""
 
     input_length: int | None
     output_length: float
@@ -33,6 +38,12 @@ class Workload:
     mtp_acceptance: tuple[float, ...] = ()
     bins: tuple[LengthBin, ...] = ()
     name: str | None = None
+    tiers: tuple[CacheTier, ...] = field(default=(), metadata={IF_SET: True})
+
+    def kept_share(self, own: float | None = None) -> float:
+        """The share of a prompt that is computed already, wherever it lies; `own` is the hit rate of its bin."""
+        rate = self.prefix_cache_hit_rate if own is None else own
+        return rate + math.fsum(tier.hit_rate for tier in self.tiers) if self.tiers else rate
 
 
 def new_prompt_tokens(input_length: int, hit_rate: float) -> int:
