@@ -5,6 +5,7 @@ Source: the engine's parser, and its documents on parallelism and disaggregation
 from __future__ import annotations
 
 import json
+import math
 
 from evaluator.inputs import Plan
 from store.errors import InputError
@@ -16,11 +17,13 @@ from sweepdb.launching.server_command import (
     ServerCommand,
     Settings,
     assumed_of,
+    caches_prompts,
     check_launchable,
     kv_format,
+    outside_bytes,
     vllm_share,
 )
-from sweepdb.launching.stored_instance import StoredInstance
+from sweepdb.launching.stored_instance import GIB, StoredInstance
 
 _GRAPHS_TO = 512  # requests of the largest batch that is captured by default
 _RPC_PORT = "13345"
@@ -46,8 +49,12 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         flags.add("--kv-cache-dtype", kept)
     if instance.precision.linear.upper() == "FP8" and instance.model.native_linear.upper() in {"BF16", "FP16"}:
         flags.add("--quantization", "fp8")
-    if not workload.prefix_cache_hit_rate:
+    if not caches_prompts(instance):
         flags.add(table.first("--no-enable-prefix-caching", "--disable-prefix-caching"))
+    if workload.tiers:
+        flags.add("--kv-offloading-size", math.ceil(outside_bytes(instance) / GIB))
+        if any(tier.name != "host" for tier in workload.tiers):
+            flags.add("--kv-offloading-backend", "lmcache")
     if not instance.scenario.launch.compile:
         flags.add("--enforce-eager")
     elif instance.requests_a_replica > _GRAPHS_TO and table.has("--max-cudagraph-capture-size"):

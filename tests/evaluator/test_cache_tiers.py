@@ -32,10 +32,11 @@ from store.errors import InputError
 
 H200 = load_device("h200_sxm", family="theoretical")
 HOST = CacheTier(name="host", hit_rate=0.5)
+TWO = Plan(tp=2)
 SSD = CacheTier(name="ssd", hit_rate=0.25, bytes_per_s=6e9)
 
 
-def scenario_of(*tiers, engine="sglang", plan=Plan(tp=2), phase="prefill", model=LLAMA_31_8B, length=16_384):
+def scenario_of(*tiers, engine="sglang", plan=TWO, phase="prefill", model=LLAMA_31_8B, length=16_384):
     """Prompts of which an eighth lies in the devices' own cache."""
     workload = Workload(input_length=length, output_length=200.0, prefix_cache_hit_rate=0.125, tiers=tiers)
     return Scenario(
@@ -158,7 +159,9 @@ def test_bins_find_their_own_share_and_the_tiers_in_addition():
                   prefix_cache_hit_rate=own)
         for length, own in ((8_000, 0.25), (16_000, None))
     )  # fmt: skip
-    workload = workload_of(input_length=None, output_length=100.0, bins=bins, prefix_cache_hit_rate=0.125, tiers=(HOST,))
+    workload = workload_of(
+        input_length=None, output_length=100.0, bins=bins, prefix_cache_hit_rate=0.125, tiers=(HOST,)
+    )
     source = batch_source(replace(scenario_of(HOST), workload=workload))
     assert [prompt.new_tokens for prompt in source.prompts] == [2_000, 6_000]
     assert workload_record(workload).bins[0].prefix_cache_hit_rate == 0.25
@@ -175,7 +178,7 @@ def test_what_cannot_be_read_is_refused():
     ):  # fmt: skip
         with pytest.raises(InputError, match=said):
             cache_tiers(rates, gb)
-    with pytest.raises(InputError, match="in caches for 1.1 of their length"):
+    with pytest.raises(InputError, match=r"in caches for 1\.1 of their length"):
         workload_of(input_length=100, output_length=1.0, prefix_cache_hit_rate=0.6, tiers=(HOST,))
     scenario = scenario_of(HOST, phase="aggregated")
     run = Run(scenario=scenario, operators={}, source=batch_source(scenario), cost=cost_of(scenario),

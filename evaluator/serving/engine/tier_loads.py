@@ -32,7 +32,8 @@ def tier_refusal(scenario: Scenario) -> InputError | None:
     for tier in scenario.workload.tiers:
         if not bytes_per_s(scenario, tier):
             return InputError(
-                f"{scenario.device.name} states no rate of its {tier.name}, which holds {tier.hit_rate:g} of each prompt",
+                f"{scenario.device.name} states no rate of its {tier.name}, which holds {tier.hit_rate:g} of each"
+                " prompt",
                 hint=f"`{tier.name}_gb_per_s`: GB a second that one device reads",
             )
     return None

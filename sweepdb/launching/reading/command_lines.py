@@ -139,13 +139,15 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     drafted = drafts.get("num_speculative_tokens")
     server.mtp_tokens = drafted if isinstance(drafted, int) else 0
     transfer = _settings_of(values.get("--kv-transfer-config"))
+    server.tiers = ("host",) if "--kv-offloading-size" in values else ()
     role = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(transfer.get("kv_role")))
     if role is not None:
         server.role = "prefill" if role == "prefill" else "decode"
     return {
         "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel",
         "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "--enforce-eager",
-        "--decode-context-parallel-size", "--prefill-context-parallel-size", "--enable-dbo",
+        "--kv-offloading-size", "--kv-offloading-backend", "--enable-dbo", "--decode-context-parallel-size",
+        "--prefill-context-parallel-size",
         *(("--all2all-backend",) if server.micro_batches > 1 else ()),
         *(("--enable-eplb", "--eplb-config") if server.redundant_experts else ()),
         *(("--quantization",) if server.linear else ()),
@@ -186,6 +188,9 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     server.attention = "FP8" if str(values.get("--kv-cache-dtype")).startswith("fp8") else None
     server.compile = "--disable-cuda-graph" not in values and values.get("--cuda-graph-backend-decode") != "disabled"
     server.mtp_tokens = _whole(values, "--speculative-num-steps", where) or 0
+    stores = {"file": ("ssd",), None: ()}
+    if "--enable-hierarchical-cache" in values:
+        server.tiers = ("host", *stores.get(values.get("--hicache-storage-backend"), ("remote",)))
     role = values.get("--disaggregation-mode")
     if role in {"prefill", "decode"}:
         server.role = "prefill" if role == "prefill" else "decode"
@@ -194,6 +199,8 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
         "--tp-size", "--attn-dp-size", "--dp-size", "--enable-dp-attention", "--pp-size", "--ep-size",
         "--max-running-requests", "--chunked-prefill-size", "--kv-cache-dtype", "--disable-cuda-graph",
         "--attn-cp-size", "--enable-two-batch-overlap",
+        *(("--enable-hierarchical-cache", "--hicache-ratio", "--hicache-size", "--hicache-storage-backend",
+           "--hicache-io-backend", "--hicache-mem-layout", "--hicache-write-policy") if server.tiers else ()),
         *(("--enable-prefill-cp", "--cp-strategy") if server.pcp > 1 else ()),
         *(("--moe-a2a-backend",) if server.micro_batches > 1 else ()),
         "--cuda-graph-backend-decode", "--dcp-size", "--ep-num-redundant-experts", "--speculative-num-steps",

@@ -42,6 +42,8 @@ class FoundServer:
     input_length: int | None = None
     output_length: float | None = None
     prefix_cache_hit_rate: float | None = None
+    tiers: tuple[str, ...] = ()  # where keys of prompts lie outside the devices: host, ssd, remote
+    hit_rates: dict[str, float] = field(default_factory=dict)  # keywords of what lies there, where the file says so
     not_mapped: list[str] = field(default_factory=list)
 
     def options(self) -> dict[str, object]:
@@ -77,6 +79,7 @@ class FoundServer:
             "input_length": self.input_length,
             "output_length": self.output_length,
             "prefix_cache_hit_rate": self.prefix_cache_hit_rate,
+            **self.hit_rates,
             "serving_model": self.engine,
             "mode": PHASES[self.role],
         }
