@@ -40,7 +40,8 @@ def tier_refusal(scenario: Scenario) -> InputError | None:
 
 
 def bytes_per_s(scenario: Scenario, tier: CacheTier) -> float:
-    """What one device reads of a tier: as stated, else its host link, else its link to other hosts; 0: not known."""
+    """Bytes a second that one device reads of a tier, 0 where nobody says: as stated, else of its host link, or of its
+    link to other hosts for what is remote."""
     if tier.bytes_per_s:
         return tier.bytes_per_s
     if tier.name == "host":
@@ -67,7 +68,7 @@ def device_bytes(scenario: Scenario, kind: RequestKind) -> dict[TierName, float]
 
 
 def load_seconds(scenario: Scenario, kind: RequestKind) -> float:
-    """Seconds of the slowest way that a prompt's keys take; all of them come by the host's link where it is known."""
+    """Seconds of the slowest way that a prompt's keys take. All come by the host's link, where that is known."""
     # 64 GB/s x 0.8 to the host and 6 GB/s to its SSD: 5 GB from memory and 1 GB from the SSD take max(6 / 51.2, 1 / 6).
     read = device_bytes(scenario, kind)
     ways = [read[tier.name] / bytes_per_s(scenario, tier) for tier in scenario.workload.tiers if tier.name != "host"]
@@ -78,7 +79,7 @@ def load_seconds(scenario: Scenario, kind: RequestKind) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierLoads:
-    """What reading does to one replica: tables with the part of it that no computing hides, and seconds that a prompt
+    """Effects of reading on one replica: tables with the part of it that no computing hides, and seconds that a prompt
     waits for its keys while others compute."""
 
     table: StepTable
