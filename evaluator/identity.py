@@ -84,9 +84,12 @@ def device_record(device: DeviceProfile) -> DeviceRecord:
 
 def known_device(scenario: Scenario) -> DeviceProfile:
     """The profile as far as numbers depend on it: the host's link where prompts are read from outside the devices."""
-    if scenario.workload.tiers:
-        return scenario.device
-    return replace(scenario.device, host_link_bytes_per_s=0.0, host_link_source="")
+    return scenario.device if scenario.workload.tiers else usual_device(scenario.device)
+
+
+def usual_device(device: DeviceProfile) -> DeviceProfile:
+    """A profile as rows have it that read nothing from outside the devices."""
+    return replace(device, host_link_bytes_per_s=0.0, host_link_source="")
 
 
 def precision_record(precision: Precision) -> PrecisionRecord:

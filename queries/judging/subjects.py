@@ -154,7 +154,8 @@ def _read(transaction: ReadTransaction, numbers: Sequence[int], tpot_rule: str |
             serving_model=row.serving_model,
             basis=_basis(row.unusual_service),
             tpot_rule=tpot_rule or own_tpot(row.serving_model),
-            device_key=row.device_key,
+            # A profile whose host link is read has a key of its own, and the kernels of the shipped one.
+            device_key="" if row.outside_hit_rate else row.device_key,
             unmeasured=row.unmeasured,
         )
         found.append(StoredSubject(scenario_id=row.scenario_id, key=row.key[:KEY_LENGTH], subject=subject))

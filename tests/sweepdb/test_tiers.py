@@ -101,3 +101,15 @@ def test_what_cannot_be_read_is_told(tmp_path):
         url,
     )
     assert "states no rate of its ssd" in told.out + told.err
+
+
+def test_tokens_that_a_tier_held_are_not_paid_for_as_computed(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = {
+        "device": "h200_sxm", "total_devices": 1, "input_length": 2000, "output_length": 100, "ttft_limits": 400.0,
+        "prefix_cache_hit_rate": 0.25, "host_hit_rate": 0.5,
+    }  # fmt: skip
+    sweepdb.plan("Qwen/Qwen3-0.6B", store=url, **asked)
+    assert command("prices set h200_sxm --usd-per-device-hour 3", url).code == 0
+    (row,) = sweepdb.plan("Qwen/Qwen3-0.6B", store=url, **asked).dicts()
+    assert row["usd_per_million_uncached_tokens"] == pytest.approx(4 * row["usd_per_million_input_tokens"])
