@@ -188,28 +188,29 @@ def composition_of(scenario: Scenario, batch_sizes: Integers) -> tuple[Integers,
 
 def unsupported(scenario: Scenario) -> InputError | None:
     """Why the serving model of a scenario does not cover it; None where it does. Nothing is traced to know."""
-    model, spec = serving_model_of(scenario), scenario.model
-    of_two_sums = spec.residual_streams > 1 or spec.residual_block or spec.output_norms
-    plain = not of_two_sums and spec.draft_layer is None
-    if scenario.convention == "upstream" and not (plain and all(map(_known_upstream, spec.layers))):
-        part = "`convention=upstream` has no sparse attention, no linear states and no layers of one part"
-        return InputError(part, hint="`convention=physical`")
-    plan = scenario.plan
-    if scenario.convention == "upstream" and (plan.dcp, plan.redundant_experts, plan.pcp, plan.micro_batches) != (
-        1,
-        0,
-        1,
-        1,
-    ):
-        part = "`convention=upstream` has no shares of a context or a prompt, no copies of experts and no micro-batches"
-        return InputError(part, hint="`convention=physical`")
-    if scenario.workload.images is not None and scenario.convention == "upstream":
-        return InputError("`convention=upstream` has no images", hint="`convention=physical`")
-    if scenario.workload.images is not None and scenario.workload.input_length is None:
+    model, spec, workload = serving_model_of(scenario), scenario.model, scenario.workload
+    if scenario.convention == "upstream" and (part := _not_upstream(scenario)):
+        return InputError(f"`convention=upstream` has {part}", hint="`convention=physical`")
+    if workload.images is not None and workload.input_length is None:
         return InputError("`images` are evaluated with one prompt length, not with a distribution")
+    if workload.tiers and model.engine(scenario) is None:
+        part = f"{scenario.serving_model} reads no keys from outside the devices"
+        return InputError(part, hint="name an engine: `serving_model=vllm`")
     if spec.draft_states and not _drafts_beside(spec):
         return InputError("a draft beside a model is one layer of grouped queries or latent attention and a dense MLP")
     return model.refusal(scenario, model.source(scenario))
+
+
+def _not_upstream(scenario: Scenario) -> str:
+    """What of a scenario upstream's formulas do not have; empty where they have all of it."""
+    spec, plan = scenario.model, scenario.plan
+    of_two_sums = spec.residual_streams > 1 or spec.residual_block or spec.output_norms
+    plain = not of_two_sums and spec.draft_layer is None
+    if not (plain and all(map(_known_upstream, spec.layers))):
+        return "no sparse attention, no linear states and no layers of one part"
+    if max(plan.dcp, plan.pcp, plan.micro_batches) > 1 or plan.redundant_experts:
+        return "no shares of a context or a prompt, no copies of experts and no micro-batches"
+    return "no images" if scenario.workload.images is not None else ""
 
 
 def _drafts_beside(spec: ModelSpec) -> bool:

@@ -19,6 +19,7 @@ from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.parameters import parameter_count
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
+from evaluator.inputs.workloads.cache_tiers import TIERS, hit_rate_of
 from evaluator.inputs.workloads.workload import Workload
 from evaluator.inputs.workloads.workload_labels import label_of
 from evaluator.scenario import Scenario, default_routing
@@ -62,7 +63,7 @@ def model_record(name: str, spec: ModelSpec) -> ModelRecord:
 
 def device_record(device: DeviceProfile) -> DeviceRecord:
     """The snapshot of a profile, its calibration included."""
-    bare = replace(device, vendor="", source="", watts=None)
+    bare = replace(device, vendor="", source="", watts=None, host_link_source="")
     links = (link.bandwidth_bytes_per_s * link.efficiency for link in device.links)
     family: Family = device.family
     return DeviceRecord(
@@ -79,6 +80,16 @@ def device_record(device: DeviceProfile) -> DeviceRecord:
         spec=canonical(device),
         calibration_key=content_key(device.calibration) if device.calibration is not None else None,
     )
+
+
+def known_device(scenario: Scenario) -> DeviceProfile:
+    """The profile as far as numbers depend on it: the host's link where prompts are read from outside the devices."""
+    return scenario.device if scenario.workload.tiers else usual_device(scenario.device)
+
+
+def usual_device(device: DeviceProfile) -> DeviceProfile:
+    """A profile as rows have it that read nothing from outside the devices."""
+    return replace(device, host_link_bytes_per_s=0.0, host_link_source="")
 
 
 def precision_record(precision: Precision) -> PrecisionRecord:
@@ -130,6 +141,7 @@ def workload_record(workload: Workload, *, trace: TraceSummary | None = None) ->
         mtp_acceptance=canonical(workload.mtp_acceptance),
         spec=canonical(bare) if trace is None else _with_trace(canonical(bare), trace),
         bins=bins,
+        **{f"{name}_hit_rate": hit_rate_of(workload.tiers, name) for name in TIERS},
         **_image_columns(workload),
     )
 
@@ -185,7 +197,7 @@ class RecordBuilder:
         assumptions: str | None = None,
     ) -> ScenarioRecord:
         """The record of a scenario with its two content keys: subject, and what determines the numbers."""
-        device = _known(self._devices, scenario.device, device_record)
+        device = _known(self._devices, known_device(scenario), device_record)
         subject = self._subject(model_name, scenario)
         version = formula_version(scenario.convention)
         determines = {"subject": subject.key, "device": device.key, "formula_version": version}

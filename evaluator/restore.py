@@ -25,6 +25,7 @@ from evaluator.inputs.model import (
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.vision.tower import Projection, Resizing, VisionTower
+from evaluator.inputs.workloads.cache_tiers import CacheTier
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from store.errors import StoreError
 
@@ -53,6 +54,7 @@ _KNOWN = {
         Client,
         EngineProfile,
         Nearby,
+        CacheTier,
     )
 }
 

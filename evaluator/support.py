@@ -91,10 +91,15 @@ def _of_serving() -> Iterator[tuple[str, str, SupportPart]]:
     yield "serving", "uneven experts (routing load_F)", SupportPart(part="serving", state="stated", how=load)
     skewed = "measured kernels under a power law of exponent 1.2"
     yield "serving", "uneven experts (routing power_law_1.2)", SupportPart(part="serving", state="fitted", how=skewed)
-    for name in (
-        "keys and values on the host or on disks",
-        "encoders of images",
-    ):  # fmt: skip
+    tiers = (
+        "stated shares of prompts, read beside prefill at the rates of a device's link or stated ones; engines alone"
+    )
+    yield (
+        "serving",
+        "keys in hosts' memory, on SSDs or remote (host_hit_rate ...)",
+        SupportPart(part="serving", state="stated", how=tiers),
+    )
+    for name in ("encoders of images",):
         yield "serving", name, SupportPart(part="serving", state="left out", how="not priced")
 
 

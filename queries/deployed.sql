@@ -18,7 +18,8 @@ WITH aggregated_side AS (
         question_group, scenario, probe, plan, device, num_devices AS size, qps, ttft_ms, tpot_ms,
         e2e_ms / asked_share(e2e_ms, shortest_length, output_length, tpot_exclusive_ms) AS e2e_ms, concurrency,
         mean_length(shortest_length) * output_length AS answer_tokens,
-        mean_length(shortest_length) * input_length_mean AS prompt_tokens, prefix_cache_hit_rate, memory_free_bytes
+        mean_length(shortest_length) * input_length_mean AS prompt_tokens, memory_free_bytes,
+        prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
     FROM picked('aggregated', 'qps')
     QUALIFY row_number() OVER (
         PARTITION BY question_group, num_devices ORDER BY qps DESC, latency_ms, batch_size, scenario
@@ -40,7 +41,8 @@ decode_side AS (
     SELECT
         question_group, scenario, probe, plan, device, num_devices AS size,
         qps * getvariable('decode_degradation') AS qps, tpot_ms,
-        output_length AS answer_tokens, input_length_mean AS prompt_tokens, prefix_cache_hit_rate, memory_free_bytes
+        output_length AS answer_tokens, input_length_mean AS prompt_tokens, memory_free_bytes,
+        prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate
     FROM picked('decode', 'qps')
     WHERE NOT by_engine
         AND takes_decode(device, num_devices)

@@ -86,7 +86,8 @@ CREATE OR REPLACE TEMP MACRO engine_decodes() AS TABLE
 SELECT
     question_group, workload_key, scenario_id, scenario, probe, plan, device, num_devices AS size, batch_size,
     concurrency, tpot_ms, tpot_exclusive_ms, mean_length(shortest_length) * output_length AS answer_tokens,
-    mean_length(shortest_length) * input_length_mean AS prompt_tokens, prefix_cache_hit_rate, memory_free_bytes,
+    mean_length(shortest_length) * input_length_mean AS prompt_tokens, memory_free_bytes,
+    prefix_cache_hit_rate + host_hit_rate + ssd_hit_rate + remote_hit_rate AS prefix_cache_hit_rate,
     qps * getvariable('decode_degradation') * decoded_tokens(output_length)
         / decoded_tokens(answer_tokens) AS qps,
     greatest(answer_tokens - 1.0, 0.0) * tpot_exclusive_ms AS answer_ms,

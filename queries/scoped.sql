@@ -102,7 +102,8 @@ WHERE phase = wanted_phase;
 CREATE OR REPLACE TEMP MACRO admitted(wanted_phase) AS TABLE
 SELECT
     question_group, scenario_id, scenario, workload_key, probe, phase, device, plan, tp, pp, dp, ep, moe_tp, moe_dp,
-    num_devices, shortest_length, batch_size, concurrency, input_length_mean, prefix_cache_hit_rate, output_length, ttft_ms,
+    num_devices, shortest_length, batch_size, concurrency, input_length_mean, prefix_cache_hit_rate, host_hit_rate,
+    ssd_hit_rate, remote_hit_rate, output_length, ttft_ms,
     tpot_exclusive_ms, tpot_exclusive_bound_ms, e2e_ms, decode_step_ms,
     tokens_per_s_per_user, tokens_per_step, kv_bytes_per_request, memory_free_bytes, tpot_ms, qps, rate, latency_ms, by_engine
 FROM judged(wanted_phase)

@@ -18,6 +18,7 @@ Status = Literal["ok", "illegal", "unsupported", "error"]
 SweepKind = Literal["request", "validation", "import"]
 ShardState = Literal["waiting", "stored", "failed"]
 SweepOutcome = Literal["finished", "interrupted", "failed"]
+IF_SET = {"if_set": True}  # of a field that content keys leave out where it is its default
 Family = Literal["theoretical", "calibrated"]
 
 
@@ -220,9 +221,9 @@ class SideRecord:
     moe_tp: int | None = None
     moe_dp: int | None = None
     batch_size: float | None = None
-    dcp: int | None = None
-    pcp: int | None = None
-    micro_batches: int | None = None
+    dcp: int | None = field(default=None, metadata=IF_SET)
+    pcp: int | None = field(default=None, metadata=IF_SET)
+    micro_batches: int | None = field(default=None, metadata=IF_SET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
-from evaluator.identity import device_record
+from evaluator.identity import device_record, usual_device
 from evaluator.inputs import WantedFamily, list_engines, list_shipped, load_device, with_kernels_of
 from evaluator.ledger import (
     PHASES,
@@ -194,8 +194,9 @@ def shipped_devices() -> list[ShippedDevice]:
     found = []
     for name in list_shipped():
         profiles = {family: load_device(name, family=family) for family in ("auto", "theoretical")}
-        keys = {profile.family: device_record(profile).key[:KEY_LENGTH] for profile in profiles.values()}
-        by_engine = {device_record(with_kernels_of(profiles["auto"], one)).key[:KEY_LENGTH] for one in list_engines()}
+        keys = {profile.family: device_record(usual_device(profile)).key[:KEY_LENGTH] for profile in profiles.values()}
+        usual = usual_device(profiles["auto"])
+        by_engine = {device_record(with_kernels_of(usual, one)).key[:KEY_LENGTH] for one in list_engines()}
         calibration = profiles["auto"].calibration
         found.append(
             ShippedDevice(

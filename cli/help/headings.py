@@ -19,7 +19,8 @@ _PARTS = {
 _EVALUATED = {
     "What is served": (
         "model", "sweep", "from_deployment", "input_length", "output_length", "images", "image_size",
-        "encoder_split", "workload", "prefix_cache_hit_rate", "max_batched_tokens", "num_mtp_tokens",
+        "encoder_split", "workload", "prefix_cache_hit_rate", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate",
+        "host_gb_per_s", "ssd_gb_per_s", "remote_gb_per_s", "max_batched_tokens", "num_mtp_tokens",
         "mtp_acceptance_rate", "speculative", "thinking",
     ),
     "Devices": (

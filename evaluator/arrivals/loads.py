@@ -130,6 +130,10 @@ def unplayable(run: Run, engine: EngineProfile | None) -> InputError | None:
         )
     if scenario.launch.wait_steps:
         return InputError("requests that arrive are not played with `wait_steps`", hint="leave it out")
+    if scenario.workload.tiers:
+        return InputError(
+            "requests that arrive are not played with keys outside the devices", hint="leave `arrivals` out"
+        )
     return refusal(scenario)
 
 

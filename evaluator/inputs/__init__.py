@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.precision import Precision
     from evaluator.inputs.vision.images import ImageRequest, Images, check_images
     from evaluator.inputs.workloads.arrival_times import TracedArrivals, read_arrivals
+    from evaluator.inputs.workloads.cache_tiers import TIERS, CacheTier, cache_tiers
     from evaluator.inputs.workloads.lengths import load_distribution, mean_output_length
     from evaluator.inputs.workloads.traces import read_trace
     from evaluator.inputs.workloads.workload import LengthBin, Workload
@@ -90,7 +91,9 @@ __all__ = [
     "LOAD",
     "NUMBERS",
     "RULES",
+    "TIERS",
     "Accuracy",
+    "CacheTier",
     "Calibration",
     "Client",
     "DeviceProfile",
@@ -117,6 +120,7 @@ __all__ = [
     "add_device",
     "as_yaml",
     "busiest_load",
+    "cache_tiers",
     "calibration_from_json",
     "calibration_to_json",
     "calibration_to_mapping",

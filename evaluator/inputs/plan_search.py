@@ -258,7 +258,7 @@ def _with_experts(
 
 
 def _with_shares_and_copies(plan: Plan, asked: bool, search: PlanSearch) -> Iterator[tuple[Plan, bool]]:
-    """A plan with every share of a context, number of copies of experts and parts of a batch that is looked at."""
+    """A plan with every share, number of copies and number of micro-batches that is looked at."""
     for dcp in _listed(search.dcp_sizes, plan.tp, (1,)):
         for copies in search.redundant_experts or (0,):
             for parts in search.micro_batches or (1,):

@@ -250,13 +250,14 @@ def _device(name: str | None) -> DeviceProfile:
 def _plan(model: ModelSpec, side: SideRecord) -> Plan:
     moe = model.routed
     tp, pp, dp = side.tp or 1, side.pp or 1, side.dp
+    shares = {"dcp": side.dcp or 1, "pcp": side.pcp or 1, "micro_batches": side.micro_batches or 1}
     if not moe:
-        plan = Plan(tp=tp, pp=pp, dp=dp or 1)
+        plan = Plan(tp=tp, pp=pp, dp=dp or 1, **shares)
     else:
-        ep, moe_tp = side.ep or 1, side.moe_tp
+        ep, moe_tp, group = side.ep or 1, side.moe_tp, tp * shares["pcp"]
         if dp is None:  # attention data parallelism follows from the experts' split
-            dp = max(1, ep * (moe_tp or 1) // tp)
-        plan = Plan(tp=tp, pp=pp, dp=dp, ep=ep, moe_tp=moe_tp or max(1, tp * dp // ep))
+            dp = max(1, ep * (moe_tp or 1) // group)
+        plan = Plan(tp=tp, pp=pp, dp=dp, ep=ep, moe_tp=moe_tp or max(1, group * dp // ep), **shares)
     reason = illegality(model, plan, plan.num_devices)
     if reason is not None:
         raise Unmatched("plan not legal", reason)

@@ -205,4 +205,6 @@ def plan_label(deployment: Deployment) -> str:
 
 
 def _plan_label(plan: Plan, moe: bool) -> str:
-    return f"tp{plan.tp}pp{plan.pp}dp{plan.dp}" + (f"ep{plan.ep}moetp{plan.moe_tp}" if moe else "")
+    text = f"tp{plan.tp}pp{plan.pp}dp{plan.dp}" + (f"ep{plan.ep}moetp{plan.moe_tp}" if moe else "")
+    more = {"dcp": plan.dcp, "pcp": plan.pcp, "mb": plan.micro_batches}
+    return text + "".join(f"{name}{size}" for name, size in more.items() if size > 1)

@@ -36,7 +36,7 @@ class HalvedLayer:
 
 
 def layers_of(parts: Parts) -> tuple[Parts, tuple[HalvedLayer, ...]]:
-    """What belongs to no layer that exchanges rows, and those layers; every operator once, with halves of its sums."""
+    """Operators of no layer that exchanges rows, and those layers with halves of their sums: each operator once."""
     listed = [(tuple(operators), sums) for operators, sums in parts]
     names = dict.fromkeys(
         one.label.partition(_DISPATCH)[0] for operators, _ in listed for one in operators if _DISPATCH in one.label

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 from evaluator.inputs.model import Span
-from evaluator.inputs.workloads.workload import Workload
+from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
@@ -38,8 +39,8 @@ def mixed_lengths(
 ) -> MixedLengths:
     """One source for all plans and phases of a distribution: what it has composed and packed is used again."""
     return MixedLengths(
-        bins=workload.bins,
-        hit_rate=workload.prefix_cache_hit_rate,
+        bins=_with_tiers(workload),
+        hit_rate=workload.kept_share(),
         token_budget=workload.max_batched_tokens,
         convention=convention,
         rule=rule,
@@ -48,15 +49,25 @@ def mixed_lengths(
     )
 
 
+def _with_tiers(workload: Workload) -> tuple[LengthBin, ...]:
+    """The bins with all that is computed already of their own prompts, where they state a rate of their own."""
+    return tuple(
+        bin_
+        if bin_.prefix_cache_hit_rate is None or not workload.tiers
+        else replace(bin_, prefix_cache_hit_rate=workload.kept_share(bin_.prefix_cache_hit_rate))
+        for bin_ in workload.bins
+    )
+
+
 def _single_lengths(workload: Workload) -> tuple[int, float, float] | None:
     """(prompt, output, hit rate) where every request has the same; None where lengths are distributed."""
     if workload.input_length is not None:
-        return workload.input_length, workload.output_length, workload.prefix_cache_hit_rate
+        return workload.input_length, workload.output_length, workload.kept_share()
     own = {
         (
             round(bin_.input_length),
             bin_.output_length,
-            workload.prefix_cache_hit_rate if bin_.prefix_cache_hit_rate is None else bin_.prefix_cache_hit_rate,
+            workload.kept_share(bin_.prefix_cache_hit_rate),
         )
         for bin_ in workload.bins
     }

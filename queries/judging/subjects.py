@@ -36,7 +36,8 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
 }
 _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
-    " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service"
+    " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service,"
+    " p.dcp, p.redundant_experts, p.pcp, p.micro_batches, w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate"
     f" FROM {SCENARIO_TABLES} WHERE "
 )
 _OF_VALIDATIONS = (
@@ -63,6 +64,26 @@ class _About(NamedTuple):
     hit_rate: float
     mtp_tokens: int
     unusual_service: str | None
+    dcp: int
+    redundant_experts: int
+    pcp: int
+    micro_batches: int
+    outside_hit_rate: float
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """The features of plan and workload that the measured points of the summary do not have."""
+        has = {
+            "a distribution of lengths": self.input_length is None,
+            "cached prefixes": self.hit_rate,
+            "drafted tokens": self.mtp_tokens,
+            "shares of a context (dcp)": self.dcp > 1,
+            "copies of experts (redundant_experts)": self.redundant_experts,
+            "divided prompts (pcp)": self.pcp > 1,
+            "two micro-batches": self.micro_batches > 1,
+            "keys outside the devices": self.outside_hit_rate,
+        }
+        return tuple(what for what, there in has.items() if there)
 
 
 class _Validated(NamedTuple):
@@ -133,8 +154,9 @@ def _read(transaction: ReadTransaction, numbers: Sequence[int], tpot_rule: str |
             serving_model=row.serving_model,
             basis=_basis(row.unusual_service),
             tpot_rule=tpot_rule or own_tpot(row.serving_model),
-            device_key=row.device_key,
-            unmeasured=_unmeasured(row.input_length, row.hit_rate, row.mtp_tokens),
+            # A profile whose host link is read has a key of its own, and the kernels of the shipped one.
+            device_key="" if row.outside_hit_rate else row.device_key,
+            unmeasured=row.unmeasured,
         )
         found.append(StoredSubject(scenario_id=row.scenario_id, key=row.key[:KEY_LENGTH], subject=subject))
     return found
@@ -143,12 +165,6 @@ def _read(transaction: ReadTransaction, numbers: Sequence[int], tpot_rule: str |
 def _basis(unusual_service: str | None) -> str:
     """How much is said of client, launch and routing: what a question says, or more."""
     return KNOWN if unusual_service else ASKED
-
-
-def _unmeasured(input_length: object, hit_rate: object, mtp_tokens: object) -> tuple[str, ...]:
-    """The features of a workload that the measured points of the summary do not have."""
-    has = {"a distribution of lengths": input_length is None, "cached prefixes": hit_rate, "drafted tokens": mtp_tokens}
-    return tuple(what for what, there in has.items() if there)
 
 
 def stored_errors(transaction: ReadTransaction, subjects: Iterable[Subject]) -> Stored:

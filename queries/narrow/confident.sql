@@ -3,6 +3,7 @@ CREATE OR REPLACE TEMP MACRO judged_rows() AS TABLE
 SELECT
     lots.scenario_id, question_group, scenario, workload_key, phase, device, device_key, plan, tp, pp, dp, ep, moe_tp,
     moe_dp, num_devices, shortest_length, prompts_per_user, input_length, input_length_mean, prefix_cache_hit_rate,
+    host_hit_rate, ssd_hit_rate, remote_hit_rate,
     output_length, device_memory_bytes, serving_model, phase_kind, lots.lot, narrow.rowid AS narrow_row, kept_row,
     qps_place, concat(left(scenario, 8), ':', batch_size) AS probe, batch_size, concurrency, memory_unreserved_bytes,
     memory_unreserved_bytes - (getvariable('reserved_gib') * 1073741824)::BIGINT AS memory_free_bytes, ttft_ms,

@@ -29,6 +29,11 @@ def deployed_options(options: SweepOptions, named: str) -> tuple[list[SweepOptio
     refused = [f"note: left out: {reason}" for reason in found.refused[:_REFUSED_SHOWN]]
     if len(found.refused) > _REFUSED_SHOWN:
         refused.append(f"note: left out: {len(found.refused) - _REFUSED_SHOWN} more configurations")
+    for server in found.servers:
+        for tier in server.tiers:
+            if not getattr(options, f"{tier}_hit_rate") and f"{tier}_hit_rate" not in server.hit_rates:
+                notes[f"note: {server.where}: keys of prompts lie in the {tier}, too: `{tier}_hit_rate` says how many,"
+                      " and none are assumed"] = None  # fmt: skip
     sets = dict.fromkeys(_options_of(options, server) for server in found.servers)
     return list(sets), (*notes, *refused)
 

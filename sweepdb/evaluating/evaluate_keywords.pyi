@@ -16,6 +16,12 @@ class EvaluateKeywords(TypedDict, total=False):
     output_length: float | None
     workload: str | Sequence[str] | None
     prefix_cache_hit_rate: float | None
+    host_hit_rate: float | None
+    ssd_hit_rate: float | None
+    remote_hit_rate: float | None
+    host_gb_per_s: float | None
+    ssd_gb_per_s: float | None
+    remote_gb_per_s: float | None
     max_batched_tokens: int | None
     quantize_linear_action: str | Sequence[str] | None
     quantize_experts_action: str | None
@@ -36,6 +42,8 @@ class EvaluateKeywords(TypedDict, total=False):
     moe_dp_sizes: int | Sequence[int] | None
     dcp_sizes: int | Sequence[int] | None
     redundant_experts: int | Sequence[int] | None
+    pcp_sizes: int | Sequence[int] | None
+    micro_batches: int | Sequence[int] | None
     batch_range: int | tuple[int, int] | None
     serving_cost: float | None
     serving_model: str | Sequence[str] | None

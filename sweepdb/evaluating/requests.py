@@ -12,12 +12,14 @@ from evaluator.defaults import FORMULAS, usual_precision, usual_search, usual_se
 from evaluator.inputs import (
     BY_NAME,
     RULES,
+    TIERS,
     DeviceProfile,
     PlanSearch,
     Precision,
     SearchRule,
     Speculation,
     Workload,
+    cache_tiers,
     check_precision,
     load_device,
     load_distribution,
@@ -119,6 +121,8 @@ def _drafting(options: SweepOptions, drafts: Speculation) -> SweepOptions:
     for keyword, given in (
         ("num_mtp_tokens", options.mtp_tokens != 0),
         ("mtp_acceptance_rate", options.mtp_acceptance is not None),
+        *((f"{name}_hit_rate", getattr(options, f"{name}_hit_rate") != 0) for name in TIERS),
+        *((f"{name}_gb_per_s", getattr(options, f"{name}_gb_per_s") is not None) for name in TIERS),
         ("workload", bool(options.workload_names)),
     ):
         if given:
@@ -268,6 +272,10 @@ def _workloads(options: SweepOptions, serving: Serving, store_url: str | None) -
         else options.max_batched_tokens,
         "mtp_tokens": options.mtp_tokens,
         "mtp_acceptance": options.mtp_acceptance,
+        "tiers": cache_tiers(
+            {name: getattr(options, f"{name}_hit_rate") for name in TIERS},
+            {name: getattr(options, f"{name}_gb_per_s") for name in TIERS},
+        ),
     }
     if _is_number(options.input_length):
         if options.output_length is None:

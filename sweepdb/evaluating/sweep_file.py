@@ -26,7 +26,8 @@ Overrides = dict[str, Any]  # fields of SweepOptions, checked here
 _PARTS = {
     "workloads": (
         "workload_names", "input_length", "output_length", "prefix_cache_hit_rate", "max_batched_tokens", "mtp_tokens",
-        "mtp_acceptance", "images", "image_size", "encoder_split",
+        "mtp_acceptance", "images", "image_size", "encoder_split", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate",
+        "host_gb_per_s", "ssd_gb_per_s", "remote_gb_per_s",
     ),
     "precisions": ("linear", "experts", "attention", "mxfp4_group_size"),
 }  # fmt: skip

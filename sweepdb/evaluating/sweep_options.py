@@ -66,6 +66,16 @@ class SweepOptions:
     )
     workload_names: tuple[str, ...] = option((), "named workloads of the store, instead of lengths", keyword="workload")
     prefix_cache_hit_rate: float = option(0.0, "share of a prompt found in cache, [0, 1)", unit="ratio")
+    host_hit_rate: float = option(0.0, "share of a prompt found in the hosts' memory, beside the cache", unit="ratio")
+    ssd_hit_rate: float = option(0.0, "share of a prompt found on the hosts' SSDs", unit="ratio")
+    remote_hit_rate: float = option(0.0, "share of a prompt found in a remote store", unit="ratio")
+    host_gb_per_s: float | None = option(
+        None, "GB/s that one device reads of the hosts' memory [default: 0.8 of its profile's link]", unit="GB/s"
+    )
+    ssd_gb_per_s: float | None = option(None, "GB/s that one device reads of its SSD", unit="GB/s")
+    remote_gb_per_s: float | None = option(
+        None, "GB/s that one device reads of a remote store [default: its link to other hosts]", unit="GB/s"
+    )
     max_batched_tokens: int | None = option(
         None, "token budget of one step of a replica [default: 8192, or the engine's]", unit="tokens"
     )

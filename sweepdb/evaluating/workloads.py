@@ -33,6 +33,7 @@ def stored_workload(name: str, store_url: str | None) -> Workload:
         mtp_tokens=workload.mtp_tokens,
         mtp_acceptance=workload.mtp_acceptance or None,
         name=name,
+        tiers=workload.tiers,
     )
 
 

@@ -187,6 +187,15 @@ def _expected(
             "input_length": instance.workload.input_length,
             "output_length": instance.workload.output_length,
             "prefix_cache_hit_rate": instance.workload.prefix_cache_hit_rate,
+            "hit_rates": {
+                keyword: value
+                for tier in instance.workload.tiers
+                for keyword, value in (
+                    (f"{tier.name}_hit_rate", tier.hit_rate),
+                    (f"{tier.name}_gb_per_s", 1e-9 * tier.bytes_per_s),
+                )
+                if value
+            },
             "formula_version": instance.formula_version,
             "predicted": instance.predicted,
         }

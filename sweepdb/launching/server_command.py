@@ -19,6 +19,7 @@ Role = Literal["server", "prefill", "decode"]
 ENGINES: tuple[Engine, ...] = ("vllm", "sglang", "trtllm")
 TARGETS = ("shell", "compose", "k8s", "llm-d", "kserve", "dynamo")
 ENGINE_NAMES: Mapping[str, str] = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+TIER_NAMES: Mapping[str, str] = {"host": "the host's memory", "ssd": "its SSDs", "remote": "a remote store"}
 PORTS: Mapping[Role, int] = {"server": 8000, "prefill": 8100, "decode": 8200}
 Settings = dict[str, str | None]  # flag to value, None for a flag that takes none
 
@@ -114,6 +115,9 @@ def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
         said.append(f"how many drafted tokens are accepted: rates {rates}")
     if instance.workload.prefix_cache_hit_rate:
         said.append(f"prompts of which {instance.workload.prefix_cache_hit_rate:.0%} are in the prefix cache")
+    if instance.workload.tiers:
+        held = ", ".join(f"{tier.hit_rate:.0%} in {TIER_NAMES[tier.name]}" for tier in instance.workload.tiers)
+        said.append(f"how much of a prompt lies outside the devices: {held}; sized for the prompts in flight alone")
     if (images := instance.workload.images) is not None:
         seen = f"{images.width}x{images.height} as {images.tokens} prompt tokens each"
         said.append(f"images of {seen}: as the model's own processor cuts them")
@@ -123,6 +127,18 @@ def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
     if instance.precision.linear.upper() != native.upper():
         said.append(f"weights in {instance.precision.linear}: the model is published in {native}")
     return tuple(said)
+
+
+def caches_prompts(instance: StoredInstance) -> bool:
+    """Whether prompts of the row are found in a cache, of the devices or outside."""
+    return bool(instance.workload.kept_share())
+
+
+def outside_bytes(instance: StoredInstance) -> int:
+    """Bytes of what lies outside the devices of the prompts that one replica has in flight."""
+    share = sum(tier.hit_rate for tier in instance.workload.tiers)
+    in_flight = instance.concurrency / instance.plan.dp
+    return math.ceil(share * in_flight * instance.bytes_a_prompt)
 
 
 def kv_format(instance: StoredInstance, names: Mapping[str, str]) -> str | None:

@@ -16,6 +16,7 @@ from sweepdb.launching.server_command import (
     ServerCommand,
     Settings,
     assumed_of,
+    caches_prompts,
     check_launchable,
     kv_format,
     sglang_share,
@@ -46,8 +47,9 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
     flags.add("--mem-fraction-static", f"{sglang_share(instance):.2f}")
     if (kept := kv_format(instance, {"FP8": "fp8_e4m3"})) is not None:
         flags.add("--kv-cache-dtype", kept)
-    if not workload.prefix_cache_hit_rate:
+    if not caches_prompts(instance):
         flags.add("--disable-radix-cache")
+    _add_tiers(flags, [tier.name for tier in workload.tiers])
     if instance.scenario.launch.compile:
         flags.add(table.first("--cuda-graph-max-bs-decode", "--cuda-graph-max-bs"), instance.requests_a_replica)
     elif table.has("--cuda-graph-backend-decode"):
@@ -108,6 +110,14 @@ def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:
     if plan.micro_batches > 1:
         flags.add("--moe-a2a-backend", "deepep")
         flags.add("--enable-two-batch-overlap")
+
+
+def _add_tiers(flags: Flags, names: list[str]) -> None:
+    """Caches outside the devices; how large, the engine's own ratio to the devices' cache says."""
+    if names:
+        flags.add("--enable-hierarchical-cache")
+    if {"ssd", "remote"} & set(names):
+        flags.add("--hicache-storage-backend", "mooncake" if "remote" in names else "file")
 
 
 def _add_replicas(flags: Flags, replicas: int, *, routed: bool) -> None:

@@ -120,6 +120,11 @@ class StoredInstance:
         found = {name: self.values[name] for name in _PREDICTED}
         return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
 
+    @property
+    def bytes_a_prompt(self) -> int:
+        """Keys and values of one prompt over the whole instance."""
+        return _whole(self.values["kv_bytes_per_request"])
+
     def bytes_of(self, *parts: str) -> int:
         """Bytes of parts of the fullest device's memory: weight, kv_cache, activation, device_memory."""
         return sum(int(self.predicted[f"{part}_bytes"]) for part in parts)

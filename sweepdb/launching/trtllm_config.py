@@ -13,8 +13,10 @@ from sweepdb.launching.server_command import (
     Role,
     ServerCommand,
     assumed_of,
+    caches_prompts,
     check_launchable,
     kv_format,
+    outside_bytes,
     trtllm_share,
 )
 from sweepdb.launching.stored_instance import StoredInstance
@@ -53,7 +55,8 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
             "dtype": kv_format(instance, {"FP8": "fp8"}) or "auto",
             "free_gpu_memory_fraction": trtllm_share(instance),
             "tokens_per_block": TOKENS_A_BLOCK,
-            "enable_block_reuse": bool(workload.prefix_cache_hit_rate),
+            "enable_block_reuse": caches_prompts(instance),
+            **({"host_cache_size": outside_bytes(instance)} if workload.tiers else {}),
         },
     }
     if instance.model.routed:

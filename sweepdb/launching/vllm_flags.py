@@ -5,6 +5,7 @@ Source: the engine's parser, and its documents on parallelism and disaggregation
 from __future__ import annotations
 
 import json
+import math
 
 from evaluator.inputs import Plan
 from store.errors import InputError
@@ -16,11 +17,13 @@ from sweepdb.launching.server_command import (
     ServerCommand,
     Settings,
     assumed_of,
+    caches_prompts,
     check_launchable,
     kv_format,
+    outside_bytes,
     vllm_share,
 )
-from sweepdb.launching.stored_instance import StoredInstance
+from sweepdb.launching.stored_instance import GIB, StoredInstance
 
 _GRAPHS_TO = 512  # requests of the largest batch that is captured by default
 _RPC_PORT = "13345"
@@ -46,22 +49,14 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         flags.add("--kv-cache-dtype", kept)
     if instance.precision.linear.upper() == "FP8" and instance.model.native_linear.upper() in {"BF16", "FP16"}:
         flags.add("--quantization", "fp8")
-    if not workload.prefix_cache_hit_rate:
+    if not caches_prompts(instance):
         flags.add(table.first("--no-enable-prefix-caching", "--disable-prefix-caching"))
+    _add_tiers(flags, instance)
     if not instance.scenario.launch.compile:
         flags.add("--enforce-eager")
     elif instance.requests_a_replica > _GRAPHS_TO and table.has("--max-cudagraph-capture-size"):
         flags.add("--max-cudagraph-capture-size", instance.requests_a_replica)
-    if (images := workload.images) is not None:
-        flags.add("--limit-mm-per-prompt", json.dumps({"image": images.count, "video": 0}))
-        if images.split == "data":
-            flags.add("--mm-encoder-tp-mode", "data")
-    if workload.mtp_tokens:
-        own: dict[str, object] = {"method": "mtp"}
-        method = "dspark" if instance.model.draft_block else "eagle3"
-        beside: dict[str, object] = {"method": method, "model": instance.draft_model}
-        drafts = (beside if instance.draft_model else own) | {"num_speculative_tokens": workload.mtp_tokens}
-        flags.add("--speculative-config", json.dumps(drafts))
+    _add_images_and_drafts(flags, instance)
     if role != "server":
         flags.add("--kv-transfer-config", json.dumps({"kv_connector": "NixlConnector", "kv_role": "kv_both"}))
     return ServerCommand(
@@ -77,6 +72,28 @@ def vllm_command(instance: StoredInstance, role: Role, instances: int, version: 
         devices=f"tensor {plan.tp} x {_prompts(plan)}pipeline {plan.pp} x data {plan.dp} = {instance.devices}",
         not_set=assumed_of(instance),
     )
+
+
+def _add_tiers(flags: Flags, instance: StoredInstance) -> None:
+    """Room for keys outside the devices, in memory of the host or in what stands behind it."""
+    if tiers := instance.workload.tiers:
+        flags.add("--kv-offloading-size", math.ceil(outside_bytes(instance) / GIB))
+        if any(tier.name != "host" for tier in tiers):
+            flags.add("--kv-offloading-backend", "lmcache")
+
+
+def _add_images_and_drafts(flags: Flags, instance: StoredInstance) -> None:
+    workload = instance.workload
+    if (images := workload.images) is not None:
+        flags.add("--limit-mm-per-prompt", json.dumps({"image": images.count, "video": 0}))
+        if images.split == "data":
+            flags.add("--mm-encoder-tp-mode", "data")
+    if workload.mtp_tokens:
+        own: dict[str, object] = {"method": "mtp"}
+        method = "dspark" if instance.model.draft_block else "eagle3"
+        beside: dict[str, object] = {"method": method, "model": instance.draft_model}
+        drafts = (beside if instance.draft_model else own) | {"num_speculative_tokens": workload.mtp_tokens}
+        flags.add("--speculative-config", json.dumps(drafts))
 
 
 def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:

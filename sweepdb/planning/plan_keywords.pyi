@@ -13,6 +13,12 @@ class PlanKeywords(TypedDict, total=False):
     output_length: float | None
     workload: str | Sequence[str] | None
     prefix_cache_hit_rate: float | None
+    host_hit_rate: float | None
+    ssd_hit_rate: float | None
+    remote_hit_rate: float | None
+    host_gb_per_s: float | None
+    ssd_gb_per_s: float | None
+    remote_gb_per_s: float | None
     max_batched_tokens: int | None
     quantize_linear_action: str | Sequence[str] | None
     quantize_experts_action: str | None

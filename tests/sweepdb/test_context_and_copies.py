@@ -8,6 +8,8 @@ import pytest
 from conftest_cli import sweepdb as command
 
 import sweepdb
+from evaluator.canonical import canonical
+from evaluator.ledger import deployment_of, parse_stated, read_measurements, with_stated
 from store.errors import InputError
 from sweepdb.launching import write_launch
 from sweepdb.launching.reading import read_deployment
@@ -95,3 +97,26 @@ def test_a_share_that_cannot_be_is_told(tmp_path):
         url,
     )
     assert "dcp 2 does not divide the 1 devices of tp 8 that hold the same keys" in done.out + done.err
+
+
+def test_errors_say_that_nobody_measured_either(url):
+    told = command("query best --top 9", url)
+    assert "no measured point has" in told.out + told.err
+    with sweepdb.open(url) as store:
+        notes = {error.note for error in store.best(top=9).expected_error}
+    assert any(note and "shares of a context (dcp)" in note for note in notes)
+    assert any(note and "copies of experts (redundant_experts)" in note for note in notes)
+
+
+def test_measured_sides_say_shares(tmp_path):
+    file = tmp_path / "own.csv"
+    file.write_text(
+        "model,device,engine,precision,mode,tp,ep,moe_tp,dcp,concurrency,input_length,output_length,tpot_exclusive_ms\n"
+        f"{MIXTURE},h200_sxm,vllm 0.20,bf16,aggregated,8,8,1,2,8,2000,500,12.5\n"
+        f"{MIXTURE},h200_sxm,vllm 0.20,bf16,aggregated,8,8,1,,8,2000,500,12.5\n"
+    )
+    shared, usual = read_measurements(file).records
+    assert [deployment_of(one).plan.dcp for one in (shared, usual)] == [2, 1]
+    assert "dcp" not in canonical(usual)
+    stated = with_stated(usual, parse_stated(["micro_batches=2", "pcp=2"]))
+    assert (stated.decode.micro_batches, stated.decode.pcp) == (2, 2)

@@ -52,7 +52,7 @@ def trace(request: CaptureRequest) -> OperatorSet:
 
 
 def _own(point: Point, shares: int) -> Point:
-    """What one of the groups that divide a prompt sees of a batch: its share of new tokens, and every key."""
+    """A batch as one of the groups that divide prompts sees it: its share of new tokens, and every key."""
     return replace(point, tokens=point.tokens // shares, pairs=point.pairs // shares)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
+from evaluator.canonical import IF_SET
 from store.records import Family
 
 
@@ -41,3 +42,5 @@ class DeviceProfile:
     watts: float | None = None
     source: str = ""
     calibration: str | None = None  # canonical JSON of the fitted coefficients; None when theoretical
+    host_link_bytes_per_s: float = field(default=0.0, metadata={IF_SET: True})  # data sheet, one way; 0: not stated
+    host_link_source: str = field(default="", metadata={IF_SET: True})

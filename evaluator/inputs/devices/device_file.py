@@ -80,6 +80,8 @@ class DeviceKeys(BaseModel):
     watts: Annotated[float, _within(0.1, 1e6), _PLAIN] | None = None
     grid: Annotated[list[_Extent], Field(min_length=1)]
     links: list[LinkKeys]
+    host_link_bytes_per_s: _Bandwidth | None = None
+    host_link_source: str = ""
     calibration: dict[str, Any] | None = None
 
     @model_validator(mode="after")

@@ -122,6 +122,8 @@ def profile_from_text(text: str, where: str) -> DeviceProfile:
         links=tuple(Link(**dict(link)) for link in found.links),
         source=found.source,
         calibration=_calibration(found.calibration, f"{where}: calibration"),
+        host_link_bytes_per_s=found.host_link_bytes_per_s or 0.0,
+        host_link_source=found.host_link_source,
     )
 
 

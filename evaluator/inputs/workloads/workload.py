@@ -9,6 +9,7 @@ from evaluator.canonical import IF_SET
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.vision.images import ImageRequest, Images, images_of
 from evaluator.inputs.vision.tower import VisionTower
+from evaluator.inputs.workloads.cache_tiers import CacheTier
 from store.errors import InputError
 
 LARGEST_BIN_COUNT = 1_000  # of one distribution
@@ -31,7 +32,8 @@ class LengthBin:
 class Workload:
     """One workload. Exactly one of `input_length` and `bins` is set; with bins, `output_length` is their mean.
 
-    With `images`, the input is text and images together, as the model that sees them counts tokens."""
+    With `images`, the input is text and images together, as the model that sees them counts tokens. The hit rate is
+    that of devices' own memory; `tiers` hold more of each prompt outside."""
 
     input_length: int | None
     output_length: float
@@ -42,6 +44,7 @@ class Workload:
     bins: tuple[LengthBin, ...] = ()
     name: str | None = None
     images: Images | None = field(default=None, metadata={IF_SET: True})
+    tiers: tuple[CacheTier, ...] = field(default=(), metadata={IF_SET: True})
 
     @property
     def text_length(self) -> int | None:
@@ -49,6 +52,11 @@ class Workload:
         if self.input_length is None or self.images is None:
             return self.input_length
         return self.input_length - self.images.prompt_tokens
+
+    def kept_share(self, own: float | None = None) -> float:
+        """The share of a prompt that is computed already, wherever it lies; `own` is the hit rate of its bin."""
+        rate = self.prefix_cache_hit_rate if own is None else own
+        return rate + math.fsum(tier.hit_rate for tier in self.tiers) if self.tiers else rate
 
 
 def with_images(workload: Workload, asked: ImageRequest, model: ModelSpec) -> Workload:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from evaluator.inputs.workloads.cache_tiers import CacheTier, told_tiers
 from evaluator.inputs.workloads.lengths import mean_input_length, normalised
 from evaluator.inputs.workloads.workload import LARGEST_LENGTH, LengthBin, Workload, new_prompt_tokens
 from store.errors import InputError
@@ -24,6 +25,7 @@ def workload_of(
     mtp_tokens: int = 0,
     mtp_acceptance: Sequence[float] | None = None,
     name: str | None = None,
+    tiers: tuple[CacheTier, ...] = (),
 ) -> Workload:
     """A workload with every value in range and the acceptance of every drafted token written out."""
     if (input_length is None) == (not bins):
@@ -35,7 +37,7 @@ def workload_of(
     if not 0 <= prefix_cache_hit_rate < 1:
         raise InputError(f"`prefix_cache_hit_rate` must lie in [0, 1), not {prefix_cache_hit_rate:g}")
     _whole("`max_batched_tokens`", max_batched_tokens, 1, 2**40)
-    return Workload(
+    made = Workload(
         input_length=input_length,
         output_length=output_length,
         bins=_shares(bins),
@@ -44,7 +46,13 @@ def workload_of(
         mtp_tokens=mtp_tokens,
         mtp_acceptance=_acceptance(mtp_tokens, mtp_acceptance),
         name=name,
+        tiers=tiers,
     )
+    own = [bin_.prefix_cache_hit_rate for bin_ in bins] or [None]
+    for share in map(made.kept_share, own):
+        if tiers and share >= 1:
+            raise InputError(f"prompts are found in caches for {share:g} of their length", hint="less than 1 in all")
+    return made
 
 
 def _shares(bins: Sequence[LengthBin]) -> tuple[LengthBin, ...]:
@@ -88,6 +96,8 @@ def label_of(workload: Workload) -> str:
             parts.append(f"shared as {images.split}")
     if workload.prefix_cache_hit_rate:
         parts.append(f"hit {workload.prefix_cache_hit_rate:g}")
+    if workload.tiers:
+        parts.append(told_tiers(workload.tiers))
     if workload.max_batched_tokens != DEFAULT_TOKEN_BUDGET:
         parts.append(f"budget {workload.max_batched_tokens}")
     if workload.mtp_tokens:
@@ -98,12 +108,12 @@ def label_of(workload: Workload) -> str:
 def effective_input_length(workload: Workload) -> float:
     """New tokens of a prompt after the prefix cache, the mean for distributions."""
     if workload.input_length is not None:
-        return new_prompt_tokens(workload.input_length, workload.prefix_cache_hit_rate)
+        return new_prompt_tokens(workload.input_length, workload.kept_share())
     return math.fsum(
         bin_.weight
         * new_prompt_tokens(
             round(bin_.input_length),
-            workload.prefix_cache_hit_rate if bin_.prefix_cache_hit_rate is None else bin_.prefix_cache_hit_rate,
+            workload.kept_share(bin_.prefix_cache_hit_rate),
         )
         for bin_ in workload.bins
     )

@@ -25,7 +25,7 @@ OWN, AICONFIGURATOR = "sweepdb_csv", "aiconfigurator"
 OWN_COLUMNS = ("model", "device", "input_length", "output_length")
 AICONFIGURATOR_COLUMNS = ("model", "isl", "osl", "ttft", "tpot", "tokens/s/gpu")
 PREDICTED = "predicted by AIConfigurator, not measured: "
-_SIZES = ("instances", "tp", "pp", "dp", "ep", "moe_tp", "moe_dp")
+_SIZES = ("instances", "tp", "pp", "dp", "ep", "moe_tp", "moe_dp", "dcp", "pcp", "micro_batches")
 _STATISTIC = r"(_(mean|std|p\d+(\.\d+)?))?"
 _METRIC = re.compile(
     rf"^(?:(?:ttft|tpot_exclusive|tpot_inclusive|itl|e2e|decode_step|prefill_latency)_ms{_STATISTIC}"

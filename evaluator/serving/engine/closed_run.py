@@ -18,6 +18,7 @@ from evaluator.serving.encoding import prompt_encoding_s
 from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, weights_of
 from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched, step_table
+from evaluator.serving.engine.tier_loads import tier_refusal, with_loads
 from evaluator.serving.interface import Run
 from evaluator.serving.pairs import receiving_ms
 from evaluator.serving.waves.mixed import MixedLengths
@@ -38,7 +39,7 @@ def refusal(scenario: Scenario) -> InputError | None:
         return InputError(f"{name} has no upstream convention", hint=f"`convention=physical`, or {_WAVES}")
     if scenario.plan.pp > 1:
         return InputError(f"{name} has no pipeline stages: pp must be 1, not {scenario.plan.pp}", hint=_WAVES)
-    return None
+    return tier_refusal(scenario)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,7 @@ class ServedTimes:
     engine: EngineProfile
     loop: ClosedLoop  # of one user
     devices: int = 1
+    wait_s: float = 0.0  # for keys that are read before a prompt is scheduled
 
     @property
     def table(self) -> StepTable:
@@ -66,6 +68,8 @@ class ServedTimes:
     def closed(self, users: int) -> LoopTimes:
         """Times of the loop, played for this number of users, as points measured near it correct them."""
         times = simulate(self.table, self.engine, self.of_users(users))
+        if self.wait_s:
+            times = replace(times, ttft_s=times.ttft_s + self.wait_s)
         if not self.engine.near:
             return times
         ttft, tpot = factors_near(self.engine.near, self.place(users))
@@ -137,8 +141,10 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         replicas=scenario.plan.groups,
         encoding_s=prompt_encoding_s(run),
     )
+    loads = with_loads(scenario, kernels, kinds, engine.token_budget)
     return ServedTimes(
-        kernels=kernels,
+        kernels=loads.table,
+        wait_s=loads.wait_s,
         layers=scenario.layers,
         latent_layers=scenario.latent_layers,
         engine=engine,
@@ -178,7 +184,8 @@ def prompts_alone(replica: ServedTimes, batch_sizes: Integers) -> PrefillComplet
     """A prefill instance, which others generate beside: prompts of each batch that are all there at the start."""
     batches = prompt_batches(replica.table, replica.engine, batch_sizes)
     request_ms, handover_ms = replica.engine.request_ms, replica.engine.handover_ms
-    return replace(batches, mean=batches.mean + 1e-3 * (receiving_ms(request_ms, handover_ms) - request_ms))
+    outside_s = 1e-3 * (receiving_ms(request_ms, handover_ms) - request_ms) + replica.wait_s
+    return replace(batches, mean=batches.mean + outside_s)
 
 
 def prompt_service_s(replica: ServedTimes) -> float:

@@ -31,11 +31,13 @@ from evaluator.serving.columns import (
 from evaluator.serving.engine.closed_run import (
     closed_loop_times,
     decodes_alone,
+    kinds_of,
     prompt_service_s,
     prompts_alone,
     refusal,
     replica_of,
 )
+from evaluator.serving.engine.tier_loads import said_of_loads
 from evaluator.serving.interface import Columns, Run, ServingModel
 from evaluator.serving.models import OWN_ENGINE
 from evaluator.serving.occupancy import seated
@@ -75,6 +77,8 @@ class Engine:
             said.append(f"prompts wait {launch.wait_steps} decode steps for others to join them")
         if launch.seats is not None and scenario.phase == "aggregated":
             said.append(f"at most {launch.seats} requests of a replica are served at once; others wait")
+        if scenario.workload.tiers and scenario.phase != "decode":
+            said += said_of_loads(scenario, kinds_of(scenario, self.source(scenario)))
         return tuple(said)
 
     def parts(self, run: Run) -> list[slice]:

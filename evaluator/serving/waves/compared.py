@@ -41,15 +41,15 @@ def _beyond(scenario: Scenario) -> Iterator[str]:
 def _beyond_in_workload(scenario: Scenario) -> Iterator[str]:
     workload, compiled = scenario.workload, scenario.launch.compile
     if workload.bins:
-        if scenario.model.routed or workload.prefix_cache_hit_rate:
+        if scenario.model.routed or workload.kept_share():
             yield "length distributions of experts or with a prefix cache"
         if scenario.phase == "decode" or (compiled and scenario.phase == "aggregated"):
             yield "length distributions in this phase and graph"
     elif workload.input_length is not None and scenario.phase != "decode" and scenario.model.routed:
-        new = new_prompt_tokens(workload.input_length, workload.prefix_cache_hit_rate)
+        new = new_prompt_tokens(workload.input_length, workload.kept_share())
         if new > workload.max_batched_tokens:
             yield "experts with prompts in chunks"
-    if workload.prefix_cache_hit_rate and compiled:
+    if workload.kept_share() and compiled:
         yield "a prefix cache with compiled graphs"
 
 

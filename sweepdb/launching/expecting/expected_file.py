@@ -31,15 +31,17 @@ class LaunchedRole:
     input_length: int
     output_length: float
     prefix_cache_hit_rate: float
+    hit_rates: Mapping[str, float]  # of what lies outside the devices, by keyword; none in files of before
 
 
 def launched_roles(folder: Path) -> tuple[LaunchedRole, ...]:
     """The sides that a folder of `launch` starts."""
     said = _read(folder)
     try:
-        names = LaunchedRole.__slots__[1:]
+        names = LaunchedRole.__slots__[1:-1]
         return tuple(
-            LaunchedRole(role=role, **{name: one[name] for name in names}) for role, one in said["roles"].items()
+            LaunchedRole(role=role, hit_rates=one.get("hit_rates", {}), **{name: one[name] for name in names})
+            for role, one in said["roles"].items()
         )
     except (KeyError, TypeError, AttributeError):
         raise InputError(f"{folder / EXPECTED} is none of `sweepdb launch`") from None

@@ -141,14 +141,15 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     server.encoder_split = values.get("--mm-encoder-tp-mode")
     server.most_images = _most_images(values, "--limit-mm-per-prompt")
     transfer = _settings_of(values.get("--kv-transfer-config"))
+    server.tiers = ("host",) if "--kv-offloading-size" in values else ()
     role = {"kv_producer": "prefill", "kv_consumer": "decode"}.get(str(transfer.get("kv_role")))
     if role is not None:
         server.role = "prefill" if role == "prefill" else "decode"
     return {
         "--tensor-parallel-size", "--pipeline-parallel-size", "--data-parallel-size", "--enable-expert-parallel",
         "--max-num-seqs", "--max-num-batched-tokens", "--kv-cache-dtype", "--enforce-eager",
-        "--decode-context-parallel-size", "--prefill-context-parallel-size", "--enable-dbo",
-        "--mm-encoder-tp-mode", "--limit-mm-per-prompt", "--language-model-only",
+        "--kv-offloading-size", "--kv-offloading-backend", "--enable-dbo", "--decode-context-parallel-size",
+        "--prefill-context-parallel-size", "--mm-encoder-tp-mode", "--limit-mm-per-prompt", "--language-model-only",
         *(("--all2all-backend",) if server.micro_batches > 1 else ()),
         *(("--enable-eplb", "--eplb-config") if server.redundant_experts else ()),
         *(("--quantization",) if server.linear else ()),
@@ -200,6 +201,9 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     server.mtp_tokens = _whole(values, "--speculative-num-steps", where) or 0
     server.encoder_split = "data" if "--mm-enable-dp-encoder" in values else None
     server.most_images = _most_images(values, "--limit-mm-data-per-request")
+    stores = {"file": ("ssd",), None: ()}
+    if "--enable-hierarchical-cache" in values:
+        server.tiers = ("host", *stores.get(values.get("--hicache-storage-backend"), ("remote",)))
     role = values.get("--disaggregation-mode")
     if role in {"prefill", "decode"}:
         server.role = "prefill" if role == "prefill" else "decode"
@@ -208,6 +212,8 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
         "--tp-size", "--attn-dp-size", "--dp-size", "--enable-dp-attention", "--pp-size", "--ep-size",
         "--max-running-requests", "--chunked-prefill-size", "--kv-cache-dtype", "--disable-cuda-graph",
         "--attn-cp-size", "--enable-two-batch-overlap",
+        *(("--enable-hierarchical-cache", "--hicache-ratio", "--hicache-size", "--hicache-storage-backend",
+           "--hicache-io-backend", "--hicache-mem-layout", "--hicache-write-policy") if server.tiers else ()),
         *(("--enable-prefill-cp", "--cp-strategy") if server.pcp > 1 else ()),
         *(("--moe-a2a-backend",) if server.micro_batches > 1 else ()),
         "--mm-enable-dp-encoder", "--limit-mm-data-per-request", "--language-model-only",

@@ -80,7 +80,7 @@ def _of_folder(path: Path) -> ReadDeployment:
             raise InputError(f"{path} holds no script of its {role}")
         server.role, server.instances, server.device = role, said.instances, said.device
         server.input_length, server.output_length = said.input_length, said.output_length
-        server.prefix_cache_hit_rate = said.prefix_cache_hit_rate
+        server.prefix_cache_hit_rate, server.hit_rates = said.prefix_cache_hit_rate, dict(said.hit_rates)
         servers.append(server)
     return ReadDeployment(servers=tuple(servers))
 

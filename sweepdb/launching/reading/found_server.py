@@ -44,6 +44,8 @@ class FoundServer:
     prefix_cache_hit_rate: float | None = None
     encoder_split: str | None = None  # read where images are asked for
     most_images: int | None = None  # a request may have
+    tiers: tuple[str, ...] = ()  # where keys of prompts lie outside the devices: host, ssd, remote
+    hit_rates: dict[str, float] = field(default_factory=dict)  # keywords of what lies there, where the file says so
     not_mapped: list[str] = field(default_factory=list)
 
     def options(self) -> dict[str, object]:
@@ -79,6 +81,7 @@ class FoundServer:
             "input_length": self.input_length,
             "output_length": self.output_length,
             "prefix_cache_hit_rate": self.prefix_cache_hit_rate,
+            **self.hit_rates,
             "serving_model": self.engine,
             "mode": PHASES[self.role],
         }

@@ -38,7 +38,7 @@ _AGAIN: Mapping[str, tuple[str, str, str]] = {
 }
 _DRAFTS = 3  # where an entry says that it drafts and not how many: the recipes' usual number
 _ROW = ("tp", "ep", "pp", "dp-attn", "dcp-size", "pcp-size", "conc-list", "conc-start", "conc-end", "spec-decoding",
-        "prefill", "decode", "router", "kv-p2p-transfer")  # fmt: skip
+        "prefill", "decode", "router", "kv-p2p-transfer", "kv-offloading", "kv-offload-backend")  # fmt: skip
 _SIDE = ("num-worker", "tp", "ep", "pp", "dp-attn", "dcp-size", "pcp-size", "additional-settings")
 Entry = Mapping[str, object]
 
@@ -118,6 +118,7 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
             where=f"{base.where} ({kind})",
             input_length=_int(block.get("isl")),
             output_length=_int(block.get("osl")),
+            tiers=("host",) if row.get("kv-offloading") == "dram" else (),
             mtp_tokens=_DRAFTS if row.get("spec-decoding") == "mtp" else 0,
             not_mapped=[*base.not_mapped, *sorted(set(row) - set(_ROW))],
         )

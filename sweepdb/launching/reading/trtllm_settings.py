@@ -22,6 +22,7 @@ def read_settings(document: Mapping[str, object], where: str, role: str) -> Foun
     server.batch_sizes = (max(most // server.pp, 1),) if most else ()
     server.token_budget = number(document.get("max_num_tokens"), 0) or None
     server.attention = "FP8" if cache.get("dtype") == "fp8" else None
+    server.tiers = ("host",) if number(cache.get("host_cache_size"), 0) else ()
     server.compile = "cuda_graph_config" in document
     server.mtp_tokens = number(drafts.get("num_nextn_predict_layers"), 0)
     known = {

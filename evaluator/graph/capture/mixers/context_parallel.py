@@ -24,8 +24,8 @@ from evaluator.graph.capture.recorder import meta_tensor
 
 
 def written_share(step: Step, *parts: Tensor) -> list[Tensor]:
-    """The share of new keys and values that this device keeps, those of other groups gathered where a prompt is
-    divided."""
+    """The share of new keys and values that this device keeps. Where a prompt is divided, it gathers those of other
+    groups first."""
     if prompt_shares(step) > 1:
         with step.recorder.within("prompt_all_gather"):
             parts = tuple(operators.all_gather(part, 0, step.plan.pcp, step.plan.tp) for part in parts)
