@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.calibration.carrying import completed
+    from evaluator.calibration.carrying import completed, form_of
     from evaluator.calibration.device_fit import (
         SEED,
         accuracy_of,
@@ -41,6 +41,7 @@ __all__ = [
     "fit_device",
     "fit_kernel",
     "fit_sets",
+    "form_of",
     "kernel_sets",
     "left_out",
     "measure_kernels",

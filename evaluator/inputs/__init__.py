@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.devices.shipped_calibrations import (
         CALIBRATIONS_FOLDER,
         FITTED,
+        PARTLY_MEASURED,
         kernels_of,
         shipped_calibration,
         with_kernels_of,
@@ -100,6 +101,7 @@ __all__ = [
     "LengthBin",
     "ModelSpec",
     "Plan",
+    "PARTLY_MEASURED",
     "PlanSearch",
     "Precision",
     "Routing",

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.calibration.carrying import carried_families
+from evaluator.calibration.carrying import carried_families, form_of
 from evaluator.calibration.figures import DeviceFigures, figures_of
-from evaluator.calibration.forms import FORMS, Inputs, Parts
+from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Inputs, Parts
 from evaluator.calibration.kernel_formats import KernelFormat
 from evaluator.calibration.kernels import sharing_of
 from evaluator.calibration.lookup import (
@@ -68,17 +68,20 @@ class CalibratedCost:
             )
         if calibration.engine:
             families = sorted({name.partition(".")[0] for name in calibration.own})
-            said.append(
-                f"kernels as {calibration.engine} runs them: {', '.join(families)} where measured;"
-                " others as TensorRT-LLM does"
-            )
+            others = "" if calibration.one_engine else "; others as TensorRT-LLM does"
+            said.append(f"kernels as {calibration.engine} runs them: {', '.join(families)} where measured{others}")
         if calibration.includes:
             inside = ", ".join(kind for kind in calibration.includes if kind != "quantise")
             said.append(
                 f"inside the measured kernels, so not priced apart: {inside}, activation and quantise of experts"
             )
         said += [f"coefficients of {name} are stated, not fitted" for name in calibration.assumed]
-        if calibration.carried:
+        if calibration.carried and calibration.donor == calibration.device:
+            said.append(
+                f"no {', '.join(sorted(map(_plainly, calibration.carried)))} was measured: the nearest kernels of this"
+                " device stand in"
+            )
+        elif calibration.carried:
             said.append(
                 f"{len(calibration.carried)} kernels that were not measured are the shipped ones of"
                 f" {calibration.donor}, scaled: {carried_families(calibration.carried)}"
@@ -287,6 +290,7 @@ class CalibratedCost:
             return KindSeconds()
         link, levels = reach(self.profile, extents.group_size, extents.stride)
         figures = replace(self.figures, link_bytes_per_s=link.bandwidth_bytes_per_s)
+        within = replace(figures, link_bytes_per_s=min(link.bandwidth_bytes_per_s, self.figures.link_bytes_per_s))
         names: tuple[str, ...] = (operator.kind,)
         group, payload = float(extents.group_size), np.maximum(extents.payload_bytes.at(sums), 1e-9)
         if operator.kind == "send_receive":  # one neighbour: an all-gather of two devices moves the same bytes
@@ -301,12 +305,19 @@ class CalibratedCost:
                 f"the calibration of {self.calibration.device} has no kernel for {operator.kind}",
                 hint="calibrate with a table that holds collectives",
             )
-        seconds = [
-            FORMS["collective"].seconds(self.calibration.values(name), _message(name, payload, group), figures)
-            for name in fitted
-        ]
+        seconds = []
+        for name in fitted:  # a ring through hosts is no faster between them than inside one
+            values = self.calibration.values(name)
+            form = form_of(name, values)
+            rates = within if form is HOST_COLLECTIVE else figures
+            seconds.append(form.seconds(values, _message(name, payload, group), rates))
         hops = link.latency_s * np.log2(group) if levels > 1 else 0.0
         return KindSeconds(communication=np.minimum.reduce(seconds) + hops)
+
+
+def _plainly(kernel: str) -> str:
+    """What a kernel is called among others of its device."""
+    return kernel.removeprefix("collective.")
 
 
 def _faster(choices: Sequence[Parts]) -> Parts:

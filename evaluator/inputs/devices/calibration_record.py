@@ -60,6 +60,11 @@ class Calibration:
         content = json.dumps(decides, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
+    @property
+    def one_engine(self) -> bool:
+        """Whether every measured kernel was measured inside `engine`."""
+        return set(self.accuracy) <= set(self.own)
+
     def values(self, kernel: str) -> Mapping[str, float]:
         """The coefficients of one kernel."""
         try:
