@@ -114,13 +114,13 @@ def device_support(profile: DeviceProfile) -> SupportPart:
     errors = sorted(entry.median_ape for entry in calibration.accuracy.values())
     middle = f"median error {errors[len(errors) // 2]:.1f} % of {len(errors)} kernels" if errors else "measured kernels"
     if calibration.carried:
-        middle += f"; {len(calibration.carried)} others {_stand_ins(calibration)}"
+        middle += f", {len(calibration.carried)} others {_stand_ins(calibration)}"
     return SupportPart(part="device", state="fitted", how=middle)
 
 
 def _stand_ins(calibration: Calibration) -> str:
     """Whose kernels those are that a device with kernels of its own lacks."""
-    if calibration.donor == calibration.device:
+    if calibration.donor is None:
         return "as the nearest kernels of the device"
     return f"of {calibration.donor}, scaled"
 

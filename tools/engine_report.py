@@ -2,9 +2,9 @@
 
     python -m tools.engine_report FOLDER [PAGE]
 
-reads FOLDER/<device>/<table>--<engine>--<version>.parquet, prints a table, and writes it into PAGE between its marks. Rows are
-the halves that were not fitted. `own` is the kernel fitted inside the engine, `one table` the device's kernel of the same name,
-measured under another engine, and `that table` the error of the latter on its own rows: what an engine's fit has to keep within."""
+reads FOLDER/<device>/<table>--<engine>--<version>.parquet, prints a table, and writes it into PAGE between its marks.
+Rows are the halves that were not fitted. `own` is the kernel fitted inside the engine, `one table` the device's kernel
+of the same name, measured under another engine, and `that table` the error of the latter on its own rows."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from evaluator.calibration.carrying import completed, form_of
     from evaluator.calibration.device_fit import (
+        INCLUDED_IN_SERVING_KERNELS,
         SEED,
         accuracy_of,
         fit_device,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMS",
+    "INCLUDED_IN_SERVING_KERNELS",
     "MIXER_KERNELS",
     "SEED",
     "Array",

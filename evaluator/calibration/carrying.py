@@ -75,7 +75,7 @@ def _stood_in(calibration: Calibration) -> Calibration:
     found = {missing: values for missing, values in chosen.items() if values is not None}
     if not found:
         return calibration
-    return replace(calibration, kernels={**own, **found}, carried=dict.fromkeys(found, 1.0), donor=calibration.device)
+    return replace(calibration, kernels={**own, **found}, carried=dict.fromkeys(found, 1.0))
 
 
 def carried_families(carried: Mapping[str, float]) -> str:

@@ -76,7 +76,7 @@ class CalibratedCost:
                 f"inside the measured kernels, so not priced apart: {inside}, activation and quantise of experts"
             )
         said += [f"coefficients of {name} are stated, not fitted" for name in calibration.assumed]
-        if calibration.carried and calibration.donor == calibration.device:
+        if calibration.carried and calibration.donor is None:
             said.append(
                 f"no {', '.join(sorted(map(_plainly, calibration.carried)))} was measured: the nearest kernels of this"
                 " device stand in"
@@ -316,7 +316,7 @@ class CalibratedCost:
 
 
 def _plainly(kernel: str) -> str:
-    """What a kernel is called among others of its device."""
+    """The name of a kernel, without its family where that goes without saying."""
     return kernel.removeprefix("collective.")
 
 

@@ -1,9 +1,10 @@
-"""Collectives of devices that are joined through their host's PCIe: two protocols, changed at a size whatever is faster.
+"""Collectives of devices that are joined through their host's PCIe: two protocols, changed at a size, faster or not.
 
-Sources: NCCL's LL protocol sends a flag beside every four bytes, so that half of the rate is left, and its Simple protocol
-whole buffers between fences (github.com/NVIDIA/nccl/issues/281); LL128 is not used on PCIe; NCCL's model of the topology
-changes from one to the other at a size (issues/754). A ring is as fast as its slowest hop: of two devices the switch or
-root port, of four a host bridge, of eight the bus between processors. Left out: trees, and other traffic of the host."""
+Sources: NCCL's LL protocol sends a flag beside every four bytes, so that half of the rate is left, and its Simple
+protocol whole buffers between fences (github.com/NVIDIA/nccl/issues/281); LL128 is for NVLink; NCCL's model of the
+topology changes from one to the other at a size (github.com/NVIDIA/nccl/issues/754). A ring is as fast as its slowest
+hop: of a pair the switch or root port, of four a host bridge, of eight the bus between processors. Left out: trees,
+and other traffic of the host."""
 
 from __future__ import annotations
 

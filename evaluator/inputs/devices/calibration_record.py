@@ -44,7 +44,7 @@ class Calibration:
     carried: Mapping[str, float] = field(
         default_factory=dict
     )  # kernels of a donor, and what their time is multiplied by
-    donor: str | None = None  # the device whose shipped kernels those are
+    donor: str | None = None  # the device whose shipped kernels those are; None where they are others of its own
     engine: str | None = None  # the engine, with its version, whose kernels take the place of the device's others
     own: tuple[str, ...] = ()  # kernels that were measured inside that engine
     apart: tuple[str, ...] = ()  # kinds inside measured kernels that the engine launches for every kernel by itself

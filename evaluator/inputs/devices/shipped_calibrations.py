@@ -22,7 +22,8 @@ from evaluator.inputs.devices.device import DeviceProfile
 
 CALIBRATIONS_FOLDER = "inputs/devices/calibration"
 FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
-# Devices whose kernels were measured in part, and whose stand for the rest: nobody's where no device of the vendor was measured.
+# Devices whose kernels were measured in part, and whose stand for the rest. Where no other device of the vendor was
+# measured, its own.
 PARTLY_MEASURED: Mapping[str, str | None] = {"b60": None, "l40s": "h100_sxm", "rtx_pro_6000_server": "b200_sxm"}
 # Devices without measured kernels take the dimensionless parameters of the nearest generation of tensor cores. Those of
 # other vendors have none of their kernels: they stay theoretical.
@@ -52,11 +53,8 @@ def kernels_of(profile: DeviceProfile) -> str:
         return f"carried from {calibration.carried_from}"
     if not calibration.carried:
         return "measured"
-    return (
-        "measured in part"
-        if calibration.donor == profile.name
-        else f"measured in part, else carried from {calibration.donor}"
-    )
+    rest = "" if calibration.donor is None else f", else carried from {calibration.donor}"
+    return f"measured in part{rest}"
 
 
 def _whose(device: str) -> str | None:
