@@ -96,7 +96,7 @@ def as_table(found: Iterable[EngineFigure]) -> str:
 
 
 def _said(error: Accuracy) -> str:
-    return f"{error.median_ape:.1f}/{error.mean_ape:.1f}, {error.bias:+.0f}"
+    return f"{error.median_ape:.1f}/{error.mean_ape:.1f}, {round(error.bias):+d}"
 
 
 def with_table(page: str, table: str) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
-from evaluator.calibration import INCLUDED_IN_SERVING_KERNELS, completed, fit_device
+from evaluator.calibration import INCLUDED_IN_SERVING_KERNELS, KernelTable, completed, fit_device
 from evaluator.inputs import (
     CALIBRATIONS_FOLDER,
     PARTLY_MEASURED,
@@ -48,10 +48,16 @@ SOURCES: Mapping[str, Source] = {
 }
 
 
+def tables_of(folder: Path, device: str) -> tuple[KernelTable, ...]:
+    """The tables that a device's own kernels are fitted to."""
+    source = SOURCES[device]
+    return newest_tables(folder / device, (source.engine, source.library), source.left_out)
+
+
 def fit_in_part(folder: Path, device: str) -> Calibration:
     """The calibration of one device from a folder of engines' tables, as it is shipped."""
     source, profile = SOURCES[device], load_device(device, family="theoretical")
-    tables = newest_tables(folder / device, (source.engine, source.library), source.left_out)
+    tables = tables_of(folder, device)
     inside = INCLUDED_IN_SERVING_KERNELS if source.version is None else INCLUDES
     found = fit_device(tables, profile, source=f"kernel tables of {device}", includes=inside)
     found = completed(found, tables, profile, _donor(device))
