@@ -225,7 +225,9 @@ def _operators(spec: ModelSpec, profile: DeviceProfile) -> list[OperatorSet]:
 
 
 def _of_mixer(kind: str, cost: CalibratedCost) -> SupportPart:
-    measured = mixer_device(cost.calibration, cost.figures)
+    measured = mixer_device(cost.profile, cost.calibration, kind)
+    if measured is None:
+        return SupportPart(part=kind, state="data sheet", how="rates, memory and efficiencies of its data sheet")
     error = f"median error {mixer_error(measured, kind):.1f} %"
     if kind in UNMEASURED:
         how = f"as {UNMEASURED[kind]} of {measured} ({error}): no kernel of it was measured"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from evaluator.calibration.carrying import completed, form_of
     from evaluator.calibration.device_fit import (
         INCLUDED_IN_SERVING_KERNELS,
+        LEAST_ROWS,
         SEED,
         accuracy_of,
         fit_device,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FORMS",
     "INCLUDED_IN_SERVING_KERNELS",
+    "LEAST_ROWS",
     "MIXER_KERNELS",
     "SEED",
     "Array",

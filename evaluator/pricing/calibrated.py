@@ -22,7 +22,7 @@ from evaluator.calibration.lookup import (
     kernel_format,
     product_kernel,
 )
-from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_values
+from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_values, sheet_values
 from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
@@ -151,17 +151,17 @@ class CalibratedCost:
             "chain": chunks if operator.kind in {"state_scan", "channel_scan", "space_scan"} else 0.0,
             "peak_flops_per_s": self.figures.peak(operator.matrix_dtype),
         }
-        values = mixer_values(mixer_device(self.calibration, self.figures), operator.kind)
+        measured = mixer_device(self.profile, self.calibration, operator.kind)
+        values = sheet_values(self.profile) if measured is None else mixer_values(measured, operator.kind)
         parts = FORMS["roofline"].parts(values, inputs, self.figures)
         return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * operator.launches)
 
     def said_of_mixers(self, kinds: AbstractSet[str]) -> str:
         """The sentence about kinds of operators that the device's own calibration does not hold; empty without any."""
-        own, others = kinds & MIXER_KINDS, kinds & UNMEASURED.keys()
-        measured = mixer_device(self.calibration, self.figures)
-        said = f"{', '.join(sorted(own))}: rooflines fitted to kernels of {measured}, apart from the calibration"
-        carried = ", ".join(f"{kind} as {UNMEASURED[kind]}" for kind in sorted(others))
-        return (f"{said} ({carried}: no kernel of it was measured)" if others else said) if own else ""
+        by_device: dict[str | None, list[str]] = {}
+        for kind in sorted(kinds & MIXER_KINDS):
+            by_device.setdefault(mixer_device(self.profile, self.calibration, kind), []).append(kind)
+        return "; ".join(_said_of_mixers(measured, own) for measured, own in by_device.items())
 
     def _product(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         gemm = operator.gemm
@@ -313,6 +313,14 @@ class CalibratedCost:
             seconds.append(form.seconds(values, _message(name, payload, group), rates))
         hops = link.latency_s * np.log2(group) if levels > 1 else 0.0
         return KindSeconds(communication=np.minimum.reduce(seconds) + hops)
+
+
+def _said_of_mixers(measured: str | None, kinds: Sequence[str]) -> str:
+    if measured is None:
+        return f"{', '.join(kinds)}: by the device's data sheet, apart from the calibration"
+    said = f"{', '.join(kinds)}: rooflines fitted to kernels of {measured}, apart from the calibration"
+    carried = ", ".join(f"{kind} as {UNMEASURED[kind]}" for kind in kinds if kind in UNMEASURED)
+    return f"{said} ({carried}: no kernel of it was measured)" if carried else said
 
 
 def _plainly(kernel: str) -> str:
