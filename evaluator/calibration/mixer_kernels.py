@@ -29,8 +29,9 @@ UNMEASURED: Mapping[str, str] = {"space_scan": "state_scan", "space_update": "st
 
 
 def mixer_device(profile: DeviceProfile, calibration: Calibration, kind: str) -> str | None:
-    """The device whose measured kernels price this kind of operators on a device; None where nothing of its maker was
-    measured."""
+    """The device whose measured kernels price this kind of operators on a device.
+
+    None where nothing of its maker was measured."""
     if profile.vendor and _MAKER not in profile.vendor.lower():
         return None
     for name in (calibration.device, calibration.carried_from):
