@@ -122,7 +122,16 @@ def device_support(profile: DeviceProfile) -> SupportPart:
         return SupportPart(part="device", state="carried", how=f"kernels of {calibration.carried_from}, by its rates")
     errors = sorted(entry.median_ape for entry in calibration.accuracy.values())
     middle = f"median error {errors[len(errors) // 2]:.1f} % of {len(errors)} kernels" if errors else "measured kernels"
+    if calibration.carried:
+        middle += f", {len(calibration.carried)} others {_stand_ins(calibration)}"
     return SupportPart(part="device", state="fitted", how=middle)
+
+
+def _stand_ins(calibration: Calibration) -> str:
+    """Whose kernels those are that a device with kernels of its own lacks."""
+    if calibration.donor is None:
+        return "as the nearest kernels of the device"
+    return f"of {calibration.donor}, scaled"
 
 
 def engine_support(name: str) -> SupportPart:
@@ -233,7 +242,9 @@ def _operators(spec: ModelSpec, profile: DeviceProfile) -> list[OperatorSet]:
 
 
 def _of_mixer(kind: str, cost: CalibratedCost) -> SupportPart:
-    measured = mixer_device(cost.calibration, cost.figures)
+    measured = mixer_device(cost.profile, cost.calibration, kind)
+    if measured is None:
+        return SupportPart(part=kind, state="data sheet", how="rates, memory and efficiencies of its data sheet")
     error = f"median error {mixer_error(measured, kind):.1f} %"
     if kind in UNMEASURED:
         how = f"as {UNMEASURED[kind]} of {measured} ({error}): no kernel of it was measured"
@@ -248,7 +259,7 @@ def _of_fit(kind: str, kernels: list[str], calibration: Calibration) -> SupportP
     if calibration.carried_from:
         return SupportPart(part=kind, state="carried", how=f"{names} of {calibration.carried_from}")
     if other := [name for name in kernels if name in calibration.carried]:
-        return SupportPart(part=kind, state="carried", how=f"{', '.join(other)} of {calibration.donor}, scaled")
+        return SupportPart(part=kind, state="carried", how=f"{', '.join(other)} {_stand_ins(calibration)}")
     known = [calibration.accuracy[name].median_ape for name in kernels if name in calibration.accuracy]
     if not known:
         return SupportPart(part=kind, state="stated", how=f"{names}: coefficients stated, not fitted")

@@ -9,43 +9,18 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib import resources
 from pathlib import Path
 
-import duckdb
 import numpy as np
 import yaml
 
-from evaluator.calibration import SEED, KernelSet, KernelTable, figures_of, fit_sets, kernel_sets
+from evaluator.calibration import SEED, KernelSet, figures_of, fit_sets, kernel_sets
 from evaluator.inputs import CALIBRATIONS_FOLDER, Calibration, calibration_to_mapping, load_device
+from tools.engine_tables import engine_tables
 
-# Our table and its columns, by the name of theirs. Latencies are milliseconds there.
-TABLES: Mapping[str, tuple[str, str]] = {
-    "gemm_perf": ("gemm", "m, n, k, gemm_dtype AS dtype"),
-    "moe_perf": (
-        "moe",
-        (
-            "num_tokens AS tokens, hidden_size AS hidden, inter_size AS inter, topk, num_experts AS experts,"
-            " moe_tp_size AS tp, moe_ep_size AS ep, moe_dtype AS dtype, kernel_source AS kernel, distribution"
-        ),
-    ),
-    "context_attention_perf": (
-        "attn_prefill",
-        (
-            "batch_size AS batch, isl, step AS prefix, num_heads AS heads, num_key_value_heads AS kv_heads, head_dim,"
-            " window_size, attn_dtype AS dtype, kv_cache_dtype AS kv_dtype"
-        ),
-    ),
-    "generation_attention_perf": (
-        "attn_decode",
-        (
-            "batch_size AS batch, isl + step AS kv_len, num_heads AS heads, num_key_value_heads AS kv_heads, head_dim,"
-            " window_size, kv_cache_dtype AS kv_dtype"
-        ),
-    ),
-}
-DEVICES = ("b200_sxm", "h100_sxm", "h200_sxm")
+DEVICES = ("b200_sxm", "h100_sxm", "h200_sxm", "l40s", "rtx_pro_6000_server")
 # Kernels that are fitted: those of the head sizes that most models have, and of the routing that scenarios have where
 # nobody names one. Beyond 32 query heads a KV head the form of decodes takes no sharing of keys, which vLLM does.
 FITTED_KERNELS = re.compile(
@@ -56,28 +31,6 @@ FITTED_KERNELS = re.compile(
 HOST_BOUND = 2.0
 # Neither rotates nor writes keys and values inside attention; both quantise activations for each product by themselves.
 INCLUDES, APART = ("moe_routing", "quantise"), ("quantise",)
-
-
-def engine_tables(folder: Path, engine: str) -> tuple[str, tuple[KernelTable, ...]]:
-    """The newest version of an engine in a folder, and its tables; older ones are left out."""
-    found = [tuple(file.stem.split("--")) for file in sorted(folder.glob(f"*--{engine}--*.parquet"))]
-    version = max((one[2] for one in found if one[0] in TABLES), key=_parts)
-    names = [name for name in TABLES if (name, engine, version) in found]
-    return version, tuple(_read(folder / f"{name}--{engine}--{version}.parquet", *TABLES[name]) for name in names)
-
-
-def _parts(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"\d+", version))
-
-
-def _read(file: Path, kind: str, columns: str) -> KernelTable:
-    with duckdb.connect() as connection:
-        query = f"SELECT {columns}, latency * 1e-3 AS seconds FROM '{file}' WHERE latency > 0"  # noqa: S608
-        rows = connection.execute(query).fetchnumpy()
-    seconds = np.asarray(rows.pop("seconds"), dtype=np.float64)
-    words = {name: np.asarray(column).astype(str) for name, column in rows.items() if column.dtype.kind not in "iuf"}
-    numbers = {name: np.asarray(column, dtype=np.float64) for name, column in rows.items() if name not in words}
-    return KernelTable(kind=kind, numbers=numbers, words=words, latency_s=seconds, source=file.stem)
 
 
 def fitted_sets(sets: Iterable[KernelSet]) -> Iterator[KernelSet]:

@@ -1,8 +1,9 @@
 """Held-out figures of the shipped calibrations, by group of kernels.
 
-    python -m tools.kernel_report FOLDER
+    python -m tools.kernel_report FOLDER [BY_ENGINE]
 
-prints a table from the kernel tables in FOLDER; every row of a kernel's held-out half counts, none is left out."""
+prints a table from the kernel tables in FOLDER; every row of a kernel's held-out half counts, none is left out. From
+tables by engine in BY_ENGINE it adds devices that were measured in part, each beside the kernels it would carry."""
 
 from __future__ import annotations
 
@@ -15,11 +16,12 @@ from pathlib import Path
 import numpy as np
 
 from evaluator.calibration import (
-    FORMS,
     Array,
     KernelSet,
+    KernelTable,
     accuracy_of,
     figures_of,
+    form_of,
     kernel_sets,
     left_out,
     read_tables,
@@ -59,29 +61,24 @@ class GroupFigure:
     accuracy: Accuracy
 
 
-def figures(folder: Path, profile: DeviceProfile) -> Iterator[GroupFigure]:
+def figures(tables: Iterable[KernelTable], profile: DeviceProfile) -> Iterator[GroupFigure]:
     """Every group of one calibrated device."""
     if profile.calibration is None:
         return
     calibration = calibration_from_json(profile.calibration)
-    sets = [rows for rows in kernel_sets(read_tables(folder), figures_of(profile)) if rows.name in calibration.kernels]
+    found = kernel_sets(tables, figures_of(profile), quantising="quantise" in calibration.includes)
+    sets = [rows for rows in found if rows.name in calibration.accuracy]
     held = {rows.name: _held_out(rows, calibration, profile) for rows in sets}
     for group, pattern in GROUPS.items():
         if (accuracy := _pooled(pattern, held)) is not None:
             yield GroupFigure(device=profile.name, mode="calibrated", group=group, accuracy=accuracy)
 
 
-def carried_figures(folder: Path, profile: DeviceProfile, donor: Calibration) -> Iterator[GroupFigure]:
+def carried_figures(tables: Iterable[KernelTable], profile: DeviceProfile, donor: Calibration) -> Iterator[GroupFigure]:
     """Every group of one device priced with another's dimensionless parameters: how far to trust that."""
     calibration = carried_to(donor, profile.name)
-    sets = [rows for rows in kernel_sets(read_tables(folder), figures_of(profile)) if rows.name in calibration.kernels]
-    pairs = {
-        rows.name: (
-            FORMS[rows.form].seconds(calibration.values(rows.name), rows.inputs, figures_of(profile)),
-            rows.latency_s,
-        )
-        for rows in sets
-    }
+    sets = [rows for rows in kernel_sets(tables, figures_of(profile)) if rows.name in calibration.kernels]
+    pairs = {rows.name: (_seconds(rows, calibration, profile), rows.latency_s) for rows in sets}
     for group, pattern in GROUPS.items():
         if (accuracy := _pooled(pattern, pairs)) is not None:
             mode = f"carried from {donor.device}"
@@ -90,8 +87,12 @@ def carried_figures(folder: Path, profile: DeviceProfile, donor: Calibration) ->
 
 def _held_out(rows: KernelSet, calibration: Calibration, profile: DeviceProfile) -> tuple[Array, Array]:
     held = ~training_half(rows.latency_s.size, calibration.seed)
-    predicted = FORMS[rows.form].seconds(calibration.values(rows.name), rows.inputs, figures_of(profile))
-    return predicted[held], rows.latency_s[held]
+    return _seconds(rows, calibration, profile)[held], rows.latency_s[held]
+
+
+def _seconds(rows: KernelSet, calibration: Calibration, profile: DeviceProfile) -> Array:
+    values = calibration.values(rows.name)
+    return form_of(rows.name, values).seconds(values, rows.inputs, figures_of(profile))
 
 
 def _pooled(pattern: str, pairs: dict[str, tuple[Array, Array]]) -> Accuracy | None:
@@ -116,23 +117,30 @@ def as_table(found: Iterable[GroupFigure]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def main(folder: Path) -> None:
-    """Print the figures of every shipped device that `folder` holds tables of."""
-    from evaluator.inputs import FITTED, load_device, shipped_calibration
+def main(folder: Path, by_engine: Path | None = None) -> None:
+    """Print the figures of every shipped device that the folders hold tables of."""
+    from evaluator.inputs import FITTED, PARTLY_MEASURED, load_device, shipped_calibration
+    from tools.partial_calibrations import tables_of
 
-    devices = [device for device in FITTED if (folder / device).is_dir()]
-    found = [figure for device in devices for figure in figures(folder / device, load_device(device))]
+    tables = {device: read_tables(folder / device) for device in FITTED if (folder / device).is_dir()}
+    found = [figure for device, own in tables.items() for figure in figures(own, load_device(device))]
     donor = shipped_calibration("h100_sxm")
-    for device in devices:
+    for device, own in tables.items():
         if donor is not None and device != donor.device:
-            found += carried_figures(folder / device, load_device(device), donor)
+            found += carried_figures(own, load_device(device), donor)
+    if by_engine is not None:
+        for device, name in PARTLY_MEASURED.items():
+            own = tables_of(by_engine, device)
+            found += figures(own, load_device(device))
+            lent = None if name is None else shipped_calibration(name)
+            found += () if lent is None else carried_figures(own, load_device(device), lent)
     sys.stdout.write(as_table(found))
-    for device in devices:
-        rules = left_out(read_tables(folder / device), figures_of(load_device(device)))
+    for device, own in tables.items():
+        rules = left_out(own, figures_of(load_device(device)))
         sys.stdout.write(
             f"{device}, rows left out: " + "; ".join(f"{rule}: {rows}" for rule, rows in rules.items()) + "\n"
         )
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(*map(Path, sys.argv[1:]))

@@ -2,7 +2,7 @@
 
     python -m tools.mixer_kernels FOLDER
 
-fits each device that FOLDER holds tables of (h100_sxm, h200_sxm, b200_sxm), half of the rows held out, and writes
+fits each kind of kernel of each device that FOLDER holds tables of, half of the rows held out, and writes
 evaluator/calibration/mixer_kernels.yaml, coefficients with their errors. The seed is fixed. Kernels are those of one
 engine each: SGLang's of sparse attention, vLLM's of the rest. Attention of image encoders is that of 256 patches or
 more."""
@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
-from evaluator.calibration import MIXER_KERNELS, KernelSet, figures_of, fit_kernel
+from evaluator.calibration import LEAST_ROWS, MIXER_KERNELS, KernelSet, figures_of, fit_kernel
 from evaluator.inputs import load_device
 from tools.block_attention import pairs_of_blocks, rest_of_layer
 
 Columns = Mapping[str, npt.NDArray[np.float64]]
 Work = Mapping[str, npt.NDArray[np.float64]]
-DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm")
+DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm", "l40s", "rtx_pro_6000_server")
 _INDEX_HEADS, _CHOSEN, _LATENT, _ROPE = 32, 2048, 512, 64  # of GLM-5, which the tables of parts are of
 _CHUNK, _BLOCK_DIM = 64, 128
 _LEFT = 0.3  # of a row, at least, where the rest is taken out of it
@@ -149,7 +149,7 @@ TABLES = {
         name="gdn",
         engine="vllm",
         work=_scan,
-        where="latency > 0 and kernel_source = 'chunk_gated_delta_rule_flashinfer'",
+        where="latency > 0 and kernel_source like 'chunk_gated_delta_rule%'",
     ),
     "state_update": Table(
         name="gdn", engine="vllm", work=_update, where="latency > 0 and kernel_source like 'fused_recurrent%'"
@@ -168,11 +168,19 @@ TABLES = {
 }
 
 
+def kinds_of(folder: Path, device: str) -> list[str]:
+    """The kinds that there are tables of; some devices have not all."""
+    return [kind for kind, table in TABLES.items() if _files(folder, device, table)]
+
+
+def _files(folder: Path, device: str, table: Table) -> list[Path]:
+    return sorted((folder / device).glob(f"{table.name}_perf--{table.engine}--*.parquet"))
+
+
 def rows_of(folder: Path, device: str, kind: str) -> KernelSet:
     """The measured rows of one kind of kernel on one device, as a set that can be fitted."""
     table = TABLES[kind]
-    files = sorted((folder / device).glob(f"{table.name}_perf--{table.engine}--*.parquet"))
-    named = [str(file) for file in files]
+    named = [str(file) for file in _files(folder, device, table)]
     rows = duckdb.connect().execute(f"SELECT * FROM read_parquet({named!r}) WHERE {table.where}")  # noqa: S608  our own words
     frame = rows.df()
     numbers = frame.select_dtypes("number")
@@ -195,8 +203,11 @@ def main(folder: Path) -> None:
     found: dict[str, dict[str, object]] = {}
     for device in DEVICES:
         figures = figures_of(load_device(device, family="theoretical"))
-        for kind in TABLES:
-            values, accuracy = fit_kernel(rows_of(folder, device, kind), figures)
+        for kind in kinds_of(folder, device):
+            rows = rows_of(folder, device, kind)
+            if rows.latency_s.size < LEAST_ROWS:  # another kernel runs there
+                continue
+            values, accuracy = fit_kernel(rows, figures)
             found.setdefault(device, {})[kind] = {"values": values, "accuracy": asdict(accuracy)}
             sys.stderr.write(f"{device} {kind}: {accuracy.rows} rows held out, median error {accuracy.median_ape} %\n")
     target = Path(str(resources.files("evaluator").joinpath(MIXER_KERNELS)))

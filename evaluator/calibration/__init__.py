@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.calibration.carrying import completed
+    from evaluator.calibration.carrying import completed, form_of
     from evaluator.calibration.device_fit import (
+        INCLUDED_IN_SERVING_KERNELS,
+        LEAST_ROWS,
         SEED,
         accuracy_of,
         fit_device,
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMS",
+    "INCLUDED_IN_SERVING_KERNELS",
+    "LEAST_ROWS",
     "MIXER_KERNELS",
     "SEED",
     "Array",
@@ -41,6 +45,7 @@ __all__ = [
     "fit_device",
     "fit_kernel",
     "fit_sets",
+    "form_of",
     "kernel_sets",
     "left_out",
     "measure_kernels",

@@ -13,7 +13,7 @@ import numpy as np
 
 from evaluator.arithmetic import exp, log
 from evaluator.calibration.figures import figures_of
-from evaluator.calibration.forms import FORMS, Form
+from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Form
 from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.tables import KernelTable
 from evaluator.inputs.devices.calibration_record import Calibration
@@ -28,6 +28,14 @@ _FORMS = {
     "mla_decode": "decode_attention",
     "moe": "experts",
 }
+# Kernels that a device without a donor may lack, and its own of the same form that take their place, the nearest first.
+_NEAREST_OWN = {
+    "mla_prefill.kv_bf16": ("prefill_attention.bf16.kv_bf16.d128", "prefill_attention.bf16.kv_bf16.d64"),
+    "mla_decode.kv_bf16": tuple(f"decode_attention.{shared}.kv_bf16.d128" for shared in ("gqa32", "gqa", "mha")),
+    "collective.all_to_all": ("collective.reduce_scatter", "collective.all_gather"),
+    "collective.reduce_scatter": ("collective.all_gather",),
+    "collective.all_gather": ("collective.reduce_scatter",),
+}
 
 
 def completed(
@@ -36,21 +44,38 @@ def completed(
     """The calibration with every kernel of the donor: those it lacks are the donor's, scaled.
 
     The factor of a family (products, experts, each kind of attention ...) is the median, over the measured rows of
-    kernels that both have, of the measured time over the donor's; a family that was not measured keeps the donor's."""
+    kernels that both have, of the measured time over the donor's; a family that was not measured keeps the donor's.
+    Without a donor the device's own kernels of the same form stand in, where there are any."""
     if donor is None:
-        return calibration
+        return _stood_in(calibration)
     missing = sorted(set(donor.kernels) - set(calibration.kernels))
     if not missing:
         return calibration
     factors = _factors(calibration, tables, device, donor)
     carried = {name: factors.get(family_of(name), 1.0) for name in missing}
-    lent = {name: scaled(form_of(name), donor.kernels[name], factor) for name, factor in carried.items()}
+    lent = {
+        name: scaled(form_of(name, donor.kernels[name]), donor.kernels[name], factor)
+        for name, factor in carried.items()
+    }
     return replace(
         calibration,
         kernels={**calibration.kernels, **lent},
         carried=carried,
         donor=donor.carried_from or donor.device,
     )
+
+
+def _stood_in(calibration: Calibration) -> Calibration:
+    own = calibration.kernels
+    chosen = {
+        missing: next((own[name] for name in nearest if name in own), None)
+        for missing, nearest in _NEAREST_OWN.items()
+        if missing not in own
+    }
+    found = {missing: values for missing, values in chosen.items() if values is not None}
+    if not found:
+        return calibration
+    return replace(calibration, kernels={**own, **found}, carried=dict.fromkeys(found, 1.0))
 
 
 def carried_families(carried: Mapping[str, float]) -> str:
@@ -64,8 +89,11 @@ def family_of(kernel: str) -> str:
     return kernel.partition(".")[0]
 
 
-def form_of(kernel: str) -> Form:
-    """The form that a kernel's coefficients are of."""
+def form_of(kernel: str, values: Mapping[str, float]) -> Form:
+    """The form that a kernel's coefficients are of. Those of collectives say by themselves whether they go through
+    the host."""
+    if HOST_COLLECTIVE.holds(values):
+        return HOST_COLLECTIVE
     return FORMS[_FORMS.get(family_of(kernel), family_of(kernel))]
 
 
@@ -88,7 +116,8 @@ def _factors(
     ratios: dict[str, list[float]] = {}
     for rows in kernel_sets(tables, figures, quantising="quantise" in calibration.includes):
         if rows.name in calibration.accuracy and rows.name in donor.kernels:
-            theirs = FORMS[rows.form].seconds(donor.kernels[rows.name], rows.inputs, figures)
+            lent = donor.kernels[rows.name]
+            theirs = form_of(rows.name, lent).seconds(lent, rows.inputs, figures)
             ratios.setdefault(family_of(rows.name), []).extend(log(rows.latency_s / theirs).tolist())
     medians = {family: float(exp(np.asarray(np.median(found)))) for family, found in ratios.items()}
     return {family: float(f"{median:.{FACTOR_DIGITS}g}") for family, median in medians.items()}

@@ -10,6 +10,7 @@ from evaluator.inputs.devices.device import DeviceProfile
 # What a device computes in when it lacks a dtype: the next wider one it has.
 WIDER = {"fp4": "fp8", "fp8": "bf16", "int8": "bf16", "fp16": "bf16", "bf16": "fp16"}
 DEFAULT_COMPUTE_UNITS = 128
+PCIE_BYTES_PER_S = 6.4e10  # sixteen lanes of PCIe 5, one direction: a link no faster goes through the host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +22,11 @@ class DeviceFigures:
     memory_bytes_per_s: float
     link_bytes_per_s: float
     compute_units: int
+
+    @property
+    def through_host(self) -> bool:
+        """Whether devices of a server are joined by PCIe, not by a fabric of their own."""
+        return self.link_bytes_per_s <= PCIE_BYTES_PER_S
 
     def peak(self, dtype: str) -> float:
         """FLOP/s of a dtype, or of the next wider one the device has."""

@@ -301,13 +301,13 @@ OPERATIONS = {
 }
 
 
-def _collectives(table: KernelTable, _figures: DeviceFigures) -> Iterator[KernelSet]:
+def _collectives(table: KernelTable, figures: DeviceFigures) -> Iterator[KernelSet]:
     x = table.numbers
     for (operation,), keep in _groups(table.words["op"]):
         name = OPERATIONS.get(operation, operation)
         yield _subset(
             f"collective.{name}",
-            "collective",
+            "host_collective" if figures.through_host else "collective",
             keep,
             table.latency_s,
             message_bytes=x["message_bytes"],

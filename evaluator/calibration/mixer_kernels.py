@@ -1,7 +1,8 @@
 """Coefficients of kernels of sparse attention and linear states: fitted apart from a device's calibration.
 
 They are those of the device, else of the one that its calibration was carried from, else of the nearest by whether it
-computes in FP4. Not here: the fit (python -m tools.mixer_kernels)."""
+computes in FP4. Devices of other makers than the measured ones have none: their data sheets price these kinds. Not
+here: the fit (python -m tools.mixer_kernels)."""
 
 from __future__ import annotations
 
@@ -10,8 +11,9 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from evaluator.calibration.figures import DeviceFigures
+from evaluator.calibration.figures import figures_of
 from evaluator.inputs.devices.calibration_record import Calibration
+from evaluator.inputs.devices.device import DeviceProfile
 
 MIXER_KERNELS = "calibration/mixer_kernels.yaml"
 MIXER_KINDS = frozenset(
@@ -21,18 +23,33 @@ MIXER_KINDS = frozenset(
         "encoder_attention",
     }
 )  # fmt: skip
-_OLDER, _NEWER = "h100_sxm", "b200_sxm"
+_OLDER, _NEWER, _MAKER = "h100_sxm", "b200_sxm", "nvidia"
 
 
 UNMEASURED: Mapping[str, str] = {"space_scan": "state_scan", "space_update": "state_update"}  # whose figures these take
 
 
-def mixer_device(calibration: Calibration, figures: DeviceFigures) -> str:
-    """The device whose measured kernels price these kinds of operators on this one."""
+def mixer_device(profile: DeviceProfile, calibration: Calibration, kind: str) -> str | None:
+    """The device whose measured kernels price this kind of operators on a device.
+
+    None where nothing of its maker was measured."""
+    if profile.vendor and _MAKER not in profile.vendor.lower():
+        return None
     for name in (calibration.device, calibration.carried_from):
-        if name in _shipped():
+        if UNMEASURED.get(kind, kind) in _shipped().get(str(name), {}):
             return str(name)
-    return _NEWER if figures.native("fp4") == "fp4" else _OLDER
+    return _NEWER if figures_of(profile).native("fp4") == "fp4" else _OLDER
+
+
+def sheet_values(profile: DeviceProfile) -> Mapping[str, float]:
+    """Coefficients of the same roofline by a device's stated efficiencies."""
+    return {
+        "fixed_us": profile.matrix_static_s * 1e6,
+        "compute_efficiency": profile.compute_efficiency,
+        "memory_efficiency": profile.memory_efficiency,
+        "overlap": 4.0,
+        "chain_us": 0.0,
+    }
 
 
 def mixer_values(device: str, kind: str) -> Mapping[str, float]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.devices.shipped_calibrations import (
         CALIBRATIONS_FOLDER,
         FITTED,
+        PARTLY_MEASURED,
         kernels_of,
         shipped_calibration,
         with_kernels_of,
@@ -90,6 +91,7 @@ __all__ = [
     "LINEAR_NAMES",
     "LOAD",
     "NUMBERS",
+    "PARTLY_MEASURED",
     "RULES",
     "TIERS",
     "Accuracy",

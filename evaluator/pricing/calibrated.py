@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
-from evaluator.calibration.carrying import carried_families
+from evaluator.calibration.carrying import carried_families, form_of
 from evaluator.calibration.figures import DeviceFigures, figures_of
-from evaluator.calibration.forms import FORMS, Inputs, Parts
+from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Inputs, Parts
 from evaluator.calibration.kernel_formats import KernelFormat
 from evaluator.calibration.kernels import sharing_of
 from evaluator.calibration.lookup import (
@@ -22,7 +22,7 @@ from evaluator.calibration.lookup import (
     kernel_format,
     product_kernel,
 )
-from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_values
+from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_values, sheet_values
 from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
@@ -68,17 +68,20 @@ class CalibratedCost:
             )
         if calibration.engine:
             families = sorted({name.partition(".")[0] for name in calibration.own})
-            said.append(
-                f"kernels as {calibration.engine} runs them: {', '.join(families)} where measured;"
-                " others as TensorRT-LLM does"
-            )
+            others = "" if calibration.one_engine else "; others as TensorRT-LLM does"
+            said.append(f"kernels as {calibration.engine} runs them: {', '.join(families)} where measured{others}")
         if calibration.includes:
             inside = ", ".join(kind for kind in calibration.includes if kind != "quantise")
             said.append(
                 f"inside the measured kernels, so not priced apart: {inside}, activation and quantise of experts"
             )
         said += [f"coefficients of {name} are stated, not fitted" for name in calibration.assumed]
-        if calibration.carried:
+        if calibration.carried and calibration.donor is None:
+            said.append(
+                f"no {', '.join(sorted(map(_plainly, calibration.carried)))} was measured: the nearest kernels of this"
+                " device stand in"
+            )
+        elif calibration.carried:
             said.append(
                 f"{len(calibration.carried)} kernels that were not measured are the shipped ones of"
                 f" {calibration.donor}, scaled: {carried_families(calibration.carried)}"
@@ -152,17 +155,17 @@ class CalibratedCost:
             "chain": chunks if operator.kind in {"state_scan", "channel_scan", "space_scan"} else 0.0,
             "peak_flops_per_s": self.figures.peak(operator.matrix_dtype),
         }
-        values = mixer_values(mixer_device(self.calibration, self.figures), operator.kind)
+        measured = mixer_device(self.profile, self.calibration, operator.kind)
+        values = sheet_values(self.profile) if measured is None else mixer_values(measured, operator.kind)
         parts = FORMS["roofline"].parts(values, inputs, self.figures)
         return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * operator.launches)
 
     def said_of_mixers(self, kinds: AbstractSet[str]) -> str:
         """The sentence about kinds of operators that the device's own calibration does not hold; empty without any."""
-        own, others = kinds & MIXER_KINDS, kinds & UNMEASURED.keys()
-        measured = mixer_device(self.calibration, self.figures)
-        said = f"{', '.join(sorted(own))}: rooflines fitted to kernels of {measured}, apart from the calibration"
-        carried = ", ".join(f"{kind} as {UNMEASURED[kind]}" for kind in sorted(others))
-        return (f"{said} ({carried}: no kernel of it was measured)" if others else said) if own else ""
+        by_device: dict[str | None, list[str]] = {}
+        for kind in sorted(kinds & MIXER_KINDS):
+            by_device.setdefault(mixer_device(self.profile, self.calibration, kind), []).append(kind)
+        return "; ".join(_said_of_mixers(measured, own) for measured, own in by_device.items())
 
     def _product(self, operator: Operator, sums: BatchSums) -> KindSeconds:
         gemm = operator.gemm
@@ -291,6 +294,7 @@ class CalibratedCost:
             return KindSeconds()
         link, levels = reach(self.profile, extents.group_size, extents.stride)
         figures = replace(self.figures, link_bytes_per_s=link.bandwidth_bytes_per_s)
+        within = replace(figures, link_bytes_per_s=min(link.bandwidth_bytes_per_s, self.figures.link_bytes_per_s))
         names: tuple[str, ...] = (operator.kind,)
         group, payload = float(extents.group_size), np.maximum(extents.payload_bytes.at(sums), 1e-9)
         if operator.kind == "send_receive":  # one neighbour: an all-gather of two devices moves the same bytes
@@ -305,12 +309,27 @@ class CalibratedCost:
                 f"the calibration of {self.calibration.device} has no kernel for {operator.kind}",
                 hint="calibrate with a table that holds collectives",
             )
-        seconds = [
-            FORMS["collective"].seconds(self.calibration.values(name), _message(name, payload, group), figures)
-            for name in fitted
-        ]
+        seconds = []
+        for name in fitted:  # a ring through hosts is no faster between them than inside one
+            values = self.calibration.values(name)
+            form = form_of(name, values)
+            rates = within if form is HOST_COLLECTIVE else figures
+            seconds.append(form.seconds(values, _message(name, payload, group), rates))
         hops = link.latency_s * np.log2(group) if levels > 1 else 0.0
         return KindSeconds(communication=np.minimum.reduce(seconds) + hops)
+
+
+def _said_of_mixers(measured: str | None, kinds: Sequence[str]) -> str:
+    if measured is None:
+        return f"{', '.join(kinds)}: by the device's data sheet, apart from the calibration"
+    said = f"{', '.join(kinds)}: rooflines fitted to kernels of {measured}, apart from the calibration"
+    carried = ", ".join(f"{kind} as {UNMEASURED[kind]}" for kind in kinds if kind in UNMEASURED)
+    return f"{said} ({carried}: no kernel of it was measured)" if carried else said
+
+
+def _plainly(kernel: str) -> str:
+    """The name of a kernel, without its family where that goes without saying."""
+    return kernel.removeprefix("collective.")
 
 
 def _faster(choices: Sequence[Parts]) -> Parts:

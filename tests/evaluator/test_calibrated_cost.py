@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from evaluator.calibration.carrying import form_of
 from evaluator.calibration.figures import DeviceFigures, figures_of
 from evaluator.calibration.forms import FORMS
 from evaluator.calibration.lookup import attention_kernel, kernel_format, product_kernel
@@ -21,7 +22,7 @@ from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_to_json, carried_to
 from evaluator.inputs.devices.device import DeviceProfile, Link
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.devices.shipped_calibrations import CARRIED, FITTED, shipped_calibration
+from evaluator.inputs.devices.shipped_calibrations import CARRIED, FITTED, PARTLY_MEASURED, shipped_calibration
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
@@ -240,20 +241,13 @@ def test_a_profile_without_calibration_is_refused():
         calibrated_cost(PROFILE, routing="fair")
 
 
-@pytest.mark.parametrize("device", FITTED)
+@pytest.mark.parametrize("device", [*FITTED, *PARTLY_MEASURED])
 def test_shipped_coefficients_lie_inside_their_bounds(device):
     calibration = shipped_calibration(device)
     assert calibration.carried_from is None
-    forms = {
-        "gemm": "matmul",
-        "mla_bmm": "matmul",
-        "mla_prefill": "prefill_attention",
-        "mla_decode": "decode_attention",
-        "moe": "experts",
-    }
-    for kernel, values in calibration.kernels.items():
-        family = kernel.partition(".")[0]
-        form = FORMS[forms.get(family, family)]
+    for kernel in set(calibration.kernels) - set(calibration.carried):
+        values = calibration.kernels[kernel]
+        form = form_of(kernel, values)
         assert set(values) == {parameter.name for parameter in form.parameters}
         for parameter in form.parameters:
             value = values[parameter.name]
@@ -263,7 +257,7 @@ def test_shipped_coefficients_lie_inside_their_bounds(device):
             )
 
 
-@pytest.mark.parametrize("device", [*FITTED, *CARRIED])
+@pytest.mark.parametrize("device", [*FITTED, *PARTLY_MEASURED, *CARRIED])
 def test_every_shipped_device_prices_every_kind(device):
     from evaluator.inputs.devices.device_profiles import load_device
 

@@ -137,7 +137,7 @@ def test_without_a_shipped_calibration_there_is_nothing_to_carry():
     "expert_exchange.ll.dispatch.fp8", "elementwise"])  # fmt: skip
 @pytest.mark.parametrize("factor", [0.4, 1.0, 2.5])
 def test_scaled_coefficients_take_the_factor_at_every_shape(name, factor):
-    form = form_of(name)
+    form = form_of(name, DONOR.kernels[name])
     sizes = np.geomspace(1.0, 4096.0, 40)
     inputs = dict.fromkeys(form.inputs, sizes) | {"peak_flops_per_s": 1e15, "quantises": 1.0, "skewed": 1.0}
     before = form.seconds(DONOR.kernels[name], inputs, figures_of(DEVICE))

@@ -10,11 +10,12 @@ from evaluator.inputs.devices.device_profiles import (
     check_device_count,
     effective_rate,
     list_devices,
+    list_shipped,
     load_device,
     profile_from_file,
     resolve,
 )
-from evaluator.inputs.devices.shipped_calibrations import CARRIED, kernels_of
+from evaluator.inputs.devices.shipped_calibrations import CARRIED, FITTED, PARTLY_MEASURED, kernels_of
 from store.errors import InputError
 
 
@@ -52,8 +53,8 @@ def test_the_seeds_devices_have_the_figures_of_their_program():
 
 def test_data_sheet_devices_are_there():
     assert {
-        "a100_pcie", "a100_sxm", "a30", "b200_sxm", "b300_sxm", "b60", "gb200", "gb300", "h100_pcie", "h100_sxm",
-        "h200_sxm", "l4", "l40s", "rtx_pro_6000_server",
+        "a100_pcie", "a100_sxm", "a30", "b200_sxm", "b300_sxm", "b60", "gb200", "gb300", "gh200", "gh200_144gb", "h100_pcie",
+        "h100_sxm", "h200_sxm", "l4", "l40s", "rtx_pro_6000_server",
     } <= set(list_devices())  # fmt: skip
 
 
@@ -151,8 +152,10 @@ def test_data_sheets_of_other_makers(name, fp8_to_bf16, fp4, gib):
 
 @pytest.mark.parametrize(
     ("name", "kernels"),
-    [("h100_sxm", "measured"), ("l40s", "carried from h100_sxm"), ("mi300x", "data sheet"), ("b60", "data sheet"),
-     ("ascend_910c", "data sheet"), ("TEST_DEVICE", "data sheet")],
+    [("h100_sxm", "measured"), ("l40s", "measured in part, else carried from h100_sxm"), ("b60", "measured in part"),
+     ("rtx_pro_6000_server", "measured in part, else carried from b200_sxm"), ("l4", "carried from l40s"),
+     ("gh200", "carried from h100_sxm"), ("mi300x", "data sheet"), ("ascend_910c", "data sheet"),
+     ("TEST_DEVICE", "data sheet")],
 )  # fmt: skip
 def test_a_device_says_where_its_kernels_come_from_and_nothing_crosses_vendors(name, kernels):
     profile = load_device(name)
@@ -161,5 +164,13 @@ def test_a_device_says_where_its_kernels_come_from_and_nothing_crosses_vendors(n
 
 
 def test_what_is_carried_stays_within_a_vendor():
-    for name, donor in CARRIED.items():
-        assert load_device(name).vendor == load_device(donor).vendor
+    for name, donor in [*CARRIED.items(), *PARTLY_MEASURED.items()]:
+        assert donor is None or load_device(name).vendor == load_device(donor).vendor
+
+
+def test_only_devices_with_kernels_of_their_vendor_are_calibrated():
+    measured = {load_device(name).vendor for name in (*FITTED, *PARTLY_MEASURED)}
+    for name in list_shipped():
+        profile = load_device(name)
+        assert (profile.family == "calibrated") == (kernels_of(profile) != "data sheet")
+        assert profile.family == "theoretical" or profile.vendor in measured

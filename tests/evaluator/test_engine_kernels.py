@@ -12,12 +12,22 @@ from evaluator.calibration.kernels import KernelSet, kernel_sets
 from evaluator.calibration.lookup import expert_kernels, kernel_format
 from evaluator.inputs.devices.calibration_record import calibration_from_json, calibration_to_json
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.devices.shipped_calibrations import shipped_calibration, with_kernels_of
+from evaluator.inputs.devices.shipped_calibrations import (
+    PARTLY_MEASURED,
+    shipped_calibration,
+    stands_in,
+    with_kernels_of,
+)
 from evaluator.pricing.calibrated import calibrated_cost
-from tools.engine_kernels import DEVICES, HOST_BOUND, engine_tables, fitted_sets
+from tools.engine_kernels import DEVICES, HOST_BOUND, fitted_sets
+from tools.engine_report import MARKS, as_table, engine_figures, with_table
+from tools.engine_tables import engine_tables, newest_tables
 
 # Held-out medians over each family's kernels, in percent: the device's own tables are 2 to 12 % off.
 LARGEST = {"gemm": 13.0, "moe": 17.0, "prefill_attention": 17.0, "decode_attention": 7.0}
+# Their caches of 96 and 128 MB hold the keys of half of the rows, which are read at another rate; windows worst.
+CACHED = {"gemm": 15.5, "moe": 13.5, "prefill_attention": 18.0, "decode_attention": 18.0}
+WINDOWED = {"decode_attention.gqa.kv_bf16.d64.window": 25.0}
 
 
 def under(device, engine):
@@ -39,10 +49,34 @@ def test_kernels_of_an_engine_take_the_place_of_the_devices_own(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_their_held_out_errors_are_those_of_other_kernels(device):
     accuracy = under(device, "vllm").accuracy
-    for family, largest in LARGEST.items():
-        medians = [accuracy[name].median_ape for name in under(device, "vllm").own if name.startswith(f"{family}.")]
+    exceptions = WINDOWED if device in PARTLY_MEASURED else {}
+    for family, largest in (CACHED if device in PARTLY_MEASURED else LARGEST).items():
+        medians = {
+            name: accuracy[name].median_ape for name in under(device, "vllm").own if name.startswith(f"{family}.")
+        }
         assert medians
-        assert max(medians) <= largest, family
+        for name, median in medians.items():
+            assert median <= exceptions.get(name, largest), name
+
+
+def test_a_device_measured_in_part_has_its_own_kernels_of_the_engine_not_its_donors():
+    for device, donor in (("l40s", "h100_sxm"), ("rtx_pro_6000_server", "b200_sxm")):
+        own, theirs = under(device, "vllm"), under(donor, "vllm")
+        assert (own.engine, own.donor) == ("vllm 0.24.0", donor)
+        assert not set(own.carried) & set(own.own)
+        assert all(own.kernels[name] != theirs.kernels.get(name) for name in own.own)
+        assert set(own.kernels) >= {name for name in theirs.kernels if not name.endswith((".low_latency", ".marlin"))}
+
+
+def test_kernels_measured_under_one_engine_alone_say_so():
+    said = calibrated_cost(load_device("b60")).assumptions
+    (line,) = [line for line in said if line.startswith("kernels as vllm 0.20.0 runs them")]
+    assert line.endswith("where measured")
+    assert "no all_to_all, mla_decode.kv_bf16, mla_prefill.kv_bf16 was measured" in " ".join(said)
+    assert with_kernels_of(load_device("b60"), "vllm") == load_device("b60")
+    stand_ins = {engine: stands_in(load_device("b60"), engine) for engine in ("vllm", "sglang", "trtllm")}
+    assert stand_ins == {"vllm": None, "sglang": "vllm 0.20.0", "trtllm": "vllm 0.20.0"}
+    assert stands_in(load_device("l40s"), "sglang") == "TensorRT-LLM"
 
 
 def test_devices_nobody_measured_carry_them_and_others_keep_their_own():
@@ -116,3 +150,29 @@ def test_the_command_yields_the_shipped_coefficients():
     (rows,) = (one for one in fitted_sets(kernel_sets(tables, figures)) if one.name == name)
     assert version == "0.24.0"
     assert fit_kernel(rows, figures)[0] == pytest.approx(under("h100_sxm", "vllm").kernels[name], rel=2e-3)
+
+
+def test_tables_of_other_versions_stand_in_for_those_that_a_device_lacks(tmp_path):
+    """Latent attention of L40S was measured under an older TensorRT-LLM, its products under the newest too."""
+    folder = shared_data("kernels_by_engine", "l40s")
+    found = {one.kind: one.source for one in newest_tables(folder, ("trtllm",), ("moe_perf", "custom_allreduce_perf"))}
+    assert found["gemm"] == "gemm_perf--trtllm--1.3.0rc20"
+    assert found["mla"] == "generation_mla_perf--trtllm--1.0.0"
+    assert "moe" not in found
+    assert newest_tables(tmp_path, ("trtllm",)) == ()
+
+
+def test_the_report_holds_an_engines_kernels_against_the_devices_table():
+    (figure,) = [
+        one
+        for one in engine_figures(shared_data("kernels_by_engine"), "h100_sxm", "vllm")
+        if one.group == "decode attention"
+    ]
+    own = under("h100_sxm", "vllm")
+    held = [entry for name, entry in own.accuracy.items() if name in own.own and name.startswith("decode_attention")]
+    assert (figure.kernels, figure.own.rows) == (len(held), sum(entry.rows for entry in held))
+    assert min(entry.median_ape for entry in held) < figure.own.median_ape < max(entry.median_ape for entry in held)
+    assert figure.one_table.median_ape > 3 * figure.own.median_ape
+    page = f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n"
+    assert with_table(page, as_table([figure])) == page.replace("old\n", as_table([figure]))
+    assert with_table(with_table(page, as_table([figure])), "old\n") == page

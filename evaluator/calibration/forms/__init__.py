@@ -11,6 +11,7 @@ from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Par
 from evaluator.calibration.forms.collective import COLLECTIVE, EXPERT_EXCHANGE
 from evaluator.calibration.forms.elementwise import ELEMENTWISE
 from evaluator.calibration.forms.experts import EXPERTS
+from evaluator.calibration.forms.host_collective import HOST_COLLECTIVE
 from evaluator.calibration.forms.matmul import MATMUL
 from evaluator.calibration.forms.roofline import ROOFLINE
 
@@ -22,10 +23,11 @@ FORMS: dict[str, Form] = {
         DECODE_ATTENTION,
         EXPERTS,
         COLLECTIVE,
+        HOST_COLLECTIVE,
         EXPERT_EXCHANGE,
         ELEMENTWISE,
         ROOFLINE,
     )
 }
 
-__all__ = ["FORMS", "Array", "Form", "Inputs", "Parameter", "Parts", "Values"]
+__all__ = ["FORMS", "HOST_COLLECTIVE", "Array", "Form", "Inputs", "Parameter", "Parts", "Values"]

@@ -117,7 +117,7 @@ DECODE_ATTENTION = Form(
         "peak_flops_per_s",
     ),
     parameters=(
-        Parameter(name="fixed_us", unit="us", starts=(8.0, 5.0), low=0.5, high=40.0),
+        Parameter(name="fixed_us", unit="us", starts=(8.0, 5.0), low=0.5, high=100.0),
         Parameter(name="memory_efficiency", unit="1", starts=(0.9, 0.8), low=0.1, high=1.0),
         Parameter(name="ramp_us", unit="us at saturation", starts=(13.0, 3.0), low=0.01, high=60.0),
         Parameter(name="ramp_mb", unit="MB", starts=(20.0, 5.0), low=0.5, high=500.0),

@@ -61,6 +61,10 @@ class Form:
     parameters: tuple[Parameter, ...]
     parts: Callable[[Values, Inputs, DeviceFigures], Parts]
 
+    def holds(self, values: Values) -> bool:
+        """Whether coefficients are of this form."""
+        return values.keys() == {parameter.name for parameter in self.parameters}
+
     def seconds(self, values: Values, inputs: Inputs, figures: DeviceFigures) -> Array:
         """Seconds of the kernel at each row."""
         return self.parts(values, inputs, figures).total()

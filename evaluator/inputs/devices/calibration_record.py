@@ -44,7 +44,7 @@ class Calibration:
     carried: Mapping[str, float] = field(
         default_factory=dict
     )  # kernels of a donor, and what their time is multiplied by
-    donor: str | None = None  # the device whose shipped kernels those are
+    donor: str | None = None  # the device whose shipped kernels those are; None where they are others of its own
     engine: str | None = None  # the engine, with its version, whose kernels take the place of the device's others
     own: tuple[str, ...] = ()  # kernels that were measured inside that engine
     apart: tuple[str, ...] = ()  # kinds inside measured kernels that the engine launches for every kernel by itself
@@ -59,6 +59,11 @@ class Calibration:
             decides.append(sorted(self.apart))
         content = json.dumps(decides, sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    @property
+    def one_engine(self) -> bool:
+        """Whether every measured kernel was measured inside `engine`."""
+        return set(self.accuracy) <= set(self.own)
 
     def values(self, kernel: str) -> Mapping[str, float]:
         """The coefficients of one kernel."""

@@ -22,6 +22,9 @@ from evaluator.inputs.devices.device import DeviceProfile
 
 CALIBRATIONS_FOLDER = "inputs/devices/calibration"
 FITTED = ("a100_sxm", "b200_sxm", "h100_sxm", "h200_sxm")
+# Devices whose kernels were measured in part, and whose stand for the rest. Where no other device of the vendor was
+# measured, its own.
+PARTLY_MEASURED: Mapping[str, str | None] = {"b60": None, "l40s": "h100_sxm", "rtx_pro_6000_server": "b200_sxm"}
 # Devices without measured kernels take the dimensionless parameters of the nearest generation of tensor cores. Those of
 # other vendors have none of their kernels: they stay theoretical.
 CARRIED: Mapping[str, str] = {
@@ -29,15 +32,15 @@ CARRIED: Mapping[str, str] = {
     "a100_sxm_40gb": "a100_sxm",
     "a30": "a100_sxm",
     "h100_pcie": "h100_sxm",
+    "gh200": "h100_sxm",
+    "gh200_144gb": "h200_sxm",
     "h800": "h100_sxm",
-    "l4": "h100_sxm",
-    "l40s": "h100_sxm",
+    "l4": "l40s",
     "h20": "h200_sxm",
     "h20_3e": "h200_sxm",
     "b300_sxm": "b200_sxm",
     "gb200": "b200_sxm",
     "gb300": "b200_sxm",
-    "rtx_pro_6000_server": "b200_sxm",
 }
 
 
@@ -45,14 +48,24 @@ def kernels_of(profile: DeviceProfile) -> str:
     """Where the kernel times of a profile come from, in a few words."""
     if profile.calibration is None:
         return "data sheet"
-    donor = calibration_from_mapping(_parsed(profile.calibration)).carried_from
-    return "measured" if donor is None else f"carried from {donor}"
+    calibration = calibration_from_mapping(_parsed(profile.calibration))
+    if calibration.carried_from is not None:
+        return f"carried from {calibration.carried_from}"
+    if not calibration.carried:
+        return "measured"
+    rest = "" if calibration.donor is None else f", else carried from {calibration.donor}"
+    return f"measured in part{rest}"
+
+
+def _whose(device: str) -> str | None:
+    """The device whose file of kernels a device takes: its own, a donor's, or none."""
+    return device if device in FITTED or device in PARTLY_MEASURED else CARRIED.get(device)
 
 
 @functools.cache
 def shipped_calibration(device: str) -> Calibration | None:
     """The calibration that comes with the program, fitted or carried over; None where there is neither."""
-    donor = device if device in FITTED else CARRIED.get(device)
+    donor = _whose(device)
     if donor is None:
         return None
     file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{donor}.yaml")
@@ -82,7 +95,13 @@ def with_kernels_of(profile: DeviceProfile, serving_model: str) -> DeviceProfile
 
 def stands_in(profile: DeviceProfile, engine: str) -> str | None:
     """The engine whose kernels take the place of another's, which were not measured on the device; None where none."""
-    return ITS_NAME if _as_shipped(profile) and not engine.startswith(MEASURED_UNDER) else None
+    shipped = shipped_calibration(profile.name) if _as_shipped(profile) else None
+    if shipped is None:
+        return None
+    name, _, version = (shipped.engine or MEASURED_UNDER).partition(" ")
+    if engine.startswith(name):
+        return None
+    return f"{name} {version}" if version else ITS_NAME
 
 
 def _as_shipped(profile: DeviceProfile) -> bool:
@@ -98,7 +117,7 @@ def _shipped_json(device: str) -> str | None:
 @functools.cache
 def _under_engine(device: str, engine: str) -> str | None:
     """The calibration of a device with the kernels of an engine; None where none was measured."""
-    shipped, donor = shipped_calibration(device), device if device in FITTED else CARRIED.get(device)
+    shipped, donor = shipped_calibration(device), _whose(device)
     file = resources.files("evaluator").joinpath(f"{CALIBRATIONS_FOLDER}/{engine}/{donor}.yaml")
     if shipped is None or not file.is_file():
         return None
@@ -109,6 +128,7 @@ def _under_engine(device: str, engine: str) -> str | None:
         accuracy={**shipped.accuracy, **(theirs.accuracy if donor == device else {})},
         engine=theirs.engine,
         own=tuple(sorted(theirs.kernels)),
+        carried={name: factor for name, factor in shipped.carried.items() if name not in theirs.kernels},
         includes=theirs.includes,
         apart=theirs.apart,
     )
