@@ -138,6 +138,7 @@ def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopT
             spacing=table.spacing,
             stretches=table.stretches,
             seats=loop.served if loop.served < loop.users else None,
+            ahead_steps=engine.ahead_steps,
         )
     )
     ttft, tpot, makespan, *decode = (float(value) for value in priced(schedule, table, engine))
