@@ -128,7 +128,7 @@ def _eight_bit_twin(name: str) -> str:
     Source: tools/automation/config.env of github.com/ai-dynamo/aiconfigurator (771d1b0) serves Qwen/Qwen3-32B-FP8 where
     its tables say Qwen3-32B and fp8."""
     twin = f"{name}-FP8"
-    return load_model(twin).native_linear if twin in list_models() else ""
+    return load_model(twin)[1].native_linear if twin in list_models() else ""
 
 
 def _format(name: object) -> str:
