@@ -70,6 +70,13 @@ def fit_engine(
     return profile
 
 
+def loss_of(
+    points: Sequence[MeasuredPoint], profile: EngineProfile, start: EngineProfile, names: Sequence[str]
+) -> float:
+    """What a fit from `start` brings down: the Huber loss of the log errors, and that of moving the numbers `names`."""
+    return _loss(points, log_errors(points, profile), profile, start, names)
+
+
 def log_errors(points: Sequence[MeasuredPoint], engine: EngineProfile) -> FloatArray:
     """log(predicted / measured), [point, what was measured of it]."""
     return np.asarray([point.log_errors(engine) for point in points], dtype=np.float64)
