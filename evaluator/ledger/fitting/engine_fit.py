@@ -70,11 +70,9 @@ def fit_engine(
     return profile
 
 
-def loss_of(
-    points: Sequence[MeasuredPoint], profile: EngineProfile, start: EngineProfile, names: Sequence[str]
-) -> float:
-    """What a fit from `start` brings down: the Huber loss of the log errors, and that of moving the numbers `names`."""
-    return _loss(points, log_errors(points, profile), profile, start, names)
+def loss_of(points: Sequence[MeasuredPoint], profile: EngineProfile) -> float:
+    """The Huber loss of the log errors, which a fit brings down."""
+    return _loss(points, log_errors(points, profile), profile, profile, ())
 
 
 def log_errors(points: Sequence[MeasuredPoint], engine: EngineProfile) -> FloatArray:
