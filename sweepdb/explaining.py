@@ -1,12 +1,17 @@
-"""Explain stored probes: scenario and operators restored from the store, the step priced again."""
+"""Explain stored probes: scenario and operators restored from the store, the step priced again, the loop played again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import ExplainedOperator, explain_step
-from evaluator.graph import operators_from_json
+from evaluator.graph import OperatorSet, operators_from_json
+from evaluator.scenario import Scenario
+from evaluator.serving.models import serving_model_of
 from evaluator.sweep import captures
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError, StoreError
@@ -15,6 +20,10 @@ from store.opening import open_store
 from store.reading import read_transaction
 from store.writing import get_operators
 from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
+
+
+DRIFTING = 0.9  # of a length: a client that draws shorter ones has different lengths, and no users in step
+APART = 1.5  # times between first tokens of users in step and apart, from which one number says too much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,15 +42,46 @@ class ExplainedStep:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """Two values of a number, the lower one first."""
+
+    least: float
+    most: float
+
+    def __str__(self) -> str:
+        return f"{self.least:.4g} to {self.most:.4g}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstTokens:
+    """What users in step see and users who drift apart, of one probe: whole requests and tokens differ less than TTFT."""
+
+    probe: str
+    ttft_ms: Span
+    e2e_ms: Span
+    output_tokens_per_s: Span
+
+    def said(self) -> str:
+        """All of it in one sentence."""
+        return (
+            f"{self.probe} TTFT: {self.ttft_ms} ms, by whether users of equal lengths stay in step or drift apart;"
+            f" end to end {self.e2e_ms} ms, {self.output_tokens_per_s} output tokens/s a replica"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
     """One or two probes, step by step."""
 
     steps: tuple[ExplainedStep, ...]
+    first_tokens: tuple[FirstTokens, ...] = ()  # where one number says too much of them
 
     def headline(self) -> Iterator[str]:
         """Stored against summed time of each step."""
         for item in self.steps:
             yield f"{item.probe} {item.step} step: {item.stored_ms:.6g} ms stored, {item.summed_ms:.6g} ms summed"
+        for one in self.first_tokens:
+            yield one.said()
         yield ""
 
     def rows(self, top: int | None) -> tuple[list[str], list[list[object]]]:
@@ -77,10 +117,16 @@ def explain_probes(references: Sequence[str], store_url: str | None, *, step: st
         raise InputError(f"`step={step}` is not one of prefill, decode")
     if len(set(references)) != len(references):
         raise InputError("the two probes are the same")
-    return Explanation(steps=tuple(item for name in references for item in _explained(name, store_url, step)))
+    found = [_explained(name, store_url, step) for name in references]
+    return Explanation(
+        steps=tuple(item for steps, _ in found for item in steps),
+        first_tokens=tuple(one for _, one in found if one is not None),
+    )
 
 
-def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[ExplainedStep]:
+def _explained(
+    text: str, store_url: str | None, step: str | None
+) -> tuple[list[ExplainedStep], FirstTokens | None]:
     location = parse_url(store_url)
     columns, row = find_probe(location, text)
     values = dict(zip(columns, row, strict=True))
@@ -98,8 +144,41 @@ def _explained(text: str, store_url: str | None, step: str | None) -> Iterator[E
             hint="the probe is of an older formula version; evaluate its scenario again",
         )
     sets = {trace: operators_from_json(payloads[item.key]) for trace, item in wanted.items()}
-    for name in ("prefill", "decode"):
-        stored = values[f"{name}_step_ms"]
-        if stored is not None and step in {None, name}:
-            operators = explain_step(planned.scenario, reference.batch_size, sets, name)
-            yield ExplainedStep(probe=text, step=name, stored_ms=float(str(stored)), operators=operators)
+    steps = [
+        ExplainedStep(
+            probe=text,
+            step=name,
+            stored_ms=float(str(stored)),
+            operators=explain_step(planned.scenario, reference.batch_size, sets, name),
+        )
+        for name in ("prefill", "decode")
+        if (stored := values[f"{name}_step_ms"]) is not None and step in {None, name}
+    ]
+    return steps, _first_tokens(text, planned.scenario, reference.batch_size, sets)
+
+
+def _first_tokens(
+    probe: str, scenario: Scenario, batch_size: int, operators: Mapping[str, OperatorSet]
+) -> FirstTokens | None:
+    """What users in step and users who drift as the probe's would see; None where that is within APART.
+
+    Nothing is played of a phase alone and without an engine, and lengths that the client draws keep nobody in step."""
+    engine = serving_model_of(scenario).engine(scenario)
+    if scenario.phase != "aggregated" or engine is None or not DRIFTING <= engine.client.shortest < 1.0:
+        return None
+    found = []
+    for shortest in (engine.client.shortest, 1.0):
+        asked = replace(scenario, client=replace(engine.client, shortest=shortest))
+        block = evaluate_scenario(asked, np.asarray([batch_size]), dict(operators))
+        found.append((float(block.ttft_ms[0]), float(block.e2e_ms[0])))
+    ttft, e2e = (Span(least=min(pair), most=max(pair)) for pair in zip(*found, strict=True))
+    if ttft.most <= APART * ttft.least:
+        return None
+    # 8 users, answers of 100 tokens in 2 to 4 s: 8 x 100 / 4 = 200 to 400 tokens/s.
+    tokens = 1e3 * batch_size * scenario.workload.output_length
+    return FirstTokens(
+        probe=probe,
+        ttft_ms=ttft,
+        e2e_ms=e2e,
+        output_tokens_per_s=Span(least=tokens / e2e.most, most=tokens / e2e.least),
+    )

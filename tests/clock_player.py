@@ -45,7 +45,9 @@ class ClockPlayer:
         self.queue = [self.unsent.popleft() for _ in range(min(loop.users, len(self.unsent)))]
         self.running: list[Request] = []
         self.ended: list[Request] = []
-        self.clock = 0.0
+        self.clock, self.step = 0.0, 0
+        self.ahead = engine.ahead_steps if loop.seats is None or loop.seats >= loop.users else 0
+        self.coming: deque[tuple[int, Request]] = deque()
 
     def mean_ttft(self) -> float:
         return sum(one.begun - one.arrived for one in self.ended) / len(self.ended)
@@ -60,7 +62,9 @@ class ClockPlayer:
 
     def play(self) -> None:
         decodes_since_prompts = 0
-        while self.queue or self.running:
+        while self.queue or self.running or self.coming:
+            while self.coming and (self.coming[0][0] <= self.step or not (self.queue or self.running)):
+                self.queue.append(self.coming.popleft()[1])
             if self.engine.admission == "mixed":
                 self.mixed_step()
                 continue
@@ -80,12 +84,14 @@ class ClockPlayer:
             return
         decoding = list(self.running)
         room = max(1, self.engine.token_budget - self.each * len(decoding))
+        self.step += 1
         first = self.prompts(self.waiting(), room, decoding)
         self.generate(decoding)
         self.start(first)
 
     def decode(self) -> None:
         b, engine = len(self.running), self.engine
+        self.step += 1
         kernels = float(self.table.decode_linear[b]) + self.own_s(self.running)
         self.clock += (engine.step_ms + engine.step_per_decode_ms * b) / 1000 + engine.decode_factor * kernels
         self.generate(list(self.running))
@@ -137,7 +143,10 @@ class ClockPlayer:
                 if self.unsent:
                     following = self.unsent.popleft()
                     following.arrived = self.clock
-                    self.queue.append(following)
+                    if self.ahead:
+                        self.coming.append((self.step + self.ahead, following))
+                    else:
+                        self.queue.append(following)
 
 
 def asked(table: StepTable, loop: ClosedLoop) -> list[list[Request]]:

@@ -35,8 +35,8 @@ class _Shared(ctypes.Structure):
     """`struct shared` of play.c."""
 
     _fields_ = [
-        *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll", "each")),
-        ("replicas", _INT),
+        *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll")),
+        *((name, _INT) for name in ("ahead", "each", "replicas")),
         *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "reject_tbt_s", "step_s")),
         *((name, _DOUBLE) for name in ("prompt_step_s", "per_prompt_s")),
         *((name, _DOUBLE) for name in ("per_decode_s", "prefill_factor", "decode_factor")),
@@ -44,7 +44,8 @@ class _Shared(ctypes.Structure):
         *((name, _POINTER) for name in ("linear", "attention", "own", "own_key", "decode", "decode_key", "edges")),
         ("count", _INT),
         *((name, _POINTER) for name in ("arrive", "stretch", "service", "cached", "node", "replica", "prompt")),
-        *((name, _POINTER) for name in ("steps", "begun", "before", "after", "following", "ended", "ready")),
+        *((name, _POINTER) for name in ("steps", "begun", "before", "after", "following", "ended", "seen")),
+        ("ready", _POINTER),
         *((name, _POINTER) for name in ("first", "end", "gaps")),
         *((name, _POINTER) for name in ("worst", "opening", "since", "lost", "preemptions")),
         ("preempted", _INT),
@@ -109,6 +110,7 @@ def play_compiled(
         budget=rules.token_budget,
         seats=rules.seats,
         poll=rules.poll_steps,
+        ahead=rules.ahead_steps,
         each=rules.tokens_per_decode,
         replicas=rules.replicas,
         gain=rules.tokens_per_step,
@@ -160,7 +162,7 @@ def _arrays(rules: PlayRules, prices: StepPrices, asked: AskedRequests) -> dict[
         "steps": _integers(asked.steps).copy(),
         **{
             name: np.full(asked.count, -1, dtype=np.int64)
-            for name in ("begun", "before", "after", "following", "ended")
+            for name in ("begun", "before", "after", "following", "ended", "seen")
         },
         "ready": np.full(asked.count, rules.prefilled, dtype=np.int8),
     }

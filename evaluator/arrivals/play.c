@@ -10,7 +10,7 @@
 
 struct shared {
     /* rules */
-    int64_t mixed, prefilled, least, reserved_rule, budget, seats, poll, each, replicas;
+    int64_t mixed, prefilled, least, reserved_rule, budget, seats, poll, ahead, each, replicas;
     double gain, kv_tokens, reject_s, reject_tbt_s;
     /* prices */
     double step_s, prompt_step_s, per_prompt_s, per_decode_s, prefill_factor, decode_factor;
@@ -20,7 +20,7 @@ struct shared {
     int64_t count;
     const double *arrive, *stretch, *service;
     const int64_t *cached, *node, *replica;
-    int64_t *prompt, *steps, *begun, *before, *after, *following, *ended;
+    int64_t *prompt, *steps, *begun, *before, *after, *following, *ended, *seen;
     int8_t *ready;
     double *first, *end;
     /* what comes out */
@@ -233,6 +233,7 @@ static void receive(struct shared *play, struct replica *here) {
         here->waiting_s += play->service[request];
         here->queued++;
         here->queued_keys += play->cached[request] + play->prompt[request];
+        play->seen[request] = here->step + (here->active || here->partial >= 0 ? play->ahead : 0);
         if (here->waiting < 0) here->waiting = request;
         else play->following[here->waiting_last] = request;
         here->waiting_last = request;
@@ -242,6 +243,7 @@ static void receive(struct shared *play, struct replica *here) {
 static int fits(const struct shared *play, const struct replica *here, int64_t request) {
     if (here->active + here->entered >= play->seats) return 0;
     if (here->active + here->entered == 0) return 1;
+    if (play->seen[request] > here->step) return 0;
     const double size = (double)(play->cached[request] + play->prompt[request]);
     if (play->reserved_rule) return here->reserved + (size + play->gain * (double)play->steps[request]) <= play->kv_tokens;
     const double held = keys_of(play, here) + (double)here->entering_keys + size;
@@ -475,6 +477,8 @@ static void decode(struct shared *play, struct replica *here, double until) {
         most = room < 1.0 ? 1 : least_of(most, (int64_t)smaller(room, 1e9));
     }
     const int full = sequences + here->entered >= play->seats;
+    if (here->waiting >= 0 && play->seen[here->waiting] > here->step)
+        most = least_of(most, play->seen[here->waiting] - here->step);
     if (here->waiting >= 0 && !play->mixed && fits(play, here, here->waiting))
         most = least_of(most, most_of(1, play->poll - (here->step - here->looked)));
     double stop = until;

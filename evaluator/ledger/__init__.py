@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from evaluator.ledger.deployments import Deployment, deployment_of
     from evaluator.ledger.fitting.engine_fit import fit_engine
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
-    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, fitted_to, served_points
+    from evaluator.ledger.fitting.user_points import OwnFit, fit_own, fitted_to, own_points, served_points
     from evaluator.ledger.matching import Unmatched
     from evaluator.ledger.metrics import central_metrics
     from evaluator.ledger.predicting import (
@@ -82,6 +82,7 @@ __all__ = [
     "lengths_of",
     "metrics_of",
     "operators_of",
+    "own_points",
     "parse_stated",
     "plan_label",
     "predicted",

@@ -129,6 +129,7 @@ def _deployment(record: MeasurementRecord) -> Deployment:
         record.kv_precision or ("fp8" if narrow else None),
         linear=said.linear_format,
         experts=said.experts_format,
+        name="" if said.saturated else model_name,  # NVIDIA's tables run checkpoints of its own
     )
     if said.saturated:
         users = _saturated(model, device, formats, plan, input_length + output_length)

@@ -90,15 +90,21 @@ def _known(short: str) -> str | None:
 
 
 def measured_precision(
-    model: ModelSpec, stated: str | None, kv: str | None, *, linear: object = None, experts: object = None
+    model: ModelSpec,
+    stated: str | None,
+    kv: str | None,
+    *,
+    linear: object = None,
+    experts: object = None,
+    name: str = "",
 ) -> Precision:
     """Formats of linears and experts, where a table names them apart, or of both as `stated`.
 
     What quantises a checkpoint decides where names are too coarse: FP8 of a model that is published with a scale a
-    block is that; MXFP4 experts stay so; NVFP4 checkpoints of mixtures of experts leave attention in 16 bits."""
+    block is that, and so is FP8 of a model in 16 bits whose publisher has such a checkpoint of the same `name`, too; MXFP4 experts stay so; NVFP4 checkpoints of mixtures of experts leave attention in 16 bits."""
     first = re.split(r"[ (?]", (stated or "").lower())[0]
     linear_format, experts_format = _format(linear or first), _format(experts or first)
-    if model.native_linear == "FP8_BLOCK" and linear_format == "FP8":
+    if linear_format == "FP8" and "FP8_BLOCK" in {model.native_linear, _eight_bit_twin(name)}:
         linear_format = "FP8_BLOCK"
     if model.native_experts == "W4A16_G32" and experts_format == "W4A16":
         linear_format, experts_format = model.native_linear, "W4A16_G32"
@@ -113,6 +119,16 @@ def measured_precision(
         experts=experts_format,
         attention="FP8" if (kv or "").lower() == "fp8" else "DISABLED",
     )
+
+
+@lru_cache(maxsize=512)
+def _eight_bit_twin(name: str) -> str:
+    """The format of the checkpoint that a model's publisher names like it, with FP8 behind; none is no format.
+
+    Source: tools/automation/config.env of github.com/ai-dynamo/aiconfigurator (771d1b0) serves Qwen/Qwen3-32B-FP8 where
+    its tables say Qwen3-32B and fp8."""
+    twin = f"{name}-FP8"
+    return load_model(twin)[1].native_linear if twin in list_models() else ""
 
 
 def _format(name: object) -> str:

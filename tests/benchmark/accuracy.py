@@ -9,6 +9,7 @@ prints Markdown. Needs torch to trace models; no store."""
 
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from evaluator.ledger.scoring import Comparison, Figures, figures
 from store.records import MeasurementRecord
 from sweepdb.measuring.validating import Validation, compare
 
+LEAST_ROWS = 20  # of a device and an engine, beside the peer
 UNEXPLAINED = 30.0  # percent of bias from which a pair is listed
 
 
@@ -52,6 +54,7 @@ def _serving(found: Validation) -> None:
         shared = [one for one in comparisons if one.peer is not None]
         _table("rows the peer predicts", shared, lambda one: "all", peer=True)
         _table("device, rows the peer predicts", shared, lambda one: one.device, peer=True)
+        _beside_peer(shared)
         _table("device and model", comparisons, lambda one: f"{one.device} {one.model}")
         _standings(found, knowledge)
         ranking = found.ranking(knowledge)
@@ -125,6 +128,27 @@ def _line(found: Figures | None) -> str:
 
 def _short(found: Figures) -> str:
     return f" | {found.median_ape:.1f}/{found.mean_ape:.1f}"
+
+
+def _beside_peer(shared: Sequence[Comparison]) -> None:
+    """Every device and engine with rows enough, and where the peer is as good or better in a median or a mean."""
+    rows = Counter((one.metric, _served(one)) for one in shared)
+    chosen = [one for one in shared if rows[one.metric, _served(one)] >= LEAST_ROWS]
+    _table(f"device and engine, {LEAST_ROWS} rows or more that the peer predicts", chosen, _served, peer=True)
+    behind = []
+    for metric, name in sorted({(one.metric, _served(one)) for one in chosen}):
+        found = [one for one in chosen if (one.metric, _served(one)) == (metric, name)]
+        ours = figures(one.error for one in found)
+        theirs = figures(one.peer_error for one in found if one.peer_error is not None)
+        if ours is None or theirs is None:
+            continue
+        better = {"median": theirs.median_ape <= ours.median_ape, "mean": theirs.mean_ape <= ours.mean_ape}
+        behind += [f"{name}: the {which} of {metric}" for which, so in better.items() if so]
+    print(f"Not better than the peer: {'; '.join(behind) or 'none'}\n")
+
+
+def _served(one: Comparison) -> str:
+    return f"{one.device} {one.engine}"
 
 
 def _biases(comparisons: Iterable[Comparison]) -> None:

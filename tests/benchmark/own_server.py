@@ -30,6 +30,7 @@ from evaluator.ledger import (
     figures,
     fit_points,
     fitted_to,
+    own_points,
     read_measurements,
     usable,
 )
@@ -81,6 +82,7 @@ def _scored(points: Sequence[FitPoint]) -> dict[int, Errors]:
     start = engine_profile(str(points[0].deployment.engine), unseen=points[0].deployment.pair)
     most = FITTED_POINTS[-1]
     chosen = [index * len(points) // most for index in range(most)]
+    points = own_points(points)
     left = [point for index, point in enumerate(points) if index not in chosen]
     found = {0: _errors(left, start)}
     for count in FITTED_POINTS:

@@ -35,6 +35,7 @@ class PlayState:
         self.end = [-1.0] * asked.count
         self.begun = [-1] * asked.count  # the step of the first token since it entered; -1: is not decoding
         self.ready = [rules.prefilled] * asked.count
+        self.seen = [-1] * asked.count  # the step from which the scheduler knows of it
         self.before, self.after = [-1] * asked.count, [-1] * asked.count  # neighbours in the order of entering
         self.following = [-1] * asked.count  # in the list that a request waits in
         self.edges: list[float] = edges.tolist()

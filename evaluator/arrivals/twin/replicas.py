@@ -80,6 +80,7 @@ class Replica:
             self.waiting_s += play.service[request]
             self.queued += 1
             self.queued_keys += play.cached[request] + play.prompt[request]
+            play.seen[request] = self.step + (self.rules.ahead_steps if self.active or self.partial >= 0 else 0)
             if self.waiting < 0:
                 self.waiting = request
             else:
@@ -104,6 +105,8 @@ class Replica:
             return False
         if self.active + self.entered == 0:
             return True
+        if self.play.seen[request] > self.step:
+            return False
         play, rules = self.play, self.rules
         size = play.cached[request] + play.prompt[request]
         if rules.kv_admission == "reserved":
@@ -325,6 +328,8 @@ class Replica:
             room = (rules.kv_tokens - (keys + self.entering_keys)) / (play.gain * sequences)
             most = 1 if room < 1.0 else min(most, int(min(room, 1e9)))
         full = sequences + self.entered >= rules.seats
+        if self.waiting >= 0 and play.seen[self.waiting] > self.step:
+            most = min(most, play.seen[self.waiting] - self.step)
         if self.waiting >= 0 and rules.admission == "prefill_first" and self._fits(self.waiting):
             most = min(most, max(1, rules.poll_steps - (self.step - self.looked)))
         stop = until

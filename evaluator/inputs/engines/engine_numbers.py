@@ -24,6 +24,7 @@ PROFILE_RANGES: Mapping[str, tuple[float, float]] = {
     "replica_wait_steps": (0.0, 1e6),
     "layer_ms": _MS,
     "latent_layer_ms": _MS,
+    "ahead_steps": (0, 100),
     "handover_ms": _MS,
 }
 CLIENT_RANGES: Mapping[str, tuple[float, float]] = {
@@ -42,7 +43,7 @@ NEAR_RANGES: Mapping[str, tuple[float, float]] = {  # of a point that was measur
 }
 MOST_NEAR = 200
 _RANGES = {**PROFILE_RANGES, **CLIENT_RANGES, **NEAR_RANGES}
-_WHOLE = {"token_budget", "prompts_per_user", "poll_steps"}
+_WHOLE = {"token_budget", "ahead_steps", "prompts_per_user", "poll_steps"}
 
 
 def number_in_range(key: str, value: object) -> float:

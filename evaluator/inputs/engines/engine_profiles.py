@@ -47,6 +47,7 @@ class EngineProfile:
     replica_wait_steps: float = 0.0  # decode steps that a prompt waits for those of the other replicas
     layer_ms: float = 0.0  # to launch a layer's kernels one by one; hidden behind kernels that take longer
     latent_layer_ms: float = 0.0  # the same in steps with prompts alone, of a layer with latent attention
+    ahead_steps: int = 0  # that the host has scheduled when a request comes, which is in none of them
     handover_ms: float = HANDOVER_MS  # beside `request_ms`, where one instance takes prompts and another generates
     client: Client = field(default_factory=Client)
     near: tuple[Nearby, ...] = field(default=(), metadata={IF_SET: True})  # what one's own points said besides
@@ -69,7 +70,7 @@ class EngineProfile:
 
 
 NUMBERS = tuple(item.name for item in fields(EngineProfile) if item.name not in {"name", "admission", "client", "near"})
-_CAME_LATER: Mapping[str, object] = {"latent_layer_ms": 0.0, "handover_ms": HANDOVER_MS, "near": ()}
+_CAME_LATER: Mapping[str, object] = {"latent_layer_ms": 0.0, "ahead_steps": 0, "handover_ms": HANDOVER_MS, "near": ()}
 # Lengths that are all alike keep every user in step, so that all prompts come together for ever; servers drift apart.
 # How far is a number of an engine and its version, in the client of its profile: 0.5-1 % of a request's length.
 DRIFTING = Client(shortest=0.99)

@@ -70,6 +70,11 @@ def fit_engine(
     return profile
 
 
+def loss_of(points: Sequence[MeasuredPoint], profile: EngineProfile) -> float:
+    """The Huber loss of the log errors, which a fit brings down."""
+    return _loss(points, log_errors(points, profile), profile, profile, ())
+
+
 def log_errors(points: Sequence[MeasuredPoint], engine: EngineProfile) -> FloatArray:
     """log(predicted / measured), [point, what was measured of it]."""
     return np.asarray([point.log_errors(engine) for point in points], dtype=np.float64)

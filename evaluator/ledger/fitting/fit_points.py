@@ -60,12 +60,16 @@ class FitPoint:
     batch_size: int
     measured: Mapping[str, float]  # by metric
     weight: float = 1.0
+    drifts: bool = False  # as far as the engine says: nobody stated who asked
 
     def log_errors(self, engine: EngineProfile) -> tuple[float, ...]:
         """log(predicted / measured) of each metric, under an engine with the point's own client and token budget."""
-        mine = self.replica.engine
+        mine, loop = self.replica.engine, self.replica.loop
         asked = replace(engine, token_budget=mine.token_budget, client=mine.client)
-        probe = PlayedProbe(replica=replace(self.replica, engine=asked), phase=self.phase)
+        if self.drifts:
+            asked = replace(asked, client=replace(mine.client, shortest=engine.client.shortest))
+            loop = replace(loop, shortest=engine.client.shortest)
+        probe = PlayedProbe(replica=replace(self.replica, engine=asked, loop=loop), phase=self.phase)
         found = values_of(self.deployment, "known", probe, self.batch_size)
         return tuple(math.log(found[metric] / value) for metric, value in self.measured.items())
 

@@ -14,6 +14,7 @@ import numpy as np
 from evaluator.arithmetic import FloatArray
 from evaluator.inputs.engines.engine_profiles import NUMBERS, EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.ledger.deployments import Deployment, deployment_of
+from evaluator.ledger.fitting.drift_fit import drifted
 from evaluator.ledger.fitting.engine_fit import FITTED, fit_engine, log_errors
 from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
 from evaluator.ledger.fitting.near_fit import near_fit
@@ -134,12 +135,18 @@ def fit_own(points: ServedPoints, start: EngineProfile, name: str, captured: Loo
 
 def fitted_to(measured: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
     """The profile nearest to these points of one server, each with the weight of a point of one's own."""
-    own = [replace(point, weight=WEIGHT) for point in measured]
+    own = own_points(measured)
     return _corrected(own, start, _fitted_numbers(own, start))
 
 
+def own_points(measured: Sequence[FitPoint]) -> list[FitPoint]:
+    """Points of one server: each weighs as one, and drifts as its engine does where nobody stated the client."""
+    return [replace(point, weight=WEIGHT, drifts=point.deployment.client is None) for point in measured]
+
+
 def _corrected(measured: Sequence[FitPoint], start: EngineProfile, numbers: Sequence[str]) -> EngineProfile:
-    """The fit of an engine's numbers, and of what they leave of these points to predictions near them."""
+    """The fit of an engine's drift, of its numbers, and of what they leave of these points to predictions near them."""
+    start = drifted(measured, start)
     fitted = fit_engine(measured, replace(start, near=()), names=numbers)
     fitted = with_numbers(fitted, {number: round(getattr(fitted, number), 6) for number in NUMBERS})
     places = [one.replica.place(one.batch_size) for one in measured]
@@ -153,7 +160,7 @@ def _fit_points(points: ServedPoints, start: EngineProfile, captured: LookUp | N
         known = central_metrics(record.metrics)
         asked = deployment if usual else replace(deployment, client=start.client)
         wanted.append((asked, {metric: known[metric] for metric in LATENCIES}))
-    return fit_points(wanted, start, captured, weight=WEIGHT)
+    return own_points(fit_points(wanted, start, captured))
 
 
 def _fitted_numbers(measured: Sequence[FitPoint], start: EngineProfile) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ decode in it. Not here: step times (evaluator.serving.engine.step_tables) and th
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -38,6 +38,7 @@ class Rules:
     stretches: int
     tokens_per_decode: int = 1  # of the budget: one, and the drafts to verify
     seats: int | None = None  # requests served at once; None: all that are asked
+    ahead_steps: int = 0  # that are scheduled already when a request comes: it is in none of them
 
     @property
     def alike(self) -> bool:
@@ -98,6 +99,7 @@ class _Play:
         self.seated = self.last = 0  # `last` requests are asked by the end of this run
         self.last_tokens: defaultdict[int, int] = defaultdict(int)
         self.busy = bytearray()
+        self.coming: deque[tuple[int, int]] = deque()  # (step before which they are seen, requests)
 
     def run(self) -> None:
         """The loop as often as its rules say, each time from the start with the requests that follow."""
@@ -112,7 +114,7 @@ class _Play:
     def prefill_first(self) -> None:
         """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps, or when idle."""
         looked, poll, budget, steps = 0, self.rules.poll_steps, self.rules.token_budget, self.steps
-        while self.active or self.begun < self.seated:
+        while self._goes_on():
             if self.begun < self.seated and (not self.active or self.step - looked >= poll):
                 seen = self.ends[self.seated]
                 for position in (*range(self.position + budget, seen, budget), seen):
@@ -121,14 +123,14 @@ class _Play:
                 self._start()
                 looked = self.step
             waiting = self.begun < self.seated
-            self._decode(max(1, poll - (self.step - looked)) if waiting else None)
+            self._decode(max(1, poll - (self.step - looked)) if waiting else self._unseen())
 
     def mixed(self) -> None:
         """Decodes first, the rest of the budget to the oldest prompts, cut where it ends."""
         budget, ends, steps, each = self.rules.token_budget, self.ends, self.steps, self.rules.tokens_per_decode
-        while self.active or self.begun < self.seated:
+        while self._goes_on():
             if self.begun == self.seated:
-                self._decode(None)
+                self._decode(self._unseen())
                 continue
             decodes, room = self.active, budget - each * self.active
             position = self.position = min(self.position + max(1, room), ends[self.seated])
@@ -138,6 +140,17 @@ class _Play:
                 self._retire()  # what began before this step; the prompts it ended have their first token only now
             if position >= ends[self.begun + 1]:
                 self._start()
+
+    def _goes_on(self) -> bool:
+        """Whether there is a step to take; requests that it may hold are seen. A server that has nothing else to do
+        waits for nothing."""
+        while self.coming and (self.coming[0][0] <= self.step or not (self.active or self.begun < self.seated)):
+            self.seated = min(self.seated + self.coming.popleft()[1], self.last)
+        return bool(self.active or self.begun < self.seated)
+
+    def _unseen(self) -> int | None:
+        """Steps until the next request that has come is seen; None where nobody comes."""
+        return self.coming[0][0] - self.step if self.coming else None
 
     def _start(self) -> None:
         """The first tokens of requests are out."""
@@ -176,7 +189,10 @@ class _Play:
         ended = self.last_tokens.pop(self.step)
         self.busy[self.step] = 0
         self.active -= ended
-        self.seated = min(self.seated + ended, self.last)
+        if self.rules.ahead_steps:
+            self.coming.append((self.step + self.rules.ahead_steps, ended))
+        else:
+            self.seated = min(self.seated + ended, self.last)
 
 
 def _served(rules: Rules) -> int:
