@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from queries.measured.measured_points import MeasuredPoints, measured_points
+    from queries.measured.comparisons import MeasuredPoints, measured_points
 
 __all__ = ["MeasuredPoints", "measured_points"]
 
