@@ -5,27 +5,35 @@ Typer's parser has no such options. Not here: what the values mean."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Literal
 
 from cli.derived import spelled
-from sweepdb.evaluating import options_by_keyword, takes_numbers
 
 Kind = Literal["number", "text"]
 _NOTHING_SAID = "auto"  # in place of numbers
 
-# Lists of text end at the next option, so that they are few: what follows one could have been an argument.
-LIST_OPTIONS: Mapping[str, Kind] = {
-    **{spelled(keyword): "number" for keyword, item in options_by_keyword().items() if takes_numbers(item)},
-    "--device": "text",
-    "--workload": "text",
-    "--measurements": "text",
-}
+
+@cache
+def list_options() -> Mapping[str, Kind]:
+    """The options that take several values. Lists of text end at the next option, so that they are few."""
+    from sweepdb.evaluating import options_by_keyword, takes_numbers
+
+    return {
+        **{spelled(keyword): "number" for keyword, item in options_by_keyword().items() if takes_numbers(item)},
+        "--device": "text",
+        "--workload": "text",
+        "--measurements": "text",
+    }
 
 
 def joined(arguments: Sequence[str]) -> list[str]:
     """`--tp-sizes 1 2 --x` becomes `--tp-sizes=1,2 --x`; a list without values becomes `--tp-sizes=`.
 
     Several occurrences of one option are joined too. Text ends a numeric list; a text list ends at the next option."""
+    if _one_value_each(arguments):
+        return list(arguments)
     collected: dict[str, list[str]] = {}
     result: list[str] = []
     position = 0
@@ -36,7 +44,7 @@ def joined(arguments: Sequence[str]) -> list[str]:
             result.extend(arguments[position - 1 :])
             break
         name, equals, value = argument.partition("=")
-        kind = LIST_OPTIONS.get(name)
+        kind = list_options().get(name)
         if kind is None:
             result.append(argument)
             continue
@@ -65,6 +73,17 @@ def root_options_first(arguments: Sequence[str]) -> list[str]:
         (first if width else rest).extend(arguments[position : position + (width or 1)])
         position += width or 1
     return [*first, *rest]
+
+
+def _one_value_each(arguments: Sequence[str]) -> bool:
+    """Whether every option has one value and stands once, as most do: nothing is to be joined, whatever takes lists."""
+    names = [argument for argument in arguments if argument.startswith("-")]
+    follows = ["-" if one.startswith("-") else "" for one in (*arguments, "-", "-")]
+    alone = all(
+        not first or (not second and third)
+        for (first, second), third in zip(pairwise(follows), follows[2:], strict=False)
+    )
+    return alone and len(set(names)) == len(names) and not any("=" in name for name in names)
 
 
 def _belongs(argument: str, kind: Kind) -> bool:

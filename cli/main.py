@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import errno
 import functools
+import gc
 import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -56,6 +58,7 @@ SUMMARIES = {
 }
 
 
+_GARBAGE = 50_000  # objects between searches for cycles: an import makes many, and few that go again
 # Commands that people ask again and again: each is built without the others, which takes half as long.
 ALONE = {"query": "questions", "plan": "planning", "report": "planning"}
 
@@ -141,7 +144,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from cli.completion.offers import complete
 
         sys.exit(complete(shell, sys.argv[1:] if arguments is None else arguments, _program))
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    gc.set_threshold(_GARBAGE)
+    typed = sys.argv[1:] if arguments is None else arguments
+    code = run(typed)
+    if arguments is None and "query" in typed[:1]:
+        _end_at_once(code)
+    sys.exit(code)
+
+
+def _end_at_once(code: int) -> None:
+    """End a process that wrote nothing but its answer, without taking apart what the system frees by itself."""
+    with suppress(OSError):  # the reader has seen enough
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
 from cli.derived import spelled
 from store.errors import InputError
-from sweepdb.asking import Declared
-from sweepdb.evaluating import takes_numbers
+
+if TYPE_CHECKING:
+    from sweepdb.asking import Declared
 
 StoreOption = Annotated[
     str | None,
@@ -55,6 +56,8 @@ def parse_batch_range(text: str | None) -> tuple[int, int | None]:
 
 def joined_numbers(options: Mapping[str, Any], items: Mapping[str, Declared]) -> dict[str, Any]:
     """Options as Python's keywords: numbers that the command line joins by commas become numbers again."""
+    from sweepdb.evaluating import takes_numbers
+
     parsed = dict(options)
     for keyword, item in items.items():
         text = options.get(keyword)

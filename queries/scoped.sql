@@ -13,9 +13,12 @@ JOIN scope ON probe.scenario_id = scope.scenario_id
 WHERE probe.batch_size BETWEEN scope.first_batch_size AND scope.last_batch_size;
 
 -- The stored rows that an answer shows, with every column. `wanted` lists their scenario_id and batch_size, so that
--- few files and groups of rows are read for them; what is kept in memory is looked up row by row (queries/narrow).
+-- few files and rows are read for them (others of the same batch sizes among them); what is kept in memory is looked up row by row (queries/narrow).
 CREATE OR REPLACE TEMP MACRO stored_rows(wanted) AS TABLE
-SELECT * FROM scoped WHERE scenario_id IN (SELECT unnest(list_transform(wanted, lambda row: row.scenario_id)));
+SELECT *
+FROM scoped
+WHERE scenario_id IN (SELECT unnest(list_transform(wanted, lambda row: row.scenario_id)))
+    AND batch_size IN (SELECT unnest(list_transform(wanted, lambda row: row.batch_size)));
 
 -- The same of rows that were ranked.
 CREATE OR REPLACE TEMP MACRO ranked_rows(wanted) AS TABLE

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from cli.completion.sources import Line, Offer, values_of
-from cli.joined_arguments import LIST_OPTIONS
+from cli.joined_arguments import list_options
 from cli.visible import visible
 
 _LONGEST_ABOUT = 60
@@ -42,7 +42,7 @@ def offers(program: Any, words: Sequence[str]) -> list[Offer]:  # noqa: ANN401  
             option, equals, value = word.partition("=")
             found = _named(options, option)
             awaiting = None if found is None or equals or getattr(found, "is_flag", False) else found
-            endless = LIST_OPTIONS.get(option) is not None
+            endless = list_options().get(option) is not None
             store = value if equals and option == "--store" else store
         elif awaiting is not None:
             store = word if awaiting.name == "store" else store

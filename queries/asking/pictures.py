@@ -47,8 +47,10 @@ def report_pictures() -> Mapping[str, dict[str, Json]]:
     return {path.name.removesuffix(".vl.json").replace("_", "-"): json.loads(path.read_text("utf-8")) for path in files}
 
 
-def picture_of(answer: Answer) -> dict[str, Json]:
-    """The picture of an answer, with its rows. An error where its report has none, or no row satisfies the limits."""
+def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
+    """The picture of an answer, with its rows. An error where its report has none, or no row satisfies the limits.
+
+    Without rows, whoever has the answer's puts them in, with the line of their group as `group`."""
     known = report_pictures()
     if answer.report not in known:
         raise InputError(f"report {answer.report} has no picture", hint=f"these have one: {', '.join(known)}")
@@ -57,7 +59,7 @@ def picture_of(answer: Answer) -> dict[str, Json]:
     spec = dict(known[answer.report])
     described = spec.pop("description")
     inner = {name: spec.pop(name) for name in _DRAWN if name in spec}
-    rows, groups, subtitle = _drawn(answer, set(_fields(inner)))
+    rows, groups, subtitle = _drawn(answer, set(_fields(inner)) if with_rows else None)
     size: dict[str, Json] = {"width": 560}
     if str(inner.get("mark")) not in _AS_HIGH_AS_IT_HAS_ROWS:
         size["height"] = 320
@@ -81,9 +83,11 @@ def _only(group: str, inner: Mapping[str, Json]) -> dict[str, Json]:
     return {**inner, "transform": [of_group, *(transform if isinstance(transform, list) else [])]}
 
 
-def _drawn(answer: Answer, wanted: set[str]) -> tuple[list[Json], list[str], list[Json]]:
-    """The rows of the groups that are drawn, what these are called, and what is said below the title."""
-    places = {name: place for place, name in enumerate(answer.columns) if name in wanted}
+def _drawn(answer: Answer, wanted: set[str] | None) -> tuple[list[Json], list[str], list[Json]]:
+    """The rows of the groups that are drawn, what these are called, and what is said below the title.
+
+    `wanted` are the columns of the rows; no rows where it is None."""
+    places = {name: place for place, name in enumerate(answer.columns) if wanted is not None and name in wanted}
     group = answer.columns.index(_GROUP) if _GROUP in answer.columns else None
     numbers = [0 if group is None else _number(row[group]) for row in answer.rows]
     kept = sorted(set(numbers))[:_MOST_GROUPS]
@@ -91,7 +95,7 @@ def _drawn(answer: Answer, wanted: set[str]) -> tuple[list[Json], list[str], lis
     rows: list[Json] = [
         {**{name: _plain(row[place]) for name, place in places.items()}, "group": titles[number]}
         for row, number in zip(answer.rows, numbers, strict=True)
-        if number in titles
+        if wanted is not None and number in titles
     ]
     said: list[Json] = [titles[kept[0]]] if len(kept) == 1 and group is not None else []
     if left := len(set(numbers)) - len(kept):

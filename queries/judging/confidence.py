@@ -85,7 +85,7 @@ def is_known(factors: Factors, phase: str, limits: Limits, tpot_rule: str) -> bo
         e2e_ms=0.0 if phase == "aggregated" else None,
         tokens_per_s_per_user=None if phase == "prefill" else 1.0,
     )
-    judged = list(_judgements(there, limits, factors, tpot_rule))
+    judged = [factor for place, factor, _ in _checks(limits, factors, tpot_rule) if _values(there)[place] is not None]
     return None not in judged if judged else None
 
 
@@ -94,28 +94,57 @@ def holds(row: Predicted, limits: Limits, tpot_rule: str, factors_at: Callable[[
 
     Each limit by itself: the errors of two metrics of a row are not independent, and how they go together is not kept.
     """
-    for probability, said in ((SURE, "yes"), (EVEN, "likely")):
-        kept = list(_judgements(row, limits, factors_at(probability), tpot_rule))
-        if not kept or (None in kept and False not in kept):
+    return _said_of(_values(row), _levels(limits, tpot_rule, factors_at))
+
+
+_Check = tuple[int, float | None, float]  # the place of a value, its factor, and its limit
+_Values = tuple[float | None, float | None, float | None, float | None]  # in the order of Predicted
+_MEASURES = ("ttft_ms", "tpot_ms", "e2e_ms", "tokens_per_s_per_user")
+_RATE = 3  # the value that a limit is the least of
+
+
+def _values(row: Predicted) -> _Values:
+    return row.ttft_ms, row.tpot_ms, row.e2e_ms, row.tokens_per_s_per_user
+
+
+def _checks(limits: Limits, factors: Factors, tpot_rule: str) -> list[_Check]:
+    """Comparisons for the limits that are there: the same for every row of a subject."""
+    tpot = factors.tpot_exclusive if tpot_rule == "exclusive" else factors.tpot_inclusive
+    every = (
+        (0, factors.ttft, limits.ttft_ms),
+        (1, tpot, limits.tpot_ms),
+        (2, factors.tpot_inclusive, limits.e2e_ms),
+        (_RATE, factors.tpot_exclusive, limits.min_tokens_per_s_per_user),
+    )
+    return [(place, factor, limit) for place, factor, limit in every if limit is not None]
+
+
+def _levels(
+    limits: Limits, tpot_rule: str, factors_at: Callable[[float], Factors]
+) -> tuple[tuple[str, list[_Check]], ...]:
+    return tuple(
+        (said, _checks(limits, factors_at(level), tpot_rule)) for level, said in ((SURE, "yes"), (EVEN, "likely"))
+    )
+
+
+def _said_of(values: Sequence[float | None], levels: Iterable[tuple[str, list[_Check]]]) -> str | None:
+    """The word of `holds` for one row. A limit whose metric the row lacks is none; thousands of rows come here."""
+    for said, checks in levels:
+        kept, unknown, looked_at = True, False, False
+        for place, factor, limit in checks:
+            value = values[place]
+            if value is None:
+                continue
+            looked_at = True
+            if factor is None:
+                unknown = True
+            elif not (value / factor >= limit if place == _RATE else value * factor <= limit):
+                kept = False
+        if not looked_at or (unknown and kept):
             return None
-        if all(kept):
+        if kept:
             return said
     return "no"
-
-
-def _judgements(row: Predicted, limits: Limits, factors: Factors, tpot_rule: str) -> Iterator[bool | None]:
-    """Whether each limit that the row has a metric for is kept; None where no error is known of it."""
-    tpot = factors.tpot_exclusive if tpot_rule == "exclusive" else factors.tpot_inclusive
-    for value, factor, limit in (
-        (row.ttft_ms, factors.ttft, limits.ttft_ms),
-        (row.tpot_ms, tpot, limits.tpot_ms),
-        (row.e2e_ms, factors.tpot_inclusive, limits.e2e_ms),
-    ):
-        if limit is not None and value is not None:
-            yield None if factor is None else value * factor <= limit
-    least, rate = limits.min_tokens_per_s_per_user, row.tokens_per_s_per_user
-    if least is not None and rate is not None:
-        yield None if factors.tpot_exclusive is None else rate / factors.tpot_exclusive >= least
 
 
 def with_holds(
@@ -131,7 +160,7 @@ def with_holds(
 
 
 class _Said:
-    """Judges the probes of one answer; factors are worked out once a subject."""
+    """Judges the probes of one answer; what limits are compared with is worked out once a subject."""
 
     def __init__(
         self, answer: Answer, predicted: Mapping[str, Predicted], subjects: Mapping[str, Subject], stored: Stored
@@ -144,37 +173,50 @@ class _Said:
         self, columns: tuple[str, ...], rows: Iterable[tuple[object, ...]]
     ) -> tuple[tuple[str, ...], tuple[tuple[object, ...], ...]]:
         """Columns and rows with what was judged, at the end."""
-        places = [(columns.index(name), name) for name in HELD if name in columns]
-        if not places:
+        named = [name for name in HELD if name in columns]
+        if not named:
             return columns, tuple(rows)
-        judged = tuple(
-            (*row, *(self._judged(name, row[place], columns, row) for place, name in places)) for row in rows
-        )
-        return (*columns, *(HELD[name] for _, name in places)), judged
+        held = list(rows)
+        judged = (self._column(name, columns, held) for name in named)
+        beside = tuple((*row, *said) for row, *said in zip(held, *judged, strict=True))
+        return (*columns, *(HELD[name] for name in named)), beside
 
-    def _judged(self, name: str, probe: object, columns: Sequence[str], row: Sequence[object]) -> str | None:
-        found = self._predicted.get(str(probe))
-        subject = self._subjects.get(str(probe).partition(":")[0])
-        if found is None or subject is None:
-            return None
-        own = {
-            measure: _number(row[columns.index(measure)])
+    def _column(self, name: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str | None]:
+        """The word for each row, by the probe of one column."""
+        place = columns.index(name)
+        own = [
+            (_MEASURES.index(measure), columns.index(measure))
             for measure in _OF_PAIRS.get(name, ())
-            if measure in columns and getattr(found, measure) is not None
-        }
-        of_pair = name == "prefill_probe"
+            if measure in columns
+        ]
+        levels: dict[str, tuple[tuple[str, list[_Check]], ...] | None] = {}  # by scenario
+        for row in rows:
+            probe = str(row[place])
+            scenario = probe.partition(":")[0]
+            if scenario not in levels:
+                levels[scenario] = self._levels_of(scenario, of_pair=name == "prefill_probe")
+            found, checks = self._predicted.get(probe), levels[scenario]
+            if found is None or checks is None:
+                yield None
+                continue
+            values = list(_values(found))
+            for measure, column in own:
+                if values[measure] is not None:
+                    values[measure] = _number(row[column])
+            yield _said_of(values, checks)
+
+    def _levels_of(self, scenario: str, *, of_pair: bool) -> tuple[tuple[str, list[_Check]], ...] | None:
+        subject = self._subjects.get(scenario)
+        if subject is None:
+            return None
 
         def factors_at(level: float) -> Factors:
-            factors = self._factors_of(subject, level)
-            return factors.of_pairs() if of_pair else factors
+            key = (subject, level)
+            if key not in self._factors:
+                self._factors[key] = factors_of(subject, self._stored, level)
+            return self._factors[key].of_pairs() if of_pair else self._factors[key]
 
-        return holds(replace(found, **own) if own else found, self._limits, subject.tpot_rule, factors_at)
-
-    def _factors_of(self, subject: Subject, probability: float) -> Factors:
-        key = (subject, probability)
-        if key not in self._factors:
-            self._factors[key] = factors_of(subject, self._stored, probability)
-        return self._factors[key]
+        return _levels(self._limits, subject.tpot_rule, factors_at)
 
 
 def _number(value: object) -> float | None:

@@ -1,4 +1,4 @@
-"""Subjects and stored errors that a session has read already: a moved limit asks the store for neither again.
+"""Subjects, stored errors and predictions that a session has read already: a moved limit asks for none of them again.
 
 Not here: reading them (queries.judging.subjects), and what is said of them (queries.judging.verdicts)."""
 
@@ -20,6 +20,7 @@ from store.reading import read_transaction
 
 if TYPE_CHECKING:
     from queries.asking.question import Answer
+    from queries.judging.confidence import Predicted
 
 
 class KnownSubjects:
@@ -30,6 +31,7 @@ class KnownSubjects:
         self._by_key: dict[str | None, dict[str, StoredSubject]] = {}  # by the rule for TPOT
         self._of_scenarios: dict[tuple[str | None, tuple[int, ...]], tuple[StoredSubject, ...]] = {}
         self._stored: dict[frozenset[Subject], Stored] = {}
+        self._predictions: dict[str | None, dict[str, Predicted]] = {}  # by the rule for TPOT, then by probe
 
     def of_answer(self, answer: Answer, scenario_ids: Iterable[int]) -> tuple[StoredSubject, ...]:
         """The scenarios of the probes among the rows, in their order.
@@ -53,6 +55,10 @@ class KnownSubjects:
             with read_transaction(self._location) as transaction:
                 self._of_scenarios[asked] = subjects_of_scenarios(transaction, asked[1], tpot_rule)
         return self._of_scenarios[asked]
+
+    def predictions(self, tpot_rule: str | None) -> dict[str, Predicted]:
+        """Predictions of probes that answers named so far; whoever finds more adds them."""
+        return self._predictions.setdefault(tpot_rule, {})
 
     def errors_of(self, subjects: Sequence[Subject]) -> Stored:
         """Everything the store itself holds of the errors of these subjects."""

@@ -4,7 +4,7 @@ Not here: running reports (queries.session), and the arithmetic (queries.judging
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,8 @@ def with_expected_errors(
     answer = replace(answer, expected_error=expected_errors(shown, stored))
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
-    predicted = _predicted(answer, connection, found, create_macros)
+    known_ones = known.predictions(answer.question.definitions.tpot)
+    predicted = _predicted(answer, connection, found, create_macros, known_ones)
     return with_holds(answer, predicted, {one.key: one.subject for one in found}, stored)
 
 
@@ -65,8 +66,9 @@ def _predicted(
     connection: duckdb.DuckDBPyConnection,
     subjects: Sequence[StoredSubject],
     create_macros: Callable[[str], None],
-) -> dict[str, Predicted]:
-    """The predictions that limits are compared with, of every probe among the rows."""
+    known: dict[str, Predicted],
+) -> Mapping[str, Predicted]:
+    """The predictions that limits are compared with, of every probe among the rows; `known` gains those it lacks."""
     named = HELD.keys() & {*answer.columns, *answer.nearest_columns}
     if named == {"probe"} and set(_OWN) <= set(answer.columns) and not answer.nearest:
         places = [answer.columns.index(name) for name in ("probe", *_OWN)]
@@ -78,20 +80,24 @@ def _predicted(
             for probe, ttft, tpot, whole, rate in told
         }
     numbers = {one.key: one.scenario_id for one in subjects}
-    asked = {
-        (numbers[reference[:KEY_LENGTH]], int(reference.rpartition(":")[2]))
+    references = {
+        row[place]
         for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest))
-        for name in HELD.keys() & set(columns)
-        for reference in (str(row[columns.index(name)]) for row in rows if row[columns.index(name)] is not None)
-        if reference[:KEY_LENGTH] in numbers
+        for place in (columns.index(name) for name in HELD.keys() & set(columns))
+        for row in rows
     }
+    missing = [str(one) for one in references if one is not None and one not in known]
+    asked = {(numbers[one[:KEY_LENGTH]], int(one.rpartition(":")[2])) for one in missing if one[:KEY_LENGTH] in numbers}
+    if not asked:
+        return known
     _create(connection, "asked_about", _ASKED_ABOUT, sorted(asked))
     create_macros(_PREDICTED)
     rows = connection.execute(_PREDICTED, {"tpot_rule": answer.question.definitions.tpot}).fetchall()
-    return {
+    known |= {
         str(probe): Predicted(ttft_ms=ttft, tpot_ms=tpot, e2e_ms=whole, tokens_per_s_per_user=rate)
         for probe, ttft, tpot, whole, rate, _ in rows
     }
+    return known
 
 
 def read_with_confidence(

@@ -31,7 +31,6 @@ MEMORY = "SWEEPDB_SESSION_MEMORY"
 _SHARE = 0.25  # of this machine's memory
 _KEPT_BYTES = 650  # a probe, in both tables
 _FOLDER = Path(__file__).parent
-_VIEW = "SELECT sql FROM duckdb_views() WHERE view_name = 'scoped'"
 _VIEW_TO_EMPTY_TABLE = """
     CREATE TEMP TABLE shape AS SELECT * FROM scoped LIMIT 0;
     DROP VIEW temp.scoped;
@@ -98,6 +97,7 @@ class ScopeTables:
         self._empty: dict[str, Macro] = {}  # macros about rows of engines that yield none
         self._variables: dict[str, str] = {}  # the statement that each was last set by
         self._confident = False
+        self._view = ""  # the statement that made `scoped`
         self._scopes = 0
         self._kept: Moment | None = None
         self._narrow: tuple[Moment, Rules] | None = None
@@ -224,14 +224,13 @@ class ScopeTables:
         duckdb = self._connection.duckdb
         as_table = any(SCOPED in macro.calls for macro in missing)
         if as_table:
-            ((view,),) = duckdb.execute(_VIEW).fetchall()
             duckdb.execute(_VIEW_TO_EMPTY_TABLE)
         for macro in missing:
             duckdb.execute(macro.sql)
             self._created[macro.name] = macro.sql
         if as_table:
             duckdb.execute("DROP TABLE temp.scoped")
-            duckdb.execute(str(view))
+            duckdb.execute(self._view)
 
     def considered(self, phases: tuple[str, ...]) -> int:
         """How many probes of the scope a question looks at."""
@@ -257,6 +256,7 @@ class ScopeTables:
         if self._kept is not None:
             text = _FROM_STORE.sub("FROM kept_probe AS probe", text)
         self._connection.duckdb.execute(text)
+        self._view = text
 
 
 _RULES = ("tpot_rule", "prefill_qps_rule", "decode_qps_rule", "throughput_rule", "kv_charge", "reserved_gib")

@@ -8,7 +8,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.reporting.deciding import Decision, decide, of_plan
-    from sweepdb.reporting.drawing import drawing_engine
+    from sweepdb.reporting.drawing import drawing_engine, vega_script
     from sweepdb.reporting.page_file import plain_page, report_page
     from sweepdb.reporting.page_text import table_text
     from sweepdb.reporting.pictured_steps import explained_picture
@@ -26,6 +26,7 @@ __all__ = [
     "report_page",
     "table_text",
     "validated_picture",
+    "vega_script",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -13,7 +13,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sweepdb.reporting.drawing import drawing_engine
+from sweepdb.reporting.drawing import drawing_engine, vega_script
 from sweepdb.reporting.frontier_picture import frontier_picture, won_mark
 from sweepdb.reporting.page_parts import CELLS, cells_of, page_parts
 from sweepdb.reporting.page_text import cell_text
@@ -58,7 +58,7 @@ def report_page(decision: Decision, *, command: str, spoken: Callable[[str], str
     data = _data(decision, picture, marked=marked)
     pieces = _Pieces(
         style=_text("report.css"),
-        scripts=(f"(() => {{ {engine.javascript_bundle()} }})();", _text("report.js")),
+        scripts=(f"(() => {{ {vega_script()} }})();", _text("report.js")),
     )
     return "".join(_page(pieces, parts, data, title=f"{parts[0][0]}: {decision.answer.scope[0]}"))
 

@@ -5,10 +5,10 @@ Vega comes out of the installed vl-convert package, so nothing is downloaded. No
 from __future__ import annotations
 
 import asyncio
+import gzip
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -22,7 +22,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from queries.scope_list import SHOWN_FIRST, stored_scopes
-from store.errors import InputError, SweepdbError
+from store.errors import SweepdbError
+from sweepdb.reporting import vega_script
 from sweepdb.web.asked import question_of_parameters
 from sweepdb.web.endpoints import Endpoints
 from sweepdb.web.guard import Guard
@@ -45,6 +46,7 @@ PAGES = (
     "ask",
 )
 _BUSY_S = "1"
+_EVENLY = 6  # of gzip, once a process
 
 
 def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = None, sql: bool = False) -> ASGIApp:
@@ -66,7 +68,7 @@ def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = N
     inner = Starlette(
         routes=[*pages, *Endpoints(pool, sql=sql).routes(), *files],
         lifespan=life,
-        middleware=[Middleware(GZipMiddleware, minimum_size=2_000, compresslevel=4)],
+        middleware=[Middleware(GZipMiddleware, minimum_size=2_000, compresslevel=1)],
         exception_handlers={SweepdbError: _told, HTTPException: _not_found},
     )
     return Guard(inner, names=names, token=token, posts=frozenset({"/api/v1/sql"} if sql else ()))
@@ -74,12 +76,15 @@ def build_web(pool: SessionPool, *, names: frozenset[str], token: str | None = N
 
 async def _warm(pool: SessionPool) -> None:
     """Ask what the page asks first, while a browser opens; a store without rows is no fault."""
+    bundling = asyncio.create_task(asyncio.to_thread(_bundle))
     with suppress(SweepdbError):
         newest = next(iter(await pool.run(lambda: stored_scopes(pool.location))), None)
         if newest is not None:
             scope = [(name, str(getattr(newest, name))) for name in SHOWN_FIRST]
             for report in ("pareto", "best"):
                 await pool.ask(question_of_parameters(report, scope))
+    with suppress(SweepdbError):
+        await bundling
 
 
 async def _page(_: Request) -> Response:
@@ -92,18 +97,17 @@ async def _icon(_: Request) -> Response:
 
 @cache
 def _bundle() -> bytes:
-    try:
-        drawing = import_module("vl_convert")
-    except ImportError:
-        raise InputError(
-            "pictures need vl-convert, which is not installed", hint="pip install 'sweepdb[serve]'"
-        ) from None
-    return str(drawing.javascript_bundle()).encode()
+    return gzip.compress(vega_script().encode(), _EVENLY)
 
 
-async def _vega(_: Request) -> Response:
-    bundle = await asyncio.to_thread(_bundle)
-    return Response(bundle, media_type="text/javascript", headers={"cache-control": "max-age=86400"})
+async def _vega(request: Request) -> Response:
+    packed = await asyncio.to_thread(_bundle)
+    headers = {"cache-control": "max-age=86400", "vary": "accept-encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        headers["content-encoding"] = "gzip"
+    else:
+        packed = gzip.decompress(packed)
+    return Response(packed, media_type="text/javascript", headers=headers)
 
 
 async def _told(_: Request, error: Exception) -> Response:

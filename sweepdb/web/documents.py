@@ -17,10 +17,11 @@ from sweepdb.web.pool import Told
 
 MOST_ROWS = 2_000  # of a document; a picture shows fewer
 MOST_LINES = 100_000  # of CSV
+PICTURE_SHAPE = "shape"  # a picture whose rows are those of the document, sent once
 
 
-def answer_document(told: Told, *, picture: bool = False) -> dict[str, object]:
-    """Everything about an answer: what a page shows and what repeats it."""
+def answer_document(told: Told, *, picture: str | None = None) -> dict[str, object]:
+    """Everything about an answer: what a page shows and what repeats it. Its picture has rows, or is a `shape`."""
     answer = told.answer
     asked = report(answer.report)
     question = answer.question
@@ -49,7 +50,7 @@ def answer_document(told: Told, *, picture: bool = False) -> dict[str, object]:
     }
     if picture:
         drawn = answer.rows and answer.report in report_pictures()
-        document["picture"] = picture_of(answer) if drawn else None
+        document["picture"] = picture_of(answer, with_rows=picture != PICTURE_SHAPE) if drawn else None
     return document
 
 

@@ -17,13 +17,13 @@ from starlette.routing import Route
 
 from queries.asking import asked_reports, keywords_of, picture_of, report_pictures
 from queries.dictionary import dictionary
+from queries.measured import measured_points
 from queries.probes import find_probe
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
 from store.sweep_list import list_sweeps
 from sweepdb.web.asked import question_of_parameters
-from sweepdb.web.documents import MOST_LINES, answer_document, csv_text, plain, table_document
-from sweepdb.web.measured import measured_document
+from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, plain, table_document
 from sweepdb.web.openapi import openapi_document, parameter_of
 from sweepdb.web.pool import SessionPool
 from sweepdb.web.refusals import UnknownPathError
@@ -86,7 +86,8 @@ class Endpoints:
             spec = picture_of(told.answer)
             drawn = await self._pool.run(lambda: str(import_module("vl_convert").vegalite_to_svg(spec)))
             return Response(drawn, media_type="image/svg+xml")
-        picture = request.query_params.get("picture") == "true"
+        picture = request.query_params.get("picture")
+        picture = picture if picture in {"true", PICTURE_SHAPE} else None
         document = await asyncio.to_thread(answer_document, told, picture=picture)
         return JSONResponse(document, headers={"etag": f'"{told.state}"'})
 
@@ -133,7 +134,8 @@ class Endpoints:
 
     async def measured(self, _: Request) -> Response:
         """Measured points of the store, and predictions of them."""
-        return JSONResponse(await self._pool.run(lambda: measured_document(self._pool.location)))
+        found = await self._pool.run(lambda: measured_points(self._pool.location))
+        return JSONResponse({**table_document(found.columns, found.rows), "sql": found.sql})
 
     async def probe(self, request: Request) -> Response:
         """One stored row."""

@@ -18,18 +18,22 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from bench_read import ROOT, sealed_store
 from bench_write import machine
 
-from queries.asking import question_of
+from queries import session as session_module
+from queries.asking import Answer, question_of
 from queries.session import Session
 from store.location import parse_url
 
 RUNS = 6
 ONE = {"model": "Qwen/Qwen3-8B", "convention": "physical"}
+FRONTIER = ONE | {"workload": "1024/1024", "quantize_linear_action": "FP8"}
 EVERY = {"convention": "physical"}
 PICTURE = {"max_points": 400}
 ASKED = (  # name, report, options
     ("best_every_model", "best", EVERY),
     ("best_one_model", "best", ONE),
     ("pareto_one_model", "pareto", ONE | PICTURE),
+    ("pareto_one_frontier", "pareto", FRONTIER | PICTURE),
+    ("best_one_frontier", "best", FRONTIER),
     ("pd_ratio_one_model", "pd-ratio", ONE | {"num_devices": 32}),
     ("deployments_one_model", "deployments", ONE | {"num_devices": 32}),
     ("sensitivity_one_model", "sensitivity", ONE | {"vary": "ttft"}),
@@ -47,6 +51,30 @@ def show(name: str, cpu: list[float], wall: list[float], **details: object) -> N
     """One figure: the least processor time, with the least wall time beside it."""
     line = {"name": name, "value": round(min(cpu) * 1000, 1), "unit": "ms CPU", "wall_ms": round(min(wall) * 1000, 1)}
     print(json.dumps({**line, **details, "machine": machine()}), flush=True)
+
+
+def expected_error(url: str) -> None:
+    """The part of an answer that says how far it may be off, and whether its limits hold."""
+    told = session_module.with_expected_errors
+    cpu: list[float] = []
+    wall: list[float] = []
+
+    def timed(*arguments: object) -> Answer:
+        before, started = spent(resource.RUSAGE_SELF), time.perf_counter()
+        answer = told(*arguments)
+        cpu.append(spent(resource.RUSAGE_SELF) - before)
+        wall.append(time.perf_counter() - started)
+        return answer
+
+    session_module.with_expected_errors = timed
+    try:
+        for name, report, options in ASKED:
+            with Session(parse_url(url)) as session:
+                for number in range(RUNS + 2):
+                    session.ask(question_of(report, {**options, "tpot_limits": 40.0 + number}))
+            show(f"expected_error_of_{name}", cpu[-RUNS:], wall[-RUNS:])
+    finally:
+        session_module.with_expected_errors = told
 
 
 def moved(url: str) -> None:
@@ -69,7 +97,12 @@ def moved(url: str) -> None:
 def processes(url: str) -> None:
     """A whole process that answers under a new limit, and the least that such a process could cost."""
     asked = [sys.executable, "-m", "cli.main", "query", "best", "--tpot-limits", "50", "--store", url]
-    for name, command in (("floor_of_a_process", [sys.executable, "-c", FLOOR]), ("best_whole_process", asked)):
+    one = [*asked, "--model", ONE["model"], "--workload", "1024/1024"]
+    for name, command in (
+        ("floor_of_a_process", [sys.executable, "-c", FLOOR]),
+        ("best_whole_process", asked),
+        ("best_whole_process_one_workload", one),
+    ):
         cpu, wall = [], []
         for _ in range(RUNS):
             before, started = spent(resource.RUSAGE_CHILDREN), time.perf_counter()
@@ -82,6 +115,7 @@ def processes(url: str) -> None:
 def main() -> None:
     url = sealed_store(int(float(sys.argv[1])) if len(sys.argv) > 1 else 1_000_000)
     moved(url)
+    expected_error(url)
     processes(url)
 
 

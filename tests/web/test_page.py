@@ -56,6 +56,9 @@ def test_the_first_picture_and_the_row_of_the_command_line(watched, page_url):
     assert page.locator("#picture svg path").count() > 5
     first = agree(page, page_url)
     assert short_plan(first["plan"]) in page.locator("#sentence").inner_text()
+    assert page.locator("#twin table").count() == 0  # made for those who open it
+    page.locator("#twin summary").click()
+    page.locator("#twin table").wait_for()
     assert page.locator("#twin table tbody tr").count() == len(typed(page, page_url, "pareto"))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import gzip
 import io
 import json
 import time
@@ -79,6 +80,30 @@ def test_a_picture_comes_with_an_answer_and_by_itself(url):
     assert got(url, "answer/best.vl").json()["mark"] == "bar"
     pytest.importorskip("vl_convert")
     assert got(url, "answer/best.svg").body.startswith(b"<svg")
+
+
+def test_a_picture_without_rows_is_the_same_picture_but_for_them(url):
+    whole, shape = (got(url, "answer/pareto", {"picture": form}).json()["picture"] for form in ("true", "shape"))
+    assert shape.pop("data") == {"values": []}
+    assert whole.pop("data")["values"]
+    assert shape == whole
+
+
+def test_the_drawing_script_is_packed_for_those_who_take_it(url):
+    pytest.importorskip("vl_convert")
+    own = ("host", "localhost:8787")
+
+    async def both():
+        app = build_web(SessionPool(parse_url(url)), names=frozenset(LOOPBACK))
+        return [
+            await send(app, "/vega.js", headers=(own, ("accept-encoding", taken))) for taken in ("identity", "gzip, br")
+        ]
+
+    plain, packed = asyncio.run(both())
+    assert b"vegaEmbed" in plain.body
+    assert "content-encoding" not in plain.headers
+    assert packed.headers["content-encoding"] == "gzip"
+    assert gzip.decompress(packed.body) == plain.body
 
 
 def test_nearest_misses_come_with_the_value_that_admits_them(url):

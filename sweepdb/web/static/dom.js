@@ -18,6 +18,8 @@ export function fill(element, ...children) {
 }
 
 const DIGITS = 4;
+const WHOLE = new Intl.NumberFormat("en");
+const SHORT = new Intl.NumberFormat("en", { maximumFractionDigits: 6 });
 const DECIMAL = /^-?\d+\.\d+(e[-+]?\d+)?$/;
 
 // A number as a person reads it: four digits, thousands apart, nothing for what is missing.
@@ -25,9 +27,7 @@ export function number(value) {
   if (value === null || value === undefined) return "";
   if (typeof value === "string" && DECIMAL.test(value)) return number(Number(value)); // a column of numbers and names
   if (typeof value !== "number") return String(value);
-  if (Number.isInteger(value)) return value.toLocaleString("en");
+  if (Number.isInteger(value)) return WHOLE.format(value);
   if (value !== 0 && Math.abs(value) < 1e-3) return value.toExponential(2);
-  return Number(value.toPrecision(Math.max(DIGITS, Math.ceil(Math.log10(Math.abs(value) + 1))))).toLocaleString("en", {
-    maximumFractionDigits: 6,
-  });
+  return SHORT.format(Number(value.toPrecision(Math.max(DIGITS, Math.ceil(Math.log10(Math.abs(value) + 1))))));
 }

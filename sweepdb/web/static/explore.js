@@ -3,12 +3,12 @@ import { h, fill, number } from "./dom.js";
 import { asked, change } from "./address.js";
 import { get, latest } from "./api.js";
 import { Picture, fitted, warm } from "./draw.js";
-import { Moment, drawn, failure, tools, trust } from "./parts.js";
+import { Folded, Moment, drawn, failure, tools, trust } from "./parts.js";
 import { ScopeChoice } from "./scope.js";
 import { Slider } from "./slider.js";
 import { objects, table } from "./table.js";
 
-const MOST_POINTS = 400;
+const MOST_POINTS = 300; // a mode: one for each three pixels of the picture
 const TOP = 10;
 const HOUR_S = 3600;
 const MILLION = 1e6;
@@ -42,6 +42,7 @@ export async function explore(main) {
     h("div", { class: "answer" }, sentence, groups, figure, misses, best, about, below)));
 
   const picture = new Picture(canvas);
+  const twin = new Folded("twin");
   let measured = null;
   const moment = new Moment(() => refresh());
   const scope = new ScopeChoice(fields, () => { moment.forget(); refresh(); });
@@ -67,17 +68,17 @@ export async function explore(main) {
     const state = moment.wanted;
     try {
       const asks = { pareto: { ...common, max_points: MOST_POINTS }, best: { ...common, top: TOP } };
-      const drawing = get("answer/pareto", { ...asks.pareto, state, picture: "true" }).catch((error) => withoutEndToEnd(error, asks, state));
+      const drawing = get("answer/pareto", { ...asks.pareto, state, picture: "shape" }).catch((error) => withoutEndToEnd(error, asks, state));
       const ranking = () => get("answer/best", { ...asks.best, state: moment.state }).catch((error) => ({ failed: error }));
       const beside = moment.state === null ? null : ranking(); // of the same moment, so both may be asked at once
       const frontier = await drawing;
       if (!moment.admits(frontier)) return;
-      if (shown === null) await draw(frontier, group()); // the first picture waits for no table
+      await draw(frontier, group(frontier)); // no picture waits for the table
       const ranked = await (beside ?? ranking());
       if (isStale()) return;
       if (!ranked.failed && !moment.admits(ranked)) return;
       shown = { frontier, ranked, asks };
-      await redraw();
+      tell(group(frontier));
     } catch (error) {
       shown = null;
       picture.clear();
@@ -95,14 +96,14 @@ export async function explore(main) {
   async function withoutEndToEnd(error, asks, state) {
     if (error.status !== 400 || !asks.pareto.e2e_limits) throw error;
     asks.pareto = { ...asks.pareto, e2e_limits: null };
-    const answer = await get("answer/pareto", { ...asks.pareto, state, picture: "true" });
+    const answer = await get("answer/pareto", { ...asks.pareto, state, picture: "shape" });
     answer.without = "Deployments of separate phases have no end-to-end time here: the picture is without that limit.";
     return answer;
   }
 
-  function group() {
+  function group(frontier) {
     const wanted = Number(asked().group ?? 0);
-    const count = shown?.frontier.groups.length ?? 1;
+    const count = frontier.groups.length;
     return wanted < count ? wanted : 0;
   }
 
@@ -113,7 +114,7 @@ export async function explore(main) {
     const many = frontier.groups.length > 1;
     const error = bandOf(frontier);
     const fit = fitted(spec, { group: many ? frontier.groups[number_] : null, height: 360 });
-    fit.data.values = fit.data.values.map((row) => ({ ...row, low: row.tokens_per_s_per_device / (1 + error), high: row.tokens_per_s_per_device / (1 - error) }));
+    fit.data.values = objects(frontier).filter((row) => row.question_group === number_).map((row) => ({ ...row, low: row.tokens_per_s_per_device / (1 + error), high: row.tokens_per_s_per_device / (1 - error) }));
     figure.hidden = !fit.data.values.length;
     if (figure.hidden) { picture.clear(); return; }
     const points = await measuredPoints();
@@ -150,9 +151,14 @@ export async function explore(main) {
 
   async function redraw() {
     if (shown === null) return;
+    const number_ = group(shown.frontier);
+    await draw(shown.frontier, number_);
+    tell(number_);
+  }
+
+  // All that stands beside the picture.
+  function tell(number_) {
     const { frontier, ranked, asks } = shown;
-    const number_ = group();
-    await draw(frontier, number_);
     fill(groups, frontier.groups.length > 1 ? groupChoice(frontier, number_) : null);
     const price = Number(asked().price ?? 0) || null;
     const found = ranked.failed ? [] : objects(ranked).filter((row) => row.question_group === number_);
@@ -163,8 +169,8 @@ export async function explore(main) {
     fill(best, found.length ? table(ranked, found, { columns: COLUMNS, caption: "Best batch size of each plan, one instance, best first", id: "top" }) : null);
     fill(about, ranked.failed ? trust(frontier) : trust(ranked));
     const points = objects(frontier).filter((row) => row.question_group === number_);
-    fill(below, ranked.failed ? null : tools("best", asks.best, ranked), tools("pareto", asks.pareto, frontier, { picture: true }),
-      h("details", { id: "twin" }, h("summary", {}, `The picture's ${points.length} points as a table`), table(frontier, points, { caption: "Points of the frontier" })));
+    twin.show(`The picture's ${points.length} points as a table`, () => table(frontier, points, { caption: "Points of the frontier" }));
+    fill(below, ranked.failed ? null : tools("best", asks.best, ranked), tools("pareto", asks.pareto, frontier, { picture: true }), twin.element);
     drawn();
   }
 

@@ -90,6 +90,27 @@ export function trust(answer) {
       answer.notes.length ? h("ul", {}, answer.notes.map((note) => h("li", {}, typed(note)))) : null));
 }
 
+// Something long that is made when it is opened, and stays open while what it shows changes.
+export class Folded {
+  constructor(id) {
+    this.line = h("summary", {});
+    this.inside = h("div");
+    this.make = null;
+    this.element = h("details", { id, ontoggle: () => this.made() }, this.line, this.inside);
+  }
+
+  show(title, make) {
+    this.line.textContent = title;
+    this.make = make;
+    if (this.element.open) this.made();
+    else fill(this.inside);
+  }
+
+  made() {
+    if (this.element.open && this.make) fill(this.inside, this.make());
+  }
+}
+
 export function drawn() {
   document.body.dataset.seq = String(Number(document.body.dataset.seq) + 1);
 }

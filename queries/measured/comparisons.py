@@ -1,0 +1,32 @@
+"""Measured points of a store beside what was predicted of them. Not here: comparing them (sweepdb.measuring)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from queries.connect import StoreConnection
+from store.location import StoreLocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredPoints:
+    """Comparisons of measured values with predictions, and the statement that found them."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[object, ...], ...]
+    sql: str
+
+
+def measured_points(location: StoreLocation) -> MeasuredPoints:
+    """Every comparison of a measured value with a prediction."""
+    with StoreConnection(location) as connection:
+        cursor = connection.execute(_statement())
+        columns = tuple(str(item[0]) for item in cursor.description or ())
+        return MeasuredPoints(columns=columns, rows=tuple(cursor.fetchall()), sql=_statement())
+
+
+@cache
+def _statement() -> str:
+    return Path(__file__).with_name("comparisons.sql").read_text(encoding="utf-8")
