@@ -55,9 +55,7 @@ def written(folder: Path, number: int, group: list[tuple[int, str, ScenarioRecor
     for scenario_id, key, record in group:
         plan = record.subject.plan
         made = generator.block(record, 1, BATCHES)
-        blocks.append(
-            ShardBlock(scenario_id=scenario_id, scenario_key=key, replicas=plan.dp * plan.pp, record=made)
-        )
+        blocks.append(ShardBlock(scenario_id=scenario_id, scenario_key=key, replicas=plan.dp * plan.pp, record=made))
     shard = f"{number:064x}"
     return shard, write_part(folder, shard, blocks), time.process_time() - started
 
@@ -72,7 +70,10 @@ def make(url: str, probes: int) -> dict[str, object]:
         source = records()
         running: set[Future[tuple[str, PartFile, float]]] = set()
         for number in count():
-            group = [record for record, _ in zip(source, range(min(SCENARIOS_A_PART, (probes - done) // BATCHES)), strict=False)]
+            group = [
+                record
+                for record, _ in zip(source, range(min(SCENARIOS_A_PART, (probes - done) // BATCHES)), strict=False)
+            ]
             while running and (not group or len(running) > WORKERS):
                 ended, running = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
