@@ -29,7 +29,7 @@ from evaluator.sweep import (
 )
 from store.errors import EvaluationError, InputError
 from store.parts import fail_shard, put_shards, record_known, register_part
-from store.placing import part_folder
+from store.placing import part_shelf
 from store.records import ScenarioRef, SweepRecord
 from store.sealing import seal
 from store.writing import begin_sweep, finish_sweep, missing_intervals, put_scenarios
@@ -83,7 +83,7 @@ def run_on_workers(
     planned = list(planned_scenarios(request))
     if not planned:
         raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
-    folder = part_folder(store.location)
+    shelf = part_shelf(store.location)
     engine = engine_of(workers) if engine is None else engine
     key = secrets.token_hex(6)
     record = SweepRecord(
@@ -96,7 +96,7 @@ def run_on_workers(
     )
     sweep_id = begin_sweep(store, record)
     run = _Coordinating(
-        store=store, sweep_id=sweep_id, planned=planned, workers=workers, engine=engine, folder=str(folder),
+        store=store, sweep_id=sweep_id, planned=planned, workers=workers, engine=engine, folder=shelf.address,
         on_progress=on_progress,
     )  # fmt: skip
     interrupted = False

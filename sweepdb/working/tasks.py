@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.shards import ShardScenario, evaluate_shard
 from store.opening import open_store
 from store.parts import PartFile, Registered, register_part, write_part
+from store.placing import shelf_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def run_shard(task: ShardTask) -> ShardOutcome:
     made = evaluate_shard(task.items, _OPERATORS)
     part = registered = None
     if made.blocks:
-        part = write_part(Path(task.folder), task.key, made.blocks)
+        part = write_part(shelf_at(task.folder), task.key, made.blocks)
         if task.store_url is not None:
             with open_store(task.store_url) as store:
                 registered = register_part(store, task.sweep_id, task.key, part)

@@ -37,7 +37,7 @@ from queries.session import Session
 from store.location import parse_url
 from store.opening import Store, open_store
 from store.parts import ShardBlock, register_part, write_part
-from store.placing import part_folder, parts_in_use
+from store.placing import part_shelf, parts_in_use
 from store.reading import read_transaction
 from store.sealing import pruning
 from store.writing import begin_sweep, finish_sweep, put_scenarios
@@ -112,7 +112,7 @@ def many_parts(url: str, parts: int, rows: int) -> tuple[str, str]:
         found = [record for record in scenarios(seed=1) if record.status == "ok"]
         asked = next(record for record in found if record.subject.phase == "aggregated")
         records = [asked, *(record for record in islice(found, parts) if record is not asked)][:parts]
-        folder = part_folder(store.location)
+        shelf = part_shelf(store.location)
         refs = put_scenarios(store, sweep_id, records)
         for number, (record, ref) in enumerate(zip(records, refs, strict=True)):
             plan = record.subject.plan
@@ -120,7 +120,7 @@ def many_parts(url: str, parts: int, rows: int) -> tuple[str, str]:
                 scenario_id=ref.id, scenario_key=ref.key, replicas=plan.dp * plan.pp, record=block(record, 1, rows)
             )
             key = f"{number:064d}"
-            register_part(store, sweep_id, key, write_part(folder, key, [made]))
+            register_part(store, sweep_id, key, write_part(shelf, key, [made]))
         finish_sweep(store, sweep_id, "finished")
     return asked.subject.model.name, asked.subject.workload.name or asked.subject.workload.label
 

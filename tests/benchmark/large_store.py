@@ -26,7 +26,7 @@ import generator
 
 from store.opening import Store, open_store
 from store.parts import PartFile, ShardBlock, register_part, write_part
-from store.placing import part_folder
+from store.placing import Shelf, part_shelf
 from store.records import ScenarioRecord
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 
@@ -48,7 +48,7 @@ def records(seed: int = 1) -> Iterator[ScenarioRecord]:
                 yield record
 
 
-def written(folder: Path, number: int, group: list[tuple[int, str, ScenarioRecord]]) -> tuple[str, PartFile, float]:
+def written(shelf: Shelf, number: int, group: list[tuple[int, str, ScenarioRecord]]) -> tuple[str, PartFile, float]:
     """Make the rows of some scenarios and write their part, in a worker; also the CPU seconds it took."""
     started = time.process_time()
     blocks = []
@@ -57,7 +57,7 @@ def written(folder: Path, number: int, group: list[tuple[int, str, ScenarioRecor
         made = generator.block(record, 1, BATCHES)
         blocks.append(ShardBlock(scenario_id=scenario_id, scenario_key=key, replicas=plan.dp * plan.pp, record=made))
     shard = f"{number:064x}"
-    return shard, write_part(folder, shard, blocks), time.process_time() - started
+    return shard, write_part(shelf, shard, blocks), time.process_time() - started
 
 
 def make(url: str, probes: int) -> dict[str, object]:
@@ -66,7 +66,7 @@ def make(url: str, probes: int) -> dict[str, object]:
     done = in_workers = parts = size = 0
     with open_store(url, create=True) as store, ProcessPoolExecutor(WORKERS) as pool:
         sweep_id = begin_sweep(store, generator.sweep_record(key="large"))
-        folder = part_folder(store.location)
+        shelf = part_shelf(store.location)
         source = records()
         running: set[Future[tuple[str, PartFile, float]]] = set()
         for number in count():
@@ -85,7 +85,7 @@ def make(url: str, probes: int) -> dict[str, object]:
             if not group:
                 break
             refs = _reserved(store, sweep_id, group)
-            running.add(pool.submit(written, folder, number, refs))
+            running.add(pool.submit(written, shelf, number, refs))
             done += len(group) * BATCHES
         finish_sweep(store, sweep_id, "finished")
     return {

@@ -15,7 +15,7 @@ from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.parts import ShardBlock, compact_parts, compacting, register_part, write_part
-from store.placing import orphans, part_folder, places_of
+from store.placing import part_shelf, places_of
 from store.reading import read_transaction
 from store.schema.measures import MEASURES
 from store.sealing import LARGEST_KEY, seal
@@ -71,7 +71,7 @@ def shard_blocks(refs, chosen=slice(None)):
 def registered(store, *, cuts=(0, 9, 24)):
     """Store every scenario in parts."""
     sweep_id, refs = begun(store)
-    folder = part_folder(store.location)
+    folder = part_shelf(store.location)
     for low, high in pairwise(cuts):
         file = write_part(folder, f"{low:064d}", shard_blocks(refs, slice(low, high)))
         register_part(store, sweep_id, f"{low:064d}", file)
@@ -101,7 +101,7 @@ def test_parts_answer_as_rows_do_and_hold_no_row(store, expected):
 def test_rows_and_parts_of_one_scenario_stand_side_by_side(store, expected):
     sweep_id, refs = begun(store)
     put(store, sweep_id, RECORDS[3], refs[3], first=1, last=4)
-    file = write_part(part_folder(store.location), "c" * 64, shard_blocks(refs))
+    file = write_part(part_shelf(store.location), "c" * 64, shard_blocks(refs))
     done = register_part(store, sweep_id, "c" * 64, file)
     assert done.left == 1  # of the fourth only a part is missing, which the next attempt adds
     put(store, sweep_id, RECORDS[3], refs[3], first=5, last=interval_length(RECORDS[3], MEAN))
@@ -114,7 +114,7 @@ def test_rows_and_parts_of_one_scenario_stand_side_by_side(store, expected):
 
 def test_a_lost_race_leaves_no_file_and_no_row_twice(store, expected):
     sweep_id, refs = begun(store)
-    folder = part_folder(store.location)
+    folder = part_shelf(store.location)
     attempts = [write_part(folder, "d" * 64, shard_blocks(refs)) for _ in range(3)]
     outcomes = []
 
@@ -128,25 +128,25 @@ def test_a_lost_race_leaves_no_file_and_no_row_twice(store, expected):
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == [0, 0, len(expected)]
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.path.iterdir())) == 1
     assert rows(store.url) == expected
     assert check_store(store.location).faults == ()
 
 
 def test_a_file_that_was_never_registered_is_reported_never_read_and_removed_after_a_day(store, expected):
     _, refs = registered(store)
-    folder = part_folder(store.location)
-    orphan = write_part(folder, "e" * 64, shard_blocks(refs)).path
-    unfinished = folder / ".shard-0-0.parquet"
+    folder = part_shelf(store.location)
+    orphan = folder.path / write_part(folder, "e" * 64, shard_blocks(refs)).name
+    unfinished = folder.path / ".shard-0-0.parquet"
     unfinished.write_bytes(b"half")
     assert rows(store.url) == expected
     report = check_store(store.location)
-    assert (report.faults, {path.name for path in report.orphans}) == ((), {orphan.name, unfinished.name})
+    assert (report.faults, set(report.orphans)) == ((), {orphan.name, unfinished.name})
     assert compact_parts(store.location).files_removed == 0
     for path in (orphan, unfinished):
         os.utime(path, (0, 0))
     assert compact_parts(store.location).files_removed == 2
-    assert orphans(folder, set()) != []  # the parts themselves
+    assert folder.strangers(set()) != []  # the parts themselves
     assert rows(store.url) == expected
 
 
@@ -169,7 +169,7 @@ def test_a_part_that_is_not_what_was_registered_is_named(store, damage):
     registered(store)
     with read_transaction(store.location) as transaction:
         name = places_of(transaction, ((0, LARGEST_KEY),))[0].name
-    damage(part_folder(store.location) / name)
+    damage(part_shelf(store.location).path / name)
     assert any(name in fault for fault in check_store(store.location).faults)
     if damage is not flip:
         with pytest.raises(StoreError, match=name):
@@ -190,7 +190,7 @@ def test_a_catalogue_that_says_something_else_than_blocks_is_named(store):
 
 def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
     _, refs = begun(store)
-    folder = part_folder(store.location)
+    folder = part_shelf(store.location)
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -198,18 +198,18 @@ def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StoreError, match="No space left on device"):
         write_part(folder, "f" * 64, shard_blocks(refs))
-    assert list(folder.iterdir()) == []
+    assert list(folder.path.iterdir()) == []
 
 
 def test_compaction_sorts_merges_and_keeps_replaced_files_for_readers(store, expected, monkeypatch):
     registered(store, cuts=(0, 5, 11, 13, 20, 24))
-    folder = part_folder(store.location)
-    before = set(folder.iterdir())
+    folder = part_shelf(store.location)
+    before = set(folder.path.iterdir())
     with connect(store.url) as reader:
         reader.provide({"probe"})
         report = compact_parts(store.location)
         assert (report.parts_before, report.parts, report.probes_rewritten) == (5, 1, len(expected))
-        assert before < set(folder.iterdir())
+        assert before < set(folder.path.iterdir())
         assert reader.execute(ROWS).fetchall() == expected
     assert rows(store.url) == expected
     assert check_store(store.location).faults == ()
@@ -217,7 +217,7 @@ def test_compaction_sorts_merges_and_keeps_replaced_files_for_readers(store, exp
     assert (again.parts, again.probes_rewritten, again.files_removed) == (1, 0, 0)
     monkeypatch.setattr(compacting, "RETIRED_KEPT_S", 0.0)
     assert compact_parts(store.location).files_removed == 5
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.path.iterdir())) == 1
     assert rows(store.url) == expected
     assert check_store(store.location).orphans == ()
 
@@ -264,8 +264,8 @@ def test_a_store_that_moves_with_its_parts_is_read_where_it_is(tmp_path, expecte
 
 def test_a_store_on_a_server_needs_a_folder_that_is_named(monkeypatch):
     monkeypatch.delenv("SWEEPDB_PARTS")
-    with pytest.raises(StoreError, match="no folder is named") as caught:
-        part_folder(parse_url("postgresql://nobody@localhost/none"))
+    with pytest.raises(StoreError, match="no place is named") as caught:
+        part_shelf(parse_url("postgresql://nobody@localhost/none"))
     assert "SWEEPDB_PARTS=/shared" in caught.value.hint
 
 
