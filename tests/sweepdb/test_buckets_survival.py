@@ -17,7 +17,7 @@ from sweepdb.working import parse_workers, run_on_workers
 from sweepdb.working.process_engine import InlineEngine
 from sweepdb.working.tasks import run_shard
 
-pytest.importorskip("s3fs")
+s3fs = pytest.importorskip("s3fs")
 moto = pytest.importorskip("moto.server")
 pytestmark = [pytest.mark.survival, pytest.mark.filterwarnings("ignore")]
 
@@ -49,11 +49,14 @@ def bucket(tmp_path, monkeypatch):
         "AWS_ACCESS_KEY_ID": "any",
         "AWS_SECRET_ACCESS_KEY": "any",
         "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_MAX_ATTEMPTS": "1",
         "XDG_CACHE_HOME": str(tmp_path / "cache"),
         "SWEEPDB_PARTS": f"s3://sweeps-{tmp_path.name.replace('_', '-')[-40:].strip('-').lower()}/all",
         "SWEEPDB_SHARD_PROBES": "20",
     }.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)  # it waits longer each time
+    s3fs.S3FileSystem.clear_instance_cache()  # which remembers the port of the test before
     shelf = part_shelf(None)
     shelf._files.mkdir(shelf._root.partition("/")[0])
     yield served
