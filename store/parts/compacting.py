@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 LARGEST_PART_ROWS = 1_500_000
 RETIRED_KEPT_S = 300.0
+_MUCH_LARGER = 4
 _MEMORY = "1GB"
 _PLACE = [
     ("block_id", "BIGINT"),
@@ -142,8 +143,39 @@ def _worth_rewriting(location: StoreLocation) -> _Extent | None:
         subjects: dict[int, list[tuple[int, int, str]]] = {}
         for row in transaction.rows(_Subject, "SELECT part_id, model_id, workload_id, phase FROM part_subject"):
             subjects.setdefault(row.part_id, []).append((row.model_id, row.workload_id, row.phase))
-    extents = [_Extent(min(held), max(held), (part,)) for part in parts if (held := subjects.get(part.id))]
-    return next((extent for extent in grouped_extents(extents) if len(extent.parts) > 1), None)
+    extents = {part.id: _Extent(min(held), max(held), (part,)) for part in parts if (held := subjects.get(part.id))}
+    for tier in tiers([part for part in parts if part.id in extents]):
+        grouped = grouped_extents([extents[part.id] for part in tier])
+        if (found := next((extent for extent in grouped if len(extent.parts) > 1), None)) is not None:
+            return found
+    return None
+
+
+def tiers(parts: Sequence[PartRow]) -> Iterator[list[PartRow]]:
+    """Parts that are rewritten together, if they interleave: of runs of which none is much larger than those before it.
+
+    A small sweep over everything is sorted by itself, not merged into a hundred times its rows: each row is rewritten as
+    often as the store has grown fourfold, and a subject lies in as many parts."""
+    runs: dict[str, list[PartRow]] = {}
+    for part in parts:
+        runs.setdefault(_run_of(part.name), []).append(part)
+    current: list[PartRow] = []
+    rows = 0
+    for run in sorted(runs.values(), key=lambda run: (sum(part.row_count for part in run), run[0].id)):
+        size = sum(part.row_count for part in run)
+        if current and size > _MUCH_LARGER * rows:
+            yield current
+            current, rows = [], 0
+        current += run
+        rows += size
+    if current:
+        yield current
+
+
+def _run_of(name: str) -> str:
+    """What the parts of one compaction have in common; any other part is a run by itself."""
+    words = name.split("-")  # shard-sorted-RUN-...
+    return words[2] if words[1] == "sorted" and len(words) > 3 else name
 
 
 def grouped_extents(extents: Sequence[_Extent]) -> Iterator[_Extent]:
@@ -172,10 +204,12 @@ def _rewrite(store: Store, shelf: Shelf, parts: Sequence[PartRow]) -> int:
     written: list[_Written] = []
     try:
         with in_memory() as connection:
+            connection.execute("SET dynamic_or_filter_threshold = 2000")  # row groups without a wanted scenario
             connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
             connection.execute("SET temp_directory = $folder", {"folder": str(shelf.scratch / ".sorting")})
             ordered = sorted(blocks, key=lambda block: block.place)
-            written.extend(_copy(connection, shelf, group, paths) for group in _cut(ordered))
+            run = secrets.token_hex(4)
+            written.extend(_copy(connection, shelf, group, paths, run) for group in _cut(ordered))
     except BaseException:
         for file in written:
             with suppress(OSError):
@@ -217,12 +251,12 @@ def _cut(blocks: Sequence[_Block]) -> Iterator[tuple[_Block, ...]]:
 
 
 def _copy(
-    connection: duckdb.DuckDBPyConnection, shelf: Shelf, blocks: tuple[_Block, ...], paths: dict[int, Path]
+    connection: duckdb.DuckDBPyConnection, shelf: Shelf, blocks: tuple[_Block, ...], paths: dict[int, Path], run: str
 ) -> _Written:
     """Write one sorted file, and read it back: it must hold every row that went in."""
     import duckdb
 
-    name = f"shard-sorted-{secrets.token_hex(6)}.parquet"
+    name = f"shard-sorted-{run}-{secrets.token_hex(6)}.parquet"
     temporary = shelf.scratch / f".{name}"
     connection.execute("DROP TABLE IF EXISTS place")
     create_table(connection, "place", _PLACE)

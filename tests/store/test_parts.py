@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice, pairwise
 
 import pytest
 from generator import block, interval_length, put, scenarios, sweep_record
+from hypothesis import given
+from hypothesis import strategies as st
 
 from queries.connect import connect
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.parts import ShardBlock, compact_parts, compacting, register_part, write_part
-from store.placing import part_shelf, places_of
+from store.placing import PartRow, part_shelf, parts_in_use, places_of
 from store.reading import read_transaction
 from store.schema.measures import MEASURES
 from store.sealing import LARGEST_KEY, seal
@@ -249,6 +254,79 @@ def test_compaction_cuts_at_the_largest_size_and_settles(store, expected, monkey
             "SELECT model_id, workload_id, phase, COUNT(*) FROM part_subject GROUP BY 1, 2, 3 ORDER BY 4 DESC"
         ).all()
     assert spread[0][-1] <= 2  # where a subject begins in one part and ends in the next
+
+
+def test_a_small_sweep_is_sorted_by_itself_and_merged_when_it_is_no_longer_small(store, expected):
+    sweep_id, refs = begun(store)
+    folder = part_shelf(store.location)
+
+    def register(low, high):
+        file = write_part(folder, f"{low:064d}", shard_blocks(refs, slice(low, high)))
+        return register_part(store, sweep_id, f"{low:064d}", file).probes_added
+
+    for low, high in pairwise((0, 7, 14)):
+        register(low, high)
+    compact_parts(store.location)
+    before = {path.name for path in folder.path.glob("shard-sorted-*")}
+    added = register(14, 15) + register(15, 16)
+    done = compact_parts(store.location)
+    assert (done.parts_before, done.parts, done.probes_rewritten) == (3, 2, added)
+    with read_transaction(store.location) as transaction:
+        assert before < {part.name for part in parts_in_use(transaction)}
+    assert compact_parts(store.location).probes_rewritten == 0
+    more = register(16, 20) + register(20, 24)  # now a quarter of the rows is new
+    done = compact_parts(store.location)
+    assert (done.parts, done.probes_rewritten) == (1, len(expected))
+    assert more > 0
+    assert rows(store.url) == expected
+    assert check_store(store.location).faults == ()
+
+
+@given(st.lists(st.integers(1, 2_000_000), max_size=40))
+def test_tiers_hold_every_part_once_and_are_few(sizes):
+    parts = [
+        PartRow(id=number, name=f"shard-{number}-x.parquet", folder="", bytes=0, sha256="", row_count=rows_)
+        for number, rows_ in enumerate(sizes)
+    ]
+    found = list(compacting.tiers(parts))
+    assert sorted(part.id for tier in found for part in tier) == list(range(len(sizes)))
+    totals = [sum(part.row_count for part in tier) for tier in found]
+    assert all(after > 4 * before for before, after in pairwise(totals))
+    assert compacting._run_of("shard-sorted-ab12-0.parquet") == compacting._run_of("shard-sorted-ab12-1.parquet")
+    assert compacting._run_of("shard-sorted-ab12.parquet") != compacting._run_of("shard-sorted-cd34.parquet")
+
+
+def test_a_backup_is_a_copy_of_the_database_and_then_of_the_files(tmp_path, expected, monkeypatch):
+    """A sweep goes on between the two copies: what the database names is there, what it does not name is not read."""
+    monkeypatch.delenv("SWEEPDB_PARTS")
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    with open_store(url, create=True) as store:
+        sweep_id, refs = begun(store)
+        folder = part_shelf(store.location)
+        file = write_part(folder, "1" * 64, shard_blocks(refs, slice(0, 9)))
+        register_part(store, sweep_id, "1" * 64, file)
+        then = rows(url)
+        with (
+            closing(sqlite3.connect(tmp_path / "store.sqlite")) as live,
+            closing(sqlite3.connect(saved / "store.sqlite")) as copy,
+        ):
+            live.backup(copy)
+        file = write_part(folder, "2" * 64, shard_blocks(refs, slice(9, 24)))
+        register_part(store, sweep_id, "2" * 64, file)
+        shutil.copytree(folder.path, saved / "store.sqlite.parts")
+    assert rows(url) == expected
+    shutil.rmtree(tmp_path / "store.sqlite.parts")  # lost, with its database
+    restored = f"sqlite:///{saved}/store.sqlite"
+    assert rows(restored) == then
+    report = check_store(parse_url(restored))
+    assert report.faults == ()
+    assert report.orphans == (file.name,)
+    with open_store(restored) as store:
+        file = write_part(part_shelf(store.location), "3" * 64, shard_blocks(refs, slice(9, 24)))
+        register_part(store, sweep_id, "3" * 64, file)
+    assert rows(restored) == expected
 
 
 def test_a_store_that_moves_with_its_parts_is_read_where_it_is(tmp_path, expected, monkeypatch):
