@@ -23,6 +23,7 @@ from store.records import BlockRecord
 
 SIZE = "SWEEPDB_SHARD_PROBES"
 _PROBES = 500_000  # a few seconds of evaluation: what a worker costs beside that is a fiftieth
+PLAYED_AS_PROBES = 50_000  # a scenario that requests are played against takes as long as about so many
 
 
 class Wanted(Protocol):
@@ -82,23 +83,31 @@ def shard_probes() -> int:
     return int(asked)
 
 
-def cut_shards(items: Iterable[WantedT], probes: int | None = None) -> Iterator[Cut[WantedT]]:
-    """Cut scenarios, in their order, into shards of at least so many probes; the last has what is left."""
+def cut_shards(
+    items: Iterable[WantedT], probes: int | None = None, *, played: str | None = None
+) -> Iterator[Cut[WantedT]]:
+    """Cut scenarios, in their order, into shards of at least so many probes; the last has what is left.
+
+    `played` is the content key of the requests that each is played against: such shards have fewer scenarios."""
     least = shard_probes() if probes is None else probes
     taken: list[WantedT] = []
     number = held = 0
     for item in items:
         taken.append(item)
-        held += 0 if item.interval is None else item.interval[1] - item.interval[0] + 1
+        if item.interval is not None:
+            held += item.interval[1] - item.interval[0] + 1 + (0 if played is None else PLAYED_AS_PROBES)
         if held >= least:
-            yield Cut(number, _key(taken), tuple(taken), held)
+            yield Cut(number, _key(taken, played), tuple(taken), held)
             taken, held, number = [], 0, number + 1
     if taken:
-        yield Cut(number, _key(taken), tuple(taken), held)
+        yield Cut(number, _key(taken, played), tuple(taken), held)
 
 
-def _key(items: Iterable[Wanted]) -> str:
-    return hashlib.sha256(json.dumps([[item.key, item.interval] for item in items]).encode()).hexdigest()
+def _key(items: Iterable[Wanted], played: str | None) -> str:
+    content: list[object] = [[item.key, item.interval] for item in items]
+    if played is not None:
+        content.append(played)
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
 def evaluate_shard(items: Iterable[ShardScenario], operators: Mapping[str, OperatorSet]) -> EvaluatedShard:

@@ -292,11 +292,11 @@ class SweepRunner:
             probes_known=tally.probes_known,
             operators_captured=tally.captured,
             fitting_scenarios=tally.fitting,
-            failures=_counted(tally.failures),
+            failures=counted_failures(tally.failures),
             interrupted=interrupted,
             loads_stored=tally.loads_stored,
             loads_known=tally.loads_known,
-            unplayed=_counted(tally.unplayed),
+            unplayed=counted_failures(tally.unplayed),
         )
 
     def provide_operators(self, chunk: Sequence[PlannedScenario]) -> None:
@@ -381,7 +381,8 @@ class SweepRunner:
         )
 
 
-def _counted(failures: Mapping[tuple[str, str], int]) -> tuple[Failures, ...]:
+def counted_failures(failures: Mapping[tuple[str, str], int]) -> tuple[Failures, ...]:
+    """Failures by status and reason."""
     return tuple(
         Failures(status=status, reason=reason, scenarios=count) for (status, reason), count in sorted(failures.items())
     )

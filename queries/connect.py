@@ -80,6 +80,8 @@ class StoreConnection:
         for setting in ("autoinstall_known_extensions", "autoload_known_extensions"):
             self.duckdb.execute(f"SET {setting} = false")  # nothing is ever downloaded
         self.duckdb.execute("SET parquet_metadata_cache = true")  # parts never change under their names
+        # Row groups without a scenario of the scope are passed over, not only those beyond its first and last.
+        self.duckdb.execute("SET dynamic_or_filter_threshold = 2000")
         self.duckdb.execute("CREATE SCHEMA raw")
 
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:

@@ -13,6 +13,7 @@ from pathlib import Path
 from evaluator.graph.operators import operators_from_json
 from evaluator.shards import evaluate_shard
 from store.parts import registering, write_part
+from store.placing import shelf_at
 from sweepdb.working.tasks import ShardOutcome, ShardTask, run_shard
 
 
@@ -40,7 +41,7 @@ def killed_before_the_file(task: ShardTask) -> ShardOutcome:
 def killed_between_file_and_commit(task: ShardTask) -> ShardOutcome:
     if _first_time(task, "between"):
         operators = {key: operators_from_json(text) for key, text in task.operators.items()}
-        write_part(Path(task.folder), task.key, evaluate_shard(task.items, operators).blocks)
+        write_part(shelf_at(task.folder), task.key, evaluate_shard(task.items, operators).blocks)
         _die()
     return run_shard(task)
 

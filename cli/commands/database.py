@@ -78,7 +78,7 @@ def check(
         tell(f"fault: {fault}")
     if report.orphans:
         tell(
-            f"{len(report.orphans)} files of workers that were stopped, {report.orphans[0].name} first: nothing reads"
+            f"{len(report.orphans)} files of workers that were stopped, {report.orphans[0]} first: nothing reads"
             " them, and `sweepdb db compact` removes them after a day"
         )
     if not report.whole:

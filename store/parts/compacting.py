@@ -5,7 +5,6 @@ sealing merges (store.sealing.laying_down)."""
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from store.location import StoreLocation
 from store.opening import Store, open_store
 from store.parts.files import ROW_GROUP_ROWS, disk_fault, put_in_place
 from store.parts.subjects import insert_part
-from store.placing import PartRow, found_path, orphans, part_folder, parts_in_use
+from store.placing import PartRow, Shelf, found_shelf, part_shelf, parts_in_use
 from store.placing.folders import ORPHANS_KEPT_S
 from store.reading import read_transaction
 from store.reading.silent_duckdb import in_memory
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 LARGEST_PART_ROWS = 1_500_000
 RETIRED_KEPT_S = 300.0
+_MUCH_LARGER = 4
 _MEMORY = "1GB"
 _PLACE = [
     ("block_id", "BIGINT"),
@@ -89,7 +89,7 @@ class CompactReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    folder: Path
+    folder: str
     name: str
     bytes: int
     sha256: str
@@ -114,13 +114,13 @@ class _Extent:
 
 def compact_parts(location: StoreLocation) -> CompactReport:
     """Sort and merge parts until none would gain, then remove files that nothing reads any more."""
-    folder = part_folder(location) if _has_parts(location) else None
+    shelf = part_shelf(location) if _has_parts(location) else None
     with open_store(location.url) as store:
         before = _count(location)
         rewritten = 0
-        while folder is not None and (extent := _worth_rewriting(location)) is not None:
-            rewritten += _rewrite(store, folder, extent.parts)
-        removed = 0 if folder is None else _remove_files(store, folder)
+        while shelf is not None and (extent := _worth_rewriting(location)) is not None:
+            rewritten += _rewrite(store, shelf, extent.parts)
+        removed = 0 if shelf is None else _remove_files(store, shelf)
         return CompactReport(
             parts_before=before, parts=_count(location), probes_rewritten=rewritten, files_removed=removed
         )
@@ -143,8 +143,39 @@ def _worth_rewriting(location: StoreLocation) -> _Extent | None:
         subjects: dict[int, list[tuple[int, int, str]]] = {}
         for row in transaction.rows(_Subject, "SELECT part_id, model_id, workload_id, phase FROM part_subject"):
             subjects.setdefault(row.part_id, []).append((row.model_id, row.workload_id, row.phase))
-    extents = [_Extent(min(held), max(held), (part,)) for part in parts if (held := subjects.get(part.id))]
-    return next((extent for extent in grouped_extents(extents) if len(extent.parts) > 1), None)
+    extents = {part.id: _Extent(min(held), max(held), (part,)) for part in parts if (held := subjects.get(part.id))}
+    for tier in tiers([part for part in parts if part.id in extents]):
+        grouped = grouped_extents([extents[part.id] for part in tier])
+        if (found := next((extent for extent in grouped if len(extent.parts) > 1), None)) is not None:
+            return found
+    return None
+
+
+def tiers(parts: Sequence[PartRow]) -> Iterator[list[PartRow]]:
+    """Parts that are rewritten together, if they interleave: of runs of which none is much larger than those before it.
+
+    A small sweep over everything is sorted by itself, not merged into a hundred times its rows: each row is rewritten as
+    often as the store has grown fourfold, and a subject lies in as many parts."""
+    runs: dict[str, list[PartRow]] = {}
+    for part in parts:
+        runs.setdefault(_run_of(part.name), []).append(part)
+    current: list[PartRow] = []
+    rows = 0
+    for run in sorted(runs.values(), key=lambda run: (sum(part.row_count for part in run), run[0].id)):
+        size = sum(part.row_count for part in run)
+        if current and size > _MUCH_LARGER * rows:
+            yield current
+            current, rows = [], 0
+        current += run
+        rows += size
+    if current:
+        yield current
+
+
+def _run_of(name: str) -> str:
+    """What the parts of one compaction have in common; any other part is a run by itself."""
+    words = name.split("-")  # shard-sorted-RUN-...
+    return words[2] if words[1] == "sorted" and len(words) > 3 else name
 
 
 def grouped_extents(extents: Sequence[_Extent]) -> Iterator[_Extent]:
@@ -162,7 +193,7 @@ def grouped_extents(extents: Sequence[_Extent]) -> Iterator[_Extent]:
         yield current
 
 
-def _rewrite(store: Store, folder: Path, parts: Sequence[PartRow]) -> int:
+def _rewrite(store: Store, shelf: Shelf, parts: Sequence[PartRow]) -> int:
     """Write the rows of parts again, sorted, and let the new parts take their place in one transaction."""
     location = store.location
     wanted = {part.id for part in parts}
@@ -173,13 +204,16 @@ def _rewrite(store: Store, folder: Path, parts: Sequence[PartRow]) -> int:
     written: list[_Written] = []
     try:
         with in_memory() as connection:
+            connection.execute("SET dynamic_or_filter_threshold = 2000")  # row groups without a wanted scenario
             connection.execute("SET memory_limit = $limit", {"limit": _MEMORY})
-            connection.execute("SET temp_directory = $folder", {"folder": str(folder / ".sorting")})
+            connection.execute("SET temp_directory = $folder", {"folder": str(shelf.scratch / ".sorting")})
             ordered = sorted(blocks, key=lambda block: block.place)
-            written.extend(_copy(connection, folder, group, paths) for group in _cut(ordered))
+            run = secrets.token_hex(4)
+            written.extend(_copy(connection, shelf, group, paths, run) for group in _cut(ordered))
     except BaseException:
         for file in written:
-            (file.folder / file.name).unlink(missing_ok=True)
+            with suppress(OSError):
+                shelf.remove(file.name)
         raise
     # What stops this one may come after its commit, ^C or a lost connection: files stay, and are orphans if it did not.
     _replace(store, parts, written)
@@ -188,12 +222,17 @@ def _rewrite(store: Store, folder: Path, parts: Sequence[PartRow]) -> int:
 
 def _checked(location: StoreLocation, part: PartRow) -> Path:
     """The file of a part, unless it is not what was registered: its rows would be laid down as if they were true."""
-    path = found_path(location, part.name, part.folder)
-    with suppress(OSError), path.open("rb") as file:
-        if hashlib.file_digest(file, "sha256").hexdigest() == part.sha256:
-            return path
+    said = "is missing or is not the file that was registered"
+    try:
+        shelf = found_shelf(location, part.name, part.folder)
+        if shelf.sha256(part.name) == part.sha256:
+            return shelf.fetched(part.name, part.bytes, part.sha256)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        said = f"cannot be read ({error.strerror or error})"
     raise StoreError(
-        f"The part {path} is missing or is not the file that was registered, so nothing is rewritten.",
+        f"The part {part.folder}/{part.name} {said}, so nothing is rewritten.",
         hint=f"Put it back from a backup; sweepdb db check{location.argument} lists all that is wrong",
     )
 
@@ -212,13 +251,13 @@ def _cut(blocks: Sequence[_Block]) -> Iterator[tuple[_Block, ...]]:
 
 
 def _copy(
-    connection: duckdb.DuckDBPyConnection, folder: Path, blocks: tuple[_Block, ...], paths: dict[int, Path]
+    connection: duckdb.DuckDBPyConnection, shelf: Shelf, blocks: tuple[_Block, ...], paths: dict[int, Path], run: str
 ) -> _Written:
     """Write one sorted file, and read it back: it must hold every row that went in."""
     import duckdb
 
-    path = folder / f"shard-sorted-{secrets.token_hex(6)}.parquet"
-    temporary = path.with_name(f".{path.name}")
+    name = f"shard-sorted-{run}-{secrets.token_hex(6)}.parquet"
+    temporary = shelf.scratch / f".{name}"
     connection.execute("DROP TABLE IF EXISTS place")
     create_table(connection, "place", _PLACE)
     insert_rows(
@@ -243,17 +282,17 @@ def _copy(
         came_back = connection.execute(f"{digest} FROM read_parquet({quoted(temporary)}) f").fetchone()
         if went_in != came_back or came_back is None or came_back[0] != sum(block.probe_count for block in blocks):
             raise StoreError(
-                f"The part {path} does not hold what was written to it, so it is not used.",
+                f"The part {name} does not hold what was written to it, so it is not used.",
                 hint="Check the disk; the parts that were to be merged are as they were.",
             )
-        size, sha256 = put_in_place(temporary, path)
+        size, sha256 = put_in_place(shelf, temporary, name)
     except duckdb.IOException as error:
-        raise disk_fault(path, OSError(str(error).partition("\n")[0])) from error
+        raise disk_fault(shelf, name, OSError(str(error).partition("\n")[0])) from error
     except OSError as error:
-        raise disk_fault(path, error) from error
+        raise disk_fault(shelf, name, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-    return _Written(folder=folder, name=path.name, bytes=size, sha256=sha256, blocks=blocks)
+    return _Written(folder=shelf.address, name=name, bytes=size, sha256=sha256, blocks=blocks)
 
 
 def _replace(store: Store, parts: Sequence[PartRow], written: Sequence[_Written]) -> None:
@@ -276,7 +315,7 @@ def _replace(store: Store, parts: Sequence[PartRow], written: Sequence[_Written]
             )
 
 
-def _remove_files(store: Store, folder: Path) -> int:
+def _remove_files(store: Store, shelf: Shelf) -> int:
     """Delete files that were replaced long enough ago, and those of workers that never came back."""
     retired = select(PART.c.id, PART.c.name, PART.c.folder, PART.c.retired_at).where(PART.c.retired_at.is_not(None))
     removed = 0
@@ -285,12 +324,14 @@ def _remove_files(store: Store, folder: Path) -> int:
         for part_id, name, written_to, moment in connection.execute(retired).all():
             if _age(moment) < timedelta(seconds=RETIRED_KEPT_S):
                 continue
-            found_path(store.location, name, written_to).unlink(missing_ok=True)
-            connection.execute(delete(PART).where(PART.c.id == part_id))
+            with suppress(OSError):  # a shelf that does not answer now is asked by the next compaction
+                found_shelf(store.location, name, written_to).remove(name)
+                connection.execute(delete(PART).where(PART.c.id == part_id))
+                removed += 1
+    with suppress(OSError):
+        for name in shelf.strangers(names, older_than_s=ORPHANS_KEPT_S):
+            shelf.remove(name)
             removed += 1
-    for path in orphans(folder, names, older_than_s=ORPHANS_KEPT_S):
-        path.unlink(missing_ok=True)
-        removed += 1
     return removed
 
 

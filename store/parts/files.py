@@ -18,6 +18,7 @@ import numpy as np
 
 from store.digests import DigestedRows, rows_digest
 from store.errors import StoreError
+from store.placing import Shelf
 from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
 from store.schema.declaring import LONG
@@ -60,38 +61,33 @@ class PartBlock:
 class PartFile:
     """A file that was written and is not registered yet: so far it is no part of any store."""
 
-    folder: Path
+    folder: str  # the address of its shelf
     name: str
     bytes: int
     sha256: str
     blocks: tuple[PartBlock, ...]
 
-    @property
-    def path(self) -> Path:
-        """Where it lies."""
-        return self.folder / self.name
 
-
-def write_part(folder: Path, shard_key: str, blocks: Sequence[ShardBlock]) -> PartFile:
+def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> PartFile:
     """Write blocks under a name that no other attempt has; the file appears whole, flushed, or not at all."""
     ordered = sorted(blocks, key=lambda block: (block.scenario_id, int(block.record.batch_sizes[0])))
     described = tuple(map(_described, ordered))
-    path = folder / f"shard-{shard_key[:16]}-{secrets.token_hex(6)}.parquet"
-    temporary = path.with_name(f".{path.name}")
+    name = f"shard-{shard_key[:16]}-{secrets.token_hex(6)}.parquet"
+    temporary = shelf.scratch / f".{name}"
     try:
         _write(temporary, ordered)
-        size, sha256 = put_in_place(temporary, path)
+        size, sha256 = put_in_place(shelf, temporary, name)
     except OSError as error:
-        raise disk_fault(path, error) from error
+        raise disk_fault(shelf, name, error) from error
     finally:
         temporary.unlink(missing_ok=True)
-    return PartFile(folder=folder, name=path.name, bytes=size, sha256=sha256, blocks=described)
+    return PartFile(folder=shelf.address, name=name, bytes=size, sha256=sha256, blocks=described)
 
 
-def disk_fault(path: Path, error: OSError) -> StoreError:
+def disk_fault(shelf: Shelf, name: str, error: OSError) -> StoreError:
     """The error of a file that could not be written."""
     return StoreError(
-        f"The part {path.name} could not be written to {path.parent}: {error.strerror or error}.",
+        f"The part {name} could not be written to {shelf.address}: {error.strerror or error}.",
         hint="Nothing of it is stored. Free some space; the same command again adds what is missing.",
     )
 
@@ -163,16 +159,11 @@ def _column(name: str, blocks: Sequence[ShardBlock], lengths: Sequence[int]) -> 
     )
 
 
-def put_in_place(temporary: Path, path: Path) -> tuple[int, str]:
-    """Flush a file, give it its name, flush that, too; returns its bytes and sha256."""
+def put_in_place(shelf: Shelf, temporary: Path, name: str) -> tuple[int, str]:
+    """Flush a file and give it its name on a shelf; returns its bytes and sha256."""
     with temporary.open("rb") as file:
         os.fsync(file.fileno())
         sha256 = hashlib.file_digest(file, "sha256").hexdigest()
     size = temporary.stat().st_size
-    temporary.replace(path)
-    descriptor = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    shelf.put(temporary, name)
     return size, sha256

@@ -6,6 +6,7 @@ Before that the file is no part; whoever finds all its blocks registered by anot
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from store.errors import InputError
 from store.opening import Store
 from store.parts.files import PartBlock, PartFile
 from store.parts.subjects import insert_part
+from store.placing import shelf_at
 from store.schema.sql_tables import BLOCK, COMPOSITION, SCENARIO, SHARD, SWEEP_INTERVAL
 from store.writing.scenarios import merge_intervals, missing_intervals
 from store.writing.statements import chunks, utc_now
@@ -57,7 +59,8 @@ def register_part(store: Store, sweep_id: int, shard_key: str, file: PartFile) -
         done = update(SHARD).where(SHARD.c.sweep_id == sweep_id, SHARD.c.key == shard_key)
         connection.execute(done.values(state="stored", reason=None, changed_at=utc_now()))
     if not new:
-        file.path.unlink(missing_ok=True)
+        with suppress(OSError):  # it is an orphan then, and compaction removes it
+            shelf_at(file.folder).remove(file.name)
     added = sum(block.last - block.first + 1 for block in new)
     total = sum(block.last - block.first + 1 for block in asked)
     return Registered(probes_added=added, probes_known=total - added, left=left)

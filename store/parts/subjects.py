@@ -5,7 +5,6 @@ Not here: the transactions (store.parts.registering, store.parts.compacting)."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Protocol
 
 from sqlalchemy import Connection, insert, text
@@ -27,8 +26,8 @@ class File(Protocol):
     """A file that is to be a part."""
 
     @property
-    def folder(self) -> Path:
-        """Where it was written."""
+    def folder(self) -> str:
+        """The address of the shelf that it was written to."""
         ...
 
     @property
@@ -51,7 +50,7 @@ def insert_part(connection: Connection, file: File, block_ids: Iterable[int], pr
     """Name a file as the part that holds these blocks, and return its id."""
     row = {
         "name": file.name,
-        "folder": str(file.folder),
+        "folder": file.folder,
         "bytes": file.bytes,
         "sha256": file.sha256,
         "row_count": probes,

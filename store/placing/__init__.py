@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from store.placing.folders import found_path, orphans, own_folder, part_folder
+    from store.placing.folders import found_shelf, own_shelf, part_shelf, shelf_at
     from store.placing.places import (
         PartRow,
         Place,
@@ -20,20 +20,23 @@ if TYPE_CHECKING:
         placed_ranges,
         places_of,
     )
+    from store.placing.shelves import Folder, Shelf
 
 __all__ = [
+    "Folder",
     "PartRow",
     "Place",
-    "found_path",
+    "Shelf",
+    "found_shelf",
     "orphaned_files",
-    "orphans",
-    "own_folder",
+    "own_shelf",
     "part_faults",
-    "part_folder",
+    "part_shelf",
     "parts_in_use",
     "paths_of",
     "placed_ranges",
     "places_of",
+    "shelf_at",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

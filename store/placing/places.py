@@ -4,7 +4,6 @@ Not here: rows of parts (store.sealing.unsealed reads them as it reads rows of t
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,11 +11,12 @@ from typing import NamedTuple
 
 from store.errors import StoreError
 from store.location import StoreLocation
-from store.placing.folders import found_path, orphans, own_folder
+from store.placing.folders import found_shelf, own_shelf
 from store.reading import ReadTransaction
 
 _PLACES = (
-    "SELECT b.id, b.scenario_id, b.first_batch_size, b.last_batch_size, b.probe_count, p.name, p.folder, p.bytes"
+    "SELECT b.id, b.scenario_id, b.first_batch_size, b.last_batch_size, b.probe_count, p.name, p.folder, p.bytes,"
+    " p.sha256"
     " FROM {ranges} JOIN block b ON b.id BETWEEN r.lo AND r.hi"
     " JOIN part_block pb ON pb.last_block >= b.id"
     " AND pb.first_block = (SELECT MAX(x.first_block) FROM part_block x WHERE x.first_block <= b.id)"
@@ -38,6 +38,7 @@ class Place(NamedTuple):
     name: str
     folder: str
     bytes: int
+    sha256: str
 
 
 class PartRow(NamedTuple):
@@ -80,44 +81,62 @@ def paths_of(location: StoreLocation, places: Sequence[Place]) -> dict[str, Path
     """The file of each part that places name; raises where one is not what was registered."""
     found: dict[str, Path] = {}
     for place in places:
-        if place.name in found:
-            continue
-        path = found_path(location, place.name, place.folder)
-        size = path.stat().st_size if path.is_file() else None
-        if size != place.bytes:
-            what = "is not there" if size is None else f"has {size:,} bytes, {place.bytes:,} were written"
-            raise StoreError(
-                f"The part {path} of {location.display} {what}: it holds probes that are nowhere else.",
-                hint="Put the file back from a backup, or name the folder with SWEEPDB_PARTS if it has moved;"
-                f" sweepdb db check{location.argument} lists all that is missing",
-            )
-        found[place.name] = path
+        if place.name not in found:
+            found[place.name] = _path_of(location, place)
     return found
+
+
+def _path_of(location: StoreLocation, place: Place) -> Path:
+    where = f"{place.folder}/{place.name}"
+    try:
+        shelf = found_shelf(location, place.name, place.folder)
+        where = f"{shelf.address}/{place.name}"
+        path = shelf.fetched(place.name, place.bytes, place.sha256)
+        size = path.stat().st_size if path.is_file() else None
+        what = "is not there" if size is None else f"has {size:,} bytes, {place.bytes:,} were written"
+    except FileNotFoundError:
+        path, size, what = Path(), None, "is not there"
+    except OSError as error:
+        path, size, what = Path(), None, f"cannot be read: {error.strerror}"
+    if size == place.bytes:
+        return path
+    raise StoreError(
+        f"The part {where} of {location.display} {what}: it holds probes that are nowhere else.",
+        hint="Put the file back from a backup, or name the folder with SWEEPDB_PARTS if it has moved;"
+        f" sweepdb db check{location.argument} lists all that is missing",
+    )
 
 
 def part_faults(location: StoreLocation, transaction: ReadTransaction) -> Iterator[str]:
     """Compare every part with its file, in full, and with the blocks that it is to hold."""
     held = _PartSums.by_part(transaction)
     for part in parts_in_use(transaction):
-        path = found_path(location, part.name, part.folder)
+        where = f"{part.folder}/{part.name}"
         try:
-            with path.open("rb") as file:
-                sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            shelf = found_shelf(location, part.name, part.folder)
+            where = f"{shelf.address}/{part.name}"
+            sha256 = shelf.sha256(part.name)
         except OSError as error:
-            yield f"The part {path} cannot be read, and its {part.row_count:,} probes with it: {error.strerror}."
+            said = error.strerror or error
+            yield f"The part {where} cannot be read, and its {part.row_count:,} probes with it: {said}."
             continue
         if sha256 != part.sha256:
-            yield f"The part {path} is not the file that was registered."
+            yield f"The part {where} is not the file that was registered."
         if held.get(part.id, 0) != part.row_count:
             yield f"The part {part.name} is to hold {part.row_count:,} probes, its blocks {held.get(part.id, 0):,}."
     if (stray := next(transaction.values(int, _STRAY))) > 0:
         yield f"There are {stray:,} ranges of parts without a block, or that overlap others."
 
 
-def orphaned_files(location: StoreLocation, transaction: ReadTransaction) -> tuple[Path, ...]:
-    """Files in the folder of parts that are none: of workers that were stopped. Nothing reads them."""
-    folder = own_folder(location)
-    return () if folder is None else tuple(orphans(folder, set(transaction.values(str, "SELECT name FROM part"))))
+def orphaned_files(location: StoreLocation, transaction: ReadTransaction) -> tuple[str, ...]:
+    """Files on the shelf of parts that are none, by name: of workers that were stopped. Nothing reads them."""
+    shelf = own_shelf(location)
+    if shelf is None:
+        return ()
+    try:
+        return tuple(shelf.strangers(set(transaction.values(str, "SELECT name FROM part"))))
+    except OSError:  # that it does not answer is said of each part
+        return ()
 
 
 _STRAY = """SELECT COUNT(*) FROM part_block p WHERE NOT EXISTS (

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from store.schema.joins import (
         ALIASES,
         BLOCK_TABLES,
+        BLOCKS_FIRST,
         SCENARIO_REFERENCES,
         SCENARIO_TABLES,
         scenario_tables,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ALIASES",
+    "BLOCKS_FIRST",
     "BLOCK_TABLES",
     "DEVICE",
     "FLAG",

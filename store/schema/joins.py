@@ -47,3 +47,6 @@ def _joined(aliases: tuple[str, ...], schema: str) -> str:
 
 SCENARIO_TABLES = scenario_tables()
 BLOCK_TABLES = with_scenarios("block b JOIN sweep sw ON sw.id = b.sweep_id", "b.scenario_id")
+# Left joins keep SQLite, which ANALYZE tells how small other tables are, from beginning with these: minutes instead of
+# milliseconds in a store of a million scenarios. A reference is never NULL, so rows are the same.
+BLOCKS_FIRST = BLOCK_TABLES.replace(" JOIN ", " LEFT JOIN ")

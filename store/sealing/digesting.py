@@ -68,7 +68,7 @@ def kept_digests(transaction: ReadTransaction, blocks: Ranges) -> Iterator[KeptD
     return transaction.rows(
         KeptDigest,
         "SELECT b.id, s.key, COALESCE(b.digest, '')"  # noqa: S608 - our text
-        f" FROM {transaction.ranges} CROSS JOIN block b JOIN scenario s ON s.id = b.scenario_id"
+        f" FROM {transaction.ranges} CROSS JOIN block b LEFT JOIN scenario s ON s.id = b.scenario_id"
         " WHERE b.id BETWEEN r.lo AND r.hi ORDER BY b.id",
         (as_parameter(blocks),),
     )

@@ -13,7 +13,7 @@ from store.errors import UnreadableRowsError
 from store.location import StoreLocation
 from store.placing import Place, paths_of, places_of
 from store.reading import ReadTransaction
-from store.schema.joins import BLOCK_TABLES
+from store.schema.joins import BLOCKS_FIRST
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
 from store.sealing.into_duckdb import create_table, insert_rows, quoted
 from store.sealing.ranges import Ranges, ranges_of, without
@@ -95,7 +95,7 @@ def _loaded(
     create_table(connection, f"{schema}.unsealed_block", _NAMED)
     create_table(connection, rows, _MEASURES)
     blocks = transaction.cells(
-        f"SELECT {named} FROM {transaction.ranges} CROSS JOIN {BLOCK_TABLES} WHERE {within}",  # noqa: S608 - our text
+        f"SELECT {named} FROM {transaction.ranges} CROSS JOIN {BLOCKS_FIRST} WHERE {within}",  # noqa: S608 - our text
         parameter,
     )
     insert_rows(connection, f"{schema}.unsealed_block", _NAMED, blocks)

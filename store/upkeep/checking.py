@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
 from store.errors import NotAStoreError, StoreError
 from store.faults import store_faults
@@ -110,7 +109,7 @@ class CheckReport:
     probes: int
     snapshot_probes: int
     faults: tuple[str, ...]
-    orphans: tuple[Path, ...] = ()  # files beside parts that are none: no fault, and nothing reads them
+    orphans: tuple[str, ...] = ()  # names of files beside parts that are none: no fault, and nothing reads them
 
     @property
     def whole(self) -> bool:

@@ -11,7 +11,7 @@ from store.faces import lazy_face
 if TYPE_CHECKING:
     from store.writing.blocks import begin_sweep, finish_sweep, put_block, put_blocks, record_interval, require_same
     from store.writing.calibrations import list_calibrations, put_calibration
-    from store.writing.loads import known_loads, put_loads, require_same_loads
+    from store.writing.loads import known_loads, loads_of_scenarios, put_loads, require_same_loads
     from store.writing.measurements import (
         PROVENANCE,
         MeasurementsPut,
@@ -46,6 +46,7 @@ __all__ = [
     "known_loads",
     "list_calibrations",
     "list_workloads",
+    "loads_of_scenarios",
     "missing_intervals",
     "put_block",
     "put_blocks",

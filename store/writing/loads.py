@@ -28,6 +28,21 @@ def known_loads(store: Store, keys: Iterable[str], *, with_requests: bool = Fals
         return frozenset(key for some in chunks(keys) for key in connection.scalars(found.where(LOAD.c.key.in_(some))))
 
 
+def loads_of_scenarios(
+    store: Store, scenario_ids: Iterable[int], *, with_requests: bool = False
+) -> dict[int, frozenset[str]]:
+    """Content keys of the loads that are stored of scenarios; `with_requests` of those whose every request is kept."""
+    found = select(LOAD.c.scenario_id, LOAD.c.key)
+    if with_requests:
+        found = found.join(LOAD_REQUEST, LOAD_REQUEST.c.load_id == LOAD.c.id)
+    keys: dict[int, set[str]] = {}
+    with store.reading() as connection:
+        for some in chunks(sorted(scenario_ids)):
+            for scenario_id, key in connection.execute(found.where(LOAD.c.scenario_id.in_(some))):
+                keys.setdefault(scenario_id, set()).add(key)
+    return {scenario_id: frozenset(some) for scenario_id, some in keys.items()}
+
+
 def put_loads(
     store: Store, sweep_id: int, scenario_id: int, arrival: ArrivalRecord, records: Sequence[LoadRecord]
 ) -> int:

@@ -12,7 +12,7 @@ from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.request import SweepRequest, parts_of, planned_scenarios
 from evaluator.serving import keep_engine
 from evaluator.sweep import Progress, SweepReport, count_probes, run_sweep, wanted_operators
-from store.errors import InputError, StoreError
+from store.errors import StoreError
 from store.location import parse_url
 from store.migrating import create_if_missing
 from store.opening import open_store
@@ -43,11 +43,6 @@ def evaluate_requests(
     workers: Workers | None = None,
 ) -> SweepReport:
     """Run what was asked as one sweep, creating the store first where there is none."""
-    if workers is not None and arrivals is not None:
-        raise InputError(
-            "requests that arrive are played in one process so far",
-            hint="evaluate with `workers` first, then the same request with arrivals and without `workers`",
-        )
     require_operators(request, store_url)
     create_if_missing(parse_url(store_url))
     with open_store(store_url) as store, torch_needed():
@@ -58,7 +53,7 @@ def evaluate_requests(
         if workers is not None:
             from sweepdb.working import run_on_workers
 
-            return run_on_workers(store, request, workers, label=label, on_progress=on_progress)
+            return run_on_workers(store, request, workers, label=label, on_progress=on_progress, arrivals=arrivals)
         return run_sweep(store, request, label=label, jobs=jobs, on_progress=on_progress, arrivals=arrivals)
 
 

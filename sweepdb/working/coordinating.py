@@ -12,32 +12,34 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from evaluator.canonical import canonical
+from evaluator.canonical import canonical, content_key
 from evaluator.graph import operators_to_json
 from evaluator.in_lists import in_lists
 from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, request_arguments
 from evaluator.shards import Cut, ShardScenario, cut_shards
 from evaluator.sweep import (
     SCENARIOS_AT_ONCE,
-    Failures,
     Progress,
     ReadyScenario,
     SweepReport,
     SweepRunner,
     captures,
+    counted_failures,
     program_version,
 )
 from store.errors import EvaluationError, InputError
 from store.parts import fail_shard, put_shards, record_known, register_part
-from store.placing import part_folder
+from store.placing import part_shelf
 from store.records import ScenarioRef, SweepRecord
 from store.sealing import seal
-from store.writing import begin_sweep, finish_sweep, missing_intervals, put_scenarios
+from store.writing import begin_sweep, finish_sweep, loads_of_scenarios, missing_intervals, put_scenarios
 from sweepdb.working.process_engine import InlineEngine, ProcessEngine
 from sweepdb.working.tasks import EngineLostError, ShardEngine, ShardOutcome, ShardTask
 
 if TYPE_CHECKING:
+    from evaluator.arrivals import ArrivalRequest
     from store.opening import Store
+    from sweepdb.working.playing import Plays
     from sweepdb.working.workers_option import Workers
 
 MOST_ATTEMPTS = 3
@@ -77,27 +79,28 @@ def run_on_workers(
     label: str | None = None,
     on_progress: Callable[[Progress], None] = lambda _: None,
     engine: ShardEngine | None = None,
+    arrivals: ArrivalRequest | None = None,
 ) -> SweepReport:
     """Evaluate and store, as one sweep, what the store lacks of a request. Committed shards are kept, however it ends;
-    the same request again adds only what is missing."""
+    the same request again adds only what is missing. With `arrivals`, every scenario is played at rates, too."""
     planned = list(planned_scenarios(request))
     if not planned:
         raise InputError("this request has no legal plan", hint="widen the sizes, or change `num_devices`")
-    folder = part_folder(store.location)
+    shelf = part_shelf(store.location)
     engine = engine_of(workers) if engine is None else engine
     key = secrets.token_hex(6)
     record = SweepRecord(
         key=key,
         label=label,
-        arguments=canonical(request_arguments(request)),
+        arguments=canonical(request_arguments(request) | ({} if arrivals is None else {"arrivals": arrivals})),
         program_version=program_version(),
         started_at=datetime.now(UTC),
         kind="request",
     )
     sweep_id = begin_sweep(store, record)
     run = _Coordinating(
-        store=store, sweep_id=sweep_id, planned=planned, workers=workers, engine=engine, folder=str(folder),
-        on_progress=on_progress,
+        store=store, sweep_id=sweep_id, planned=planned, workers=workers, engine=engine, folder=shelf.address,
+        on_progress=on_progress, arrivals=arrivals,
     )  # fmt: skip
     interrupted = False
     try:
@@ -144,13 +147,17 @@ class _Coordinating:
     known: int = 0
     fitting: int = 0
     captured: int = 0
+    arrivals: ArrivalRequest | None = None
+    loads_stored: int = 0
+    loads_known: int = 0
+    unplayed: Counter[tuple[str, str]] = field(default_factory=Counter)
     evaluate_cpu_s: float = 0.0
     _texts: dict[str, str] = field(default_factory=dict)  # operator sets as JSON
     _waiting: dict[str, tuple[Cut[_Item], Mapping[int, ReadyScenario]]] = field(default_factory=dict)
 
     def run(self) -> None:
         """Hand out every shard, and take every outcome."""
-        for cut in cut_shards(self._ready()):
+        for cut in cut_shards(self._ready(), played=None if self.arrivals is None else content_key(self.arrivals)):
             if self.workers.kind == "share" and cut.number % self.workers.count != self.workers.share:
                 continue
             task = self._task(cut)
@@ -165,10 +172,6 @@ class _Coordinating:
 
     def report(self, key: str, *, interrupted: bool) -> SweepReport:
         """The outcome so far."""
-        failures = (
-            Failures(status=status, reason=reason, scenarios=count)
-            for (status, reason), count in sorted(self.failures.items())
-        )
         return SweepReport(
             sweep=key,
             scenarios=self.scenarios,
@@ -176,8 +179,11 @@ class _Coordinating:
             probes_known=self.known,
             operators_captured=self.captured,
             fitting_scenarios=self.fitting,
-            failures=tuple(failures),
+            failures=counted_failures(self.failures),
             interrupted=interrupted,
+            loads_stored=self.loads_stored,
+            loads_known=self.loads_known,
+            unplayed=counted_failures(self.unplayed),
         )
 
     def _ready(self) -> Iterator[_Item]:
@@ -219,11 +225,24 @@ class _Coordinating:
             operators={key: self._texts[key] for key in sorted(needed)},
             folder=self.folder,
             store_url=None if self.store.kind == "sqlite" else self.store.url,
+            plays=self._plays(items),
         )
 
-    @staticmethod
-    def _shard_scenario(item: ReadyScenario, ref: ScenarioRef) -> ShardScenario | None:
-        if item.interval is None or not (missing := missing_intervals(item.interval, ref.known)):
+    def _plays(self, items: Sequence[ShardScenario]) -> Plays | None:
+        """The requests to play against scenarios, with the loads that need not be played again."""
+        if self.arrivals is None:
+            return None
+        from sweepdb.working.playing import Plays
+
+        ids = [item.scenario_id for item in items]
+        known = loads_of_scenarios(self.store, ids, with_requests=self.arrivals.keep_requests)
+        return Plays(asked=self.arrivals, known=known)
+
+    def _shard_scenario(self, item: ReadyScenario, ref: ScenarioRef) -> ShardScenario | None:
+        if item.interval is None:
+            return None
+        missing = missing_intervals(item.interval, ref.known)
+        if not missing and self.arrivals is None:
             return None
         return ShardScenario(
             scenario_id=ref.id,
@@ -258,6 +277,7 @@ class _Coordinating:
         if outcome.part is not None:  # one writer: the coordinator registers what workers wrote
             registered = register_part(self.store, self.sweep_id, task.key, outcome.part)
         self.evaluate_cpu_s += outcome.evaluate_cpu_s
+        self._keep_loads(task, outcome)
         cut, ready = self._waiting[task.key]
         if registered is not None:
             self.stored += registered.probes_added
@@ -275,6 +295,19 @@ class _Coordinating:
                 return
         self._waiting.pop(task.key, None)
         self._ended(cut)
+
+    def _keep_loads(self, task: ShardTask, outcome: ShardOutcome) -> None:
+        """Store the loads that a worker has played where it could not, and count."""
+        if outcome.played is None or task.plays is None:
+            return
+        from sweepdb.working.playing import store_loads
+
+        added = outcome.loads_added
+        if added is None:  # one writer: the coordinator
+            added = store_loads(self.store, self.sweep_id, task.plays.asked, outcome.played.loads)
+        self.loads_stored += added
+        self.loads_known += outcome.played.known + outcome.played.made - added
+        self.unplayed.update(outcome.played.unplayed.values())
 
     def _rest(self, cut: Cut[_Item]) -> ShardTask | None:
         """The shard again, with what is missing now; nothing of it is counted twice."""

@@ -6,13 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.shards import ShardScenario, evaluate_shard
 from store.opening import open_store
 from store.parts import PartFile, Registered, register_part, write_part
+from store.placing import shelf_at
+
+if TYPE_CHECKING:
+    from sweepdb.working.playing import Played, Plays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,7 @@ class ShardTask:
     operators: Mapping[str, str]  # as JSON, by key: captured once, by the coordinator
     folder: str
     store_url: str | None
+    plays: Plays | None = None  # requests that arrive, where they were asked for
     attempt: int = 1
 
 
@@ -37,6 +41,8 @@ class ShardOutcome:
     registered: Registered | None
     failures: Mapping[int, str]
     evaluate_cpu_s: float
+    played: Played | None = None
+    loads_added: int | None = None  # None where nobody stored them yet
 
 
 Result = tuple[ShardTask, ShardOutcome | Exception]
@@ -77,16 +83,30 @@ def run_shard(task: ShardTask) -> ShardOutcome:
         if key not in _OPERATORS:
             _OPERATORS[key] = operators_from_json(text)
     made = evaluate_shard(task.items, _OPERATORS)
-    part = registered = None
-    if made.blocks:
-        part = write_part(Path(task.folder), task.key, made.blocks)
-        if task.store_url is not None:
-            with open_store(task.store_url) as store:
-                registered = register_part(store, task.sweep_id, task.key, part)
+    part = write_part(shelf_at(task.folder), task.key, made.blocks) if made.blocks else None
+    registered = None
+    if part is not None and task.store_url is not None:
+        with open_store(task.store_url) as store:
+            registered = register_part(store, task.sweep_id, task.key, part)
+    played, added = (None, None) if task.plays is None else _played(task, task.plays)
     return ShardOutcome(
         key=task.key,
         part=part if registered is None else None,
         registered=registered,
         failures=made.failures,
         evaluate_cpu_s=made.cpu_s,
+        played=played,
+        loads_added=added,
     )
+
+
+def _played(task: ShardTask, plays: Plays) -> tuple[Played, int | None]:
+    """Play requests against the scenarios of a shard; the probes of these are stored by then, where many may write."""
+    from sweepdb.working.playing import play_shard, store_loads  # a fifth of a second of imports
+
+    played = play_shard(task.items, _OPERATORS, plays)
+    if task.store_url is None:
+        return played, None
+    with open_store(task.store_url) as store:
+        added = store_loads(store, task.sweep_id, plays.asked, played.loads)
+    return played.stored(), added

@@ -1,13 +1,15 @@
 """What grows with what: sweeps on one and two workers, and one subject's question over 1 to 1,000 parts. JSON lines.
 
 Run: python tests/benchmark/bench_scale.py [probes [probes a part [parts,...]]]. CPU is of every thread and worker process; parts are of real
-rows, fewer a part than a sweep writes, since what is measured is how cost grows with files."""
+rows, fewer a part than a sweep writes, since what is measured is how cost grows with files. With a FOLDER that
+`large_store.py` has filled in place of a number: one subject among 10^8 rows, and among 10^9."""
 
 from __future__ import annotations
 
 import json
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +22,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import large_store
 from bench_write import machine
 from evaluator_cases import QWEN3_32B, TEST_DEVICE
 from generator import block, scenarios, sweep_record
@@ -34,7 +37,8 @@ from queries.session import Session
 from store.location import parse_url
 from store.opening import Store, open_store
 from store.parts import ShardBlock, register_part, write_part
-from store.placing import part_folder
+from store.placing import part_shelf, parts_in_use
+from store.reading import read_transaction
 from store.sealing import pruning
 from store.writing import begin_sweep, finish_sweep, put_scenarios
 from sweepdb.working import parse_workers, run_on_workers
@@ -108,7 +112,7 @@ def many_parts(url: str, parts: int, rows: int) -> tuple[str, str]:
         found = [record for record in scenarios(seed=1) if record.status == "ok"]
         asked = next(record for record in found if record.subject.phase == "aggregated")
         records = [asked, *(record for record in islice(found, parts) if record is not asked)][:parts]
-        folder = part_folder(store.location)
+        shelf = part_shelf(store.location)
         refs = put_scenarios(store, sweep_id, records)
         for number, (record, ref) in enumerate(zip(records, refs, strict=True)):
             plan = record.subject.plan
@@ -116,7 +120,7 @@ def many_parts(url: str, parts: int, rows: int) -> tuple[str, str]:
                 scenario_id=ref.id, scenario_key=ref.key, replicas=plan.dp * plan.pp, record=block(record, 1, rows)
             )
             key = f"{number:064d}"
-            register_part(store, sweep_id, key, write_part(folder, key, [made]))
+            register_part(store, sweep_id, key, write_part(shelf, key, [made]))
         finish_sweep(store, sweep_id, "finished")
     return asked.subject.model.name, asked.subject.workload.name or asked.subject.workload.label
 
@@ -142,8 +146,54 @@ def questions(folder: Path, rows: int, sizes: tuple[int, ...] = (1, 10, 100, 100
         pruning.MOST_SCENARIOS = 20_000
 
 
+LARGE_LIMITS = (50.0, 60.0, 70.0, 80.0, 90.0)
+
+
+def large(folder: Path) -> None:
+    """One subject among 10^8 rows, and 10^9: opened, asked by a process of its own from a disk that is cold, and again."""
+    record = next(large_store.records())
+    model, workload = record.subject.model.name, record.subject.workload.label
+    for name in ("real", "linked"):
+        url = f"sqlite:///{folder}/{name}.sqlite"
+        with read_transaction(parse_url(url)) as transaction:
+            parts = parts_in_use(transaction)
+        rows = {"rows": sum(part.row_count for part in parts), "parts": len(parts)}
+        forget_files(folder)
+        command = [
+            *(sys.executable, "-m", "cli.main", "query", "best", "--store", url, "--model", model),
+            *("--workload", workload, "--tpot-limit", "50"),
+        ]
+        cpu, wall = timed(partial(subprocess.run, command, check=True, stdout=subprocess.DEVNULL))
+        say(f"large_command_cold_{name}", cpu, "s CPU with imports", wall_s=round(wall, 2), **rows)
+        forget_files(folder)
+        asked = [
+            Question(report="best", scope=Scope(models=(model,), workload=workload), limits=Limits(tpot_ms=limit))
+            for limit in LARGE_LIMITS
+        ]
+        opened: list[Session] = []
+        cpu, wall = timed(lambda: opened.append(Session(parse_url(url))))  # noqa: B023
+        say(f"large_opening_{name}", 1000 * cpu, "ms CPU", wall_ms=round(1000 * wall, 1), **rows)
+        with opened[0] as session:
+            for number, question in enumerate(asked):
+                what = ("first", "again")[number] if number < 2 else "new_limit"
+                cpu, wall = timed(partial(session.ask, question))
+                files = len(session._connection.files)
+                say(f"large_{what}_{name}", 1000 * cpu, "ms CPU", wall_ms=round(1000 * wall, 1), files=files, **rows)
+
+
+def forget_files(folder: Path) -> None:
+    """Let the system forget what it keeps in memory of these files, so that they are read from the disk again."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def main() -> None:
     """Print every figure."""
+    if len(sys.argv) > 1 and not sys.argv[1].isdecimal():
+        large(Path(sys.argv[1]))
+        return
     probes = int(sys.argv[1]) if len(sys.argv) > 1 else 400_000
     rows = int(sys.argv[2]) if len(sys.argv) > 2 else 500
     with tempfile.TemporaryDirectory() as folder:

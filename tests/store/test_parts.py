@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sqlite3
 import threading
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice, pairwise
 
 import pytest
 from generator import block, interval_length, put, scenarios, sweep_record
+from hypothesis import given
+from hypothesis import strategies as st
 
 from queries.connect import connect
 from store.errors import InputError, StoreError
 from store.location import parse_url
 from store.opening import open_store
 from store.parts import ShardBlock, compact_parts, compacting, register_part, write_part
-from store.placing import orphans, part_folder, places_of
+from store.placing import PartRow, part_shelf, parts_in_use, places_of
 from store.reading import read_transaction
 from store.schema.measures import MEASURES
 from store.sealing import LARGEST_KEY, seal
@@ -71,7 +76,7 @@ def shard_blocks(refs, chosen=slice(None)):
 def registered(store, *, cuts=(0, 9, 24)):
     """Store every scenario in parts."""
     sweep_id, refs = begun(store)
-    folder = part_folder(store.location)
+    folder = part_shelf(store.location)
     for low, high in pairwise(cuts):
         file = write_part(folder, f"{low:064d}", shard_blocks(refs, slice(low, high)))
         register_part(store, sweep_id, f"{low:064d}", file)
@@ -101,7 +106,7 @@ def test_parts_answer_as_rows_do_and_hold_no_row(store, expected):
 def test_rows_and_parts_of_one_scenario_stand_side_by_side(store, expected):
     sweep_id, refs = begun(store)
     put(store, sweep_id, RECORDS[3], refs[3], first=1, last=4)
-    file = write_part(part_folder(store.location), "c" * 64, shard_blocks(refs))
+    file = write_part(part_shelf(store.location), "c" * 64, shard_blocks(refs))
     done = register_part(store, sweep_id, "c" * 64, file)
     assert done.left == 1  # of the fourth only a part is missing, which the next attempt adds
     put(store, sweep_id, RECORDS[3], refs[3], first=5, last=interval_length(RECORDS[3], MEAN))
@@ -114,7 +119,7 @@ def test_rows_and_parts_of_one_scenario_stand_side_by_side(store, expected):
 
 def test_a_lost_race_leaves_no_file_and_no_row_twice(store, expected):
     sweep_id, refs = begun(store)
-    folder = part_folder(store.location)
+    folder = part_shelf(store.location)
     attempts = [write_part(folder, "d" * 64, shard_blocks(refs)) for _ in range(3)]
     outcomes = []
 
@@ -128,25 +133,25 @@ def test_a_lost_race_leaves_no_file_and_no_row_twice(store, expected):
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == [0, 0, len(expected)]
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.path.iterdir())) == 1
     assert rows(store.url) == expected
     assert check_store(store.location).faults == ()
 
 
 def test_a_file_that_was_never_registered_is_reported_never_read_and_removed_after_a_day(store, expected):
     _, refs = registered(store)
-    folder = part_folder(store.location)
-    orphan = write_part(folder, "e" * 64, shard_blocks(refs)).path
-    unfinished = folder / ".shard-0-0.parquet"
+    folder = part_shelf(store.location)
+    orphan = folder.path / write_part(folder, "e" * 64, shard_blocks(refs)).name
+    unfinished = folder.path / ".shard-0-0.parquet"
     unfinished.write_bytes(b"half")
     assert rows(store.url) == expected
     report = check_store(store.location)
-    assert (report.faults, {path.name for path in report.orphans}) == ((), {orphan.name, unfinished.name})
+    assert (report.faults, set(report.orphans)) == ((), {orphan.name, unfinished.name})
     assert compact_parts(store.location).files_removed == 0
     for path in (orphan, unfinished):
         os.utime(path, (0, 0))
     assert compact_parts(store.location).files_removed == 2
-    assert orphans(folder, set()) != []  # the parts themselves
+    assert folder.strangers(set()) != []  # the parts themselves
     assert rows(store.url) == expected
 
 
@@ -169,7 +174,7 @@ def test_a_part_that_is_not_what_was_registered_is_named(store, damage):
     registered(store)
     with read_transaction(store.location) as transaction:
         name = places_of(transaction, ((0, LARGEST_KEY),))[0].name
-    damage(part_folder(store.location) / name)
+    damage(part_shelf(store.location).path / name)
     assert any(name in fault for fault in check_store(store.location).faults)
     if damage is not flip:
         with pytest.raises(StoreError, match=name):
@@ -190,7 +195,7 @@ def test_a_catalogue_that_says_something_else_than_blocks_is_named(store):
 
 def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
     _, refs = begun(store)
-    folder = part_folder(store.location)
+    folder = part_shelf(store.location)
 
     def full(*_):
         raise OSError(28, "No space left on device")
@@ -198,18 +203,18 @@ def test_a_disk_that_is_full_leaves_nothing(store, monkeypatch):
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(StoreError, match="No space left on device"):
         write_part(folder, "f" * 64, shard_blocks(refs))
-    assert list(folder.iterdir()) == []
+    assert list(folder.path.iterdir()) == []
 
 
 def test_compaction_sorts_merges_and_keeps_replaced_files_for_readers(store, expected, monkeypatch):
     registered(store, cuts=(0, 5, 11, 13, 20, 24))
-    folder = part_folder(store.location)
-    before = set(folder.iterdir())
+    folder = part_shelf(store.location)
+    before = set(folder.path.iterdir())
     with connect(store.url) as reader:
         reader.provide({"probe"})
         report = compact_parts(store.location)
         assert (report.parts_before, report.parts, report.probes_rewritten) == (5, 1, len(expected))
-        assert before < set(folder.iterdir())
+        assert before < set(folder.path.iterdir())
         assert reader.execute(ROWS).fetchall() == expected
     assert rows(store.url) == expected
     assert check_store(store.location).faults == ()
@@ -217,7 +222,7 @@ def test_compaction_sorts_merges_and_keeps_replaced_files_for_readers(store, exp
     assert (again.parts, again.probes_rewritten, again.files_removed) == (1, 0, 0)
     monkeypatch.setattr(compacting, "RETIRED_KEPT_S", 0.0)
     assert compact_parts(store.location).files_removed == 5
-    assert len(list(folder.iterdir())) == 1
+    assert len(list(folder.path.iterdir())) == 1
     assert rows(store.url) == expected
     assert check_store(store.location).orphans == ()
 
@@ -251,6 +256,79 @@ def test_compaction_cuts_at_the_largest_size_and_settles(store, expected, monkey
     assert spread[0][-1] <= 2  # where a subject begins in one part and ends in the next
 
 
+def test_a_small_sweep_is_sorted_by_itself_and_merged_when_it_is_no_longer_small(store, expected):
+    sweep_id, refs = begun(store)
+    folder = part_shelf(store.location)
+
+    def register(low, high):
+        file = write_part(folder, f"{low:064d}", shard_blocks(refs, slice(low, high)))
+        return register_part(store, sweep_id, f"{low:064d}", file).probes_added
+
+    for low, high in pairwise((0, 7, 14)):
+        register(low, high)
+    compact_parts(store.location)
+    before = {path.name for path in folder.path.glob("shard-sorted-*")}
+    added = register(14, 15) + register(15, 16)
+    done = compact_parts(store.location)
+    assert (done.parts_before, done.parts, done.probes_rewritten) == (3, 2, added)
+    with read_transaction(store.location) as transaction:
+        assert before < {part.name for part in parts_in_use(transaction)}
+    assert compact_parts(store.location).probes_rewritten == 0
+    more = register(16, 20) + register(20, 24)  # now a quarter of the rows is new
+    done = compact_parts(store.location)
+    assert (done.parts, done.probes_rewritten) == (1, len(expected))
+    assert more > 0
+    assert rows(store.url) == expected
+    assert check_store(store.location).faults == ()
+
+
+@given(st.lists(st.integers(1, 2_000_000), max_size=40))
+def test_tiers_hold_every_part_once_and_are_few(sizes):
+    parts = [
+        PartRow(id=number, name=f"shard-{number}-x.parquet", folder="", bytes=0, sha256="", row_count=rows_)
+        for number, rows_ in enumerate(sizes)
+    ]
+    found = list(compacting.tiers(parts))
+    assert sorted(part.id for tier in found for part in tier) == list(range(len(sizes)))
+    totals = [sum(part.row_count for part in tier) for tier in found]
+    assert all(after > 4 * before for before, after in pairwise(totals))
+    assert compacting._run_of("shard-sorted-ab12-0.parquet") == compacting._run_of("shard-sorted-ab12-1.parquet")
+    assert compacting._run_of("shard-sorted-ab12.parquet") != compacting._run_of("shard-sorted-cd34.parquet")
+
+
+def test_a_backup_is_a_copy_of_the_database_and_then_of_the_files(tmp_path, expected, monkeypatch):
+    """A sweep goes on between the two copies: what the database names is there, what it does not name is not read."""
+    monkeypatch.delenv("SWEEPDB_PARTS")
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    with open_store(url, create=True) as store:
+        sweep_id, refs = begun(store)
+        folder = part_shelf(store.location)
+        file = write_part(folder, "1" * 64, shard_blocks(refs, slice(0, 9)))
+        register_part(store, sweep_id, "1" * 64, file)
+        then = rows(url)
+        with (
+            closing(sqlite3.connect(tmp_path / "store.sqlite")) as live,
+            closing(sqlite3.connect(saved / "store.sqlite")) as copy,
+        ):
+            live.backup(copy)
+        file = write_part(folder, "2" * 64, shard_blocks(refs, slice(9, 24)))
+        register_part(store, sweep_id, "2" * 64, file)
+        shutil.copytree(folder.path, saved / "store.sqlite.parts")
+    assert rows(url) == expected
+    shutil.rmtree(tmp_path / "store.sqlite.parts")  # lost, with its database
+    restored = f"sqlite:///{saved}/store.sqlite"
+    assert rows(restored) == then
+    report = check_store(parse_url(restored))
+    assert report.faults == ()
+    assert report.orphans == (file.name,)
+    with open_store(restored) as store:
+        file = write_part(part_shelf(store.location), "3" * 64, shard_blocks(refs, slice(9, 24)))
+        register_part(store, sweep_id, "3" * 64, file)
+    assert rows(restored) == expected
+
+
 def test_a_store_that_moves_with_its_parts_is_read_where_it_is(tmp_path, expected, monkeypatch):
     monkeypatch.delenv("SWEEPDB_PARTS")
     folder = tmp_path / "first"
@@ -264,8 +342,8 @@ def test_a_store_that_moves_with_its_parts_is_read_where_it_is(tmp_path, expecte
 
 def test_a_store_on_a_server_needs_a_folder_that_is_named(monkeypatch):
     monkeypatch.delenv("SWEEPDB_PARTS")
-    with pytest.raises(StoreError, match="no folder is named") as caught:
-        part_folder(parse_url("postgresql://nobody@localhost/none"))
+    with pytest.raises(StoreError, match="no place is named") as caught:
+        part_shelf(parse_url("postgresql://nobody@localhost/none"))
     assert "SWEEPDB_PARTS=/shared" in caught.value.hint
 
 

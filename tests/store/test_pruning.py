@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 
 import duckdb
 import pytest
@@ -16,7 +18,7 @@ from queries.asking.question import Question
 from queries.connect import connect
 from queries.session import Session
 from store.location import parse_url
-from store.reading import read_transaction
+from store.reading import read_transaction, transactions
 from store.sealing import blocks_within, footers, laying_down, pruning, ranges_of
 from store.sealing.laying_down import SealStep, _Sealing
 from store.sealing.ranges import LARGEST_KEY, meets, merged, overlap, within
@@ -110,6 +112,44 @@ def test_only_the_parts_of_the_scope_are_opened(filled, monkeypatch):
         loaded = connection.loaded
         connection.provide({"probe"})
         assert connection.loaded == loaded
+
+
+def test_what_a_large_store_tells_of_its_tables_does_not_turn_a_lookup_round(filled, tmp_path, monkeypatch):
+    """A million scenarios and three number formats: a planner that is told so must still begin with the blocks asked for."""
+    url, expected, blocks = filled
+    lay_down(url, [{block} for block in blocks])
+    copy = tmp_path / "large.sqlite"
+    shutil.copy(parse_url(url).path, copy)
+    sizes = {
+        "scenario": 1_000_000,
+        "subject": 1_000_000,
+        "block": 1_000_000,
+        "workload": 18,
+        "precision": 3,
+        "plan": 10,
+    }
+    with closing(sqlite3.connect(copy, isolation_level=None)) as database:
+        database.execute("ANALYZE")
+        for table, rows in sizes.items():
+            database.execute("DELETE FROM sqlite_stat1 WHERE tbl = ?", (table,))
+            database.execute("INSERT INTO sqlite_stat1 VALUES (?, NULL, ?)", (table, str(rows)))
+    asked: list[tuple[str, tuple]] = []
+    real = transactions._Sqlite._chunks
+    monkeypatch.setattr(
+        transactions._Sqlite, "_chunks", lambda self, *asking: asked.append(asking) or real(self, *asking)
+    )
+    with connect(f"sqlite:///{copy}") as connection:
+        connection.narrow_to([expected[0][0]])
+        connection.provide({"probe"})
+    with closing(sqlite3.connect(copy)) as database:
+        plans = [
+            [row[3] for row in database.execute(f"EXPLAIN QUERY PLAN {statement}", tuple(parameters))]
+            for statement, parameters in asked
+            if "json_each" in statement
+        ]
+    assert len(plans) >= 3
+    assert all(plan[0].startswith("SCAN json_each") for plan in plans), plans
+    assert not [step for plan in plans for step in plan if step.startswith(("SCAN b", "SCAN sc", "SCAN sj"))], plans
 
 
 def test_a_session_that_moves_from_scope_to_scope_answers_as_one_part_does(filled, monkeypatch):

@@ -25,7 +25,6 @@ from store.parts import shard_counts
 from store.reading import read_transaction
 from store.sweep_list import list_sweeps
 from store.upkeep import check_store
-from sweepdb.evaluating.storing import evaluate_requests
 from sweepdb.working import parse_workers, run_on_workers
 from sweepdb.working.process_engine import IMPORTED_ONCE, InlineEngine, ProcessEngine
 from sweepdb.working.tasks import EngineLostError, run_shard
@@ -256,7 +255,7 @@ def test_the_manifests_of_the_how_to_are_valid():
         validate.validate(documents[3], "1.30", strict=True)
 
 
-def test_workers_from_python_and_no_arrivals_yet(tmp_path):
+def test_workers_from_python(tmp_path):
     asked = {"device": "TEST_DEVICE", "input_length": 100, "output_length": 20, "num_devices": 1, "batch_range": (1, 4)}
     with open_store(f"sqlite:///{tmp_path}/store.sqlite", create=True) as made:
         url = made.url
@@ -264,5 +263,3 @@ def test_workers_from_python_and_no_arrivals_yet(tmp_path):
         done = store.evaluate("Qwen/Qwen3-8B", workers="shard:1/1", **asked)
         assert done.probes_stored > 0
         assert store.evaluate("Qwen/Qwen3-8B", **asked).probes_known == done.probes_stored
-        with pytest.raises(InputError, match="arrive are played in one process"):
-            evaluate_requests(request_of(), url, workers=ALONE, arrivals=object())

@@ -1,0 +1,174 @@
+"""Parts in a bucket, by any file system of fsspec: s3:// and others. What is read is copied to this machine, once.
+
+A part never changes under its name, so a copy whose digest was right stays right. Not here: folders."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from store.errors import InputError, StoreError
+from store.placing.shelves import Shelf
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+COPIES = "SWEEPDB_PARTS_COPIES_GB"
+_COPIES_GB = 20.0
+_READ_AT_ONCE = 2**20
+_IN_USE_S = 600.0  # a question that opens files one by one finds the first of them still there
+
+
+class Bucket(Shelf):
+    """A folder of a bucket. Copies of its parts are in the user's cache, the least recently fetched go first."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address.rstrip("/")
+        place = hashlib.sha256(self.address.encode()).hexdigest()[:12]
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweepdb"
+        self.scratch = cache / f"parts-{place}"
+        self.scratch.mkdir(parents=True, exist_ok=True)
+        self._files, self._root = _opened(self.address)
+
+    def put(self, temporary: Path, name: str) -> None:
+        """Upload it; an object store shows an object once all of it is there."""
+        size = temporary.stat().st_size
+        with _faults(self.address):
+            self._files.put_file(str(temporary), self._key(name))
+            arrived = int(self._files.info(self._key(name))["size"])
+        if arrived != size:
+            raise OSError(errno.EIO, f"{arrived:,} of {size:,} bytes arrived")
+        temporary.unlink()
+
+    def has(self, name: str) -> bool:
+        """Whether a copy or the object is there."""
+        if (self.scratch / name).is_file():
+            return True
+        with _faults(self.address):
+            return bool(self._files.exists(self._key(name)))
+
+    def fetched(self, name: str, size: int, sha256: str) -> Path:
+        """The copy on this machine, made if missing; one that is not what was registered is not kept."""
+        path = self.scratch / name
+        with suppress(OSError):
+            if path.stat().st_size == size:
+                os.utime(path)
+                return path
+        self._make_room(size, path)
+        temporary = path.with_name(f".copy-{secrets.token_hex(6)}")
+        try:
+            with _faults(self.address):
+                self._files.get_file(self._key(name), str(temporary))
+            with temporary.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != sha256:
+                raise OSError(errno.EIO, f"what {self.address} holds is not the file that was registered")
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return path
+
+    def sha256(self, name: str) -> str:
+        """The digest of the object, read again."""
+        digest = hashlib.sha256()
+        with _faults(self.address), self._files.open(self._key(name), "rb") as file:
+            while chunk := file.read(_READ_AT_ONCE):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def remove(self, name: str) -> None:
+        """Delete the object and the copy."""
+        (self.scratch / name).unlink(missing_ok=True)
+        with _faults(self.address), suppress(FileNotFoundError):
+            self._files.rm_file(self._key(name))
+
+    def strangers(self, names: Collection[str], *, older_than_s: float = 0.0) -> list[str]:
+        """Objects that no row names."""
+        with _faults(self.address):
+            self._files.invalidate_cache()
+            try:
+                found = self._files.ls(self._root, detail=True)
+            except FileNotFoundError:  # nothing was ever written
+                return []
+        named = ((PurePosixPath(one["name"]).name, one) for one in found)
+        return sorted(
+            name
+            for name, one in named
+            if name.startswith("shard-") and name not in names and _age_s(one) >= older_than_s
+        )
+
+    def _key(self, name: str) -> str:
+        return f"{self._root}/{name}"
+
+    def _make_room(self, size: int, wanted: Path) -> None:
+        """Delete copies that were used least recently, until one more has room."""
+        copies = sorted(
+            (found.st_mtime, found.st_size, path)
+            for path in self.scratch.glob("shard-*.parquet")
+            if path != wanted and (found := _status(path)) is not None
+        )
+        held = sum(bytes_ for _, bytes_, _ in copies)
+        for used, bytes_, path in copies:
+            if held + size <= most_copies_bytes() or time.time() - used < _IN_USE_S:
+                return
+            path.unlink(missing_ok=True)
+            held -= bytes_
+
+
+def most_copies_bytes() -> float:
+    """How much of a bucket this machine keeps copies of."""
+    asked = os.environ.get(COPIES, "")
+    try:
+        gigabytes = float(asked) if asked else _COPIES_GB
+    except ValueError:
+        gigabytes = -1.0
+    if gigabytes < 0:
+        raise InputError(f"{COPIES} is {asked!r}: a number of gigabytes is expected", hint=f"such as {COPIES}=20")
+    return gigabytes * 1e9
+
+
+def _opened(address: str) -> tuple[AbstractFileSystem, str]:
+    try:
+        from fsspec.core import url_to_fs
+
+        options: dict[str, Any] = {} if address.startswith("memory://") else {"use_listings_cache": False}
+        files, root = url_to_fs(address, **options)
+    except ImportError as error:
+        raise StoreError(
+            f"Parts at {address} need a package that reads such addresses.", hint="Run: pip install 'sweepdb[s3]'"
+        ) from error
+    except ValueError as error:
+        raise InputError(f"{address!r} is no place for parts: {error}", hint="such as s3://bucket/sweeps") from error
+    return files, str(root).rstrip("/")
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except OSError:
+        return None
+
+
+def _age_s(found: dict[str, Any]) -> float:
+    moment = found.get("LastModified") or found.get("updated") or found.get("created")
+    return time.time() - moment.timestamp() if isinstance(moment, datetime) else 0.0
+
+
+@contextmanager
+def _faults(address: str) -> Iterator[None]:
+    """Make errors of whichever client an OSError that names the place."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except Exception as error:
+        said = str(error).partition("\n")[0] or type(error).__name__
+        raise OSError(errno.EIO, f"{address} does not answer: {said}") from error

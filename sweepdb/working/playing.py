@@ -1,0 +1,74 @@
+"""Requests that arrive, played against the scenarios of a shard, in whichever process.
+
+Not here: probes of a shard (evaluator.shards), and one scenario's loads (evaluator.arrivals)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from evaluator.arrivals import ArrivalRequest
+from evaluator.arrivals.load_rows import arrival_record
+from evaluator.arrivals.sweeping import scenario_loads
+from evaluator.evaluate import cost_of
+from evaluator.graph import OperatorSet
+from evaluator.shards import ShardScenario
+from store.errors import SweepdbError
+from store.loads import LoadRecord
+from store.opening import Store
+from store.writing import put_loads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plays:
+    """The requests that arrive at every scenario of a shard, and the loads that are stored, by scenario."""
+
+    asked: ArrivalRequest
+    known: Mapping[int, frozenset[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """New loads by scenario, how many were there, and why some scenarios could not be played: status and reason."""
+
+    loads: Mapping[int, tuple[LoadRecord, ...]]
+    made: int
+    known: int
+    unplayed: Mapping[int, tuple[str, str]]
+
+    def stored(self) -> Played:
+        """The same without loads, which need not travel once they are stored."""
+        return replace(self, loads={})
+
+
+def play_shard(items: Iterable[ShardScenario], operators: Mapping[str, OperatorSet], plays: Plays) -> Played:
+    """Play what is not known; a scenario that cannot be played does not end the others."""
+    loads: dict[int, tuple[LoadRecord, ...]] = {}
+    unplayed: dict[int, tuple[str, str]] = {}
+    known = 0
+    for item in items:
+        try:
+            found, there = _of_scenario(item, operators, plays.asked, plays.known.get(item.scenario_id, frozenset()))
+        except SweepdbError as error:
+            unplayed[item.scenario_id] = ("unsupported", error.message)
+        except Exception as error:  # noqa: BLE001  one scenario's failure is named, not the shard's end
+            unplayed[item.scenario_id] = ("error", f"{type(error).__name__}: {error}")
+        else:
+            known += there
+            if found:
+                loads[item.scenario_id] = found
+    return Played(loads=loads, made=sum(map(len, loads.values())), known=known, unplayed=unplayed)
+
+
+def _of_scenario(
+    item: ShardScenario, operators: Mapping[str, OperatorSet], asked: ArrivalRequest, known: Collection[str]
+) -> tuple[tuple[LoadRecord, ...], int]:
+    sets = {trace: operators[key] for trace, key in item.operators.items()}
+    ready = scenario_loads(item.scenario, item.key, sets, cost_of(item.scenario), asked)
+    return tuple(ready.play(known)), len(ready.keys.keys() & set(known))
+
+
+def store_loads(store: Store, sweep_id: int, asked: ArrivalRequest, loads: Mapping[int, tuple[LoadRecord, ...]]) -> int:
+    """Store loads, those of a scenario together; how many were added. Whoever comes second adds none."""
+    record = arrival_record(asked.settings.process)
+    return sum(put_loads(store, sweep_id, scenario_id, record, loads[scenario_id]) for scenario_id in sorted(loads))
