@@ -124,9 +124,7 @@ def explain_probes(references: Sequence[str], store_url: str | None, *, step: st
     )
 
 
-def _explained(
-    text: str, store_url: str | None, step: str | None
-) -> tuple[list[ExplainedStep], FirstTokens | None]:
+def _explained(text: str, store_url: str | None, step: str | None) -> tuple[list[ExplainedStep], FirstTokens | None]:
     location = parse_url(store_url)
     columns, row = find_probe(location, text)
     values = dict(zip(columns, row, strict=True))
