@@ -88,6 +88,7 @@ CASES = {
         "head_dim": 32, "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64,
         "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1, "use_qk_norm": True,
     },
+    "glm4_moe_lite": {**{name: size for name, size in LATENT.items() if name != "first_k_dense_replace"}, "n_shared_experts": 1},
     "gpt_oss": {
         "head_dim": 32, "num_local_experts": 8, "num_experts_per_tok": 2, "sliding_window": 128,
         "layer_types": ["sliding_attention", "full_attention"] * 2,
