@@ -28,6 +28,10 @@ _LONGEST_NAME = 64
 _UNSAID = object()
 _OF_FEW_WEIGHTS = re.compile(r"lm_head|shared_expert")  # whose format hardly matters beside that of the rest
 _IN_NAMES = re.compile(r"(?i)(?<![a-z0-9])(nvfp4|mxfp4|mxfp8|fp4|fp8|int4|int8|w4a16|w4a8|w8a8|awq|gptq)(?![a-z0-9])")
+# Lists of what is not quantised: whole modules end in their name, or in a star or dots behind it.
+_WHOLE_ATTENTION = re.compile(r"self_attn[\\.*]*$")
+_PART_OF_ATTENTION = re.compile(r"self_attn\.(qkv|q|k|v|o)(?:_[ab])?_proj")
+_WHOLE_EXPERTS = re.compile(r"(?<![a-z_])experts[\\.*]*$")
 BY_NAME = "by name only: "  # before a format that a name says, and no file
 
 
@@ -57,7 +61,9 @@ def _by_method(quantisation: Mapping[str, Any], method: str) -> tuple[str, str]:
     bits = quantisation.get("bits")
     if method == "mxfp4":  # gpt-oss: experts only
         return "BF16", "MXFP4"
-    if method == "fp8":
+    if method == "mxfp8":
+        name = "MXFP8"
+    elif method == "fp8":
         name = "FP8_BLOCK" if quantisation.get("weight_block_size") else "FP8"
     elif method in {"awq", "gptq"} and bits == 4:
         name = _int4_weights(quantisation.get("group_size"))
@@ -65,7 +71,7 @@ def _by_method(quantisation: Mapping[str, Any], method: str) -> tuple[str, str]:
         name = "BF16"
     else:
         name = (f"{method}, {shortened(bits)} bits" if bits is not None else method)[:_LONGEST_NAME]
-    return name, name
+    return _apart(name, quantisation)
 
 
 def _int4_weights(group: object) -> str:
@@ -114,6 +120,8 @@ def native_kv_cache(quantisation: object) -> str:
     if not isinstance(quantisation, Mapping):
         return "DISABLED"
     scheme = quantisation.get("kv_cache_scheme")  # compressed-tensors
+    if isinstance(scheme, str) and scheme:  # ModelOpt writes its own name there, too
+        return scheme.upper()[:_LONGEST_NAME]
     if isinstance(scheme, Mapping):
         return f"{'FP' if scheme.get('type') == 'float' else 'INT'}{scheme.get('num_bits')}"[:_LONGEST_NAME]
     return str(quantisation.get("kv_cache_quant_algo") or "DISABLED").upper()[:_LONGEST_NAME]  # ModelOpt
@@ -147,5 +155,26 @@ def _algorithm(quantisation: Mapping[str, Any]) -> str:
     return _MODELOPT.get(algorithm.upper(), algorithm)[:_LONGEST_NAME]
 
 
+def _apart(name: str, quantisation: Mapping[str, Any]) -> tuple[str, str]:
+    """(linears, experts) of weights in one format, but for modules that are said to be left as they are."""
+    spared = quantisation.get("modules_to_not_convert")
+    linear = "BF16" if _spares_attention(spared) else name
+    if linear == name and _parts_of_attention(spared):
+        linear = f"{name} without parts of attention"[:_LONGEST_NAME]
+    return linear, "BF16" if _any_of(_WHOLE_EXPERTS, spared) else name
+
+
 def _spares_attention(ignored: object) -> bool:
-    return isinstance(ignored, list) and any("self_attn" in str(item) for item in ignored)
+    """Whether all of attention is left out: by its name, or by queries and outputs."""
+    return _any_of(_WHOLE_ATTENTION, ignored) or {"q", "o"} <= _parts_of_attention(ignored)
+
+
+def _parts_of_attention(ignored: object) -> set[str]:
+    """Projections of attention by their first letters, q, k, v and o; what MLA expands is in 16 bits everywhere."""
+    items = ignored if isinstance(ignored, list) else []
+    found = [match[1] for item in items if (match := _PART_OF_ATTENTION.search(str(item)))]
+    return {"q" if part.startswith("q") else part for part in found}
+
+
+def _any_of(pattern: re.Pattern[str], items: object) -> bool:
+    return isinstance(items, list) and any(pattern.search(str(item)) for item in items)

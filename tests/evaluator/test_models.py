@@ -211,6 +211,33 @@ def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
         ({"quant_method": "fp8"}, ("FP8", "FP8")),
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("FP8_BLOCK", "FP8_BLOCK")),
         ({"quant_method": "mxfp4"}, ("BF16", "MXFP4")),
+        ({"quant_method": "mxfp8"}, ("MXFP8", "MXFP8")),
+        ({"quant_method": "fp8", "modules_to_not_convert": ["lm_head", "model.layers.0.self_attn"]}, ("BF16", "FP8")),
+        (
+            {"quant_method": "fp8", "modules_to_not_convert": [f"model.layers.0.self_attn.{p}_proj" for p in "qkvo"]},
+            ("BF16", "FP8"),
+        ),
+        (
+            {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.self_attn.o_proj"]},
+            ("FP8 without parts of attention", "FP8"),
+        ),
+        (  # norms, indexers, routers and what MLA expands are in 16 bits in any case
+            {
+                "quant_method": "fp8",
+                "modules_to_not_convert": [
+                    "model.layers.0.self_attn.q_a_layernorm",
+                    "model.layers.0.self_attn.indexers_proj",
+                    "model.layers.0.mlp.gate",
+                    "model.layers.0.self_attn.kv_b_proj",
+                    "shared_experts",
+                ],
+            },
+            ("FP8", "FP8"),
+        ),
+        (
+            {"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["model.layers.3.mlp.experts"]},
+            ("W4A16", "BF16"),
+        ),
         ({"quant_method": "awq", "bits": 4}, ("W4A16", "W4A16")),
         ({"quant_method": "gptq", "bits": 4, "group_size": 32}, ("W4A16_G32", "W4A16_G32")),
         ({"quant_method": "gptq", "bits": 8}, ("gptq, 8 bits", "gptq, 8 bits")),
@@ -299,6 +326,7 @@ def test_a_modelopt_checkpoint_says_its_precision_beside_its_config(tmp_path, qu
         ({"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "FP8"),
         ({"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "int"}}, "INT8"),
         ({"quant_method": "compressed-tensors", "kv_cache_scheme": None}, "DISABLED"),
+        ({"quant_algo": "FP8", "kv_cache_scheme": "FP8"}, "FP8"),
     ],
 )
 def test_what_the_published_kv_cache_comes_in(tmp_path, quantization, kv_cache):

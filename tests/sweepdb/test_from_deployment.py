@@ -12,6 +12,9 @@ from launched_rows import CASES, MODEL, fill, rows_of
 from shared_data import shared_data
 
 import sweepdb
+from evaluator.inputs.models import load_model
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.plan_search import illegality
 from store.errors import InputError
 from sweepdb.launching import write_launch
 from sweepdb.launching.reading import read_deployment
@@ -123,14 +126,62 @@ def test_samples_of_kserve_and_llm_d_are_read():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("row", "servers"),
+    [
+        # Attention replicas over a group that ep counts, where tp is of one of them
+        (
+            {
+                "prefill": {"num-worker": 2, "tp": 1, "ep": 8, "dp-attn": True},
+                "decode": {"num-worker": 1, "tp": 8, "ep": 1},
+            },
+            [("prefill", 2, 1, 8, 8, 1, 0), ("decode", 1, 8, 1, 1, 8, 0)],
+        ),
+        # No decode workers: one server over several hosts, its replicas counted as workers
+        (
+            {"prefill": {"num-worker": 2, "tp": 16, "ep": 32, "dp-attn": True}, "decode": {"num-worker": 0, "tp": 16}},
+            [("server", 1, 16, 2, 32, 1, 0)],
+        ),
+        (
+            {"prefill": {"num-worker": 1, "tp": 4, "ep": 16, "dp-attn": True}, "decode": {"num-worker": 0, "tp": 4}},
+            [("server", 1, 1, 16, 16, 1, 0)],
+        ),
+        # 24 devices do not divide 256 experts: 264 slots
+        ({"tp": 24, "ep": 24, "dp-attn": True}, [("server", 1, 1, 24, 24, 1, 8)]),
+    ],
+)
+def test_groups_of_public_configurations_are_split_as_their_recipes_say(row, servers, tmp_path):
+    entry = {
+        "model": "deepseek-ai/DeepSeek-R1-0528", "runner": "gb200", "framework": "dynamo-vllm", "precision": "fp8",
+        "scenarios": {"fixed-seq-len": [{"isl": 1000, "osl": 100, "search-space": [{**row, "conc-list": [64]}]}]},
+    }  # fmt: skip
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({"one": entry}))
+    found = read_deployment(path).servers
+    assert [
+        (one.role, one.instances, one.tp, one.dp, one.ep, one.moe_tp, one.redundant_experts) for one in found
+    ] == servers
+    assert all(("8 copies of experts" in " ".join(one.not_mapped)) == (one.redundant_experts == 8) for one in found)
+
+
 def test_every_public_configuration_is_servers_or_a_reason():
     folder = shared_data("deployments", "inferencex")
     found = {path.name: read_deployment(path) for path in sorted(folder.glob("*-master.yaml"))}
     configurations = {server.where.partition(" (")[0] for one in found.values() for server in one.servers}
     refused = [reason for one in found.values() for reason in one.refused]
+    assert {reason for one in found.values() for server in one.servers if (reason := illegal(server))} == set()
     assert len(configurations) + len(refused) == 208
     kept = json.loads((Path(__file__).parent / "launched" / "inferencex.json").read_text())
     assert {"read": len(configurations), "refused": counted(refused)} == kept
+
+
+def illegal(server):
+    """Why the plan of a server cannot be, or None."""
+    plan = Plan(
+        tp=server.tp, pp=server.pp, dp=server.dp, ep=server.ep or 1, moe_tp=server.moe_tp or 1, dcp=server.dcp,
+        redundant_experts=server.redundant_experts,
+    )  # fmt: skip
+    return illegality(load_model(server.model)[1], plan, plan.num_devices)
 
 
 def counted(refused):

@@ -123,7 +123,9 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
             not_mapped=[*base.not_mapped, *sorted(set(row) - set(_ROW))],
         )
         said.measured_drafts()
-        if "prefill" in row:
+        if "prefill" in row and row["decode"].get("num-worker") == 0:  # several hosts of one server
+            yield _side(said, "server", row["prefill"], users)
+        elif "prefill" in row:
             for role in ("prefill", "decode"):
                 yield _side(said, "prefill" if role == "prefill" else "decode", row[role], users)
         else:
@@ -131,17 +133,45 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
 
 
 def _side(base: FoundServer, role: Role, side: Entry, users: tuple[int, ...]) -> FoundServer:
-    group, apart = _int(side.get("tp")) or 1, side.get("dp-attn") is True
-    tp, dp = (1, group) if apart else (group, 1)
     pcp = _int(side.get("pcp-size")) or 1
     ep, pp, workers = _int(side.get("ep")) or 1, _int(side.get("pp")) or 1, _int(side.get("num-worker")) or 1
+    shared = workers if role == "server" else 1
+    tp, dp = _split(_int(side.get("tp")) or 1, ep, shared, apart=side.get("dp-attn") is True)
+    if tp > 1 and dp > 1:  # its replicas were counted as workers
+        workers = 1
+    copies = _copies(base.model, ep)
+    said = [f"{copies} copies of experts, the fewest with which ep {ep} divides their slots"] if copies else []
     batches = tuple(dict.fromkeys(max(one // (dp * pp * workers), 1) for one in users))
     known = {*_SIDE, *_ROW}
     return replace(
-        base, role=role, instances=workers, tp=tp, dp=dp, pp=pp, ep=ep, moe_tp=max(group * pcp // ep, 1),
-        batch_sizes=(1,) if role == "prefill" else batches, dcp=_int(side.get("dcp-size")) or 1, pcp=pcp,
-        not_mapped=sorted({*base.not_mapped, *(key for key in side if key not in known)}),
+        base, role=role, instances=workers, tp=tp, dp=dp, pp=pp, ep=ep, moe_tp=max(tp * dp * pcp // ep, 1),
+        redundant_experts=copies, pcp=pcp,
+        batch_sizes=(1,) if role == "prefill" else batches, dcp=_int(side.get("dcp-size")) or 1,
+        not_mapped=sorted({*base.not_mapped, *said, *(key for key in side if key not in known)}),
     )  # fmt: skip
+
+
+def _split(group: int, ep: int, workers: int, *, apart: bool) -> tuple[int, int]:
+    """(tp, dp) of attention. Replicas of attention are as many as devices, in a group that `tp` or `ep` counts.
+
+    A row of workers that each split attention, and share experts, is one server: tp 16, ep 32 and 2 workers."""
+    if not apart:
+        return group, 1
+    if 1 < group < ep == group * workers:
+        return group, workers
+    return 1, max(group, ep)
+
+
+def _copies(model: str | None, ep: int) -> int:
+    """The fewest copies of experts with which their slots divide over `ep` devices, as servers with such an ep have."""
+    experts = 0 if model is None else _experts_of(model)
+    return -experts % ep if ep > 1 else 0
+
+
+@cache
+def _experts_of(model: str) -> int:
+    layers = load_model(model)[1].layers
+    return max(getattr(group.mlp, "experts", 0) for group in layers)
 
 
 def _users(row: Entry) -> tuple[int, ...]:
