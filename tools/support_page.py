@@ -43,7 +43,8 @@ def support_page() -> str:
         sections.append(f"## {title}\n\n" + _table(("name", "state", "how"), found))
     models = [[name, part.state, *_native(name)] for kind, name, part in rows if kind == "model"]
     sections.append(
-        "## Models of the catalogue\n\n" + _table(("name", "state", "linears", "experts", "image encoder", "left out"), models)
+        "## Models of the catalogue\n\n"
+        + _table(("name", "state", "linears", "experts", "image encoder", "left out"), models)
     )
     return "\n".join(sections)
 
