@@ -5,7 +5,7 @@ Not here: which scenarios there are, what is stored, and whether a probe fits or
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from evaluator.inputs.launch import LOAD, Routing, busiest_load
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.vision.images import Images
+from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.memory import transfer_bytes
 from evaluator.pricing.theoretical import TheoreticalCost
@@ -165,6 +166,7 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
         f"{number}: {images.sequences * images.patches} patches and {images.tokens} prompt tokens each",
         f"the image encoder runs in 16 bits in the first step of a prompt, every image anew{cached}",
         shared[images.split],
+        "no measured server was asked with images: expected errors are of text",
     ]
     if "audio" in left_out:
         said.append("no audio encoder")
@@ -191,8 +193,8 @@ def unsupported(scenario: Scenario) -> InputError | None:
     model, spec, workload = serving_model_of(scenario), scenario.model, scenario.workload
     if scenario.convention == "upstream" and (part := _not_upstream(scenario)):
         return InputError(f"`convention=upstream` has {part}", hint="`convention=physical`")
-    if workload.images is not None and workload.input_length is None:
-        return InputError("`images` are evaluated with one prompt length, not with a distribution")
+    if workload.images is not None and (refused := _images_refused(scenario, workload.images)):
+        return refused
     if workload.tiers and model.engine(scenario) is None:
         part = f"{scenario.serving_model} reads no keys from outside the devices"
         return InputError(part, hint="name an engine: `serving_model=vllm`")
@@ -211,6 +213,28 @@ def _not_upstream(scenario: Scenario) -> str:
     if max(plan.dcp, plan.pcp, plan.micro_batches) > 1 or plan.redundant_experts:
         return "no shares of a context or a prompt, no copies of experts and no micro-batches"
     return "no images" if scenario.workload.images is not None else ""
+
+
+def _images_refused(scenario: Scenario, images: Images) -> InputError | None:
+    """Why requests of this scenario cannot have images; None where they can."""
+    workload, tp = scenario.workload, scenario.plan.tp
+    if images.split == "weights" and images.tower.heads % tp:
+        heads = f"the {images.tower.heads} heads of the image encoder do not divide over tp {tp}"
+        return InputError(heads, hint="`encoder_split=data` gives each rank the whole encoder")
+    if not workload.bins:
+        return None
+    if serving_model_of(scenario).engine(scenario) is None:
+        mixed = f"`serving_model={scenario.serving_model}` has images with one prompt length, not with a distribution"
+        return InputError(mixed, hint="an engine has both: `serving_model=vllm`")
+    if any(_hit_rates(workload)):
+        return InputError("`prefix_cache_hit_rate` with `images` is of one prompt length, not of a distribution")
+    return None
+
+
+def _hit_rates(workload: Workload) -> Iterator[float]:
+    for bin_ in workload.bins:
+        own = bin_.prefix_cache_hit_rate
+        yield workload.prefix_cache_hit_rate if own is None else own
 
 
 def _drafts_beside(spec: ModelSpec) -> bool:

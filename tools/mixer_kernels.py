@@ -4,8 +4,7 @@
 
 fits each kind of kernel of each device that FOLDER holds tables of, half of the rows held out, and writes
 evaluator/calibration/mixer_kernels.yaml, coefficients with their errors. The seed is fixed. Kernels are those of one
-engine each: SGLang's of sparse attention, vLLM's of the rest. Attention of image encoders is that of 256 patches or
-more."""
+engine each: SGLang's of sparse attention, vLLM's of the rest (attention of image encoders from 256 patches on)."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ class Refused:
     takes: str | None = "*"  # how many values, None for a flag
 
 
+_PICTURES = Refused("pictures are not evaluated here", "sweepdb evaluate --images N --image-size WIDTHxHEIGHT does")
 REFUSED = {
     "--dcp-sizes": Refused(
         "decode context parallelism is not evaluated", "search --tp-sizes and --ep-sizes instead", ("1",)
@@ -35,9 +36,9 @@ REFUSED = {
     "--speculative-method": Refused(
         "drafts come from MTP modules", "give --num-mtp-tokens and --mtp-acceptance-rate instead"
     ),
-    "--image-batch-size": Refused("pictures are not evaluated", "add their tokens to --input-length"),
-    "--image-height": Refused("pictures are not evaluated", "add their tokens to --input-length"),
-    "--image-width": Refused("pictures are not evaluated", "add their tokens to --input-length"),
+    "--image-batch-size": _PICTURES,
+    "--image-height": _PICTURES,
+    "--image-width": _PICTURES,
     "--enable-shared-expert-tp": Refused(
         "shared experts run on each rank's own tokens",
         "leave it out, rows of split ones are not told apart",

@@ -38,9 +38,13 @@ def on_busiest_rank(images: Images, count: FloatArray, ranks: int) -> FloatArray
 
 
 def encoded_images(workload: Workload) -> float:
-    """Images of a prompt that are encoded: of those in the prefix cache, keys and values are there already."""
-    if workload.images is None or workload.input_length is None:
+    """Images of a prompt that are encoded: of those in the prefix cache, keys and values are there already.
+
+    Distributions with images have no prefix cache (evaluator.evaluate)."""
+    if workload.images is None:
         return 0.0
+    if workload.input_length is None:
+        return float(workload.images.count)
     new = new_prompt_tokens(workload.input_length, workload.prefix_cache_hit_rate)
     return workload.images.count * new / workload.input_length
 

@@ -19,6 +19,9 @@ class ScopeKeywords(TypedDict, total=False):
     output_length: float | None
     prefix_cache_hit_rate: float | None
     max_batched_tokens: int | None
+    images: int | None
+    image_size: str | None
+    encoder_split: str | None
     quantize_linear_action: str | None
     quantize_attention_action: str | None
     convention: str | None

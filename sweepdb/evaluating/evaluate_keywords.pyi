@@ -14,6 +14,9 @@ class EvaluateKeywords(TypedDict, total=False):
     decode_devices_per_instance: int | Sequence[int] | None
     input_length: int | str | os.PathLike[str] | None
     output_length: float | None
+    images: int | None
+    image_size: str | None
+    encoder_split: Literal["weights", "data"] | None
     workload: str | Sequence[str] | None
     prefix_cache_hit_rate: float | None
     host_hit_rate: float | None

@@ -11,6 +11,9 @@ class PlanKeywords(TypedDict, total=False):
     total_devices: int | None
     input_length: int | str | os.PathLike[str] | None
     output_length: float | None
+    images: int | None
+    image_size: str | None
+    encoder_split: Literal["weights", "data"] | None
     workload: str | Sequence[str] | None
     prefix_cache_hit_rate: float | None
     host_hit_rate: float | None

@@ -243,6 +243,29 @@ def test_an_engine_prefills_a_prompt_behind_its_images():
     assert (seen.prompt_service_ms - alone.prompt_service_ms) == pytest.approx(1e3 * added, rel=1e-9)
 
 
+def test_prompts_of_several_lengths_have_the_same_images():
+    bins = tuple(
+        LengthBin(input_length=length, output_length=200, weight=0.5, min_input_length=length, max_input_length=length)
+        for length in (800, 1200)
+    )
+    text = Workload(input_length=None, output_length=200.0, bins=bins)
+    seen = pictured(text=text)
+    assert [(one.input_length, one.max_input_length) for one in seen.bins] == [(2336, 2336), (2736, 2736)]
+    assert seen.text_length is None
+    assert workload_record(seen).label == "~2536/200 (2 bins) with 2 x 1024x768"
+    blind = replace(seen, images=None)
+    for phase in ("prefill", "aggregated"):
+        with_them, without = (block(case(one, phase=phase, serving_model="vllm")) for one in (seen, blind))
+        assert (with_them.ttft_ms > without.ttft_ms).all()
+    one_more = [block(case(one, serving_model="vllm")).prompt_service_ms[0] for one in (seen, blind)]
+    assert one_more[0] - one_more[1] == pytest.approx(1e3 * brute_force_s(case(pictured()), 2), rel=1e-9)
+    first = [1e-3 * block(case(one, serving_model="vllm")).prefill_step_ms[2] for one in (seen, blind)]
+    # A step of 8,192 tokens begins four prompts of 2,336: eight images.
+    assert first[0] - first[1] == pytest.approx(brute_force_s(case(pictured()), 8), rel=1e-9)
+    decoding = [block(case(one, phase="decode", serving_model="vllm")).tpot_exclusive_ms for one in (seen, blind)]
+    assert np.array_equal(*decoding)
+
+
 def test_a_prompt_in_chunks_encodes_its_images_once():
     long = replace(TEXT, input_length=20_000)
     seen, alone = (
@@ -366,8 +389,17 @@ def test_what_has_no_images_is_refused_by_name():
     with pytest.raises(InputError, match="kimi_k3"):
         with_images(TEXT, TWO, load_model("moonshotai/Kimi-K3")[1])
     bins = (LengthBin(input_length=9, output_length=9, weight=1, min_input_length=1, max_input_length=9),)
-    with pytest.raises(InputError, match="distribution"):
-        with_images(replace(TEXT, input_length=None, bins=bins), TWO, QWEN_VL)
+    mixed = with_images(replace(TEXT, input_length=None, bins=bins), TWO, QWEN_VL)
+    for one, options, said in (
+        (mixed, {}, "not with a distribution"),
+        (replace(mixed, prefix_cache_hit_rate=0.5), {"serving_model": "vllm"}, "not of a distribution"),
+        (pictured(), {"plan": Plan(tp=32)}, "16 heads of the image encoder do not divide over tp 32"),
+    ):
+        told = unsupported(case(one, **options))
+        assert told is not None
+        assert said in told.message
+    assert unsupported(case(mixed, serving_model="vllm")) is None
+    assert unsupported(case(pictured(replace(TWO, split="data")), plan=Plan(tp=32))) is None
     with pytest.raises(InputError, match="more than"):
         with_images(TEXT, replace(TWO, count=10_000, width=4096, height=4096), QWEN_VL)
     for wrong in (replace(TWO, count=0), replace(TWO, width=0), replace(TWO, width=9999, height=9)):

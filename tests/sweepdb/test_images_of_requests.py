@@ -54,6 +54,21 @@ def test_rows_are_of_their_images_and_asked_by_them(url):
     assert (again.probes_stored, again.probes_known) == (0, 1)
 
 
+def test_a_sweep_file_has_workloads_with_and_without_images(tmp_path):
+    file = tmp_path / "sweep.yaml"
+    file.write_text(
+        f"models: [{MODEL}]\ndevices: [h200_sxm]\nnum_devices: 1\nmode: [prefill]\nbatch_range: [1, 1]\n"
+        "workloads:\n- {input_length: 1000, output_length: 100}\n"
+        "- {input_length: 1000, output_length: 100, images: 1, image_size: 640x480}\n"
+    )
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    sweepdb.evaluate(sweep=file, store=url)
+    with sweepdb.open(url) as store:
+        kept = store.sql("SELECT input_length, image_tokens FROM workload ORDER BY input_length").dicts()
+    # 640 x 480: 20 x 15 tokens of 32 pixels
+    assert [tuple(row.values()) for row in kept] == [(1000, None), (1300, 300)]
+
+
 def test_other_images_are_not_stored(url):
     for scope in ({"images": 3}, {"image_size": "768x1024"}):
         with pytest.raises(InputError, match="nothing stored matches"):

@@ -67,14 +67,23 @@ def with_images(workload: Workload, asked: ImageRequest, model: ModelSpec) -> Wo
             f"`images`: no image encoder of {model.architecture} is evaluated: {reason}",
             hint="leave `images` out: its language part is evaluated alone; or write image tokens into `input_length`",
         )
-    if workload.input_length is None:
-        raise InputError("`images` are evaluated with one prompt length, not with a distribution")
     images = images_of(asked, model.vision)
-    length = workload.input_length + images.prompt_tokens
-    if length > LARGEST_LENGTH:
+    text = max((bin_.max_input_length for bin_ in workload.bins), default=0) or workload.input_length or 0
+    if (length := text + images.prompt_tokens) > LARGEST_LENGTH:
         raise InputError(f"`images`: {length:,} tokens of text and images are more than {LARGEST_LENGTH:,}")
+    bins = tuple(_longer(bin_, images.prompt_tokens) for bin_ in workload.bins)
     # A name is of the workload of text.
-    return replace(workload, input_length=length, images=images, name=None)
+    return replace(workload, input_length=None if bins else length, bins=bins, images=images, name=None)
+
+
+def _longer(bin_: LengthBin, tokens: int) -> LengthBin:
+    """A bin whose prompts have so many tokens more."""
+    return replace(
+        bin_,
+        input_length=bin_.input_length + tokens,
+        min_input_length=bin_.min_input_length + tokens,
+        max_input_length=bin_.max_input_length + tokens,
+    )
 
 
 def new_prompt_tokens(input_length: int, hit_rate: float) -> int:
