@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from tools.site_graphs import on_page_markdown
 
@@ -14,7 +14,7 @@ PAGE = "Above.\n\n```mermaid\ngraph TD\n    a --> b\n    a --> c\n    b --> d\n 
 def drawn(page):
     """The picture of a page as elements."""
     (text,) = re.findall(r"<svg.*</svg>", on_page_markdown(page))
-    return ElementTree.fromstring(text)
+    return ET.fromstring(text)
 
 
 def test_every_name_and_arrow_is_in_the_picture():
