@@ -100,7 +100,7 @@ def report(
 
     found = decide({**typed_keywords(options, store), "preset": preset}, store)
     chosen = [] if preset == "sweepdb" else ["--preset", preset]
-    _write_report(found, ["report", *_typed(options), *chosen], output, store)
+    _write_report(found, ["report", *_typed(options), *_typed(found.scope), *chosen], output, store)
     return 0
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from queries.asking import PARTS, Answer, declared, keywords_of, question_of, question_report
+from queries.probes import find_probe
 from queries.session import open_session
 from store.errors import InputError
 from store.location import parse_url
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
 
 _FRONTIER = "pareto"
 _POINTS = 150  # of each frontier: what a picture has room for
+_SUBJECT = {
+    "model": "model",
+    "workload": "workload",
+    "quantize_linear_action": "linear_quantization",
+    "quantize_attention_action": "attention_quantization",
+    "convention": "convention",
+    "serving_model": "serving_model",
+}  # columns of the view `probe` by the filter that reads each
 _SPAN = 4.0  # a range without a row at its other end
 
 
@@ -35,6 +44,7 @@ class Decision:
     stops: Stops | None
     store_id: str
     written: datetime
+    scope: Mapping[str, str]  # keywords that name what no filter named: the newest request will be another one
 
     @property
     def answer(self) -> Answer:
@@ -70,7 +80,19 @@ def _decision(session: Session, plan: DeploymentPlan, values: Mapping[str, objec
         stops=_stops(session, values, frontier),
         store_id=read_store_id(parse_url(session.location.url)),
         written=datetime.now(UTC),
+        scope=_named(session, plan.answer) if plan.answer.question.scope.is_default else {},
     )
+
+
+def _named(session: Session, answer: Answer) -> dict[str, str]:
+    """The subject of an answer's rows as the filters that narrow a question down to it."""
+    first = next(iter(answer.dicts()), None)
+    reference = first and (first["probe"] or first["decode_probe"])
+    if not reference:
+        return {}
+    columns, row = find_probe(session.location, str(reference))
+    found = dict(zip(columns, row, strict=True))
+    return {keyword: str(found[column]) for keyword, column in _SUBJECT.items()}
 
 
 def _stops(session: Session, values: Mapping[str, object], frontier: Answer) -> Stops | None:

@@ -46,6 +46,7 @@ PAGES = (
     "ask",
 )
 _BUSY_S = "1"
+_REFUSALS = frozenset({400, 404})
 _EVENLY = 6  # of gzip, once a process
 
 
@@ -110,11 +111,15 @@ async def _vega(request: Request) -> Response:
     return Response(packed, media_type="text/javascript", headers=headers)
 
 
-async def _told(_: Request, error: Exception) -> Response:
-    """An error of the store's tree as a document: what is wrong, and what to do next."""
+async def _told(request: Request, error: Exception) -> Response:
+    """An error of the store's tree as a document: what is wrong, and what to do next.
+
+    Our own pages ask to be told of refusals: a browser writes every other status into its console as a fault."""
     if not isinstance(error, SweepdbError):
         raise error
     status = status_of(error)
+    if status in _REFUSALS and request.headers.get("x-refusals") == "told":
+        return JSONResponse({"refused": status, "error": error.message, "hint": error.hint})
     headers = {"retry-after": _BUSY_S} if status == 503 else None
     return JSONResponse({"error": error.message, "hint": error.hint}, status, headers)
 

@@ -67,8 +67,13 @@ def _nearest(answer: Answer) -> dict[str, object]:
 
 def _plans(answer: Answer) -> dict[str, str]:
     """Every plan of the rows as people write it."""
-    places = [place for place, name in enumerate(answer.columns) if name.endswith("plan")]
-    found = {row[place] for row in answer.rows[:MOST_ROWS] for place in places}
+    tables = ((answer.columns, answer.rows[:MOST_ROWS]), (answer.nearest_columns, answer.nearest))
+    found = {
+        row[place]
+        for columns, rows in tables
+        for place in (place for place, name in enumerate(columns) if name.endswith("plan"))
+        for row in rows
+    }
     return {label: short_plan(label) for label in sorted(label for label in found if isinstance(label, str))}
 
 

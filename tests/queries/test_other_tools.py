@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import duckdb
@@ -75,6 +78,26 @@ def test_ibis(folder, best, monkeypatch):
     pytest.importorskip("ibis", reason="ibis is not installed")
     found = run_python("Ibis", folder, monkeypatch)
     assert [tuple(row) for row in found[["device", "plan", "rate"]].itertuples(index=False)] == best
+
+
+@pytest.mark.survival  # dbt takes ten seconds to start
+def test_dbt(folder, best, tmp_path):
+    """In an environment of its own: dbt pins packages that others want newer."""
+    dbt = shutil.which("dbt")
+    if dbt is None:
+        pytest.skip("dbt is not on PATH: pip install 'dbt-core<1.11' dbt-duckdb, into an environment by itself")
+    for text in (*blocks("dbt", "yaml"), *blocks("dbt", "sql")):
+        (name,) = re.findall(r"^(?:#|--) (\S+)$", text.splitlines()[0])
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    shutil.copy(folder / "probes.duckdb", tmp_path)
+    without_ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    ran = subprocess.run(
+        [dbt, "run", "--profiles-dir", "."], cwd=tmp_path, env=without_ours, capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stdout
+    with duckdb.connect(str(tmp_path / "serving.duckdb"), read_only=True) as connection:
+        assert sorted(connection.execute("SELECT device, plan, rate FROM best_rates").fetchall()) == sorted(best)
 
 
 @pytest.mark.filterwarnings("ignore")

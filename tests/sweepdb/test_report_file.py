@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import shlex
+import shutil
 from base64 import b64encode
 from html import unescape
 
@@ -15,6 +17,7 @@ from generator import MODELS, PLANS
 from queries_stores import mission_records, write_sweep
 
 import queries
+from cli.derived import spelled
 from store.errors import InputError
 from sweepdb.planning import carrying_order
 from sweepdb.reporting import decide, drawing_engine, stops
@@ -66,8 +69,8 @@ def test_every_stop_is_what_the_store_answers(decision, url):
                 found = [held.rows[place] for place in held.winners[first][second]]
                 best = sorted(asked.dicts(), key=carrying_order)
                 for row, expected in zip(found, best, strict=True):
-                    differs = {name for name, value in row.items() if value != expected[name]}
-                    assert differs <= {"rank"}, (ttft, tpot)
+                    differs = {name: (value, expected[name]) for name, value in row.items() if value != expected[name]}
+                    assert differs.keys() <= {"rank"}, (ttft, tpot, differs)  # what differs, for whoever sees it once
 
 
 def test_stops_hold_the_limits_asked_for_and_where_nothing_and_everything_fits(decision):
@@ -116,11 +119,23 @@ def test_the_file_is_whole_and_its_policy_names_what_it_runs(file, url, decision
     assert "unsafe-eval" not in policy
     assert "<b>answer" not in text  # names are escaped
     (command,) = re.findall(r"<pre><code>(sweepdb [^<]+)</code>", text)
-    assert unescape(command) == f"sweepdb {COMMAND} --output '{file}' --store {url}"
+    named = shlex.join(word for keyword, value in decision.scope.items() for word in (spelled(keyword), value))
+    assert unescape(command) == f"sweepdb {COMMAND} {named} --output '{file}' --store {url}"
     held = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
     assert len(held["rows"]) == len(decision.stops.rows)
     first = next(iter(decision.plan.sentences()))
     assert unescape(re.findall(r'id="sentence">([^<]+)<', text)[0]) == first
+
+
+def test_the_command_repeats_the_report_when_another_request_is_the_newest(decision, url, tmp_path):
+    other = f"sqlite:///{tmp_path}/store.sqlite"
+    shutil.copy(url.removeprefix("sqlite:///"), tmp_path / "store.sqlite")
+    write_sweep(other, mission_records(models=(MODELS[3],), plans=PLANS[:1]), key="b", sizes=4)
+    assert decide(ASKED, other).answer.scope != decision.answer.scope
+    again = decide({**ASKED, **decision.scope}, other)
+    assert again.answer.scope == decision.answer.scope
+    assert again.answer.rows == decision.answer.rows
+    assert again.scope == {}
 
 
 def test_what_nothing_satisfies_is_told_with_what_would(url, tmp_path):

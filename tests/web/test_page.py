@@ -138,6 +138,14 @@ def test_every_page_opens(watched, path):
     assert watched.page.locator("main h1").count() == 1
 
 
+@pytest.mark.parametrize(("path", "said"), [
+    ("/goodput", "have been played"), ("/explain?probe=zzz", "zzz"),
+])  # fmt: skip
+def test_what_is_refused_stands_on_the_page_and_not_in_the_console(watched, path, said):
+    watched.open(path)
+    assert said in watched.page.locator("main .error").first.inner_text()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_it_fits_a_screen_and_a_phone(chromium, server, scheme, width):

@@ -106,6 +106,16 @@ def test_the_drawing_script_is_packed_for_those_who_take_it(url):
     assert gzip.decompress(packed.body) == plain.body
 
 
+@pytest.mark.parametrize(("path", "status"), [("answer/bets", 404), ("answer/best?tpot_limits=fast", 400)])
+def test_a_page_is_told_of_a_refusal_and_others_get_its_status(url, path, status):
+    path, _, query = path.partition("?")
+    asked = dict(one.split("=") for one in query.split("&") if one)
+    refused = got(url, path, asked)
+    told = got(url, path, asked, headers=(("host", "localhost:8787"), ("x-refusals", "told")))
+    assert (refused.status, told.status) == (status, 200)
+    assert told.json() == {"refused": status, **refused.json()}
+
+
 def test_nearest_misses_come_with_the_value_that_admits_them(url):
     document = got(url, "answer/best", {"tpot_limits": 0.001}).json()
     nearest = document["nearest"]

@@ -17,11 +17,15 @@ export async function get(path, parameters = {}) {
   for (let left = 4; ; left -= 1) {
     let response;
     try {
-      response = await fetch(address);
+      response = await fetch(address, { headers: { "x-refusals": "told" } }); // a refusal is no fault of the page
     } catch {
       throw new Refused(0, { error: "The server does not answer.", hint: "Is sweepdb serve still running?" });
     }
-    if (response.ok) return response.json();
+    if (response.ok) {
+      const told = await response.json();
+      if (told?.refused) throw new Refused(told.refused, told);
+      return told;
+    }
     if (response.status === 503 && left > 0) {
       await new Promise((done) => setTimeout(done, BUSY_MS));
       continue;

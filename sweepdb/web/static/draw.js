@@ -9,6 +9,8 @@ const STYLE = {
 };
 const COLOURS = { light: ["#1f62b5", "#c2571a", "#2f8a4c", "#8a4bb0", "#a8323e", "#6b6f1d"], dark: ["#6fb1ff", "#ffa15c", "#6fd08c", "#cf9cf0", "#ff8b94", "#d3d86a"] };
 const BAR = 22;
+const CELL = 40; // of a heat map, whose numbers are told by colour
+const NARROW = 480;
 const SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"; // a name; nothing is loaded from it
 let bundle = null;
 
@@ -26,13 +28,13 @@ export function isDark() {
 }
 
 // The specification of one group among several, with the page's width and colours.
-export function fitted(spec, { group = null, height = 340, title = false } = {}) {
+export function fitted(spec, { group = null, height = 340, title = false, plans = {} } = {}) {
   const { vconcat, ...outer } = spec;
   const inner = vconcat ? { ...outer, ...vconcat[0], transform: (vconcat[0].transform ?? []).slice(1) } : { ...outer };
   if (!title) delete inner.title;
   const values = spec.data.values;
   const mine = group === null ? values : values.filter((row) => row.group === group);
-  inner.data = { name: "rows", values: mine };
+  inner.data = { name: "rows", values: mine.map((row) => withShortPlans(row, plans)) };
   inner.width = "container";
   const lies = inner.height === undefined; // bars or cells: as high as it has rows
   inner.height = lies ? heightOf(inner, mine) : height;
@@ -42,7 +44,7 @@ export function fitted(spec, { group = null, height = 340, title = false } = {})
     ...spec.config,
     font: "system-ui, sans-serif",
     axis: { ...spec.config?.axis, labelColor: ink, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
-    legend: { symbolOpacity: 1, labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: 4 },
+    legend: { symbolOpacity: 1, labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: innerWidth < NARROW ? 2 : 4 },
     range: { category: COLOURS[isDark() ? "dark" : "light"] },
     view: { stroke: null },
   };
@@ -54,7 +56,15 @@ function heightOf(spec, rows) {
   const { field } = spec.encoding.y;
   const named = rows.filter((row) => row.section === undefined || row.section === "split");
   const bars = new Set(named.map((row, place) => row[field] ?? place)).size;
-  return Math.max(1, bars) * (spec.encoding.yOffset ? 2 : 1) * BAR;
+  return Math.max(1, bars) * (spec.encoding.yOffset ? 2 : 1) * (spec.mark === "rect" ? CELL : BAR);
+}
+
+// Plans as the tables beside a picture write them, by themselves or within a deployment's name.
+function withShortPlans(row, plans) {
+  const labels = Object.keys(plans);
+  if (!labels.length) return row;
+  const short = (text) => text.split(" ").map((word) => plans[word] ?? word).join(" ");
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, typeof value === "string" && /plan$|^deployment$|^label$/.test(name) ? short(value) : value]));
 }
 
 // Draw into an element; only rows are exchanged where the picture is the one that is there.

@@ -170,7 +170,7 @@ export async function explore(main) {
     fill(about, ranked.failed ? trust(frontier) : trust(ranked));
     const points = objects(frontier).filter((row) => row.question_group === number_);
     twin.show(`The picture's ${points.length} points as a table`, () => table(frontier, points, { caption: "Points of the frontier" }));
-    fill(below, ranked.failed ? null : tools("best", asks.best, ranked), tools("pareto", asks.pareto, frontier, { picture: true }), twin.element);
+    fill(below, ranked.failed ? null : tools("best", asks.best, ranked), tools("pareto", asks.pareto, frontier, { picture: points.length > 0 }), points.length ? twin.element : null);
     drawn();
   }
 
@@ -191,7 +191,7 @@ export async function explore(main) {
       refresh();
     } }, `Set ${CALLED[first.binding_limit]} to ${first.relax_to} ${slider.unit}`) : null;
     const then = first ? `${CALLED[first.binding_limit]} binds: at ${first.relax_to}, ${number(first.admitted_then)} stored ${first.admitted_then === 1 ? "row" : "rows"} would pass. ` : "None of these fits even with no memory kept free. ";
-    return h("div", { class: "nothing" }, h("p", {}, then[0].toUpperCase() + then.slice(1), button), table({ ...ranked.nearest }, near_.slice(0, 5), { columns: ranked.nearest.shown, caption: "Nearest misses" }));
+    return h("div", { class: "nothing" }, h("p", {}, then[0].toUpperCase() + then.slice(1), button), table({ ...ranked.nearest, plans: ranked.plans }, near_.slice(0, 5), { columns: ranked.nearest.shown, caption: "Nearest misses" }));
   }
 
   function groupChoice(frontier, number_) {

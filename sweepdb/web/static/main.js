@@ -58,6 +58,7 @@ async function start() {
   const [, title, page] = PAGES.find(([path]) => path === here) ?? PAGES[0];
   document.title = `${title} - sweepdb`;
   fill(document.getElementById("nav"), PAGES.map(([path, name]) => h("a", { href: `/${path}${kept(path)}`, "aria-current": path === here ? "page" : null }, name)));
+  document.querySelector("#nav [aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" }); // a narrow screen shows a few
   const main = document.getElementById("main");
   try {
     await page(main);

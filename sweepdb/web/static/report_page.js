@@ -55,9 +55,9 @@ export function reportPage({ title, intro, reports, fields, defaults = {}, scope
       fill(one.head, answer.rows.length ? null : h("p", { class: "nothing" }, "Nothing satisfies the limits."), trust(answer));
       if (answer.picture) {
         const first = answer.groups.length ? answer.picture.data.values[0]?.group : null;
-        await one.picture.show(fitted(answer.picture, { group: first || null }), `${title}: ${answer.summary}`);
+        await one.picture.show(fitted(answer.picture, { group: first || null, plans: answer.plans }), `${title}: ${answer.summary}`);
       } else one.picture.clear();
-      const near = answer.nearest.rows.length ? table(answer.nearest, objects(answer.nearest), { columns: answer.nearest.shown, caption: "Nearest misses" }) : null;
+      const near = answer.nearest.rows.length ? table({ ...answer.nearest, plans: answer.plans }, objects(answer.nearest), { columns: answer.nearest.shown, caption: "Nearest misses" }) : null;
       const left = rows.length - MOST_SHOWN + answer.rows_left_out;
       fill(one.rows, near, rows.length ? table(answer, rows.slice(0, MOST_SHOWN), { caption: answer.summary }) : null,
         left > 0 ? h("p", { class: "quiet" }, `${left.toLocaleString("en")} more rows: the CSV has them.`) : null,
