@@ -21,7 +21,7 @@ from evaluator.inputs.devices.shipped_calibrations import (
 from evaluator.pricing.calibrated import calibrated_cost
 from tools.engine_kernels import DEVICES, HOST_BOUND, fitted_sets
 from tools.engine_report import MARKS, as_table, engine_figures, with_table
-from tools.engine_tables import engine_tables, newest_tables
+from tools.engine_tables import engine_tables, newest_tables, read_table
 
 # Held-out medians over each family's kernels, in percent: the device's own tables are 2 to 12 % off.
 LARGEST = {"gemm": 13.0, "moe": 17.0, "prefill_attention": 17.0, "decode_attention": 7.0}
@@ -42,7 +42,7 @@ def test_kernels_of_an_engine_take_the_place_of_the_devices_own(device):
     for name, values in vllm.kernels.items():
         assert (name in vllm.own) == (values != shipped.kernels.get(name)), name
     assert vllm.hash != shipped.hash
-    for engine in ("trtllm", "sglang", "sglang_locked", "vllm_v0", "vllm_sync", "eager", "waves", "ours"):
+    for engine in ("trtllm", "trtllm_v0", "vllm_v0", "vllm_sync", "eager", "waves", "ours"):
         assert with_kernels_of(load_device(device), engine) == load_device(device)
 
 
@@ -57,6 +57,31 @@ def test_their_held_out_errors_are_those_of_other_kernels(device):
         assert medians
         for name, median in medians.items():
             assert median <= exceptions.get(name, largest), name
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sglang_has_its_own_but_for_block_scaled_products_and_experts(device):
+    shipped, own = shipped_calibration(device), under(device, "sglang_locked")
+    assert own.engine == "sglang 0.5.14"
+    assert own == under(device, "sglang")
+    assert not [name for name in own.own if "fp8_block" in name]
+    kept = [name for name in shipped.kernels if name.startswith(("gemm.fp8_block", "moe.fp8_block", "collective."))]
+    assert all(own.kernels[name] == shipped.kernels[name] for name in kept)
+    assert {"gemm.bf16", "gemm.fp8", "prefill_attention.bf16.kv_bf16.d128"} <= set(own.own)
+    # Attention writes keys and values and rotates nothing; quantisation stays where the step has it.
+    assert own.includes == ("kv_write", "moe_routing", "quantise")
+    assert own.apart == ()
+    wide = {"b200_sxm": 15.0, "h100_sxm": 15.0, "h200_sxm": 15.0}.get(device, 25.0)
+    assert max(own.accuracy[name].median_ape for name in own.own) <= wide
+
+
+def test_of_two_implementations_the_one_that_sglang_runs_is_fitted():
+    """Of experts on B200 it runs FlashInfer's where both were measured, on H100 Triton's; Marlin's stand beside them."""
+    folder = shared_data("kernels_by_engine")
+    for device, ran in (("b200_sxm", {"sglang_flashinfer_trtllm_moe"}), ("h100_sxm", {"sglang_fused_moe_triton"})):
+        words = read_table(folder / device / "moe_perf--sglang--0.5.14.parquet").words
+        assert {name for name in words["kernel"].tolist() if "marlin" not in name} == ran
+        assert any("marlin" in name for name in words["kernel"].tolist()) == (device == "h100_sxm")
 
 
 def test_a_device_measured_in_part_has_its_own_kernels_of_the_engine_not_its_donors():
@@ -76,7 +101,8 @@ def test_kernels_measured_under_one_engine_alone_say_so():
     assert with_kernels_of(load_device("b60"), "vllm") == load_device("b60")
     stand_ins = {engine: stands_in(load_device("b60"), engine) for engine in ("vllm", "sglang", "trtllm")}
     assert stand_ins == {"vllm": None, "sglang": "vllm 0.20.0", "trtllm": "vllm 0.20.0"}
-    assert stands_in(load_device("l40s"), "sglang") == "TensorRT-LLM"
+    assert stands_in(load_device("l40s"), "eager") == "TensorRT-LLM"
+    assert stands_in(with_kernels_of(load_device("l40s"), "sglang"), "sglang") is None
 
 
 def test_devices_nobody_measured_carry_them_and_others_keep_their_own():
