@@ -34,10 +34,10 @@ HOST_BOUND = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inside:
-    """What an engine's measured kernels do on the side, what it launches for every one of them, and those not taken."""
+    """The work that an engine's measured kernels do on the side, and kernels of it that are not taken."""
 
     includes: tuple[str, ...]
-    apart: tuple[str, ...] = ()
+    apart: tuple[str, ...] = ()  # of that, what it launches for every kernel by itself
     left_out: re.Pattern[str] = re.compile("(?!)")
 
 
@@ -45,8 +45,8 @@ class Inside:
 INCLUDES, APART = ("moe_routing", "quantise"), ("quantise",)
 INSIDE: Mapping[str, Inside] = {
     "vllm": Inside(includes=INCLUDES, apart=APART),
-    # SGLang's attention writes keys and values. Its tables of FP8-block formats are of other implementations than its
-    # servers ran, by their points (docs/explanation/calibration.md).
+    # SGLang's attention writes keys and values; quantisation is fused where it can be. With its block-scaled kernels
+    # the points of its servers are further off (docs/explanation/calibration.md).
     "sglang": Inside(includes=("kv_write", *INCLUDES), left_out=re.compile(r"(gemm|moe)\.fp8_block.*")),
 }
 
