@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
@@ -29,17 +30,37 @@ FITTED_KERNELS = re.compile(
 )
 # Times the 16-bit kernel of the same shape, in the median: a kernel of narrower weights that waited for its launches.
 HOST_BOUND = 2.0
-# Neither rotates nor writes keys and values inside attention; both quantise activations for each product by themselves.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inside:
+    """The work that an engine's measured kernels do on the side, and kernels of it that are not taken."""
+
+    includes: tuple[str, ...]
+    apart: tuple[str, ...] = ()  # of that, what it launches for every kernel by itself
+    left_out: re.Pattern[str] = re.compile("(?!)")
+
+
+# vLLM neither rotates nor writes keys and values inside attention, and quantises activations for each product apart.
 INCLUDES, APART = ("moe_routing", "quantise"), ("quantise",)
+INSIDE: Mapping[str, Inside] = {
+    "vllm": Inside(includes=INCLUDES, apart=APART),
+    # SGLang's attention writes keys and values; quantisation is fused where it can be. With its block-scaled kernels
+    # the points of its servers are further off (docs/explanation/calibration.md).
+    "sglang": Inside(includes=("kv_write", *INCLUDES), left_out=re.compile(r"(gemm|moe)\.fp8_block.*")),
+}
 
 
-def fitted_sets(sets: Iterable[KernelSet]) -> Iterator[KernelSet]:
+def fitted_sets(sets: Iterable[KernelSet], engine: str = "vllm") -> Iterator[KernelSet]:
     """Kernels that are fitted, without those that the host decided."""
+    left_out = INSIDE[engine].left_out
     by_name = {rows.name: rows for rows in sets}
     for name, rows in by_name.items():
         kind, _, rest = name.partition(".")
         plain = by_name.get(".".join([kind, "bf16", *rest.split(".")[1:]]))
-        if FITTED_KERNELS.fullmatch(name) and not (kind in {"gemm", "moe"} and plain and _host_bound(rows, plain)):
+        if not FITTED_KERNELS.fullmatch(name) or left_out.fullmatch(name):
+            continue
+        if not (kind in {"gemm", "moe"} and plain and _host_bound(rows, plain)):
             yield rows
 
 
@@ -56,14 +77,14 @@ def fit_engine_kernels(folder: Path, device: str, engine: str) -> Calibration:
     profile = load_device(device, family="theoretical")
     version, tables = engine_tables(folder / device, engine)
     figures = figures_of(profile)
-    kernels, accuracy = fit_sets(fitted_sets(kernel_sets(tables, figures)), figures)
+    kernels, accuracy = fit_sets(fitted_sets(kernel_sets(tables, figures), engine), figures)
     return Calibration(
         device=device,
         kernels=kernels,
         accuracy=accuracy,
         seed=SEED,
-        includes=INCLUDES,
-        apart=APART,
+        includes=INSIDE[engine].includes,
+        apart=INSIDE[engine].apart,
         engine=f"{engine} {version}",
         own=tuple(sorted(kernels)),
         source=f"kernel tables of {device} under {engine} {version}",

@@ -21,7 +21,7 @@ from evaluator.inputs import Accuracy, Calibration, calibration_from_json, load_
 from tools.engine_kernels import DEVICES, fitted_sets
 from tools.engine_tables import engine_tables
 
-ENGINES = ("vllm",)
+ENGINES = ("vllm", "sglang")
 GROUPS = {
     "products": "gemm",
     "experts": "moe",
@@ -51,7 +51,7 @@ def engine_figures(folder: Path, device: str, engine: str) -> Iterator[EngineFig
     under = calibration_from_json(with_kernels_of(profile, engine).calibration or "")
     version, tables = engine_tables(folder / device, engine)
     figures = figures_of(profile)
-    sets = [rows for rows in fitted_sets(kernel_sets(tables, figures)) if rows.name in under.own]
+    sets = [rows for rows in fitted_sets(kernel_sets(tables, figures), engine) if rows.name in under.own]
     for group, family in GROUPS.items():
         chosen = [rows for rows in sets if rows.name.partition(".")[0] == family]
         if chosen:

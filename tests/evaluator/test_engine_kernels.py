@@ -1,6 +1,7 @@
 """Kernels by engine: where they were measured inside it they price its scenarios, and answers say whose kernels count."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,9 +21,10 @@ from evaluator.inputs.devices.shipped_calibrations import (
 )
 from evaluator.pricing.calibrated import calibrated_cost
 from tools.engine_kernels import DEVICES, HOST_BOUND, fitted_sets
-from tools.engine_report import MARKS, as_table, engine_figures, with_table
-from tools.engine_tables import engine_tables, newest_tables
+from tools.engine_report import ENGINES, MARKS, as_table, engine_figures, with_table
+from tools.engine_tables import engine_tables, newest_tables, read_table
 
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "calibration.md"
 # Held-out medians over each family's kernels, in percent: the device's own tables are 2 to 12 % off.
 LARGEST = {"gemm": 13.0, "moe": 17.0, "prefill_attention": 17.0, "decode_attention": 7.0}
 # Their caches of 96 and 128 MB hold the keys of half of the rows, which are read at another rate; windows worst.
@@ -42,7 +44,7 @@ def test_kernels_of_an_engine_take_the_place_of_the_devices_own(device):
     for name, values in vllm.kernels.items():
         assert (name in vllm.own) == (values != shipped.kernels.get(name)), name
     assert vllm.hash != shipped.hash
-    for engine in ("trtllm", "sglang", "sglang_locked", "vllm_v0", "vllm_sync", "eager", "waves", "ours"):
+    for engine in ("trtllm", "trtllm_v0", "vllm_v0", "vllm_sync", "eager", "waves", "ours"):
         assert with_kernels_of(load_device(device), engine) == load_device(device)
 
 
@@ -57,6 +59,31 @@ def test_their_held_out_errors_are_those_of_other_kernels(device):
         assert medians
         for name, median in medians.items():
             assert median <= exceptions.get(name, largest), name
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_sglang_has_its_own_but_for_block_scaled_products_and_experts(device):
+    shipped, own = shipped_calibration(device), under(device, "sglang_locked")
+    assert own.engine == "sglang 0.5.14"
+    assert own == under(device, "sglang")
+    assert not [name for name in own.own if "fp8_block" in name]
+    kept = [name for name in shipped.kernels if name.startswith(("gemm.fp8_block", "moe.fp8_block", "collective."))]
+    assert all(own.kernels[name] == shipped.kernels[name] for name in kept)
+    assert {"gemm.bf16", "gemm.fp8", "prefill_attention.bf16.kv_bf16.d128"} <= set(own.own)
+    # Attention writes keys and values and rotates nothing; quantisation stays where the step has it.
+    assert own.includes == ("kv_write", "moe_routing", "quantise")
+    assert own.apart == ()
+    largest = 28.5 if device in PARTLY_MEASURED else 17.5
+    assert max(own.accuracy[name].median_ape for name in own.own) <= largest
+
+
+def test_of_two_implementations_the_one_that_sglang_runs_is_fitted():
+    """Of experts on B200 it runs FlashInfer's where both were measured, on H100 Triton's; Marlin's stand beside them."""
+    folder = shared_data("kernels_by_engine")
+    for device, ran in (("b200_sxm", {"sglang_flashinfer_trtllm_moe"}), ("h100_sxm", {"sglang_fused_moe_triton"})):
+        words = read_table(folder / device / "moe_perf--sglang--0.5.14.parquet").words
+        assert {name for name in words["kernel"].tolist() if "marlin" not in name} == ran
+        assert any("marlin" in name for name in words["kernel"].tolist()) == (device == "h100_sxm")
 
 
 def test_a_device_measured_in_part_has_its_own_kernels_of_the_engine_not_its_donors():
@@ -76,7 +103,8 @@ def test_kernels_measured_under_one_engine_alone_say_so():
     assert with_kernels_of(load_device("b60"), "vllm") == load_device("b60")
     stand_ins = {engine: stands_in(load_device("b60"), engine) for engine in ("vllm", "sglang", "trtllm")}
     assert stand_ins == {"vllm": None, "sglang": "vllm 0.20.0", "trtllm": "vllm 0.20.0"}
-    assert stands_in(load_device("l40s"), "sglang") == "TensorRT-LLM"
+    assert stands_in(load_device("l40s"), "eager") == "TensorRT-LLM"
+    assert stands_in(with_kernels_of(load_device("l40s"), "sglang"), "sglang") is None
 
 
 def test_devices_nobody_measured_carry_them_and_others_keep_their_own():
@@ -95,6 +123,10 @@ def test_an_answer_names_the_engine_whose_kernels_count():
     said = calibrated_cost(with_kernels_of(load_device("h100_sxm"), "vllm")).assumptions
     assert any(line.startswith("kernels as vllm 0.24.0 runs them: decode_attention, gemm, moe") for line in said)
     assert not any("runs them" in line for line in calibrated_cost(load_device("h100_sxm")).assumptions)
+    for device in ("h100_sxm", "gh200", "l40s", "l4"):
+        said = calibrated_cost(with_kernels_of(load_device(device), "sglang")).assumptions
+        (line,) = [line for line in said if line.startswith("kernels as sglang 0.5.14 runs them")]
+        assert line.endswith("where measured; others as TensorRT-LLM does")
 
 
 def test_a_narrow_product_holds_its_quantisation_where_the_engine_launches_it_apart():
@@ -176,3 +208,14 @@ def test_the_report_holds_an_engines_kernels_against_the_devices_table():
     page = f"before\n{MARKS[0]}\nold\n{MARKS[1]}\nafter\n"
     assert with_table(page, as_table([figure])) == page.replace("old\n", as_table([figure]))
     assert with_table(with_table(page, as_table([figure])), "old\n") == page
+
+
+@pytest.mark.survival
+def test_the_page_holds_what_the_command_prints():
+    folder = shared_data("kernels_by_engine")
+    found = [one for engine in ENGINES for device in DEVICES for one in engine_figures(folder, device, engine)]
+    page = PAGE.read_text(encoding="utf-8")
+    assert with_table(page, as_table(found)) == page
+    # What the page says of them: an engine's own kernels are nearer to its rows than the one table, in each group.
+    shares = [one.own.median_ape / one.one_table.median_ape for one in found]
+    assert max(shares) < 0.85

@@ -63,7 +63,7 @@ class Calibration:
     @property
     def one_engine(self) -> bool:
         """Whether every measured kernel was measured inside `engine`."""
-        return set(self.accuracy) <= set(self.own)
+        return set(self.kernels) <= {*self.own, *self.carried, *self.assumed}
 
     def values(self, kernel: str) -> Mapping[str, float]:
         """The coefficients of one kernel."""

@@ -76,7 +76,7 @@ def shipped_calibration(device: str) -> Calibration | None:
 
 
 # Engines whose kernels were measured apart. Others are priced by the device's own tables, measured under TensorRT-LLM.
-KERNELS_OF, TOO_OLD = ("vllm",), ("vllm_v0", "vllm_sync")
+KERNELS_OF, TOO_OLD = ("vllm", "sglang"), ("vllm_v0", "vllm_sync")
 MEASURED_UNDER, ITS_NAME = "trtllm", "TensorRT-LLM"
 
 
