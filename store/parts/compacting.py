@@ -173,7 +173,7 @@ def tiers(parts: Sequence[PartRow]) -> Iterator[list[PartRow]]:
 
 
 def _run_of(name: str) -> str:
-    """What the parts of one compaction have in common; any other part is a run by itself."""
+    """The name that the parts of one compaction have in common; any other part is a run by itself."""
     words = name.split("-")  # shard-sorted-RUN-...
     return words[2] if words[1] == "sorted" and len(words) > 3 else name
 
