@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
-    from evaluator.arrivals.load_rows import is_stream, load_key
+    from evaluator.arrivals.load_rows import arrival_record, is_stream, load_key
     from evaluator.arrivals.loads import PlaySettings, unplayable
     from evaluator.arrivals.play_rules import Dispatch, KvAdmission
     from evaluator.arrivals.prefix_pools import PoolSettings, PrefillPolicy
     from evaluator.arrivals.replays import replayed_times
     from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
-    from evaluator.arrivals.sweeping import ArrivalRequest
+    from evaluator.arrivals.sweeping import ArrivalRequest, scenario_loads
 
 __all__ = [
     "ArrivalKind",
@@ -24,9 +24,11 @@ __all__ = [
     "PlaySettings",
     "PoolSettings",
     "PrefillPolicy",
+    "arrival_record",
     "is_stream",
     "load_key",
     "replayed_times",
+    "scenario_loads",
     "unplayable",
 ]
 

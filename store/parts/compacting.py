@@ -154,7 +154,7 @@ def _worth_rewriting(location: StoreLocation) -> _Extent | None:
 def tiers(parts: Sequence[PartRow]) -> Iterator[list[PartRow]]:
     """Parts that are rewritten together, if they interleave: of runs of which none is much larger than those before it.
 
-    A small sweep over everything is sorted by itself, not merged into a hundred times its rows: each row is rewritten as
+    A small sweep over everything is sorted by itself, not merged into a hundred times its rows: a row is rewritten as
     often as the store has grown fourfold, and a subject lies in as many parts."""
     runs: dict[str, list[PartRow]] = {}
     for part in parts:
@@ -173,7 +173,7 @@ def tiers(parts: Sequence[PartRow]) -> Iterator[list[PartRow]]:
 
 
 def _run_of(name: str) -> str:
-    """What the parts of one compaction have in common; any other part is a run by itself."""
+    """The name that the parts of one compaction have in common; any other part is a run by itself."""
     words = name.split("-")  # shard-sorted-RUN-...
     return words[2] if words[1] == "sorted" and len(words) > 3 else name
 

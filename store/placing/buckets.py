@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 COPIES = "SWEEPDB_PARTS_COPIES_GB"
 _COPIES_GB = 20.0
 _READ_AT_ONCE = 2**20
+_LEFT_S = 24 * 3600.0
 _IN_USE_S = 600.0  # a question that opens files one by one finds the first of them still there
 
 
@@ -109,7 +110,10 @@ class Bucket(Shelf):
         return f"{self._root}/{name}"
 
     def _make_room(self, size: int, wanted: Path) -> None:
-        """Delete copies that were used least recently, until one more has room."""
+        """Delete copies that were used least recently, until one more has room; and what killed processes left."""
+        for path in self.scratch.glob(".*-*"):
+            if (found := _status(path)) is not None and time.time() - found.st_mtime > _LEFT_S:
+                path.unlink(missing_ok=True)
         copies = sorted(
             (found.st_mtime, found.st_size, path)
             for path in self.scratch.glob("shard-*.parquet")

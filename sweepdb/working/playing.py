@@ -7,9 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from evaluator.arrivals import ArrivalRequest
-from evaluator.arrivals.load_rows import arrival_record
-from evaluator.arrivals.sweeping import scenario_loads
+from evaluator.arrivals import ArrivalRequest, arrival_record, scenario_loads
 from evaluator.evaluate import cost_of
 from evaluator.graph import OperatorSet
 from evaluator.shards import ShardScenario

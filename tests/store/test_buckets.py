@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from itertools import islice, pairwise
 
@@ -187,11 +188,18 @@ def test_copies_that_nobody_uses_make_room_and_those_in_use_stay(bucket, monkeyp
     for name, digest in digests.items():
         shelf.fetched(name, 1_000, digest)
     assert len(list(shelf.scratch.glob("shard-*"))) == 3  # all are in use
+    left = shelf.scratch / ".shard-killed.parquet"
+    left.write_bytes(b"half")
     monkeypatch.setattr(buckets, "_IN_USE_S", -1.0)
     (shelf.scratch / "shard-1.parquet").unlink()
     shelf.fetched("shard-0.parquet", 1_000, digests["shard-0.parquet"])  # used later than the third
     shelf.fetched("shard-1.parquet", 1_000, digests["shard-1.parquet"])
     assert {path.name for path in shelf.scratch.glob("shard-*")} == {"shard-0.parquet", "shard-1.parquet"}
+    assert left.exists()  # of a process that may still write it
+    os.utime(left, (0, 0))
+    (shelf.scratch / "shard-1.parquet").unlink()
+    shelf.fetched("shard-1.parquet", 1_000, digests["shard-1.parquet"])
+    assert not left.exists()
     monkeypatch.setenv(buckets.COPIES, "plenty")
     with pytest.raises(InputError, match="a number of gigabytes is expected"):
         buckets.most_copies_bytes()
