@@ -14,7 +14,7 @@ from evaluator.ledger.fitting.fit_points import FitPoint
 SHORTEST = (1.0, 0.998, 0.995, 0.99, 0.98)  # shares of a length, from users in step to those of servers that drift most
 # What would else be taken for drift: prompts that are priced wrong, and the time to receive a request; fitted once.
 BESIDE = ("prefill_factor", "decode_factor", "request_ms")
-SURE = 0.97  # of the loss of the start, below which another drift takes its place
+SURE = 0.9  # of the loss of the start, below which another drift takes its place
 
 
 def drifted(points: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
