@@ -12,8 +12,7 @@ from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import ExplainedOperator, explain_step
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.scenario import Scenario
-from evaluator.serving import stored_engine
-from evaluator.serving.models import serving_model_of
+from evaluator.serving import serving_model_of, stored_engine
 from evaluator.sweep import captures
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError, StoreError
@@ -55,7 +54,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstTokens:
-    """What users in step see and users who drift apart, of one probe: e2e and tokens differ less than TTFT."""
+    """First tokens of users in step and of users who drift apart, of one probe; e2e and tokens differ less."""
 
     probe: str
     ttft_ms: Span
@@ -158,7 +157,7 @@ def _explained(text: str, store_url: str | None, step: str | None) -> tuple[list
 
 
 def _with_own_engine(store: Store, scenario: Scenario) -> Scenario:
-    """The scenario with the profile that its label stands for; as it is where it needs none, or the store lacks it."""
+    """The scenario with the profile that its label stands for, where the store has it."""
     if scenario.engine is None and "@" in scenario.serving_model:
         with suppress(InputError):
             return replace(scenario, engine=stored_engine(store, scenario.serving_model))
@@ -168,7 +167,7 @@ def _with_own_engine(store: Store, scenario: Scenario) -> Scenario:
 def _first_tokens(
     probe: str, scenario: Scenario, batch_size: int, operators: Mapping[str, OperatorSet]
 ) -> FirstTokens | None:
-    """What users in step and users who drift as the probe's would see; None where that is within APART.
+    """First tokens of users in step and of users who drift as the probe's do; None where that is within APART.
 
     Nothing is played of a phase alone and without an engine, and lengths that the client draws keep nobody in step."""
     if scenario.engine is None and "@" in scenario.serving_model:
