@@ -167,7 +167,7 @@ def _with_own_engine(store: Store, scenario: Scenario) -> Scenario:
 def _first_tokens(
     probe: str, scenario: Scenario, batch_size: int, operators: Mapping[str, OperatorSet]
 ) -> FirstTokens | None:
-    """First tokens of users in step and of users who drift as the probe's do; None where that is within APART.
+    """First tokens of users in step and of users who drift as the probe's do; None within APART.
 
     Nothing is played of a phase alone and without an engine, and lengths that the client draws keep nobody in step."""
     if scenario.engine is None and "@" in scenario.serving_model:
