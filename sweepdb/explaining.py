@@ -1,8 +1,9 @@
-"""Explain stored probes: scenario and operators restored from the store, the step priced again, the loop played again."""
+"""Explain stored probes: scenario and operators restored from the store, the step priced again, the loop played."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,16 +12,15 @@ from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import ExplainedOperator, explain_step
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.scenario import Scenario
-from evaluator.serving.models import serving_model_of
+from evaluator.serving import serving_model_of, stored_engine
 from evaluator.sweep import captures
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError, StoreError
 from store.location import parse_url
-from store.opening import open_store
+from store.opening import Store, open_store
 from store.reading import read_transaction
 from store.writing import get_operators
 from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
-
 
 DRIFTING = 0.9  # of a length: a client that draws shorter ones has different lengths, and no users in step
 APART = 1.5  # times between first tokens of users in step and apart, from which one number says too much
@@ -54,7 +54,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstTokens:
-    """What users in step see and users who drift apart, of one probe: whole requests and tokens differ less than TTFT."""
+    """First tokens of users in step and of users who drift apart, of one probe; e2e and tokens differ less."""
 
     probe: str
     ttft_ms: Span
@@ -135,6 +135,7 @@ def _explained(text: str, store_url: str | None, step: str | None) -> tuple[list
     wanted = captures(planned)
     with open_store(store_url, read_only=True) as store:
         payloads = get_operators(store, [item.key for item in wanted.values()])
+        scenario = _with_own_engine(store, planned.scenario)
     missing = [trace for trace, item in wanted.items() if item.key not in payloads]
     if missing:
         raise StoreError(
@@ -152,15 +153,25 @@ def _explained(text: str, store_url: str | None, step: str | None) -> tuple[list
         for name in ("prefill", "decode")
         if (stored := values[f"{name}_step_ms"]) is not None and step in {None, name}
     ]
-    return steps, _first_tokens(text, planned.scenario, reference.batch_size, sets)
+    return steps, _first_tokens(text, scenario, reference.batch_size, sets)
+
+
+def _with_own_engine(store: Store, scenario: Scenario) -> Scenario:
+    """The scenario with the profile that its label stands for, where the store has it."""
+    if scenario.engine is None and "@" in scenario.serving_model:
+        with suppress(InputError):
+            return replace(scenario, engine=stored_engine(store, scenario.serving_model))
+    return scenario
 
 
 def _first_tokens(
     probe: str, scenario: Scenario, batch_size: int, operators: Mapping[str, OperatorSet]
 ) -> FirstTokens | None:
-    """What users in step and users who drift as the probe's would see; None where that is within APART.
+    """First tokens of users in step and of users who drift as the probe's do; None within APART.
 
     Nothing is played of a phase alone and without an engine, and lengths that the client draws keep nobody in step."""
+    if scenario.engine is None and "@" in scenario.serving_model:
+        return None
     engine = serving_model_of(scenario).engine(scenario)
     if scenario.phase != "aggregated" or engine is None or not DRIFTING <= engine.client.shortest < 1.0:
         return None

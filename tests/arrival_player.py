@@ -22,6 +22,7 @@ class Arrived:
     stretch: float
     service: float
     ready: bool
+    seen: int = 0  # the step from which the scheduler knows of it
     done: int = 0
     generated: int = 0  # since it last entered
 
@@ -48,6 +49,7 @@ class Server:
     worst: dict[int, float] = field(default_factory=dict)  # gap of a sequence
     preemptions: dict[int, int] = field(default_factory=dict)
     since_prompts: int = 0
+    step: int = 0  # with prompts in it only where decodes share it
     preempted: int = 0
     rejected: int = 0
 
@@ -92,6 +94,7 @@ class Server:
             if self.clock - one.arrive + waited + one.service > self.rules.reject_s or self.too_dense(one):
                 self.rejected += 1
             else:
+                one.seen = self.step + (self.rules.ahead_steps if self.decoding or self.entered else 0)
                 self.queue.append(one)
 
     def too_dense(self, one: Arrived) -> bool:
@@ -118,6 +121,8 @@ class Server:
         gained = self.rules.tokens_per_step
         if not inside:
             return True
+        if one.seen > self.step:
+            return False
         if self.rules.kv_admission == "reserved":
             whole = sum(other.keys + gained * other.steps for other in [*inside, one])
             return whole <= self.rules.kv_tokens
@@ -168,6 +173,7 @@ class Server:
         own = prices.decode_factor * (prices.own_s[b] + prices.own_key_s[b] * keys) if b else 0.0
         head = 0.0 if b else prices.prefill_factor * prices.own_s[0]
         linear = np.interp(together / prices.spacing, np.arange(prices.linear.size), prices.linear)
+        self.step += rules.admission == "mixed"
         self.clock += float(host + factor * linear + prices.prefill_factor * attention + own + head)
         self.generate(decoding)
         for one in ended:
@@ -197,6 +203,7 @@ class Server:
             return
         self.make_room()
         b = len(self.decoding)
+        self.step += 1
         keys = sum(one.keys + self.rules.tokens_per_step * one.generated for one in self.decoding)
         self.clock += float(self.prices.decode_s[b] + self.prices.decode_key_s[b] * keys)
         self.generate(list(self.decoding))

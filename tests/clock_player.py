@@ -46,8 +46,8 @@ class ClockPlayer:
         self.running: list[Request] = []
         self.ended: list[Request] = []
         self.clock, self.step = 0.0, 0
-        self.ahead = engine.ahead_steps if loop.seats is None or loop.seats >= loop.users else 0
-        self.coming: deque[tuple[int, Request]] = deque()
+        self.coming: deque[Request] = deque()
+        self.freed: deque[int] = deque()  # steps from which seats that were left are known to be free
 
     def mean_ttft(self) -> float:
         return sum(one.begun - one.arrived for one in self.ended) / len(self.ended)
@@ -58,13 +58,12 @@ class ClockPlayer:
 
     def waiting(self) -> list[Request]:
         """Those of the queue that have a seat."""
-        return self.queue[: max(0, self.seats - len(self.running))]
+        return self.queue[: max(0, self.seats - len(self.running) - len(self.freed))]
 
     def play(self) -> None:
         decodes_since_prompts = 0
         while self.queue or self.running or self.coming:
-            while self.coming and (self.coming[0][0] <= self.step or not (self.queue or self.running)):
-                self.queue.append(self.coming.popleft()[1])
+            self.see()
             if self.engine.admission == "mixed":
                 self.mixed_step()
                 continue
@@ -77,6 +76,15 @@ class ClockPlayer:
             if self.running:
                 self.decode()
                 decodes_since_prompts += 1
+
+    def see(self) -> None:
+        """Requests and seats that were not known when the last steps were scheduled."""
+        while self.freed and (self.freed[0] <= self.step or not (self.running or self.waiting())):
+            known = self.freed[0]
+            while self.freed and self.freed[0] == known:
+                self.freed.popleft()
+                if self.coming:
+                    self.queue.append(self.coming.popleft())
 
     def mixed_step(self) -> None:
         if not self.waiting():
@@ -143,10 +151,8 @@ class ClockPlayer:
                 if self.unsent:
                     following = self.unsent.popleft()
                     following.arrived = self.clock
-                    if self.ahead:
-                        self.coming.append((self.step + self.ahead, following))
-                    else:
-                        self.queue.append(following)
+                    self.coming.append(following)
+                self.freed.append(self.step + self.engine.ahead_steps)
 
 
 def asked(table: StepTable, loop: ClosedLoop) -> list[list[Request]]:

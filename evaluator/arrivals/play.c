@@ -482,8 +482,9 @@ static void decode(struct shared *play, struct replica *here, double until) {
     if (here->waiting >= 0 && !play->mixed && fits(play, here, here->waiting))
         most = least_of(most, most_of(1, play->poll - (here->step - here->looked)));
     double stop = until;
-    const int rejects = play->reject_s < INFINITY || play->reject_tbt_s < INFINITY;
-    if (here->expected >= 0 && (rejects || !(full || here->waiting >= 0)))
+    /* The step in which a request comes matters where it may be rejected, or is seen later. */
+    const int told = play->reject_s < INFINITY || play->reject_tbt_s < INFINITY || play->ahead > 0;
+    if (here->expected >= 0 && (told || !(full || here->waiting >= 0)))
         stop = smaller(stop, play->arrive[here->expected]);
     const int64_t steps = stop == INFINITY ? most : steps_until(stop - here->clock, first, growth, most);
     int64_t after = 0;

@@ -101,7 +101,8 @@ def measured_precision(
     """Formats of linears and experts, where a table names them apart, or of both as `stated`.
 
     What quantises a checkpoint decides where names are too coarse: FP8 of a model that is published with a scale a
-    block is that, and so is FP8 of a model in 16 bits whose publisher has such a checkpoint of the same `name`, too; MXFP4 experts stay so; NVFP4 checkpoints of mixtures of experts leave attention in 16 bits."""
+    block is that, and so is FP8 of a model in 16 bits whose publisher has such a checkpoint of the same `name`, too;
+    MXFP4 experts stay so; NVFP4 checkpoints of mixtures of experts leave attention in 16 bits."""
     first = re.split(r"[ (?]", (stated or "").lower())[0]
     linear_format, experts_format = _format(linear or first), _format(experts or first)
     if linear_format == "FP8" and "FP8_BLOCK" in {model.native_linear, _eight_bit_twin(name)}:

@@ -10,7 +10,7 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from evaluator.serving.engine.stored_engines import ENGINE_OWNER, keep_engine, stored_engine
-    from evaluator.serving.models import list_serving_models
+    from evaluator.serving.models import list_serving_models, serving_model_of
     from evaluator.serving.pairs import PROMPTS_PER_USER, DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "keep_engine",
     "list_serving_models",
     "pair_times",
+    "serving_model_of",
     "stored_engine",
     "transfer_ms",
 ]

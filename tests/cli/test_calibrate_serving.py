@@ -12,9 +12,11 @@ import pytest
 from conftest_cli import sweepdb
 
 from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_from_file, unfitted_engine, with_numbers
+from evaluator.inputs.launch import Client
 from evaluator.ledger.deployments import deployment_of
 from evaluator.ledger.fitting.fit_points import LATENCIES, fit_points
-from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints
+from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints, fitted_to
+from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.readers import read_measurements
 from evaluator.serving import ENGINE_OWNER
 from store.errors import InputError
@@ -76,6 +78,22 @@ def points(tmp_path_factory):
         "Qwen/Qwen3-0.6B,h100_sxm,vllm,bf16,1,500,100,5,fast,4\r\n"
     )
     return written(tmp_path_factory.mktemp("points") / "mine.csv", TRUTH, more=more)
+
+
+def test_how_far_users_drift_is_found_again_where_nobody_stated_the_client(tmp_path):
+    for shortest in (1.0, 0.98):
+        plain = with_numbers(unfitted_engine("vllm"), {"prefill_factor": 1.35, "request_ms": 60.0})
+        truth = replace(plain, client=replace(plain.client, shortest=shortest))
+        path = written(tmp_path / f"{shortest}.csv", truth)
+        known = [central_metrics(one.metrics) for one in read_measurements(path).records]
+        deployments = [deployment_of(one) for one in read_measurements(path).records]
+        measured = list(zip(deployments, known, strict=True))
+        fitted = fitted_to(fit_points(measured, unfitted_engine("vllm")), unfitted_engine("vllm"))
+        assert fitted.client.shortest == pytest.approx(shortest, abs=0.0021)  # 0.2 % apart is hardly told from in step
+    # A client that draws its lengths says nothing of drift: the profile keeps its own.
+    said = [(replace(one, client=Client(shortest=0.8)), numbers) for one, numbers in measured]
+    fitted = fitted_to(fit_points(said, unfitted_engine("vllm")), unfitted_engine("vllm"))
+    assert fitted.client == unfitted_engine("vllm").client
 
 
 def test_known_numbers_are_found_again_and_kept_and_serve(points, tmp_path):

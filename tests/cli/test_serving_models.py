@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from conftest_cli import sweepdb
@@ -76,6 +77,33 @@ def test_a_profile_is_kept_with_its_scenarios_and_serves_again_without_its_file(
     assert again.code == 0, again.err
     (report,) = json.loads(again.out)
     assert (report["probes_stored"], report["probes_known"] > 0) == (0, True)
+
+
+def test_first_tokens_are_an_interval_where_users_in_step_and_apart_differ(served):
+    url, _ = served
+    asked = (
+        "SELECT * FROM aggregated WHERE batch_size IN (1, 32) AND serving_model IN ('sglang', 'sglang_locked', 'waves')"
+    )
+    rows = json.loads(sweepdb("sql --format json", url, stdin=asked).out)
+    points = {(row["serving_model"], row["batch_size"]): row for row in rows}
+    # Users in step are SGLang's of before 0.5.6: the same host, but for what was fitted of it.
+    apart, locked = points["sglang", 32], points["sglang_locked", 32]
+    assert locked["ttft_ms"] > 1.5 * apart["ttft_ms"]
+    probe = f"{apart['scenario'][:8]}:32"
+    said = sweepdb(f"explain {probe}", url).out
+    (line,) = [line for line in said.splitlines() if " TTFT: " in line]
+    least, most = (float(number) for number in re.search(r"TTFT: (\S+) to (\S+) ms", line).groups())
+    assert least == pytest.approx(apart["ttft_ms"], rel=1e-3)
+    assert most > 1.5 * least
+    sooner, later = (float(number) for number in re.search(r"end to end (\S+) to (\S+) ms", line).groups())
+    fewer, more = (float(number) for number in re.search(r"ms, (\S+) to (\S+) output tokens", line).groups())
+    assert later / sooner < most / least
+    assert (fewer, more) == pytest.approx((1e3 * 32 * 300 / later, 1e3 * 32 * 300 / sooner), rel=1e-3)
+    # One user is alone anyway, users in step have nothing to compare with, and formulas play no loop.
+    for model, size in (("sglang", 1), ("sglang_locked", 32), ("waves", 32)):
+        found = points.get((model, size))
+        if found is not None:
+            assert " TTFT: " not in sweepdb(f"explain {found['scenario'][:8]}:{size}", url).out
 
 
 def test_a_step_of_an_engines_scenario_is_explained(served):

@@ -69,6 +69,24 @@ def test_two_users_of_a_mixed_engine_by_hand() -> None:
     assert times.makespan_s == pytest.approx(16.037e-3)
 
 
+@pytest.mark.parametrize(("ahead", "third"), [(0, 3.014e-3), (1, 8.017e-3)])
+def test_a_request_is_in_no_step_that_was_scheduled_before_it_came(ahead: int, third: float) -> None:
+    engine = with_numbers(unfitted_engine("vllm"), {**FREE, "token_budget": 1000, "ahead_steps": ahead})
+    times = simulate(TABLE, engine, ClosedLoop(users=2, output_length=3, prompts=3))
+    # Step 1: the first prompt, 1 linear + 2 attention = 3 ms. Step 2: 999 tokens of the second beside one decode, 1 + 1.998 +
+    # 0.006 = 3.004 ms. Step 3: its last token beside the first answer's last, 0.002 + 0.002 + 0.006 = 0.01 ms.
+    # The third request comes then. At once, it takes two steps as the second did: 3.014 ms. A step ahead is a decode
+    # alone, 5.004 + 0.006 = 5.01 ms; then 3.004 ms beside the second answer's last token, and 0.001 + 0.002 ms alone.
+    assert times.ttft_s == pytest.approx((3e-3 + 6.014e-3 + third) / 3)
+
+
+@pytest.mark.parametrize("name", ["vllm", "sglang"])
+def test_a_server_with_nothing_else_to_do_waits_for_nothing(name: str) -> None:
+    engine, loop = unfitted_engine(name), ClosedLoop(users=1, output_length=11)
+    ahead = [simulate(TABLE, with_numbers(engine, {"ahead_steps": steps}), loop) for steps in (0, 1, 7)]
+    assert ahead[0] == ahead[1] == ahead[2]
+
+
 loops = st.builds(
     ClosedLoop,
     users=st.integers(1, 9),

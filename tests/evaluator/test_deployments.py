@@ -119,6 +119,10 @@ def test_formats_as_the_checkpoint_has_them(model, stated, modes, linear, expert
 def test_keys_in_eight_bits_and_formats_nobody_knows():
     model = measured_model("Qwen/Qwen3-32B")[1]
     assert measured_precision(model, "fp8", "fp8").attention == "FP8"
+    # The publisher's own checkpoint of the same name in eight bits is scaled in blocks; Llama's is not in the catalogue.
+    for name, linear in (("Qwen/Qwen3-32B", "FP8_BLOCK"), ("meta-llama/Llama-3.1-8B-Instruct", "FP8"), ("", "FP8")):
+        assert measured_precision(model, "fp8", None, name=name).linear == linear
+        assert measured_precision(model, "bf16", None, name=name).linear == "BF16"
     with pytest.raises(Unmatched, match="int3") as caught:
         measured_precision(model, "int3", None)
     assert caught.value.rule == "precision not covered"

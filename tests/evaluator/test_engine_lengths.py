@@ -274,7 +274,7 @@ def test_more_users_get_more_tokens_and_wait_longer(name: str):
     rate = users / found["e2e_ms"]
     assert (rate[1:] > 0.97 * rate[:-1]).all()
     assert rate[-1] > 6 * rate[0]
-    assert (found["ttft_ms"][1:] > 0.93 * found["ttft_ms"][:-1]).all()
+    assert (found["ttft_ms"][1:] > 0.9 * found["ttft_ms"][:-1]).all()
     assert (found["e2e_ms"] >= found["ttft_ms"]).all()
     # Two of three requests have 40 or 200 tokens; e2e is the mean over requests, of 192 tokens on average.
     assert found["tpot_inclusive_ms"] == pytest.approx(found["e2e_ms"] / 192.0)

@@ -199,7 +199,7 @@ CHOICES = {
     "indexer": TokenIndexer(heads=4, head_dim=64), "mlp": DenseMlp(intermediate_size=64),
     "draft_layer": LayerGroup(count=1, attention=gqa(128, 8, 128), mlp=DenseMlp(intermediate_size=4096)),
     "images": IMAGES, "split": {"weights": "data"}, "rule": "padded",
-    "prefix_cache_hit_rate": 0.25, "client": Client(shortest=0.9), "seats": 10,
+    "prefix_cache_hit_rate": 0.25, "client": Client(shortest=0.85), "seats": 10,
 }  # fmt: skip
 # Fields that other tests change as a whole: they cannot change alone.
 WHOLE = {"vision", "engine", "plan", "calibration", "family", "input_length", "bins", "mtp_tokens", "name"}

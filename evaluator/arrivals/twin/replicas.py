@@ -333,8 +333,9 @@ class Replica:
         if self.waiting >= 0 and rules.admission == "prefill_first" and self._fits(self.waiting):
             most = min(most, max(1, rules.poll_steps - (self.step - self.looked)))
         stop = until
-        rejects = rules.reject_s < inf or rules.reject_tbt_s < inf
-        if self.expected >= 0 and (rejects or not (full or self.waiting >= 0)):
+        # The step in which a request comes matters where it may be rejected, or is seen later.
+        told = rules.reject_s < inf or rules.reject_tbt_s < inf or rules.ahead_steps > 0
+        if self.expected >= 0 and (told or not (full or self.waiting >= 0)):
             stop = min(stop, play.arrive[self.expected])
         steps = most if stop == inf else _steps_until(stop - self.clock, first, growth, most)
         self._count_decodes(first, growth, steps)

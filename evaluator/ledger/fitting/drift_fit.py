@@ -1,6 +1,7 @@
 """How far the users of one's own server drift apart: the one number that is chosen among a few, not fitted by slopes.
 
-Not here: what drift does (evaluator.serving.engine.schedule), and the other numbers (evaluator.ledger.fitting.engine_fit)."""
+Not here: what drift does (evaluator.serving.engine.schedule), and the other numbers
+(evaluator.ledger.fitting.engine_fit)."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from evaluator.ledger.fitting.engine_fit import fit_engine, loss_of
 from evaluator.ledger.fitting.fit_points import FitPoint
 
 SHORTEST = (1.0, 0.998, 0.995, 0.99, 0.98)  # shares of a length, from users in step to those of servers that drift most
-# What would else be taken for drift: prompts that are priced wrong, and the time to receive a request; fitted once.
+ROUNDS = 2
+# What would else be taken for drift: prompts that are priced wrong, and the time to receive a request.
 BESIDE = ("prefill_factor", "decode_factor", "request_ms")
-SURE = 0.97  # of the loss of the start, below which another drift takes its place
+SURE = 0.9  # of the loss of the start, below which another drift takes its place
 
 
 def drifted(points: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
@@ -24,12 +26,13 @@ def drifted(points: Sequence[FitPoint], start: EngineProfile) -> EngineProfile:
     free = [point for point in points if point.drifts]
     if not free:
         return start
-    fitted = fit_engine(free, start, names=BESIDE)
-    tried = {
-        shortest: loss_of(free, replace(fitted, client=replace(start.client, shortest=shortest)))
-        for shortest in {start.client.shortest, *SHORTEST}
-    }
-    best = min(tried, key=lambda shortest: (tried[shortest], shortest))
-    if tried[best] >= SURE * tried[start.client.shortest]:
-        return start
-    return replace(start, client=replace(start.client, shortest=best))
+    usual = fit_engine(free, start, names=BESIDE)
+    found = usual
+    for _ in range(ROUNDS):
+        found = min((_with(found, shortest) for shortest in SHORTEST), key=lambda one: loss_of(free, one))
+        found = fit_engine(free, _with(start, found.client.shortest), names=BESIDE)
+    return start if loss_of(free, found) >= SURE * loss_of(free, usual) else _with(start, found.client.shortest)
+
+
+def _with(engine: EngineProfile, shortest: float) -> EngineProfile:
+    return replace(engine, client=replace(engine.client, shortest=shortest))

@@ -145,7 +145,7 @@ def own_points(measured: Sequence[FitPoint]) -> list[FitPoint]:
 
 
 def _corrected(measured: Sequence[FitPoint], start: EngineProfile, numbers: Sequence[str]) -> EngineProfile:
-    """The fit of an engine's drift, of its numbers, and of what they leave of these points to predictions near them."""
+    """The fit of an engine's drift and numbers, and of what these leave to predictions near the points."""
     start = drifted(measured, start)
     fitted = fit_engine(measured, replace(start, near=()), names=numbers)
     fitted = with_numbers(fitted, {number: round(getattr(fitted, number), 6) for number in NUMBERS})

@@ -138,8 +138,7 @@ def simulate(table: StepTable, engine: EngineProfile, loop: ClosedLoop) -> LoopT
             spacing=table.spacing,
             stretches=table.stretches,
             seats=loop.served if loop.served < loop.users else None,
-            # Who gets a seat that is left has been waiting for it, and is known.
-            ahead_steps=engine.ahead_steps if loop.served == loop.users else 0,
+            ahead_steps=engine.ahead_steps,
         )
     )
     ttft, tpot, makespan, *decode = (float(value) for value in priced(schedule, table, engine))

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measures TensorRT-LLM as 2b99911b:6 and 4f4d23ed:6 predicts it.
+# Measures TensorRT-LLM as bbde91e2:6 and b0ae99a6:6 predicts it.
 # CLIENT names who asks: vllm (vllm bench serve), guidellm (0.8 or newer) or aiperf. USERS are those at once,
 # REQUESTS how many they ask, BASE_URL who answers, TOKENIZER a folder of one's own.
 set -euo pipefail
@@ -18,9 +18,9 @@ vllm)
     --model Qwen/Qwen3-30B-A3B \
     --tokenizer "${TOKENIZER}" \
     --dataset-name random \
-    --random-input-len 1990 \
-    --random-output-len 498 \
-    --random-range-ratio 0.005025 \
+    --random-input-len 1900 \
+    --random-output-len 475 \
+    --random-range-ratio 0.05263 \
     --num-prompts "${REQUESTS}" \
     --max-concurrency "${USERS}" \
     --percentile-metrics ttft,tpot,itl,e2el \
@@ -37,7 +37,7 @@ guidellm)
     --profile "kind=concurrent,streams=${USERS}" \
     --constraint "kind=max_requests,count=${REQUESTS}" \
     --tokenizer "kind=hf_auto,model=${TOKENIZER}" \
-    --data kind=synthetic_text,prompt_tokens=1990,prompt_tokens_min=1980,prompt_tokens_max=2000,output_tokens=498,output_tokens_min=495,output_tokens_max=501 \
+    --data kind=synthetic_text,prompt_tokens=1900,prompt_tokens_min=1800,prompt_tokens_max=2001,output_tokens=475,output_tokens_min=450,output_tokens_max=501 \
     --output "kind=json,path=${RESULTS}/guidellm-$USERS.json" \
     --disable-progress
   ;;
@@ -48,10 +48,10 @@ aiperf)
     --tokenizer "${TOKENIZER}" \
     --endpoint-type completions \
     --streaming \
-    --isl 1990 \
-    --isl-stddev 5.77 \
-    --osl 498 \
-    --osl-stddev 1.44 \
+    --isl 1900 \
+    --isl-stddev 57.7 \
+    --osl 475 \
+    --osl-stddev 14.4 \
     --extra-inputs ignore_eos:true \
     --concurrency "${USERS}" \
     --request-count "${REQUESTS}" \
