@@ -233,13 +233,17 @@ def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> l
 
 def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
     first = commands[0]
-    device = first.instance.scenario.device.name
+    names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
     lines = [
-        f"# {first.instance.model_name} on {device}, {ENGINE_NAMES[first.engine]} {first.version}",
+        f"# {first.instance.model_name} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}",
         "",
-        "| role | instances | devices each | row |",
-        "|---|---|---|---|",
-        *(f"| {one.role} | {one.instances} | {one.devices} | {one.instance.probe} |" for one in commands),
+        "| role | instances | device | devices each | row |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {one.role} | {one.instances} | {one.instance.scenario.device.name} | {one.devices} |"
+            f" {one.instance.probe} |"
+            for one in commands
+        ),
         "",
         "1. Read not_set.txt: what the prediction assumes and no flag says.",
         f"2. Start the instances: {_started(target, commands, files)}.",
