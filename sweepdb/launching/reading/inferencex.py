@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 
-from evaluator.inputs import list_models, load_device, load_model
+from evaluator.inputs import MoeMlp, list_models, load_device, load_model
 from store.errors import InputError, SweepdbError
 from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
 from sweepdb.launching.server_command import Engine, Role
@@ -132,16 +132,31 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
 
 def _side(base: FoundServer, role: Role, side: Entry, users: tuple[int, ...]) -> FoundServer:
     group, apart = _int(side.get("tp")) or 1, side.get("dp-attn") is True
-    tp, dp = (1, group) if apart else (group, 1)
-    pcp = _int(side.get("pcp-size")) or 1
     ep, pp, workers = _int(side.get("ep")) or 1, _int(side.get("pp")) or 1, _int(side.get("num-worker")) or 1
+    # With attention apart, some entries say the devices as tp and others (dep8) as ep beside tp 1.
+    tp, dp = (1, max(group, ep)) if apart else (group, 1)
+    pcp = _int(side.get("pcp-size")) or 1
     batches = tuple(dict.fromkeys(max(one // (dp * pp * workers), 1) for one in users))
     known = {*_SIDE, *_ROW}
+    copies = _least_copies(base.model, ep)
+    if copies:
+        base = replace(
+            base, not_mapped=[*base.not_mapped, f"{copies} copies of experts, the fewest that ep {ep} divides"]
+        )
     return replace(
-        base, role=role, instances=workers, tp=tp, dp=dp, pp=pp, ep=ep, moe_tp=max(group * pcp // ep, 1),
+        base, role=role, instances=workers, tp=tp, dp=dp, pp=pp, ep=ep, moe_tp=max(tp * dp * pcp // ep, 1),
         batch_sizes=(1,) if role == "prefill" else batches, dcp=_int(side.get("dcp-size")) or 1, pcp=pcp,
+        redundant_experts=copies,
         not_mapped=sorted({*base.not_mapped, *(key for key in side if key not in known)}),
     )  # fmt: skip
+
+
+@cache
+def _least_copies(model: str | None, ep: int) -> int:
+    """Copies of experts that let `ep` divide them, as recipes with 24 or 48 devices start; 0 where it does."""
+    layers = () if model is None else load_model(model)[1].layers
+    experts = next((group.mlp.experts for group in layers if isinstance(group.mlp, MoeMlp)), ep)
+    return -experts % ep
 
 
 def _users(row: Entry) -> tuple[int, ...]:
