@@ -158,7 +158,9 @@ def test_public_configurations_are_scenarios_that_can_be_evaluated():
     failing = {name for name, legal in whole if not legal}
     legal = {name for name, _ in whole} - failing
     assert len(legal) >= 191, failing
-    assert len(with_tiers) == 54  # of 56 that keep keys in the hosts' memory, the others are of engines that are not modelled
+    assert (
+        len(with_tiers) == 54
+    )  # of 56 that keep keys in the hosts' memory, the others are of engines that are not modelled
 
 
 def counted(refused):
