@@ -204,7 +204,7 @@ def _expected(
 
 
 def _outside(instance: StoredInstance) -> dict[str, dict[str, float]]:
-    """What of prompts lies outside the devices, by keywords of `evaluate`; nothing where nothing does."""
+    """Shares of prompts outside the devices, by keywords of `evaluate`; nothing where there are none."""
     found: dict[str, float] = {}
     for tier in instance.workload.tiers:
         found[f"{tier.name}_hit_rate"] = tier.hit_rate
