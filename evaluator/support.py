@@ -24,7 +24,7 @@ from evaluator.inputs.launchable import RULES
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.models import list_models, load_model
 from evaluator.inputs.plan import Plan
-from evaluator.inputs.plan_search import holds_shares, illegality
+from evaluator.inputs.plan_search import divides_prompts, holds_shares, illegality
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.tower import VisionTower
 from evaluator.inputs.workloads.workload import Workload
@@ -159,6 +159,11 @@ def _of_model(spec: ModelSpec) -> Iterator[SupportPart]:
         else:
             yield SupportPart(part=f"format of {part}", state="exact", how=f"{name}, as published")
     yield _of_context(spec)
+    if all(map(divides_prompts, spec.layers)):
+        yield SupportPart(part="prefill context parallelism", state="by hand", how="new keys and values are gathered")
+    else:
+        why = "layers of linear states, compressed entries or chosen blocks"
+        yield SupportPart(part="prefill context parallelism", state="refused", how=why)
 
 
 def _of_encoders(spec: ModelSpec) -> Iterator[SupportPart]:

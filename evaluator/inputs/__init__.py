@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from evaluator.inputs.formats import ATTENTION_NAMES, LINEAR_NAMES, check_precision, slow_formats
     from evaluator.inputs.launch import LOAD, Client, Launch, Routing, busiest_load
     from evaluator.inputs.launchable import RULES, launchable_by, rule_of
-    from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec
+    from evaluator.inputs.model import GroupedQueryAttention, LatentAttention, ModelSpec, MoeMlp
     from evaluator.inputs.model_ids import catalogue_ids
     from evaluator.inputs.models import list_models, load_model
     from evaluator.inputs.native_formats import BY_NAME
@@ -108,6 +108,7 @@ __all__ = [
     "Launch",
     "LengthBin",
     "ModelSpec",
+    "MoeMlp",
     "Plan",
     "PlanSearch",
     "Precision",

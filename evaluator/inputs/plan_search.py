@@ -129,6 +129,13 @@ def holds_shares(group: LayerGroup) -> bool:
     return plain and group.window is None
 
 
+def divides_prompts(group: LayerGroup) -> bool:
+    """Whether groups of devices can compute shares of a prompt in this layer: each token by itself, to every key."""
+    attention = group.attention
+    plain = isinstance(attention, GroupedQueryAttention | LatentAttention)
+    return attention is None or (plain and getattr(attention, "chosen_block", 1) == 1)
+
+
 def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:
     """Why these ranks cannot hold shares of one context; states of one size stay as they are.
 
@@ -152,12 +159,10 @@ def _undivided_prompt(model: ModelSpec, plan: Plan) -> str | None:
     """Why a prompt's tokens cannot be divided: states pass from token to token, entries are made of several."""
     if plan.pcp == 1:
         return None
-    for group in (*model.layers, *([] if model.draft_layer is None else [model.draft_layer])):
-        attention = group.attention
-        plain = isinstance(attention, GroupedQueryAttention | LatentAttention)
-        if attention is not None and not (plain and getattr(attention, "chosen_block", 1) == 1):
-            return f"pcp {plan.pcp} divides prompts among whole layers of attention, and a kind of layer here is none"
-    return None
+    groups = (*model.layers, *([] if model.draft_layer is None else [model.draft_layer]))
+    if all(map(divides_prompts, groups)):
+        return None
+    return f"pcp {plan.pcp} divides prompts among whole layers of attention, and a kind of layer here is none"
 
 
 def _unhalved_batch(model: ModelSpec, plan: Plan) -> str | None:

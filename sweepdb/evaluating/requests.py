@@ -121,8 +121,6 @@ def _drafting(options: SweepOptions, drafts: Speculation) -> SweepOptions:
     for keyword, given in (
         ("num_mtp_tokens", options.mtp_tokens != 0),
         ("mtp_acceptance_rate", options.mtp_acceptance is not None),
-        *((f"{name}_hit_rate", getattr(options, f"{name}_hit_rate") != 0) for name in TIERS),
-        *((f"{name}_gb_per_s", getattr(options, f"{name}_gb_per_s") is not None) for name in TIERS),
         ("workload", bool(options.workload_names)),
     ):
         if given:
@@ -300,6 +298,8 @@ def _check_alone(options: SweepOptions) -> None:
         ("max_batched_tokens", options.max_batched_tokens is not None),
         ("num_mtp_tokens", options.mtp_tokens != 0),
         ("mtp_acceptance_rate", options.mtp_acceptance is not None),
+        *((f"{name}_hit_rate", getattr(options, f"{name}_hit_rate") != 0) for name in TIERS),
+        *((f"{name}_gb_per_s", getattr(options, f"{name}_gb_per_s") is not None) for name in TIERS),
     ):
         if given:
             raise InputError(

@@ -187,15 +187,7 @@ def _expected(
             "input_length": instance.workload.input_length,
             "output_length": instance.workload.output_length,
             "prefix_cache_hit_rate": instance.workload.prefix_cache_hit_rate,
-            "hit_rates": {
-                keyword: value
-                for tier in instance.workload.tiers
-                for keyword, value in (
-                    (f"{tier.name}_hit_rate", tier.hit_rate),
-                    (f"{tier.name}_gb_per_s", 1e-9 * tier.bytes_per_s),
-                )
-                if value
-            },
+            **_outside(instance),
             "formula_version": instance.formula_version,
             "predicted": instance.predicted,
         }
@@ -209,6 +201,16 @@ def _expected(
         "sha256": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sorted(files.items())},
     }
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+
+
+def _outside(instance: StoredInstance) -> dict[str, dict[str, float]]:
+    """Shares of prompts outside the devices, by keywords of `evaluate`; nothing where there are none."""
+    found: dict[str, float] = {}
+    for tier in instance.workload.tiers:
+        found[f"{tier.name}_hit_rate"] = tier.hit_rate
+        if tier.bytes_per_s:
+            found[f"{tier.name}_gb_per_s"] = 1e-9 * tier.bytes_per_s
+    return {"hit_rates": found} if found else {}
 
 
 def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> list[dict[str, object]]:
@@ -233,13 +235,17 @@ def _expected_error(commands: list[ServerCommand], location: StoreLocation) -> l
 
 def _readme(commands: list[ServerCommand], target: str, files: Mapping[str, str]) -> str:
     first = commands[0]
-    device = first.instance.scenario.device.name
+    names = dict.fromkeys(one.instance.scenario.device.name for one in commands)
     lines = [
-        f"# {first.instance.model_name} on {device}, {ENGINE_NAMES[first.engine]} {first.version}",
+        f"# {first.instance.model_name} on {' and '.join(names)}, {ENGINE_NAMES[first.engine]} {first.version}",
         "",
-        "| role | instances | devices each | row |",
-        "|---|---|---|---|",
-        *(f"| {one.role} | {one.instances} | {one.devices} | {one.instance.probe} |" for one in commands),
+        "| role | instances | device | devices each | row |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {one.role} | {one.instances} | {one.instance.scenario.device.name} | {one.devices} |"
+            f" {one.instance.probe} |"
+            for one in commands
+        ),
         "",
         "1. Read not_set.txt: what the prediction assumes and no flag says.",
         f"2. Start the instances: {_started(target, commands, files)}.",

@@ -29,14 +29,15 @@ DOCUMENTS = [
 ]
 INLINE = re.compile(r"`sweepdb ([^`]+)`", re.DOTALL)
 # Pages are served in tests/web, upgrades are tests/migrations, statements tests/queries/test_sql_examples, and a fit is to the reader's own servers;
-# the page that starts one is tests/cli/test_from_question_to_servers, and workers are tests/sweepdb/test_working*.
+# pages that start one are tests/cli/test_from_question_to_servers and test_two_devices, workers tests/sweepdb/test_working*.
 NOT_RUN = (
     "look-in-a-browser.md", "migrate.md", "sql.md", "calibrate-serving.md", "from-question-to-servers.md",
-    "sweep-on-many-machines.md",
+    "sweep-on-many-machines.md", "prefill-and-decode-on-two-devices.md",
 )  # fmt: skip
 LARGEST_BATCH = {
     "README.md": 260,
     "evaluate-with-drafts.md": 4,
+    "evaluate-with-caches.md": 4,
 }  # its references reach to 196; elsewhere the documents' batches only cost time
 MODEL = {
     "model_type": "llama", "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2, "vocab_size": 1000,

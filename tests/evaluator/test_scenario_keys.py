@@ -44,6 +44,7 @@ from evaluator.inputs.plan_search import PlanSearch, plan_choices
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.vision.tower import Projection, VisionTower
+from evaluator.inputs.workloads.cache_tiers import CacheTier
 from evaluator.inputs.workloads.workload import LengthBin, Workload
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.scenario import Scenario
@@ -51,6 +52,7 @@ from evaluator.scenario import Scenario
 SIZES = np.asarray([1, 3, 40])
 W8A8 = Precision(linear="W8A8_DYNAMIC")
 SHORT = Workload(input_length=900, output_length=60.0)
+SSD = CacheTier(name="ssd", hit_rate=0.5, bytes_per_s=1e8)
 MIXED = workload_of(
     input_length=None,
     output_length=85.0,
@@ -145,6 +147,17 @@ def scenarios() -> dict[str, Scenario]:
         "mixed": case(LLAMA_31_8B, Plan(tp=2), "prefill", MIXED),
         "mixed, aggregated": case(LLAMA_31_8B, Plan(tp=2), "aggregated", MIXED),
         "mixed, served": case(LLAMA_31_8B, Plan(tp=2), "aggregated", MIXED, serving_model="vllm"),
+        "outside, by a slow link": case(
+            LLAMA_31_8B,
+            Plan(tp=2),
+            "prefill",
+            replace(SHORT, tiers=(CacheTier(name="host", hit_rate=0.5),)),
+            device=replace(h200(), host_link_bytes_per_s=1e8),
+            serving_model="sglang",
+        ),
+        "outside, on slow disks": case(
+            LLAMA_31_8B, Plan(tp=2), "aggregated", replace(SHORT, tiers=(SSD,)), device=h200(), serving_model="vllm"
+        ),
         "measured": case(LLAMA_31_8B, Plan(tp=4), "aggregated", precision=Precision(linear="BF16"), device=h200()),
         "measured experts, served": case(
             QWEN3_30B_A3B,
@@ -185,7 +198,7 @@ def numbers_of(scenario: Scenario) -> np.ndarray:
 
 # What else a text or an absent value can be; numbers and flags are changed by rule.
 CHOICES = {
-    "architecture": "another", "native_linear": "FP8", "native_experts": "FP8", "native_kv_cache": "FP8", "left_out": "another", "vendor": "another", "source": "another",
+    "architecture": "another", "native_linear": "FP8", "native_experts": "FP8", "native_kv_cache": "FP8", "left_out": "another", "vendor": "another", "source": "another", "host_link_source": "another",
     "watts": 700.0, "compute_units": 100, "max_positions": 4096, "window": 512, "query_lora_rank": 256,
     "norm": {"rms": "layer", "layer": "rms"}, "position": {"rope": "alibi", "learned": "rope"},
     "qk_norm": {"none": "per_head", "per_head": "per_layer"}, "topology": {"clos": "full_mesh", "full_mesh": "clos"},
@@ -281,6 +294,7 @@ def test_a_key_changes_exactly_when_a_number_does():
     }
     assert {field for field, moves in key_moves.items() if not moves} == {
         "model.architecture", "model.native_linear", "model.native_experts", "model.native_kv_cache", "model.left_out", "device.vendor", "device.source", "device.watts",
+        "device.host_link_source",
         "workload.images.tower.patch_size", "workload.images.tower.resizing.rule",
         "workload.images.tower.resizing.most", "workload.images.tower.resizing.least",
         "workload.images.tower.resizing.side", "workload.images.tower.resizing.marks",

@@ -36,7 +36,8 @@ def test_another_device_carries_kernels_and_a_third_has_a_data_sheet():
     assert "461 M weights" in carried["image encoder"][1]
     assert carried["state_scan"][0] == carried["gemm"][0] == "carried"
     sheet = states("Qwen/Qwen3.5-27B", "mi355x")
-    assert {state for state, _ in sheet.values()} == {"exact", "by hand", "data sheet"}
+    assert {state for state, _ in sheet.values()} == {"exact", "by hand", "data sheet", "refused"}
+    assert sheet["prefill context parallelism"][0] == "refused"
 
 
 def test_kernels_that_nobody_measured_say_whose_they_are():
@@ -88,3 +89,12 @@ def test_ways_of_serving_are_listed_with_who_launches_them():
     ways = {name: part for what, name, part in support_table() if what == "serving"}
     assert ways["decode context parallelism (dcp_sizes)"].how.endswith("launched on vllm, sglang")
     assert {part.state for name, part in ways.items() if "(" not in name} == {"left out"}
+
+
+@pytest.mark.parametrize(
+    ("model", "state"),
+    [("deepseek-ai/DeepSeek-V3", "by hand"), ("zai-org/GLM-5.2", "by hand"), ("Qwen/Qwen3.5-397B-A17B", "refused")],
+)
+def test_whether_prompts_can_be_divided_is_said(model, state):
+    (found,) = [part for part in supported(model) if part.part == "prefill context parallelism"]
+    assert found.state == state

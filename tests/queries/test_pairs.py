@@ -25,6 +25,7 @@ COLUMNS = {
     "plan": "VARCHAR", "tp": "INTEGER", "pp": "INTEGER", "dp": "INTEGER", "ep": "INTEGER", "moe_tp": "INTEGER",
     "moe_dp": "INTEGER", "num_devices": "INTEGER", "batch_size": "INTEGER", "concurrency": "INTEGER",
     "input_length": "INTEGER", "input_length_mean": "DOUBLE", "prefix_cache_hit_rate": "DOUBLE",
+    "host_hit_rate": "DOUBLE", "ssd_hit_rate": "DOUBLE", "remote_hit_rate": "DOUBLE",
     "output_length": "DOUBLE", "ttft_ms": "DOUBLE", "makespan_ms": "DOUBLE",
     "prompt_service_ms": "DOUBLE", "prompts_per_user": "INTEGER", "shortest_length": "DOUBLE", "workload_key": "VARCHAR", "tpot_exclusive_ms": "DOUBLE",
     "tpot_inclusive_ms": "DOUBLE", "e2e_ms": "DOUBLE", "decode_step_ms": "DOUBLE", "tokens_per_step": "DOUBLE",

@@ -12,10 +12,15 @@ from launched_rows import CASES, MODEL, fill, rows_of
 from shared_data import shared_data
 
 import sweepdb
+from evaluator.evaluate import unsupported
 from evaluator.inputs.models import load_model
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.plan_search import illegality
+from evaluator.request import planned_scenarios
 from store.errors import InputError
+from sweepdb.evaluating.deployments import _options_of
+from sweepdb.evaluating.requests import build_request
+from sweepdb.evaluating.sweep_options import SweepOptions
 from sweepdb.launching import write_launch
 from sweepdb.launching.reading import read_deployment
 
@@ -179,9 +184,34 @@ def illegal(server):
     """Why the plan of a server cannot be, or None."""
     plan = Plan(
         tp=server.tp, pp=server.pp, dp=server.dp, ep=server.ep or 1, moe_tp=server.moe_tp or 1, dcp=server.dcp,
-        redundant_experts=server.redundant_experts,
+        redundant_experts=server.redundant_experts, pcp=server.pcp, micro_batches=server.micro_batches,
     )  # fmt: skip
     return illegality(load_model(server.model)[1], plan, plan.num_devices)
+
+
+@pytest.mark.survival
+def test_public_configurations_are_scenarios_that_can_be_evaluated():
+    known, whole, with_tiers = {}, set(), set()
+    lengths = {"input_length": "60000", "output_length": 500.0}
+    for path in sorted(shared_data("deployments", "inferencex").glob("*-master.yaml")):
+        for server in read_deployment(path).servers:
+            name = server.where.partition(" (")[0]
+            asked = SweepOptions(
+                **(lengths if server.input_length is None else {}), host_hit_rate=0.5 * bool(server.tiers)
+            )
+            options = _options_of(asked, server)
+            if options not in known:
+                planned = planned_scenarios(build_request(options, None, None).parts)
+                reasons = [one.illegal or unsupported(one.scenario) for one in planned]
+                known[options] = bool(reasons) and not any(reasons)
+            whole.add((name, known[options]))
+            with_tiers |= {name} if server.tiers else set()
+    failing = {name for name, legal in whole if not legal}
+    legal = {name for name, _ in whole} - failing
+    assert len(legal) >= 191, failing
+    assert (
+        len(with_tiers) == 54
+    )  # of 56 that keep keys in the hosts' memory, the others are of engines that are not modelled
 
 
 def counted(refused):

@@ -8,8 +8,8 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from sweepdb.launching.reading.deployment_files import read_deployment
-    from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
+    from sweepdb.launching.reading.found_server import FORMULAS, FoundServer, ReadDeployment
 
-__all__ = ["FoundServer", "ReadDeployment", "read_deployment"]
+__all__ = ["FORMULAS", "FoundServer", "ReadDeployment", "read_deployment"]
 
 __getattr__, __dir__ = lazy_face(__name__)
