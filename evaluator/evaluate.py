@@ -204,7 +204,7 @@ def unsupported(scenario: Scenario) -> InputError | None:
 
 
 def _not_upstream(scenario: Scenario) -> str:
-    """What of a scenario upstream's formulas do not have; empty where they have all of it."""
+    """Name what of a scenario upstream's formulas do not have; empty where they have all of it."""
     spec, plan = scenario.model, scenario.plan
     of_two_sums = spec.residual_streams > 1 or spec.residual_block or spec.output_norms
     plain = not of_two_sums and spec.draft_layer is None

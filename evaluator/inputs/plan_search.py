@@ -131,9 +131,10 @@ def holds_shares(group: LayerGroup) -> bool:
 
 def divides_prompts(group: LayerGroup) -> bool:
     """Whether groups of devices can compute shares of a prompt in this layer: each token by itself, to every key."""
-    attention = group.attention
-    plain = isinstance(attention, GroupedQueryAttention | LatentAttention)
-    return attention is None or (plain and getattr(attention, "chosen_block", 1) == 1)
+    return all(
+        isinstance(mixer, GroupedQueryAttention | LatentAttention) and getattr(mixer, "chosen_block", 1) == 1
+        for mixer in group.mixers
+    )
 
 
 def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:

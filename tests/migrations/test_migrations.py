@@ -200,7 +200,7 @@ def test_a_store_with_images_does_not_go_back_to_a_revision_that_takes_them_for_
     load_sqlite((STORES / "0011.sqlite.sql").read_text(), Path(sqlite_url.removeprefix("sqlite:///")))
     with pytest.raises(RuntimeError, match="have images"):
         migrate(parse_url(sqlite_url), lambda config: command.downgrade(config, "0010"))
-    assert current_revision(sqlite_url) == HEAD_REVISION
+    assert current_revision(sqlite_url) == "0011"
 
 
 VALIDATED = "INSERT INTO sweep VALUES ({id}, '{key}', {label}, '{arguments}', '0.1.0', '2026-01-02 00:00:00', '2026-01-02 00:00:00', 'finished', 0, 0, 0)"  # fmt: skip

@@ -30,11 +30,11 @@ CREATE TABLE block (
 	CONSTRAINT fk_block_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id), 
 	CONSTRAINT fk_block_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-23 08:45:31.230800','87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
-INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-23 08:45:31.232900','73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
-INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-23 08:45:31.243143','278e6cbd1428a5146b594af26f4efb288d4c18d64e5346f5284c7de75aa1493f');
-INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-23 08:45:31.322519','2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
-INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-23 08:45:31.365545','0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
+INSERT INTO "block" VALUES(1,4,1,4,4,1,'2026-11-23 09:43:30.230330','87f31075bf9f285863529a6da84d82803349345d86a01187a8eed7631f977054');
+INSERT INTO "block" VALUES(2,5,1,4,4,1,'2026-11-23 09:43:30.232047','73f9175af10ec73aa0146a5f1a4c1eec2e6505a1e5f7503b1bd5b872d01613e3');
+INSERT INTO "block" VALUES(3,2,1,4,4,1,'2026-11-23 09:43:30.233323','278e6cbd1428a5146b594af26f4efb288d4c18d64e5346f5284c7de75aa1493f');
+INSERT INTO "block" VALUES(4,4,5,6,2,2,'2026-11-23 09:43:30.249538','2f57b7b265286199abba2c1e3c6e355c0c86a03e14eb5b73ced7f5f7e39301e7');
+INSERT INTO "block" VALUES(5,6,1,2,2,3,'2026-11-23 09:43:30.256319','0462a6ded947e27a83ec4c9dc7e5c9b32d0f03840cc3a55581ce1efe095ecbef');
 CREATE TABLE calibration (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -49,7 +49,7 @@ CREATE TABLE calibration (
 	CONSTRAINT uq_calibration_device_name UNIQUE (device_name, version), 
 	CONSTRAINT uq_calibration_key UNIQUE ("key")
 );
-INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-23 08:45:31.401266');
+INSERT INTO "calibration" VALUES(1,'cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc','H100_SXM',1,'{}','{}',X'00FF','','2026-11-23 09:43:30.265286');
 CREATE TABLE composition (
 	scenario_id INTEGER NOT NULL, 
 	batch_size INTEGER NOT NULL, 
@@ -121,9 +121,9 @@ CREATE TABLE load (
 	CONSTRAINT fk_load_arrival_id_arrival FOREIGN KEY(arrival_id) REFERENCES arrival (id), 
 	CONSTRAINT fk_load_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "load" VALUES(1,'1111111111111111111111111111111111111111111111111111111111111111',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',0.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',1.5,0.25,100.0,100.0,10.0,30.0,'2026-11-23 08:45:31.257980',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "load" VALUES(2,'2222222222222222222222222222222222222222222222222222222222222222',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.0,2.5,256,100000,'current','random',NULL,20,0,1,'stable',3.0,0.5,200.0,100.0,10.0,30.0,'2026-11-23 08:45:31.257980',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
-INSERT INTO "load" VALUES(3,'3333333333333333333333333333333333333333333333333333333333333333',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',4.5,0.75,300.0,100.0,10.0,30.0,'2026-11-23 08:45:31.257980',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "load" VALUES(1,'1111111111111111111111111111111111111111111111111111111111111111',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',0.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',1.5,0.25,100.0,100.0,10.0,30.0,'2026-11-23 09:43:30.235182',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "load" VALUES(2,'2222222222222222222222222222222222222222222222222222222222222222',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.0,2.5,256,100000,'current','random',NULL,20,0,1,'stable',3.0,0.5,200.0,100.0,10.0,30.0,'2026-11-23 09:43:30.235182',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "load" VALUES(3,'3333333333333333333333333333333333333333333333333333333333333333',2,1,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1.5,2.5,256,100000,'current','random',NULL,20,0,1,'stable',4.5,0.75,300.0,100.0,10.0,30.0,'2026-11-23 09:43:30.235182',NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE load_block (
 	id INTEGER NOT NULL, 
 	scenario_id INTEGER NOT NULL, 
@@ -140,7 +140,7 @@ CREATE TABLE load_block (
 	CONSTRAINT fk_load_block_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id), 
 	CONSTRAINT fk_load_block_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id)
 );
-INSERT INTO "load_block" VALUES(1,2,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1,3,3,'87d971ef2a73033b9aef3fbe6fd4d2be2c9cfc3c0dd1f04d7225b18d0900f7ed','2026-11-23 08:45:31.257980');
+INSERT INTO "load_block" VALUES(1,2,1,'dddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddddd',1,3,3,'87d971ef2a73033b9aef3fbe6fd4d2be2c9cfc3c0dd1f04d7225b18d0900f7ed','2026-11-23 09:43:30.235182');
 CREATE TABLE load_cell (
 	load_id INTEGER NOT NULL, 
 	cells BLOB NOT NULL, 
@@ -217,7 +217,7 @@ CREATE TABLE measurement (
 	CONSTRAINT pk_measurement PRIMARY KEY (id), 
 	CONSTRAINT uq_measurement_key UNIQUE ("key")
 );
-INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-23 08:45:31.384327',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "measurement" VALUES(1,'bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb','a.csv:2','serving',NULL,'H100_SXM',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,'{"tpot_ms_mean": 20.5}','{}','{}','2026-01-02 00:00:00.000000','2026-11-23 09:43:30.261423',NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE model (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -246,7 +246,7 @@ CREATE TABLE operator_set (
 	created_at DATETIME NOT NULL, 
 	CONSTRAINT pk_operator_set PRIMARY KEY ("key")
 );
-INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-23 08:45:31.383765');
+INSERT INTO "operator_set" VALUES('aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa','["matmul"]','2.13.0','2026-11-23 09:43:30.260902');
 CREATE TABLE part (
 	id INTEGER NOT NULL, 
 	name VARCHAR(200) NOT NULL, 
@@ -390,12 +390,12 @@ CREATE TABLE scenario (
 	CONSTRAINT fk_scenario_subject_id_subject FOREIGN KEY(subject_id) REFERENCES subject (id), 
 	CONSTRAINT fk_scenario_device_id_device FOREIGN KEY(device_id) REFERENCES device (id)
 );
-INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 08:45:31.194683',NULL);
-INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-23 08:45:31.194678',NULL);
-INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 08:45:31.194687',NULL);
-INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-23 08:45:31.194659','vllm,sglang');
-INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-23 08:45:31.194674',NULL);
-INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-23 08:45:31.359686',NULL);
+INSERT INTO "scenario" VALUES(1,'0ecc8b6bf641f556d62cc8ed00d00aad0c6c000ac4853dc79c6592bf643d6e67',2,2,2,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 09:43:30.219261',NULL);
+INSERT INTO "scenario" VALUES(2,'1234e406014a164c1f67e58e052e14b8d4a5a44076adad8bf197942aadc095b3',1,1,2,'ok',NULL,NULL,'2026-11-23 09:43:30.219258',NULL);
+INSERT INTO "scenario" VALUES(3,'5f0e358be2a995e5c6304b11ad1621f755bb197850d75713a45293c4b0d5ed04',2,2,1,'illegal','weights of 132 GiB exceed the 64 GiB of one device',NULL,'2026-11-23 09:43:30.219264',NULL);
+INSERT INTO "scenario" VALUES(4,'6c3fb5b21f217483b914817574c08631073c6f5ce3922de7f5220a3b2150ea03',4,1,2,'ok',NULL,NULL,'2026-11-23 09:43:30.219245','vllm,sglang');
+INSERT INTO "scenario" VALUES(5,'9a1f682f17327de697d2079c60a7f02083709c92df12efac55e1285eedb40b36',3,1,2,'ok',NULL,NULL,'2026-11-23 09:43:30.219254',NULL);
+INSERT INTO "scenario" VALUES(6,'4edabc03cf8ad485a93f5d043e2851f2482747ae6cc581cd481bd2072357b654',5,1,2,'ok',NULL,NULL,'2026-11-23 09:43:30.254989',NULL);
 CREATE TABLE shard (
 	sweep_id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -408,7 +408,7 @@ CREATE TABLE shard (
 	CONSTRAINT fk_shard_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id), 
 	CONSTRAINT ck_shard_state CHECK (state IN ('waiting', 'stored', 'failed'))
 );
-INSERT INTO "shard" VALUES(1,'ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff',1,4,'failed','no space left','2026-11-23 08:45:31.283401');
+INSERT INTO "shard" VALUES(1,'ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff',1,4,'failed','no space left','2026-11-23 09:43:30.241124');
 CREATE TABLE store_identity (
 	id INTEGER NOT NULL, 
 	store_id VARCHAR(32) NOT NULL, 
@@ -416,7 +416,7 @@ CREATE TABLE store_identity (
 	CONSTRAINT pk_store_identity PRIMARY KEY (id), 
 	CONSTRAINT ck_store_identity_single_row CHECK (id = 1)
 );
-INSERT INTO "store_identity" VALUES(1,'c6d2fdcb9b1cc991ef6e993c7a35c0ac','2026-11-23 08:45:31.059650');
+INSERT INTO "store_identity" VALUES(1,'30b075bcb9eb13347b8eb4d85f76a4a3','2026-11-23 09:43:30.196387');
 CREATE TABLE subject (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -441,7 +441,7 @@ INSERT INTO "subject" VALUES(1,'638a6580f54e3e54c41f2fb0543f9df2fffbba2ff36778bc
 INSERT INTO "subject" VALUES(2,'71d2ca2860601122bee0947ed51d3db8def0530e0f2fac434be77bd8cf9fdba2',2,'ATLAS_800_A3',1,1,3,'prefill','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 INSERT INTO "subject" VALUES(3,'902b7d13b9b442d048721c97bcc4647b8100949480ef68c13c5283b6ca9e5e0a',1,'H100_SXM',1,2,1,'decode','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 INSERT INTO "subject" VALUES(4,'f564d0884d13613fcfa5b9979cbeaf4cd519676673eaf8e48a44a172baf6fbc7',1,'H100_SXM',1,2,1,'prefill','physical',1,'waves',0.0,0.8,10,2,256,40,'power_law_1.2','shortest_length,seats');
-INSERT INTO "subject" VALUES(5,'5b45cb6cfbdefc942d9c0eb92e97e474bae20e62e7a5929a2cb994f63534f5ae',1,'H100_SXM',1,2,3,'decode','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
+INSERT INTO "subject" VALUES(5,'5b45cb6cfbdefc942d9c0eb92e97e474bae20e62e7a5929a2cb994f63534f5ae',1,'H100_SXM',1,2,4,'decode','physical',1,'waves',0.0,NULL,NULL,NULL,NULL,NULL,NULL,NULL);
 CREATE TABLE sweep (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(32) NOT NULL, 
@@ -458,8 +458,8 @@ CREATE TABLE sweep (
 	CONSTRAINT ck_sweep_status CHECK (status IN ('running', 'finished', 'interrupted', 'failed')), 
 	CONSTRAINT uq_sweep_key UNIQUE ("key")
 );
-INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 08:45:31.294711','finished',12,0,2,'request');
-INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 08:45:31.324035','interrupted',2,2,0,'import');
+INSERT INTO "sweep" VALUES(1,'00000000000000000000000000000001','first','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 09:43:30.244901','finished',12,0,2,'request');
+INSERT INTO "sweep" VALUES(2,'00000000000000000000000000000002','wider','{"generated": true}','0.1.0','2025-01-01 00:00:00.000000','2026-11-23 09:43:30.250580','interrupted',2,2,0,'import');
 INSERT INTO "sweep" VALUES(3,'00000000000000000000000000000003',NULL,'{"generated": true}','0.1.0','2025-01-01 00:00:00.000000',NULL,'running',0,0,0,'validation');
 CREATE TABLE sweep_interval (
 	sweep_id INTEGER NOT NULL, 
@@ -489,8 +489,8 @@ CREATE TABLE tombstone (
 	CONSTRAINT fk_tombstone_sweep_id_sweep FOREIGN KEY(sweep_id) REFERENCES sweep (id), 
 	CONSTRAINT fk_tombstone_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-23 08:45:31.367276',NULL);
-INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-23 08:45:31.382322','2026-11-23 08:45:31.383428');
+INSERT INTO "tombstone" VALUES(1,3,NULL,'the wrong driver','2026-11-23 09:43:30.257959',NULL);
+INSERT INTO "tombstone" VALUES(2,NULL,5,'a mistake','2026-11-23 09:43:30.259832','2026-11-23 09:43:30.260650');
 CREATE TABLE validation (
 	measurement_id INTEGER NOT NULL, 
 	metric VARCHAR(64) NOT NULL, 
@@ -505,7 +505,7 @@ CREATE TABLE validation (
 	CONSTRAINT fk_validation_measurement_id_measurement FOREIGN KEY(measurement_id) REFERENCES measurement (id), 
 	CONSTRAINT fk_validation_scenario_id_scenario FOREIGN KEY(scenario_id) REFERENCES scenario (id)
 );
-INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-23 08:45:31.390532',NULL);
+INSERT INTO "validation" VALUES(1,'tpot_ms_mean',5,2,20.5,16.4,-2.00000000000000066613e-01,'h100, dense','2026-11-23 09:43:30.263034',NULL);
 CREATE TABLE workload (
 	id INTEGER NOT NULL, 
 	"key" VARCHAR(64) NOT NULL, 
@@ -525,6 +525,7 @@ CREATE TABLE workload (
 INSERT INTO "workload" VALUES(1,'94f595855bcd02787e028be522888dd6c4bc8f9682d044c4a1d88d5dca096ac8','3500/1500',NULL,3500,3500.0,1500.0,0.0,8192,0,'[]','[3500, 1500, 0.0, 0]',NULL,NULL,NULL,NULL,NULL,NULL,0.0,0.0,0.0);
 INSERT INTO "workload" VALUES(2,'c7c3edfa4f954bdad2587134ed671804e73d8a70eefc4f8a744bcf7dfff98dc6','mean 1568/400','chat-mix',NULL,1568.0,400.0,0.0,8192,0,'[]','[null, 400, 0.0, 0]',NULL,NULL,NULL,NULL,NULL,NULL,0.0,0.0,0.0);
 INSERT INTO "workload" VALUES(3,'f720a5bf8e0c65e31b76e2af8eaa7e4d36eeaef81ebd06b83b0e12a5f227ca8b','1024/1024',NULL,1024,1024.0,1024.0,0.0,8192,0,'[]','[1024, 1024, 0.0, 0]',NULL,NULL,NULL,NULL,NULL,NULL,0.0,0.0,0.0);
+INSERT INTO "workload" VALUES(4,'9999999999999999999999999999999999999999999999999999999999999999','3500/1500 with 2 x 1024x768',NULL,1024,1024.0,1024.0,0.0,8192,0,'[]','[1024, 1024, 0.0, 0]',2,1024,768,3072,768,'data',0.0,0.0,0.0);
 CREATE TABLE workload_bin (
 	workload_id INTEGER NOT NULL, 
 	bin_index INTEGER NOT NULL, 
@@ -547,14 +548,14 @@ CREATE TABLE workload_name (
 	CONSTRAINT pk_workload_name PRIMARY KEY (name), 
 	CONSTRAINT fk_workload_name_workload_id_workload FOREIGN KEY(workload_id) REFERENCES workload (id)
 );
-INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-23 08:45:31.184552');
+INSERT INTO "workload_name" VALUES('chat-mix',2,'2026-11-23 09:43:30.217781');
 CREATE INDEX ix_device_name ON device (name);
 CREATE INDEX ix_model_name ON model (name);
 CREATE INDEX ix_workload_name ON workload (name);
-CREATE INDEX ix_sweep_started_at ON sweep (started_at);
 CREATE INDEX ix_sweep_label ON sweep (label);
-CREATE INDEX ix_measurement_model ON measurement (model);
+CREATE INDEX ix_sweep_started_at ON sweep (started_at);
 CREATE INDEX ix_measurement_device ON measurement (device);
+CREATE INDEX ix_measurement_model ON measurement (model);
 CREATE INDEX ix_workload_name_workload_id ON workload_name (workload_id);
 CREATE INDEX ix_subject_device_name ON subject (device_name);
 CREATE INDEX ix_subject_workload_id ON subject (workload_id);
@@ -564,8 +565,8 @@ CREATE INDEX ix_scenario_device_id ON scenario (device_id);
 CREATE INDEX ix_block_sweep_id ON block (sweep_id);
 CREATE INDEX ix_sweep_interval_scenario_id ON sweep_interval (scenario_id);
 CREATE INDEX ix_validation_region ON validation (region);
-CREATE INDEX ix_tombstone_sweep_id ON tombstone (sweep_id);
 CREATE INDEX ix_tombstone_scenario_id ON tombstone (scenario_id);
+CREATE INDEX ix_tombstone_sweep_id ON tombstone (sweep_id);
 CREATE INDEX ix_tombstone_active ON tombstone (lifted_at);
 CREATE TRIGGER block_refuses_delete BEFORE DELETE ON block BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
 CREATE TRIGGER probe_refuses_update BEFORE UPDATE ON probe BEGIN SELECT RAISE(ABORT, 'a committed block never changes'); END;
