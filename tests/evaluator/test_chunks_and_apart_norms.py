@@ -198,7 +198,7 @@ HUB = {
 def test_the_hubs_file_of_step_and_the_catalogue_are_one_model():
     spec = spec_from_config(HUB, "config.json")
     known = load_model("stepfun-ai/Step-3.7-Flash")[1]
-    assert replace(spec, architecture=known.architecture) == known
+    assert replace(spec, architecture=known.architecture, vision=known.vision) == known
     # 196,428,160,256 of the class with 96 heads in layers with a window, a head of 128,896 x 4,096, 42 x 288 corrections
     assert parameter_count(known).total == 196_956_130_368
 
