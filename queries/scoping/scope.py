@@ -1,7 +1,7 @@
 """Turns a question's scope into scenarios: names resolved, newest formula version of each subject, failures apart.
 
 Reads the small dimension tables of the store itself; probes are never touched here. Not here: names,
-what rows may stand together (groups) and the newest request (newest), beside this module."""
+conditions (filters), what rows may stand together (groups) and the newest request (newest), beside this module."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from queries.asking.declaring import sides_of
 from queries.asking.options import Scope
-from queries.scoping.groups import COLUMNS, SERVICE, Found, Grouping
-from queries.scoping.names import device_name, find_model, find_sweep, find_value, workload_ids
+from queries.scoping.filters import Filter, add_filters, bound_devices, leave_out_voided, marks
+from queries.scoping.groups import COLUMNS, Found, Grouping
+from queries.scoping.names import find_sweep
 from queries.scoping.newest import PHASES, check_filled, left_out, like_newest, newest_request
-from queries.scoping.voided import read_hidden
 from store.errors import InputError
 from store.reading import ReadTransaction
 from store.schema import SCENARIO_TABLES, scenario_tables
@@ -22,28 +21,6 @@ from store.schema import SCENARIO_TABLES, scenario_tables
 NO_LARGEST_BATCH = 2**31 - 1
 DEVICES_A_GROUP = 1000  # where each device is by itself: its group's number times this, and its own
 LooksAt = Callable[[Collection[str]], Collection[str]]  # of the phases stored, those a report looks at
-_HAS_PROBES = "EXISTS (SELECT 1 FROM block b WHERE b.scenario_id = sc.id)"
-_PLAIN = {
-    "input_length": "w.input_length",
-    "output_length": "w.output_length",
-    "prefix_cache_hit_rate": "w.prefix_cache_hit_rate",
-    "max_batched_tokens": "w.max_batched_tokens",
-    "mtp_tokens": "w.mtp_tokens",
-    "images": "w.images",
-    "serving_cost_ms": "sj.serving_cost_ms",
-    "instance_devices": "p.num_devices",
-}
-_SERVED = {name: f"sj.{name}" for name in SERVICE if name != "routing"}
-# A prefill instance of an engine reads no client: it stands beside any. Formulas read none in any phase.
-_UNREAD = "({} IS NULL AND sj.phase <> 'aggregated' AND sj.serving_model NOT IN ('waves', 'seed002'))"
-_NAMED = {
-    "linear_quantization": ("pr.linear_quantization", ("precision", "linear_quantization")),
-    "attention_quantization": ("pr.attention_quantization", ("precision", "attention_quantization")),
-    "convention": ("sj.convention", ("subject", "convention")),
-    "serving_model": ("sj.serving_model", ("subject", "serving_model")),
-    "family": ("d.family", ("device", "family")),
-    "encoder_split": ("w.encoder_split", ("workload", "encoder_split")),
-}
 # Formula versions are never mixed in one ranking: of what is else alike in a phase, the newest version counts.
 _ALIKE = (
     "sj.model_id, sj.workload_id, sj.precision_id, sj.convention, sj.serving_model, sj.compile, sj.serving_cost_ms,"
@@ -77,16 +54,6 @@ class ResolvedScope:
     of_phases: bool = False  # other phases would be grouped in another way
 
 
-@dataclass(slots=True)
-class _Filter:
-    conditions: list[str] = field(default_factory=lambda: ["sc.status = 'ok'", _HAS_PROBES])
-    parameters: list[object] = field(default_factory=list)
-
-    def add(self, condition: str, *parameters: object) -> None:
-        self.conditions.append(condition)
-        self.parameters.extend(parameters)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grouped:
     """How the scenarios of a scope are grouped. With `over_workloads` the workload divides no groups.
@@ -113,8 +80,8 @@ def resolve_scope(
 
     No filter means what is like the newest request; over workloads, of every workload. `most_devices` bounds one
     instance."""
-    wanted = _Filter()
-    _leave_out_voided(transaction, wanted)
+    wanted = Filter()
+    leave_out_voided(transaction, wanted)
     sweep_id, asked = None, None
     if scope.sweep is not None or scope.last:
         sweep_id = _sweep_id(transaction, scope)
@@ -123,9 +90,9 @@ def resolve_scope(
         for condition, parameters in conditions:
             wanted.add(condition, *parameters)
     if workloads:
-        wanted.add(f"sj.workload_id IN ({_marks(workloads)})", *workloads)
-    _bound(wanted, most_devices)
-    _add_filters(transaction, scope, wanted)
+        wanted.add(f"sj.workload_id IN ({marks(workloads)})", *workloads)
+    bound_devices(wanted, most_devices)
+    add_filters(transaction, scope, wanted)
     found = _read(transaction, scope, sweep_id, wanted)
     if not found.rows:
         check_filled(transaction)
@@ -140,11 +107,11 @@ def resolve_whole_store(
     transaction: ReadTransaction, scope: Scope, *, most_devices: int | None = None
 ) -> ResolvedScope:
     """Every scenario, failures included, that the filters alone leave: what coverage is about."""
-    wanted = _Filter(conditions=["1 = 1"])
-    _leave_out_voided(transaction, wanted)
-    _bound(wanted, most_devices)
+    wanted = Filter(conditions=["1 = 1"])
+    leave_out_voided(transaction, wanted)
+    bound_devices(wanted, most_devices)
     sweep_id = _sweep_id(transaction, scope) if scope.sweep is not None or scope.last else None
-    _add_filters(transaction, scope, wanted)
+    add_filters(transaction, scope, wanted)
     found = _read(transaction, replace(scope, all_versions=True), sweep_id, wanted, first_batch=0)
     if not found.rows:
         check_filled(transaction)
@@ -279,58 +246,8 @@ def _differing(transaction: ReadTransaction, sides: Sequence[ResolvedScope]) -> 
     return "their combinations of model, device, plan, precision and workload differ"
 
 
-def _leave_out_voided(transaction: ReadTransaction, wanted: _Filter) -> None:
-    hidden = read_hidden(transaction).whole_scenarios
-    if hidden:
-        wanted.add(f"sc.id NOT IN ({', '.join(map(str, hidden))})")
-
-
-def _bound(wanted: _Filter, most_devices: int | None) -> None:
-    if most_devices is not None:
-        wanted.add("p.num_devices <= ?", most_devices)
-
-
-def _add_filters(transaction: ReadTransaction, scope: Scope, wanted: _Filter) -> None:
-    _filter_names(transaction, scope, wanted)
-    for name, column in _PLAIN.items():
-        if getattr(scope, name) is not None:
-            wanted.add(f"{column} = ?", getattr(scope, name))
-    for name, column in _SERVED.items():
-        if getattr(scope, name) is not None:
-            wanted.add(f"({column} = ? OR {_UNREAD.format(column)})", getattr(scope, name))
-    if scope.compile is not None:
-        wanted.add("sj.compile = ?", scope.compile)
-
-
 def _sweep_id(transaction: ReadTransaction, scope: Scope) -> int:
     return find_sweep(transaction, scope.sweep) if scope.sweep is not None else newest_request(transaction)[0]
-
-
-def _filter_names(transaction: ReadTransaction, scope: Scope, wanted: _Filter) -> None:
-    if scope.models:
-        ids = [find_model(transaction, name) for name in scope.models]
-        wanted.add(f"sj.model_id IN ({_marks(ids)})", *ids)
-    if scope.devices:
-        names = [device_name(transaction, name) for name in scope.devices]
-        wanted.add(f"sj.device_name IN ({_marks(names)})", *names)
-    if scope.workload is not None:
-        ids = workload_ids(transaction, scope.workload)
-        wanted.add(f"sj.workload_id IN ({_marks(ids)})", *ids)
-    if scope.workload_keys:
-        wanted.add(f"w.key IN ({_marks(scope.workload_keys)})", *scope.workload_keys)
-    for name, (column, source) in _NAMED.items():
-        value = getattr(scope, name)
-        if value is not None:
-            wanted.add(f"{column} = ?", find_value(transaction, name.replace("_", " "), value, source))
-    if scope.image_size is not None:
-        wanted.add("w.image_width = ? AND w.image_height = ?", *sides_of(scope.image_size))
-    if scope.routing is not None:
-        found = find_value(transaction, "routing", scope.routing, ("subject", "routing"))
-        wanted.add("(sj.routing = ? OR sj.routing IS NULL)", found)
-
-
-def _marks(values: Sequence[object]) -> str:
-    return ", ".join("?" for _ in values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -353,7 +270,7 @@ class _Asked(NamedTuple):
 
 
 def _read(
-    transaction: ReadTransaction, scope: Scope, sweep_id: int | None, wanted: _Filter, *, first_batch: int = 1
+    transaction: ReadTransaction, scope: Scope, sweep_id: int | None, wanted: Filter, *, first_batch: int = 1
 ) -> _Read:
     newest = "1 = 1" if scope.all_versions or sweep_id is not None else "age = 1 AND formula_version = newest"
     joined = (

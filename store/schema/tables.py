@@ -1,4 +1,4 @@
-"""Every table of the store, once: databases, raw relations, stored rows and the reference page follow from here.
+"""Every table of the store, together: databases, raw relations, stored rows and the reference page follow from here.
 
 A migration repeats what it adds, as it was at its revision; a test compares the two. Meanings end up as comments of the
 database. Not here: the measures of a probe (store.schema.measures)."""
@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import get_args
 
 from store.records import Status, SweepKind, SweepOutcome
+from store.schema.compared_tables import COMPARED_TABLES
 from store.schema.declaring import (
-    BYTES,
     DIGEST,
     DOUBLE,
     FLAG,
@@ -31,6 +31,7 @@ from store.schema.declaring import (
 from store.schema.load_tables import LOAD_TABLES
 from store.schema.measures import MEASURES
 from store.schema.part_tables import PART_TABLES
+from store.schema.plan_columns import OF_DEVICES, OF_SHARES
 
 _STORE = (
     Table(
@@ -104,36 +105,11 @@ _DIMENSIONS = (  # what a scenario is made of
         "parallel splits of one instance",
         (
             identifier(),
-            Column("tp", INTEGER, "devices", "tensor parallel size"),
-            Column("pp", INTEGER, "devices", "pipeline stages"),
-            Column("dp", INTEGER, "replicas", "data parallel replicas"),
-            Column("ep", INTEGER, "devices", "expert parallel size"),
-            Column("moe_tp", INTEGER, "devices", "tensor parallel size inside experts"),
-            Column("moe_dp", INTEGER, "replicas", "replicas of the expert group"),
+            *OF_DEVICES,
             Column("num_devices", INTEGER, "devices", "devices of one instance: tp x pp x dp x pcp"),
-            Column("dcp", INTEGER, "devices", "devices that share the tokens of a context", default="1"),
-            Column("redundant_experts", INTEGER, "experts", "copies of experts in a layer beside them", default="0"),
-            Column("pcp", INTEGER, "devices", "groups that the new tokens of prompts are divided among", default="1"),
-            Column(
-                "micro_batches",
-                INTEGER,
-                "batches",
-                "parts of a batch, of which one exchanges tokens while another computes",
-                default="1",
-            ),
+            *OF_SHARES,
         ),
-        unique=(
-            "tp",
-            "pp",
-            "dp",
-            "ep",
-            "moe_tp",
-            "moe_dp",
-            "dcp",
-            "redundant_experts",
-            "pcp",
-            "micro_batches",
-        ),
+        unique=tuple(size.name for size in (*OF_DEVICES, *OF_SHARES)),
     ),
     Table(
         "workload",
@@ -360,122 +336,6 @@ _EVALUATED = (  # what an evaluation leaves
     ),
 )
 
-_SIDE = (  # of a measured deployment
-    Column("instances", INTEGER, "instances", "instances of this side"),
-    Column("tp", INTEGER, "devices", "tensor parallel size"),
-    Column("pp", INTEGER, "devices", "pipeline stages"),
-    Column("dp", INTEGER, "replicas", "data parallel replicas"),
-    Column("ep", INTEGER, "devices", "expert parallel size"),
-    Column("moe_tp", INTEGER, "devices", "tensor parallel size inside experts"),
-    Column("moe_dp", INTEGER, "replicas", "replicas of the expert group"),
-    Column("batch_size", DOUBLE, "requests", "batch size"),
-    Column("dcp", INTEGER, "devices", "devices that share the tokens of a context"),
-    Column("pcp", INTEGER, "devices", "groups that the new tokens of prompts are divided among"),
-    Column(
-        "micro_batches", INTEGER, "batches", "parts of a batch, of which one exchanges tokens while another computes"
-    ),
-)
-
-
-def _of_side(side: str, column: Column) -> Column:
-    shared = "" if column.name == "batch_size" else " (aggregated: the same on both)"
-    meaning = f"{side} side{shared}: {column.meaning}"
-    return optional(f"{side}_{column.name}", column.type, column.unit, meaning)
-
-
-_COMPARED = (  # what is compared with evaluations or said about them
-    Table(
-        "calibration",
-        "fitted device coefficients",
-        (
-            identifier(),
-            content_key("content key of the coefficients"),
-            Column("device_name", NAME, "none", "device it describes"),
-            Column("version", INTEGER, "none", "counts up for a device"),
-            document("spec", "coefficients with units in their names"),
-            document("errors", "held-out error per kind, in percent"),
-            optional("kernels", BYTES, "Parquet", "measured kernel table"),
-            Column("source", TEXT, "none", "where the measurements come from"),
-            moment("created_at", "when it was stored"),
-        ),
-        unique=("device_name", "version"),
-    ),
-    Table(
-        "measurement",  # two sides for disaggregated deployments
-        "measured serving points with their configuration",
-        (
-            identifier(),
-            content_key(),
-            Column("source", TEXT, "none", "file and line or id it came from"),
-            Column("source_format", DIGEST, "none", "reader that understood it"),
-            optional("model", text(500), "none", "model as the source names it", index=True),
-            optional("device", NAME, "none", "device, our name where known", index=True),
-            optional("engine", DIGEST, "none", "serving engine"),
-            optional("engine_version", DIGEST, "none", "its version"),
-            optional("mode", text(32), "none", "aggregated, disaggregated, prefill, decode"),
-            optional("precision", DIGEST, "none", "weights, as the source names them"),
-            optional("kv_precision", DIGEST, "none", "KV cache, as the source names it"),
-            optional("num_devices", INTEGER, "devices", "devices of everything that served it"),
-            optional("input_length", DOUBLE, "tokens", "prompt length"),
-            optional("output_length", DOUBLE, "tokens", "generated length"),
-            optional("concurrency", DOUBLE, "requests", "requests in flight"),
-            optional("request_rate", DOUBLE, "requests/s", "offered rate"),
-            document("metrics", "measured values by our names with units"),
-            document("definitions", "how the source defines each metric"),
-            document("extra", "fields of the source we do not interpret"),
-            moment("measured_at", "when measured", nullable=True),
-            moment("imported_at", "when imported"),
-            *(_of_side(side, column) for side in ("prefill", "decode") for column in _SIDE),
-        ),
-    ),
-    Table(
-        "validation",
-        "predicted against measured",
-        (
-            reference("measurement_id", "measurement", "measured point", primary=True, index=False),
-            Column("metric", DIGEST, "none", "which metric", primary=True),
-            reference("scenario_id", "scenario", "what predicted it", primary=True, index=False),
-            Column("batch_size", INTEGER, "requests", "batch size of the prediction"),
-            Column("measured", DOUBLE, "metric", "measured value, in the metric's unit"),
-            Column("predicted", DOUBLE, "metric", "predicted value, in the metric's unit"),
-            Column("signed_error", DOUBLE, "ratio", "(predicted - measured) / measured"),
-            Column("region", NAME, "none", "device, model kind, engine, batch, length", index=True),
-            moment("created_at", "when it was matched"),
-            optional(
-                "knowledge",
-                text(8),
-                "none",
-                "evaluated as asked, as known, or both where they are one; NULL: not known",
-            ),
-        ),
-    ),
-    Table(
-        "price",
-        "dated device prices and power; joined when asked, never stored in a probe",
-        (
-            Column("device_name", NAME, "none", "device by name", primary=True),
-            Column("effective_from", text(10), "ISO date", "valid from", primary=True),
-            optional("usd_per_device_hour", DOUBLE, "USD/h", "price"),
-            optional("watts_per_device", DOUBLE, "W", "power draw"),
-            Column("source", TEXT, "none", "where the figures come from"),
-        ),
-    ),
-    Table(
-        "tombstone",
-        "voided sweeps and scenarios: reason, when, lifted when",
-        (
-            identifier(),
-            reference("sweep_id", "sweep", "voided sweep", nullable=True),
-            reference("scenario_id", "scenario", "voided scenario", nullable=True),
-            Column("reason", TEXT, "none", "why"),
-            moment("voided_at", "when voided"),
-            moment("lifted_at", "when unvoided; NULL: still void", nullable=True),
-        ),
-        checks=(("one_target", "(sweep_id IS NULL) <> (scenario_id IS NULL)"),),
-        indexes=(("active", "lifted_at"),),
-    ),
-)
-
 TABLES: dict[str, Table] = {
-    table.name: table for table in (*_STORE, *_DIMENSIONS, *_EVALUATED, *_COMPARED, *LOAD_TABLES, *PART_TABLES)
+    table.name: table for table in (*_STORE, *_DIMENSIONS, *_EVALUATED, *COMPARED_TABLES, *LOAD_TABLES, *PART_TABLES)
 }

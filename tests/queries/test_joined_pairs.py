@@ -119,7 +119,7 @@ def forgotten(stored):
     return url
 
 
-@pytest.mark.parametrize("limits", [(354.0, 7.64, 0.74), (781.0, 8.95, 0.9)])
+@pytest.mark.parametrize("limits", [(250.0, 6.9, 0.6), (354.0, 7.05, 0.74)])
 def test_bursts_are_joined_where_the_product_of_shares_misses_the_pair(stored, forgotten, sides, limits) -> None:
     """What is left is that decode sides were played with the bursts themselves, which prefill sides smooth."""
     ttft, tpot, wanted = limits
@@ -135,7 +135,8 @@ def test_bursts_are_joined_where_the_product_of_shares_misses_the_pair(stored, f
     truth = carried(sides, ttft, tpot, wanted)
     missed, off = (abs(row["goodput"] / truth - 1.0) for row in (product, joined))
     print(f"{missed:.1%} off by the product, {off:.1%} joined")
-    assert off < max(0.75 * missed, 0.05)
+    assert missed > 0.15
+    assert off < 0.75 * missed
     assert joined["goodput_least"] <= joined["goodput"] <= joined["goodput_most"] * (1 + 1e-9)
 
 

@@ -111,7 +111,7 @@ def test_a_measure_of_probes_is_its_declaration_and_a_migration(program):
 
 def test_a_column_of_a_table_is_its_declaration_and_a_migration(program):
     found = program(
-        ("store/schema/tables.py", '            optional("watts_per_device"', None),
+        ("store/schema/compared_tables.py", '            optional("watts_per_device"', None),
         relation="price", table="price", column="notice_s", meaning="how long before it is due",
         then="op.execute('CREATE TRIGGER due AFTER INSERT ON price BEGIN UPDATE price SET notice_s = 7.5; END')",
     )  # fmt: skip
