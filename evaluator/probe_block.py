@@ -48,6 +48,7 @@ class ProbeBlock:
     decode_step_p90_ms: FloatArray
     decode_step_p99_ms: FloatArray
     prompt_service_ms: FloatArray
+    ttft_in_step_ms: FloatArray
 
     def columns(self) -> Mapping[str, FloatArray | Integers]:
         """Every column but the batch size, by name."""

@@ -12,7 +12,7 @@ SELECT
     p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.compile, p.convention, p.serving_model,
     p.serving_cost_ms, p.shortest_length, p.prompts_per_user, p.poll_steps, p.seats, p.wait_steps, p.routing,
     p.launchable, p.workload, p.workload_key, p.input_length, p.input_length_mean, p.output_length,
-    p.prefix_cache_hit_rate, p.host_hit_rate, p.ssd_hit_rate, p.remote_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms,
+    p.prefix_cache_hit_rate, p.host_hit_rate, p.ssd_hit_rate, p.remote_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms, p.ttft_in_step_ms,
     p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prompt_service_ms, p.decode_step_ms, p.tokens_per_step,
     p.tpot_inclusive_ms,
     p.tpot_exclusive_ms, p.e2e_ms, p.prefill_capacity_qps, p.prefill_ttft_qps, p.decode_minus_one_qps,

@@ -78,4 +78,9 @@ MEASURES: tuple[Column, ...] = (
         "what one more prompt adds to a prefill replica that runs full steps;"
         " NULL under waves and seed002, and outside the prefill phase",
     ),
+    _milliseconds(
+        "ttft_in_step_ms",
+        "mean time to the first token if users of equal lengths stayed in step, where that is more than 1.5 times off"
+        " ttft_ms: first tokens lie between the two; NULL elsewhere",
+    ),
 )

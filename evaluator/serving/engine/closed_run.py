@@ -4,18 +4,20 @@ Not here: the scheduler itself (evaluator.serving.engine.closed_loop)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from evaluator.arithmetic import FloatArray, Integers, exp, log
+from evaluator.arithmetic import FloatArray, Integers, log
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.engines.nearness import Nearby, factors_near
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.encoding import prompt_encoding_s
 from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
+from evaluator.serving.engine.in_step import in_step_ttft
+from evaluator.serving.engine.ladder import between, ladder_of
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, weights_of
 from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.serving.engine.tier_loads import tier_refusal, with_loads
@@ -25,8 +27,6 @@ from evaluator.serving.waves.mixed import MixedLengths
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, request_times, tokens_per_step
 from store.errors import InputError
 
-EVERY_UP_TO = 16
-GROWTH = 1.15
 BEND = 0.01  # log TTFT off the line between its neighbours, from which the sizes around it are played too
 MOST_STEPS = 5_000_000  # with prompts in them, of one size: some seconds
 _WAVES = "`serving_model=waves`"
@@ -159,7 +159,17 @@ def replica_of(run: Run, engine: EngineProfile) -> ServedTimes:
     return served(run, engine, max(int(run.batch_sizes.max()), full))
 
 
-def closed_loop_times(run: Run, engine: EngineProfile) -> tuple[PrefillCompletion, RequestTimes]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopColumns:
+    """Times of a closed loop by batch size. `in_step` is its TTFT if users of equal lengths stayed in step, where that
+    is far off; NaN elsewhere."""
+
+    completion: PrefillCompletion
+    times: RequestTimes
+    in_step: FloatArray
+
+
+def closed_loop_times(run: Run, engine: EngineProfile) -> LoopColumns:
     """Times of a closed loop by batch size, which are the users of one replica, each asking again when answered.
 
     The completion holds the mean TTFT of the loop, and when a batch of prompts that are all there has its last first
@@ -167,17 +177,21 @@ def closed_loop_times(run: Run, engine: EngineProfile) -> tuple[PrefillCompletio
     decodes and prompts take alone (O D + C W). The sizes depend on the scenario and not on the range asked for."""
     output = run.scenario.workload.output_length
     seats = run.scenario.launch.seats
-    replica = served(run, engine, _ladder(run.batch_sizes, seats)[-1])
+    replica = served(run, engine, ladder_of(run.batch_sizes, seats)[-1])
     curve = _Curve(replica)
     played = curve.sizes(run.batch_sizes)
-    ttft = _between(run.batch_sizes, played, [curve.ttft(size) for size in played])
+    ttft = between(run.batch_sizes, played, [curve.ttft(size) for size in played])
     alone = np.asarray([curve.alone(size) for size in run.batch_sizes.tolist()])
-    cycle = _between(run.batch_sizes, played, [curve.cycle_share(size) for size in played]) * alone
-    each = _between(run.batch_sizes, played, [curve.request_share(size) for size in played])
+    cycle = between(run.batch_sizes, played, [curve.cycle_share(size) for size in played]) * alone
+    each = between(run.batch_sizes, played, [curve.request_share(size) for size in played])
     times = request_times(ttft, np.maximum(cycle, ttft), output)
     makespan = prompt_batches(replica.table, engine, run.batch_sizes).makespan
     completion = PrefillCompletion(mean=ttft, makespan=makespan)
-    return completion, replace(times, tpot_exclusive=times.tpot_exclusive * each)
+    return LoopColumns(
+        completion=completion,
+        times=replace(times, tpot_exclusive=times.tpot_exclusive * each),
+        in_step=in_step_ttft(replica, run.batch_sizes, ttft, curve.ttft),
+    )
 
 
 def prompts_alone(replica: ServedTimes, batch_sizes: Integers) -> PrefillCompletion:
@@ -313,7 +327,7 @@ class _Curve:
 
     def sizes(self, wanted: Integers) -> list[int]:
         """The ladder around the wanted sizes, with finer steps where TTFT bends: where prompts begin to queue."""
-        ladder = _ladder(wanted, self.replica.loop.seats)
+        ladder = ladder_of(wanted, self.replica.loop.seats)
         bent = {
             step
             for index in range(1, len(ladder) - 1)
@@ -338,25 +352,3 @@ class _Curve:
         if users not in self.known:
             self.known[users] = self.replica.closed(users)
         return self.known[users]
-
-
-def _ladder(wanted: Integers, seats: int | None) -> list[int]:
-    """Every small size, then five for each doubling: those around the wanted ones, and one more on each side. The
-    number of seats is among them: above it users wait for one."""
-    sizes = _steps_up_to(int(wanted.max()), seats)
-    first = max(0, int(np.searchsorted(sizes, int(wanted.min()), side="right")) - 2)
-    return sizes[first:]
-
-
-def _steps_up_to(largest: int, seats: int | None) -> list[int]:
-    sizes = list(range(1, EVERY_UP_TO + 1))
-    while sizes[-2] < largest:
-        sizes.append(round(sizes[-1] * GROWTH))
-    if seats is not None and seats < sizes[-1]:
-        sizes = sorted({*sizes, seats})
-    return sizes[: int(np.searchsorted(sizes, largest)) + 2]
-
-
-def _between(wanted: Integers, played: Iterable[int], values: list[float]) -> FloatArray:
-    """Linear in the logarithms."""
-    return exp(np.interp(log(wanted), log(list(played)), log(values)))

@@ -109,15 +109,16 @@ class Engine:
         """The closed loop of as many users as the batch holds; steps of those that have a seat."""
         step, quantiles = decode_periods(seated(run), 0.0)
         full = fullest_wave(seated(run))
-        completion, times = closed_loop_times(run, self.engine(run.scenario))
+        found = closed_loop_times(run, self.engine(run.scenario))
         return {
             **prefill_columns(run, full),
             **decode_columns(run, step),
             **quantiles,
-            **completion_columns(completion),
-            "e2e_ms": MS * times.e2e,
-            "tpot_inclusive_ms": MS * times.tpot_inclusive,
-            "tpot_exclusive_ms": MS * times.tpot_exclusive,
+            **completion_columns(found.completion),
+            "ttft_in_step_ms": MS * found.in_step,
+            "e2e_ms": MS * found.times.e2e,
+            "tpot_inclusive_ms": MS * found.times.tpot_inclusive,
+            "tpot_exclusive_ms": MS * found.times.tpot_exclusive,
         }
 
 
