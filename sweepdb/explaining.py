@@ -12,7 +12,7 @@ from evaluator.evaluate import evaluate_scenario
 from evaluator.explain import ExplainedOperator, explain_step
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.scenario import Scenario
-from evaluator.serving import serving_model_of, stored_engine
+from evaluator.serving import APART, DRIFTING, serving_model_of, stored_engine
 from evaluator.sweep import captures
 from queries.probes import find_probe, find_scenario, parse_reference
 from store.errors import InputError, StoreError
@@ -22,8 +22,6 @@ from store.reading import read_transaction
 from store.writing import get_operators
 from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
 
-DRIFTING = 0.9  # of a length: a client that draws shorter ones has different lengths, and no users in step
-APART = 1.5  # times between first tokens of users in step and apart, from which one number says too much
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,6 +57,10 @@ def write(url: str) -> None:
     def with_service(stored):
         return replace(stored, columns={**stored.columns, "prompt_service_ms": stored.columns["prefill_step_ms"] / 2})
 
+    def with_first_tokens(stored):
+        return replace(stored, columns={**stored.columns, "ttft_in_step_ms": 2.0 * stored.columns["ttft_ms"]})
+
+    more = {"prefill": with_service, "aggregated": with_first_tokens}
     with open_store(url, create=True) as store:
         first = begin_sweep(store, sweep_record(key="0" * 31 + "1", label="first"))
         records = [with_client(of("prefill")), of("decode"), of("aggregated", WORKLOADS[5])]
@@ -64,7 +68,7 @@ def write(url: str) -> None:
         refs = put_scenarios(store, first, records + failed)
         for record, ref in zip(records, refs, strict=False):
             made = block(record, 1, 4)
-            put_block(store, first, ref.id, with_service(made) if record.subject.phase == "prefill" else made)
+            put_block(store, first, ref.id, more.get(record.subject.phase, lambda stored: stored)(made))
         kept = KeptRequests(
             arrival_us=np.arange(20) * 650_000, prompt=np.full(20, 500), answer=np.full(20, 60),
             ttft_us=100_000 + 7 * np.arange(20), tpot_us=np.full(20, 10_000), worst_gap_us=np.full(20, 12_500),

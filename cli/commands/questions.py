@@ -265,6 +265,7 @@ def full_answer(answer: Answer) -> dict[str, object]:
         "versions": plain(dict(answer.versions)),
         "expected_error": [asdict(one) for one in answer.expected_error],
         **({"verdict": list(answer.verdict)} if answer.verdict else {}),
+        **({"ttft_intervals": [asdict(one) for one in answer.ttft_intervals]} if answer.ttft_intervals else {}),
         f"{answer.counts}_considered": answer.probes_considered,
         "rows": [plain(row) for row in answer.dicts()],
         "nearest": [plain(row) for row in answer.nearest_dicts()],

@@ -9,7 +9,7 @@ from dataclasses import replace
 from cli.render.bias import bias_note
 from cli.render.expected_error import expected_error_lines
 from cli.render.pieces import Aside, Paragraph, Table
-from cli.render.rows import table_lines
+from cli.render.rows import cell, table_lines
 from cli.render.shown_columns import nearest_columns, shown_columns
 from sweepdb.asking import Answer, Limits, RealisedMean, instance_budget, relaxed_to, report
 
@@ -211,7 +211,7 @@ def _groups(
 ) -> Iterator[str]:
     if "question_group" not in columns:
         yield "\n"
-        yield from _table(columns, rows, shown, _called(answer), answer.question.limits)
+        yield from _table(columns, rows, shown, answer)
         return
     position = columns.index("question_group")
     for group in dict.fromkeys(row[position] for row in rows):
@@ -221,8 +221,7 @@ def _groups(
             columns,
             mine,
             shown,
-            _called(answer),
-            answer.question.limits,
+            answer,
             turned=report(answer.report).layout == "turned" and columns == answer.columns,
         )
 
@@ -231,11 +230,11 @@ def _table(
     columns: Sequence[str],
     rows: Sequence[Sequence[object]],
     shown: Sequence[str] | None,
-    called: Mapping[str, str],
-    limits: Limits,
+    answer: Answer,
     *,
     turned: bool = False,
 ) -> Iterator[str]:
+    called, spans = _called(answer), ttft_spans(answer)
     names, held = list(columns), [list(row) for row in rows]
     if "memory_free_bytes" in names:
         position = names.index("memory_free_bytes")
@@ -248,7 +247,16 @@ def _table(
         chosen = [name for name in chosen if any(row[names.index(name)] is not None for row in held)]
     indices = [names.index(name) for name in chosen]
     heads = [called.get(name, name) for name in chosen]
-    cells = [[_number_of(row[index], names[index]) for index in indices] for row in held]
+    probe = names.index("probe") if "probe" in names else None
+    cells = [
+        [
+            spans.get(str(row[probe]), row[index])
+            if probe is not None and names[index] == "ttft_ms" and row[index] is not None
+            else _number_of(row[index], names[index])
+            for index in indices
+        ]
+        for row in held
+    ]
     if turned:
         heads, cells = (
             [heads[0], *(str(row[0]) for row in cells)],
@@ -257,9 +265,14 @@ def _table(
     for piece in table_lines(heads, cells):
         if isinstance(piece, Table) and shown is not None and not turned:
             named = [dict(zip(names, row, strict=True)) for row in held]
-            piece.may_miss, piece.beside = True, _beside(chosen, heads, named, limits)
+            piece.may_miss, piece.beside = True, _beside(chosen, heads, named, answer.question.limits)
             piece.replaced = _PAIRED if "deployment" in piece.beside else frozenset()
         yield piece
+
+
+def ttft_spans(answer: Answer) -> Mapping[str, str]:
+    """First tokens that lie between two numbers, as a table shows them, by probe."""
+    return {one.probe: f"{cell(one.least_ms)}-{cell(one.most_ms)}" for one in answer.ttft_intervals}
 
 
 def _beside(

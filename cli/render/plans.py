@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from cli.derived import spelled
-from cli.render.answers import answer_lines, price_notes
+from cli.render.answers import answer_lines, price_notes, ttft_spans
 from cli.render.expected_error import expected_error_lines
 from cli.render.pieces import Paragraph
 from cli.render.rows import table_lines
@@ -62,7 +62,14 @@ def _trust(plan: DeploymentPlan) -> Iterator[str]:
 
 
 def _tables(plan: DeploymentPlan) -> Iterator[str]:
-    rows = [{**_readable(row), "goodput": plan.kept_per_s(row)} for row in plan.dicts()]
+    spans = ttft_spans(plan.answer)
+    rows = [
+        {
+            **_readable(row), "goodput": plan.kept_per_s(row),
+            "ttft_ms": spans.get(str(row["probe"]), row["ttft_ms"]),
+        }
+        for row in plan.dicts()
+    ]  # fmt: skip
     for number in dict.fromkeys(row["question_group"] for row in rows):
         yield f"{plan.answer.scope[int(str(number))]}\n"
         mine = [row for row in rows if row["question_group"] == number]

@@ -130,7 +130,10 @@ def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) 
 
 
 def _is_number(text: str) -> bool:
-    return text.replace(",", "").replace(".", "", 1).replace("-", "", 1).replace("e+", "", 1).isdigit() or text == "-"
+    if text == "-":
+        return True
+    parts = text.removeprefix("-").replace("e-", "e").split("-")  # one number, or an interval of two
+    return all(part.replace(",", "").replace(".", "", 1).replace("e+", "", 1).replace("e", "", 1).isdigit() for part in parts)
 
 
 def cell(value: object) -> str:

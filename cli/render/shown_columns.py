@@ -31,8 +31,10 @@ def nearest_columns(answer: Answer) -> Sequence[str]:
 
 
 def _given(answer: Answer) -> frozenset[str]:
-    """Options that were given, and two facts of the rows: an engine's pairs, and instances of several sizes."""
+    """Options that were given, and facts of the rows: an engine's pairs, instances of several sizes, first tokens as
+    intervals."""
     rows = answer.dicts()
     served = ("served",) if any(row.get("users") is not None for row in rows) else ()
     sized = ("sized",) if any(row.get("ranked_by") == "rate_per_device" for row in rows) else ()
-    return given_options(answer.question).union(served, sized)
+    spans = ("ttft_intervals",) if answer.ttft_intervals else ()
+    return given_options(answer.question).union(served, sized, spans)

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.serving.engine.in_step import APART, DRIFTING
     from evaluator.serving.engine.stored_engines import ENGINE_OWNER, keep_engine, stored_engine
     from evaluator.serving.models import list_serving_models, serving_model_of
     from evaluator.serving.pairs import PROMPTS_PER_USER, DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
 
 __all__ = [
+    "APART",
+    "DRIFTING",
     "ENGINE_OWNER",
     "PROMPTS_PER_USER",
     "DecodeSide",

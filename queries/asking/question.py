@@ -7,12 +7,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from queries.asking.declaring import declared
 from queries.asking.frames import Framed, html_table
 from queries.asking.options import Definitions, Limits, PairOptions, ReportOptions, Scope, TpotRule, parts_of
 from queries.errors.expected import FORMULAS, ExpectedError
+
+if TYPE_CHECKING:
+    from queries.judging.first_tokens import TtftInterval
 
 
 def own_tpot(serving_model: str) -> TpotRule:
@@ -65,6 +68,7 @@ class Answer(Framed):
     nearest: tuple[tuple[object, ...], ...] = ()
     notes: tuple[str, ...] = ()
     verdict: tuple[str, ...] = ()  # compare: which deployment wins, a sentence a group
+    ttft_intervals: tuple[TtftInterval, ...] = ()  # of the rows whose first tokens are no one number
     expected_error: tuple[ExpectedError, ...] = ()  # empty where a report judges no predicted number
     counts: Literal["probes", "loads"] = "probes"  # what `probes_considered` is of
     left_out: str | None = None  # what else the store holds, where no filter was given

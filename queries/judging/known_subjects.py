@@ -21,6 +21,7 @@ from store.reading import read_transaction
 if TYPE_CHECKING:
     from queries.asking.question import Answer
     from queries.judging.confidence import Predicted
+    from queries.judging.first_tokens import Known
 
 
 class KnownSubjects:
@@ -32,6 +33,7 @@ class KnownSubjects:
         self._of_scenarios: dict[tuple[str | None, tuple[int, ...]], tuple[StoredSubject, ...]] = {}
         self._stored: dict[frozenset[Subject], Stored] = {}
         self._predictions: dict[str | None, dict[str, Predicted]] = {}  # by the rule for TPOT, then by probe
+        self.intervals: Known = {}  # of first tokens, by probe; whoever finds more adds them
 
     def of_answer(self, answer: Answer, scenario_ids: Iterable[int]) -> tuple[StoredSubject, ...]:
         """The scenarios of the probes among the rows, in their order.

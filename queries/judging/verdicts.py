@@ -13,6 +13,7 @@ from queries.asking.parameters import phases_wanted
 from queries.asking.question import Answer, Question
 from queries.errors.expected import expected_errors, in_pairs
 from queries.judging.confidence import HELD, Factors, Predicted, factors_of, is_known, with_holds
+from queries.judging.first_tokens import ask_about, with_intervals
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.subjects import KEY_LENGTH, StoredSubject
 from store.errors import InputError
@@ -26,7 +27,6 @@ _FACTORS = (
     ("tpot_exclusive", "DOUBLE"),
 )  # fmt: skip
 _OWN = ("ttft_ms", "tpot_ms", "e2e_ms", "tokens_per_s_per_user")  # columns of rows that hold what limits are about
-_ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
 _PREDICTED = """
     SELECT DISTINCT
         probe, ttft_ms,
@@ -46,7 +46,8 @@ def with_expected_errors(
     scenario_ids: Iterable[int],
     create_macros: Callable[[str], None],
 ) -> Answer:
-    """An answer with the errors that are expected of its rows, and whether their limits hold in spite of them.
+    """An answer with the errors that are expected of its rows, first tokens that lie between two numbers, and whether
+    limits hold in spite of errors.
 
     `create_macros` makes ready what a statement of ours calls."""
     found = known.of_answer(answer, scenario_ids)
@@ -54,6 +55,8 @@ def with_expected_errors(
     stored = known.errors_of(subjects)
     shown = [in_pairs(one, stored) for one in subjects] if "prefill_probe" in answer.columns else subjects
     answer = replace(answer, expected_error=expected_errors(shown, stored))
+    numbers = {one.key: one.scenario_id for one in found}
+    answer = with_intervals(answer, numbers, connection, create_macros, known.intervals)
     if not answer.question.limits.on_times or not {*answer.columns, *answer.nearest_columns} & HELD.keys():
         return answer
     known_ones = known.predictions(answer.question.definitions.tpot)
@@ -90,7 +93,7 @@ def _predicted(
     asked = {(numbers[one[:KEY_LENGTH]], int(one.rpartition(":")[2])) for one in missing if one[:KEY_LENGTH] in numbers}
     if not asked:
         return known
-    _create(connection, "asked_about", _ASKED_ABOUT, sorted(asked))
+    ask_about(connection, sorted(asked))
     create_macros(_PREDICTED)
     rows = connection.execute(_PREDICTED, {"tpot_rule": answer.question.definitions.tpot}).fetchall()
     known |= {

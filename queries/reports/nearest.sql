@@ -2,7 +2,7 @@
 -- summary: the closest configurations when nothing satisfies the limits: which limit binds, and how far to relax it
 -- modes: aggregated, prefill, decode
 -- nearest: none
--- shows: rank, phase, device, plan, batch_size, binding_limit, miss, relax_to, admitted_then, ttft_ms, tpot_ms, memory_free_gib, e2e_ms if e2e_limits, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
+-- shows: rank, phase, device, plan, batch_size, binding_limit, miss, relax_to, admitted_then, ttft_ms, tpot_ms, memory_free_gib, e2e_ms if e2e_limits or ttft_intervals, tokens_per_s_per_user if min_tokens_per_s_per_user, probe
 -- narrow: judged
 -- column: question_group | none | group of model, workload, precision and convention
 -- column: rank | none | 1 misses by the least

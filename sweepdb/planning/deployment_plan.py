@@ -83,6 +83,7 @@ class DeploymentPlan(Framed):
             yield "Nothing satisfies the limits."
             return
         yield self.sentence(best)
+        yield from self._first_tokens(best)
         yield from self._arriving()
         yield from self._runner_up(best)
         yield from self._near(best)
@@ -155,6 +156,15 @@ class DeploymentPlan(Framed):
             f"Where requests arrive by themselves ({who}), {_number(share):.0%} of them meet the limits up to so many"
             f" a second: {said}."
         )
+
+    def _first_tokens(self, best: Row) -> Iterator[str]:
+        """First tokens where they are no one number, with what hardly depends on it."""
+        for one in self.answer.ttft_intervals:
+            if one.probe == best.get("probe"):
+                yield (
+                    f"Its first tokens take {one.least_ms:,.4g} to {one.most_ms:,.4g} ms, by whether users of equal"
+                    f" lengths stay in step or drift apart; a whole request takes {one.e2e_ms:,.4g} ms."
+                )
 
     def _runner_up(self, best: Row) -> Iterator[str]:
         others = [row for row in self.answer.dicts() if row != best]

@@ -82,7 +82,7 @@ def _answered(decision: Decision, spoken: Callable[[str], str]) -> Iterator[str]
     first, *others = map(spoken, decision.plan.sentences())
     yield paragraph(first, kind="lead", id_="sentence")
     yield paragraph(_limits(decision.answer), kind="scope", id_="limits")
-    yield listed(one for one in others if one.startswith(("Next comes", "Near its limit")))
+    yield listed(one for one in others if one.startswith(("Its first tokens", "Next comes", "Near its limit")))
 
 
 def _limits(answer: Answer) -> str:

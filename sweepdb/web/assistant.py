@@ -29,7 +29,7 @@ MOST_ROWS = 100
 MOST_BYTES = 32_000
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _KEPT = ("report", "summary", "columns", "rows", "groups", "nearest", "limits", "rules", "versions", "expected_error",
-         "verdict", "notes", "left_out", "considered")  # fmt: skip
+         "ttft_intervals", "verdict", "notes", "left_out", "considered")  # fmt: skip
 _ABOUT = (
     "Answers about serving large language models, from rows that are stored: every parallel plan at every batch size,"
     " predicted by an analytic model, and measured points. Nothing is evaluated or written. Call scope first; ask"

@@ -30,7 +30,7 @@ def answer_document(told: Told, *, picture: str | None = None) -> dict[str, obje
         "summary": asked.summary,
         "state": told.state,
         "columns": _columns(asked, answer.columns),
-        "shown": shown_names(asked, given_options(question)),
+        "shown": shown_names(asked, _given(answer)),
         "rows": _cells(answer.rows[:MOST_ROWS]),
         "rows_left_out": max(0, len(answer.rows) - MOST_ROWS),
         "plans": _plans(answer),
@@ -40,6 +40,7 @@ def answer_document(told: Told, *, picture: str | None = None) -> dict[str, obje
         "rules": {**asdict(question.definitions), "tpot": answer.tpot},
         "versions": plain(dict(answer.versions)),
         "expected_error": [asdict(one) for one in answer.expected_error],
+        "ttft_intervals": [asdict(one) for one in answer.ttft_intervals],
         "verdict": list(answer.verdict),
         "notes": list(answer.notes),
         "left_out": answer.left_out,
@@ -61,8 +62,13 @@ def _nearest(answer: Answer) -> dict[str, object]:
         value = relaxed_to(row, answer.question.limits)
         rows.append([value if name == "relax_to" else row[name] for name in answer.nearest_columns])
     columns = _columns(report(NEAREST), answer.nearest_columns)
-    shown = shown_names(report(NEAREST), given_options(answer.question))
+    shown = shown_names(report(NEAREST), _given(answer))
     return {"columns": columns, "rows": _cells(rows), "shown": shown}
+
+
+def _given(answer: Answer) -> frozenset[str]:
+    """Options that were given, and whether first tokens are intervals."""
+    return given_options(answer.question).union(("ttft_intervals",) if answer.ttft_intervals else ())
 
 
 def _plans(answer: Answer) -> dict[str, str]:

@@ -101,6 +101,7 @@ _COLUMNS = {
     "items": {"type": "object", "properties": {"name": _TEXT, "unit": _TEXT, "meaning": _TEXT}},
 }
 _ROWS = {"type": "array", "items": {"type": "array"}}
+_OF_INTERVAL = ("least_ms", "most_ms", "e2e_ms", "output_tokens_per_s")
 _ANSWER = {
     "type": "object",
     "properties": {
@@ -116,6 +117,11 @@ _ANSWER = {
         "rules": {"type": "object"},
         "versions": {"type": "object"},
         "expected_error": {"type": "array", "items": {"type": "object"}},
+        "ttft_intervals": {
+            "type": "array",
+            "items": {"type": "object", "properties": {"probe": _TEXT, **dict.fromkeys(_OF_INTERVAL, {"type": "number"})}},
+            "description": "rows whose TTFT lies between two numbers: users in step, and users who drift apart",
+        },
         "notes": {"type": "array", "items": _TEXT},
         "sql": _TEXT,
         "parameters": {"type": "object"},

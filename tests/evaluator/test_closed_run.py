@@ -175,7 +175,7 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
         scenario=one, operators=both_traces(model, plan, linear=W8A8), source=batch_source(one),
         cost=cost_model(one.device, "physical"), batch_sizes=np.arange(1, 160),
     )  # fmt: skip
-    completion, times = closed_loop_times(run, engine)
+    found = closed_loop_times(run, engine)
     table = step_table(
         run.operators, run.cost,
         TableExtents(
@@ -188,8 +188,8 @@ def test_interpolating_costs_little(model, plan, device, lengths, name, shortest
         simulate(table, engine, ClosedLoop(users=users, output_length=lengths[1], shortest=shortest, replicas=plan.dp))
         for users in run.batch_sizes.tolist()
     ]
-    first = completion.mean / [one.ttft_s for one in played] - 1.0
-    later = times.tpot_exclusive / [one.tpot_exclusive_s for one in played] - 1.0
+    first = found.completion.mean / [one.ttft_s for one in played] - 1.0
+    later = found.times.tpot_exclusive / [one.tpot_exclusive_s for one in played] - 1.0
     assert np.abs(first).mean() < 0.01
     assert np.abs(first).max() < 0.08
     assert np.abs(later).max() < 0.01

@@ -187,6 +187,15 @@ def test_what_a_release_did_not_know_is_absent_and_what_it_knew_is_kept(stored_u
         assert service == (served, 0.5 if served else None)  # the writer stored half of each step
 
 
+def test_first_tokens_of_users_in_step_are_kept_from_their_revision_on(stored_url):
+    before = current_revision(stored_url)
+    upgrade_store(stored_url)
+    with open_store(stored_url) as opened, opened.reading() as connection:
+        kept = connection.execute(text("SELECT COUNT(*), MIN(ttft_in_step_ms / ttft_ms) FROM probes WHERE"
+                                       " ttft_in_step_ms IS NOT NULL")).one()  # fmt: skip
+    assert tuple(kept) == ((4, 2.0) if before >= "0013" else (0, None))  # the writer stored twice the time of each
+
+
 def test_images_of_a_workload_are_kept_from_their_revision_on(stored_url):
     before = current_revision(stored_url)
     upgrade_store(stored_url)

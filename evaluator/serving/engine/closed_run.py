@@ -17,7 +17,7 @@ from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.encoding import prompt_encoding_s
 from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
 from evaluator.serving.engine.in_step import in_step_ttft
-from evaluator.serving.engine.ladder import between, ladder_of
+from evaluator.serving.engine.ladder import between, ladder_of, most_played
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, weights_of
 from evaluator.serving.engine.step_tables import StepTable, TableExtents, launched, step_table
 from evaluator.serving.engine.tier_loads import tier_refusal, with_loads
@@ -177,7 +177,7 @@ def closed_loop_times(run: Run, engine: EngineProfile) -> LoopColumns:
     decodes and prompts take alone (O D + C W). The sizes depend on the scenario and not on the range asked for."""
     output = run.scenario.workload.output_length
     seats = run.scenario.launch.seats
-    replica = served(run, engine, ladder_of(run.batch_sizes, seats)[-1])
+    replica = served(run, engine, most_played(run.batch_sizes, seats))
     curve = _Curve(replica)
     played = curve.sizes(run.batch_sizes)
     ttft = between(run.batch_sizes, played, [curve.ttft(size) for size in played])

@@ -32,6 +32,11 @@ def coarser(wanted: Integers, seats: int | None) -> list[int]:
     return sizes[first : int(np.searchsorted(sizes, int(wanted.max()))) + 1]
 
 
+def most_played(wanted: Integers, seats: int | None) -> int:
+    """The largest size of both."""
+    return max(ladder_of(wanted, seats)[-1], coarser(wanted, seats)[-1])
+
+
 def _steps_up_to(largest: int, seats: int | None) -> list[int]:
     sizes = list(range(1, EVERY_UP_TO + 1))
     while sizes[-2] < largest:

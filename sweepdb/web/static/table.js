@@ -53,11 +53,14 @@ export function table(answer, rows, { columns = null, caption, explain = true, i
     const told = known?.meaning ? `${known.meaning}${known.unit && known.unit !== "none" ? ` (${known.unit})` : ""}` : null;
     return h("th", { scope: "col", title: told, class: left.has(name) ? "left" : null }, SHORT[name] ?? name.replaceAll("_", " "));
   });
+  const spans = new Map((answer.ttft_intervals ?? []).map((one) => [one.probe, one]));
   const body = rows.map((row) =>
     h("tr", {}, names.map((name) => {
       const cell = value(row, name);
       const linked = explain && typeof cell === "string" && PROBE.test(cell);
       const plan = name.endsWith("plan") ? answer.plans?.[cell] : undefined;
+      const span = name === "ttft_ms" && cell !== null ? spans.get(row.probe) : undefined;
+      if (span) return h("td", { title: "users in step, or apart" }, `${number(span.least_ms)}–${number(span.most_ms)}`);
       const text = plan !== undefined ? plan : linked ? h("a", { href: `/explain?probe=${encodeURIComponent(cell)}` }, cell) : number(cell);
       return h("td", { class: left.has(name) ? "left" : null, title: plan === undefined ? null : cell }, text);
     })),

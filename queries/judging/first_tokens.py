@@ -1,0 +1,106 @@
+"""First tokens as an interval, where users who stay in step and users who drift apart differ too much for one number.
+
+Not here: when they differ (evaluator.serving.engine.in_step); rows hold the second number only there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from queries.judging.subjects import KEY_LENGTH
+from store.sealing import insert_rows
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from queries.asking.question import Answer
+
+MOST_PROBES = 1000  # that are looked up for an answer; a curve may have many more
+_TOLD = 2  # in words; a table marks each
+_INTERVALS = """
+    SELECT DISTINCT probe, ttft_ms, ttft_in_step_ms, e2e_ms, output_tokens_per_s
+    FROM stored_rows((SELECT list(asked_about) FROM asked_about)) AS stored
+    JOIN asked_about ON asked_about.scenario_id = stored.scenario_id AND asked_about.batch_size = stored.batch_size
+    WHERE ttft_in_step_ms IS NOT NULL
+"""
+_ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TtftInterval:
+    """First tokens of a probe between two means, with what hardly depends on it: a whole request, and tokens/s."""
+
+    probe: str
+    least_ms: float
+    most_ms: float
+    e2e_ms: float
+    output_tokens_per_s: float  # of one instance
+
+    def said(self, limit_ms: float | None) -> str:
+        """The interval in a sentence, and whether a limit lies in it."""
+        between = limit_ms is not None and self.least_ms <= limit_ms < self.most_ms
+        return (
+            f"note: TTFT of {self.probe} is {self.least_ms:,.4g} to {self.most_ms:,.4g} ms, by whether users of equal"
+            f" lengths stay in step or drift apart{f' (the limit of {limit_ms:g} ms lies between)' if between else ''};"
+            f" end to end {self.e2e_ms:,.4g} ms, {self.output_tokens_per_s:,.0f} output tokens/s an instance"
+        )
+
+
+Known = dict[str, TtftInterval | None]  # by probe; None: one number says it
+
+
+def with_intervals(
+    answer: Answer,
+    numbers: Mapping[str, int],
+    connection: duckdb.DuckDBPyConnection,
+    create_macros: Callable[[str], None],
+    known: Known,
+) -> Answer:
+    """An answer that says which of its first tokens lie between two numbers. `known` gains the probes it lacks.
+
+    `numbers` are those of the store's scenarios, by the beginning of their keys."""
+    tables = ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest))
+    named = [
+        str(row[columns.index("probe")])
+        for columns, rows in tables
+        if {"probe", "ttft_ms"} <= set(columns)
+        for row in rows[:MOST_PROBES]
+        if row[columns.index("probe")] is not None and row[columns.index("ttft_ms")] is not None
+    ]
+    probes = list(dict.fromkeys(named))
+    missing = [probe for probe in probes if probe not in known and probe[:KEY_LENGTH] in numbers]
+    if missing:
+        places = sorted((numbers[probe[:KEY_LENGTH]], int(probe.rpartition(":")[2])) for probe in missing)
+        ask_about(connection, places)
+        create_macros(_INTERVALS)
+        known |= dict.fromkeys(missing)
+        known |= {one.probe: one for one in map(_interval, connection.execute(_INTERVALS).fetchall())}
+    found = [interval for probe in probes if (interval := known.get(probe)) is not None]
+    if not found:
+        return answer
+    return replace(
+        answer, ttft_intervals=tuple(found), notes=(*answer.notes, *_notes(found, answer.question.limits.ttft_ms))
+    )
+
+
+def ask_about(connection: duckdb.DuckDBPyConnection, places: Sequence[tuple[int, int]]) -> None:
+    """Write down in `asked_about` which rows a statement is about, by scenario and batch size."""
+    typed = ", ".join(f"{column} {type_}" for column, type_ in _ASKED_ABOUT)
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE asked_about ({typed})")
+    insert_rows(connection, "asked_about", _ASKED_ABOUT, places)
+
+
+def _interval(row: Sequence[object]) -> TtftInterval:
+    ttft, in_step, whole, rate = (float(str(value)) for value in row[1:])
+    return TtftInterval(
+        probe=str(row[0]), least_ms=min(ttft, in_step), most_ms=max(ttft, in_step), e2e_ms=whole,
+        output_tokens_per_s=rate,
+    )  # fmt: skip
+
+
+def _notes(found: Sequence[TtftInterval], limit_ms: float | None) -> Iterable[str]:
+    for one in found[:_TOLD]:
+        yield one.said(limit_ms)
+    if len(found) > _TOLD:
+        yield f"note: TTFT of {len(found) - _TOLD} more rows is such an interval"
