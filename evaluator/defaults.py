@@ -35,4 +35,10 @@ def usual_precision(model: ModelSpec, convention: Convention) -> Precision:
     """Formats as the weights are published; under the upstream convention its own."""
     if convention == "upstream":
         return Precision(linear=SEEDS_LINEAR)
-    return Precision(linear=model.native_linear, experts=model.native_experts, attention=model.native_kv_cache)
+    return Precision(
+        linear=model.native_linear,
+        experts=model.native_experts,
+        attention=model.native_kv_cache,
+        mixers=model.native_mixers,
+        head=model.native_head,
+    )

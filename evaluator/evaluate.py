@@ -60,9 +60,14 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
 
     Look each request's key up, and capture what is not known."""
     precision = scenario.precision
+    size, convention = precision.mxfp4_group_size, scenario.convention
     linear, experts = (
-        linear_format(name, mxfp4_group_size=precision.mxfp4_group_size, convention=scenario.convention)
+        linear_format(name, mxfp4_group_size=size, convention=convention)
         for name in (precision.linear, precision.experts or precision.linear)
+    )
+    mixers, head, drafts = (
+        None if name is None else linear_format(name, mxfp4_group_size=size, convention=convention)
+        for name in (precision.mixers, precision.head, precision.drafts)
     )
     wanted: dict[Trace, CaptureRequest] = {
         trace: CaptureRequest(
@@ -74,7 +79,10 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
             kv_dtype=_kv_dtype(scenario),
             trace=trace,
             compile=scenario.launch.compile,
-            convention=scenario.convention,
+            convention=convention,
+            mixers=mixers,
+            head=head,
+            drafts=drafts,
         )
         for trace in traces_of(scenario.phase)
     }
@@ -212,6 +220,9 @@ def _not_upstream(scenario: Scenario) -> str:
         return "no sparse attention, no linear states and no layers of one part"
     if max(plan.dcp, plan.pcp, plan.micro_batches) > 1 or plan.redundant_experts:
         return "no shares of a context or a prompt, no copies of experts and no micro-batches"
+    precision = scenario.precision
+    if any(name is not None for name in (precision.mixers, precision.head, precision.drafts)):
+        return "one format of all linears: no other of mixers, the head or drafts"
     return "no images" if scenario.workload.images is not None else ""
 
 

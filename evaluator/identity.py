@@ -47,12 +47,9 @@ _Record = TypeVar("_Record")
 
 def model_record(name: str, spec: ModelSpec) -> ModelRecord:
     """A model under the name it was asked by. Two ids with the same hyper-parameters are one model."""
-    # What the published weights come in decides defaults only. The position limit is the length of the rope table,
-    # which upstream's compiled graphs read whole.
-    bare = replace(spec, architecture="", native_linear="", native_experts="")
     count = parameter_count(spec)
     return ModelRecord(
-        key=content_key(bare),
+        key=content_key(spec.unnamed),  # its position limit is the rope table that upstream's compiled graphs read
         name=name,
         architecture=spec.architecture,
         parameters=count.total,
@@ -102,6 +99,9 @@ def precision_record(precision: Precision) -> PrecisionRecord:
         attention_quantization=complete.attention,
         mxfp4_group_size=complete.mxfp4_group_size,
         spec=canonical(complete),
+        mixers_quantization=complete.mixers,
+        head_quantization=complete.head,
+        drafts_quantization=complete.drafts,
     )
 
 

@@ -5,11 +5,12 @@ Not here: how far whole answers have been off (the ledger), and what one scenari
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from evaluator.calibration.forms import Inputs, Parts
 from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_error
+from evaluator.defaults import usual_precision
 from evaluator.evaluate import capture_requests, cost_model
 from evaluator.graph import OperatorSet, capture_operators
 from evaluator.graph.operators import COLLECTIVE_KINDS
@@ -151,7 +152,16 @@ def _of_model(spec: ModelSpec) -> Iterator[SupportPart]:
     else:
         yield SupportPart(part="model", state="exact", how=how)
     yield from _of_encoders(spec)
-    for part, name in (("linears", spec.native_linear), ("experts", spec.native_experts)):
+    named = {
+        "linears": spec.native_linear,
+        "experts": spec.native_experts,
+        "mixers": spec.native_mixers,
+        "head": spec.native_head,
+        "drafts": spec.native_drafts,
+    }
+    for part, name in named.items():
+        if name is None:
+            continue
         try:
             check_precision(Precision(linear=name))
         except InputError as error:
@@ -227,7 +237,7 @@ def _of_collective(kind: str, calibration: Calibration) -> list[str]:
 def _native(spec: ModelSpec) -> Precision:
     """The published formats, 16 bits where they are none."""
     try:
-        return check_precision(Precision(linear=spec.native_linear, experts=spec.native_experts))
+        return check_precision(replace(usual_precision(spec, "physical"), attention="DISABLED"))
     except InputError:
         return Precision()
 

@@ -21,7 +21,8 @@ SELECT
     *,
     fits AND row_number() OVER (
         PARTITION BY question_group, model, workload_key, linear_quantization, experts_quantization,
-            attention_quantization, mxfp4_group_size, convention, phase, fits
+            attention_quantization, mxfp4_group_size, mixers_quantization, head_quantization, drafts_quantization,
+            convention, phase, fits
         ORDER BY rate DESC, latency_ms, batch_size, scenario
     ) = 1 AS wins
 FROM admissible;

@@ -9,7 +9,8 @@ SELECT
     ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
     p.subject, p.scenario, p.first_sweep, p.stored_at, p.formula_version, p.family, p.model, p.architecture, p.device,
     p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp, p.redundant_experts, p.pcp, p.micro_batches, p.num_devices, p.plan, p.linear_quantization,
-    p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.compile, p.convention, p.serving_model,
+    p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.mixers_quantization, p.head_quantization,
+    p.drafts_quantization, p.compile, p.convention, p.serving_model,
     p.serving_cost_ms, p.shortest_length, p.prompts_per_user, p.poll_steps, p.seats, p.wait_steps, p.routing,
     p.launchable, p.workload, p.workload_key, p.input_length, p.input_length_mean, p.output_length,
     p.prefix_cache_hit_rate, p.host_hit_rate, p.ssd_hit_rate, p.remote_hit_rate, p.max_batched_tokens, p.mtp_tokens, p.phase, p.batch_size, p.concurrency, p.ttft_ms, p.ttft_in_step_ms,
@@ -250,7 +251,7 @@ SELECT
     CASE WHEN slot_wait_ms IS NULL THEN pair_ttft_ms + transfer_ms ELSE pair_ttft_ms END AS ttft_with_transfer_ms,
     transfer_ms <= d.decode_step_ms AS transfer_hides, pair_e2e_ms AS e2e_ms, answered.tpot_ms,
     p.model, p.workload, p.workload_key, p.linear_quantization, p.experts_quantization, p.attention_quantization,
-    p.convention, p.input_length, p.input_length_mean, p.output_length, p.prefix_cache_hit_rate,
+    p.mixers_quantization, p.head_quantization, p.drafts_quantization, p.convention, p.input_length, p.input_length_mean, p.output_length, p.prefix_cache_hit_rate,
     p.probe AS prefill_probe, p.subject AS prefill_subject, p.scenario AS prefill_scenario, p.first_sweep AS
     prefill_first_sweep, p.stored_at AS prefill_stored_at, p.formula_version AS prefill_formula_version,
     p.family AS prefill_family, p.device AS prefill_device, p.device_key AS prefill_device_key, p.vendor AS

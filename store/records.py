@@ -62,6 +62,9 @@ class PrecisionRecord:
     attention_quantization: str
     mxfp4_group_size: int
     spec: str
+    mixers_quantization: str | None = None
+    head_quantization: str | None = None
+    drafts_quantization: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

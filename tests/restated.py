@@ -76,7 +76,7 @@ WEIGHTS = {
         "config_groups": {
             "group_0": {"input_activations": None, "weights": {"group_size": 32, "num_bits": 4, "type": "int"}}
         },
-        "ignore": ["re:.*self_attn.*"],
+        "ignore": ["re:.*self_attn.*", "re:.*shared_experts.*", r"re:.*mlp\.(gate|up|gate_up|down)_proj.*"],
     },
 }
 _WORDS = {"architecture", "routing", "format_of_experts"}

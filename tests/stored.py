@@ -45,14 +45,16 @@ def write(url: str) -> None:
         }  # fmt: skip
         return replace(record, subject=replace(record.subject, **client, **launch), launchable_by="vllm,sglang")
 
-    def with_images(record):
+    def with_images_and_formats(record):
         images = {
             "images": 2, "image_width": 1024, "image_height": 768, "image_patches": 3072, "image_tokens": 768,
             "encoder_split": "data",
         }  # fmt: skip
         label = "3500/1500 with 2 x 1024x768"
         workload = replace(record.subject.workload, key="9" * 64, label=label, **images)
-        return replace(record, subject=replace(record.subject, workload=workload))
+        formats = {"mixers_quantization": "BF16", "head_quantization": "FP8", "drafts_quantization": "BF16"}
+        precision = replace(record.subject.precision, key="8" * 64, **formats)
+        return replace(record, subject=replace(record.subject, workload=workload, precision=precision))
 
     def with_service(stored):
         return replace(stored, columns={**stored.columns, "prompt_service_ms": stored.columns["prefill_step_ms"] / 2})
@@ -105,7 +107,7 @@ def write(url: str) -> None:
         put_block(
             store,
             third,
-            put_scenarios(store, third, [with_images(of("decode", WORKLOADS[1]))])[0].id,
+            put_scenarios(store, third, [with_images_and_formats(of("decode", WORKLOADS[1]))])[0].id,
             block(records[1], 1, 2),
         )
         void(store, "0" * 31 + "3", "the wrong driver")

@@ -44,14 +44,16 @@ def support_page() -> str:
     models = [[name, part.state, *_native(name)] for kind, name, part in rows if kind == "model"]
     sections.append(
         "## Models of the catalogue\n\n"
-        + _table(("name", "state", "linears", "experts", "image encoder", "left out"), models)
+        + _table(("name", "state", "linears", "experts", "mixers, head, drafts", "image encoder", "left out"), models)
     )
     return "\n".join(sections)
 
 
 def _native(name: str) -> list[str]:
     spec = load_model(name)[1]
-    formats = [spec.native_linear, spec.native_experts]
+    apart = {"mixers": spec.native_mixers, "head": spec.native_head, "drafts": spec.native_drafts}
+    said = ", ".join(f"{part} {form}" for part, form in apart.items() if form is not None)
+    formats = [spec.native_linear, spec.native_experts, said]
     if isinstance(spec.vision, VisionTower):
         return [*formats, f"{round(spec.vision.parameters / 1e6)} M weights", ""]
     return [*formats, "", spec.left_out]

@@ -44,9 +44,10 @@ def models(
         count = parameter_count(spec)
         layers = sum(group.count for group in spec.layers)
         rows.append([known, spec.architecture, count.total / 1e9, count.active / 1e9, layers, spec.hidden_size,
-                     spec.native_linear, spec.native_experts])  # fmt: skip
+                     spec.native_linear, spec.native_experts, spec.native_mixers, spec.native_head,
+                     spec.native_drafts])  # fmt: skip
     columns = ("model", "architecture", "billion_parameters", "billion_active", "layers", "hidden_size",
-               "native_linear", "native_experts")  # fmt: skip
+               "native_linear", "native_experts", "native_mixers", "native_head", "native_drafts")  # fmt: skip
     write_rows(columns, rows, format_, output)
     return 0
 

@@ -176,6 +176,9 @@ _BY_NAME: Mapping[str, Source] = {
     "preset": _words("sweepdb", "upstream", "seed000", "seed001"),
     "quantize_linear_action": _formats,
     "quantize_experts_action": _formats,
+    "quantize_mixers_action": _formats,
+    "quantize_head_action": _formats,
+    "quantize_drafts_action": _formats,
     "quantize_attention_action": _cache_formats,
 }
 _BY_COMMAND: Mapping[tuple[str, str], Source] = {

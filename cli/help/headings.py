@@ -28,8 +28,8 @@ _EVALUATED = {
         "family", "kv_transfer_gb_per_s", "price_date", "qps", "concurrency",
     ),
     "Weights and graph": (
-        "quantize_linear_action", "quantize_experts_action", "quantize_attention_action", "mxfp4_group_size", "compile",
-        "convention",
+        "quantize_linear_action", "quantize_experts_action", "quantize_mixers_action", "quantize_head_action",
+        "quantize_drafts_action", "quantize_attention_action", "mxfp4_group_size", "compile", "convention",
     ),
     "Plans and batches": (
         "mode", "search", "tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes",

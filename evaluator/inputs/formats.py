@@ -109,8 +109,8 @@ def slow_formats(device: DeviceProfile, precision: Precision, convention: Conven
     gb300: int8 at 165 TFLOP/s and bf16 at 2,500, so that products of W8A8 take fifteen times those of BF16."""
     rates = dict(device.matrix_flops_per_s)
     wide = rates.get("fp16") or rates.get("bf16") or 0.0  # one rate for both: the cost models run them alike
-    names = dict.fromkeys((precision.linear, precision.experts or precision.linear))
-    forms = [linear_format(name, mxfp4_group_size=precision.mxfp4_group_size, convention=convention) for name in names]
+    size = precision.mxfp4_group_size
+    forms = [linear_format(name, mxfp4_group_size=size, convention=convention) for name in precision.weights]
     return tuple(
         f"{device.name} computes {form.compute} at {rates[form.compute] / 1e12:,.0f} TFLOP/s, below its"
         f" {wide / 1e12:,.0f} in 16 bits: {form.name} is slow there"
@@ -123,13 +123,24 @@ def check_precision(precision: Precision) -> Precision:
     """The same precision with canonical names, or an error that lists the nearest."""
     linear = _canonical(precision.linear)
     experts = _canonical(precision.experts) if precision.experts is not None else linear
-    linear_format(linear, mxfp4_group_size=precision.mxfp4_group_size)
-    linear_format(experts, mxfp4_group_size=precision.mxfp4_group_size)
+    mixers, head, drafts = (
+        None if name is None else _canonical(name) for name in (precision.mixers, precision.head, precision.drafts)
+    )
+    named = {name for name in (linear, experts, mixers, head, drafts) if name is not None}
+    for name in sorted(named):
+        linear_format(name, mxfp4_group_size=precision.mxfp4_group_size)
     attention = precision.attention.upper()
     if attention not in ATTENTION_NAMES:
         raise _unknown("attention", precision.attention, ATTENTION_NAMES)
-    group = precision.mxfp4_group_size if "MXFP4" in {linear, experts} else 32
-    return Precision(linear=linear, experts=experts, attention=attention, mxfp4_group_size=group)
+    return Precision(
+        linear=linear,
+        experts=experts,
+        attention=attention,
+        mxfp4_group_size=precision.mxfp4_group_size if "MXFP4" in named else 32,
+        mixers=None if mixers == linear else mixers,
+        head=None if head == "BF16" else head,
+        drafts=drafts,
+    )
 
 
 def _canonical(name: str) -> str:

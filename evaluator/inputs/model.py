@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from evaluator.canonical import IF_SET, IN_NO_KEY
@@ -280,9 +280,25 @@ class ModelSpec:
     max_positions: int | None = None
     # The same, for the KV cache. It came after the first stores and decides no number: no key has it.
     native_kv_cache: str = field(default="DISABLED", metadata={IN_NO_KEY: True})
+    native_mixers: str | None = field(default=None, metadata={IN_NO_KEY: True})  # None: as linears
+    native_head: str | None = field(default=None, metadata={IF_SET: True})  # None: 16 bits
+    native_drafts: str | None = field(default=None, metadata={IF_SET: True})  # None: as the layers'
     left_out: str = field(default="", metadata={IN_NO_KEY: True})  # parts of the published model that this is not
     # The image encoder, or why it is not read. Workloads with images name it, and keys have it there.
     vision: VisionTower | str | None = field(default=None, metadata={IN_NO_KEY: True})
+
+    @property
+    def unnamed(self) -> ModelSpec:
+        """The same model without its name and what its weights are published in, which decide no number."""
+        return replace(
+            self,
+            architecture="",
+            native_linear="",
+            native_experts="",
+            native_mixers=None,
+            native_head=None,
+            native_drafts=None,
+        )
 
     @property
     def windows(self) -> tuple[int, ...]:

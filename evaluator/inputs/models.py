@@ -76,7 +76,8 @@ def _from_file(path: Path) -> ModelSpec:
 def _as_named(spec: ModelSpec, name: str) -> ModelSpec:
     """The same model, without a format where only its name says one: what it is quantised to stands elsewhere."""
     promised = named_format(name)
-    if promised is None or (spec.native_linear, spec.native_experts) != ("BF16", "BF16"):
+    stated = {spec.native_linear, spec.native_experts, spec.native_mixers or "BF16", spec.native_head or "BF16"}
+    if promised is None or stated != {"BF16"}:
         return spec
     return replace(spec, native_linear=BY_NAME + promised, native_experts=BY_NAME + promised)
 
@@ -162,6 +163,7 @@ def _entry(name: str) -> ModelSpec:
     layers = tuple(_group(group, attention) for group in entry.pop("layers"))
     drafts = entry.pop("draft_layer", None)
     spec = ModelSpec(layers=layers, draft_layer=None if drafts is None else _group(drafts, attention), **entry)
+    spec = _as_named(spec, name)  # of some names only their publishers' files, which are not at hand, say the formats
     return replace(spec, vision=catalogued_tower(name, spec.hidden_size)) if spec.left_out else spec
 
 

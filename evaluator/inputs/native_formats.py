@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from evaluator.inputs.spared_modules import DENSE, EXPERTS, EXPERTS_BESIDE, MIXERS, SHARED, spared_modules
 from evaluator.inputs.yaml_file import shortened
 
 # ModelOpt's names of what it did. One that is not here is kept as it is: asking for NATIVE then names it in an error.
@@ -26,29 +28,59 @@ _MODELOPT = {
 }
 _LONGEST_NAME = 64
 _UNSAID = object()
-_OF_FEW_WEIGHTS = re.compile(r"lm_head|shared_expert")  # whose format hardly matters beside that of the rest
+_FEW = 0.1  # of layers: less decides no format of a part
+# The part that a module of a list belongs to, the first that fits.
+_PARTS = {
+    "head": re.compile(r"(?:^|\.)(?:lm_)?head$"),
+    "drafts": re.compile(r"(?:^|\.)mtp"),
+    "shared": re.compile(r"shared_expert"),
+    "experts": re.compile(r"(?:^|[.*])experts(?:[.\\*]|$)"),
+    "mixers": re.compile(r"(?:^|[.*])(?:self_attn|linear_attn|attn|mixer)(?:[.\\*]|$)"),
+    "mlp": re.compile(r"(?:^|[.*])(?:mlp|ffn)(?:[.\\*]|$)"),
+}
 _IN_NAMES = re.compile(r"(?i)(?<![a-z0-9])(nvfp4|mxfp4|mxfp8|fp4|fp8|int4|int8|w4a16|w4a8|w8a8|awq|gptq)(?![a-z0-9])")
-# Lists of what is not quantised: whole modules end in their name, or in a star or dots behind it.
-_WHOLE_ATTENTION = re.compile(r"self_attn[\\.*]*$")
 _PART_OF_ATTENTION = re.compile(r"self_attn\.(qkv|q|k|v|o)(?:_[ab])?_proj")
-_WHOLE_EXPERTS = re.compile(r"(?<![a-z_])experts[\\.*]*$")
 BY_NAME = "by name only: "  # before a format that a name says, and no file
 
 
-def native_formats(quantisation: object) -> tuple[str, str]:
-    """(linears, experts) of weights with this quantization_config; BF16 where there is none.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightParts:
+    """Which parts a model has: dense layers by their number, whether experts are shared or routed, and its layers."""
+
+    layers: int = 1
+    dense: int = 0  # the first layers, without experts
+    shared: bool = False
+    routed: bool = True
+    beside: bool = False  # what is shared is a dense MLP beside the experts (Gemma 4)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeFormats:
+    """Formats of published weights by part. None: mixers and drafts as linears, the head in 16 bits.
+
+    Linears are those of dense MLPs and shared experts, and of what mixes tokens where that has no format of its own."""
+
+    linear: str = "BF16"
+    experts: str = "BF16"
+    mixers: str | None = None
+    head: str | None = None
+    drafts: str | None = None
+
+
+def native_formats(quantisation: object, parts: WeightParts) -> NativeFormats:
+    """The formats of weights with this quantization_config; BF16 where there is none.
 
     What is not known is named as the file names it, so that asking for NATIVE is an error with that name."""
     if not isinstance(quantisation, Mapping):
-        return "BF16", "BF16"
+        return NativeFormats()
     groups = quantisation.get("config_groups")
     if quantisation.get("quant_algo") == "MIXED_PRECISION" and quantisation.get("quantized_layers"):
-        return _modelopt(quantisation)  # which says more than groups beside it
+        return _by_layers(quantisation, parts)  # which says more than groups beside it
     if isinstance(groups, Mapping) and groups:
-        return _compressed(groups.values(), quantisation.get("ignore"))
+        return _compressed(groups.values(), quantisation.get("ignore"), parts)
     if quantisation.get("quant_algo"):
-        return _modelopt(quantisation)
-    return _by_method(quantisation, str(quantisation.get("quant_method") or "").lower())
+        return _apart(_algorithm(quantisation), quantisation.get("exclude_modules"), parts)
+    return _by_method(quantisation, parts)
 
 
 def named_format(name: str) -> str | None:
@@ -57,21 +89,24 @@ def named_format(name: str) -> str | None:
     return found[0].upper() if found else None
 
 
-def _by_method(quantisation: Mapping[str, Any], method: str) -> tuple[str, str]:
-    bits = quantisation.get("bits")
+def _by_method(quantisation: Mapping[str, Any], parts: WeightParts) -> NativeFormats:
+    method = str(quantisation.get("quant_method") or "").lower()
     if method == "mxfp4":  # gpt-oss: experts only
-        return "BF16", "MXFP4"
+        return NativeFormats(experts="MXFP4")
+    return _apart(_method(quantisation, method), quantisation.get("modules_to_not_convert"), parts)
+
+
+def _method(quantisation: Mapping[str, Any], method: str) -> str:
+    bits = quantisation.get("bits")
     if method == "mxfp8":
-        name = "MXFP8"
-    elif method == "fp8":
-        name = "FP8_BLOCK" if quantisation.get("weight_block_size") else "FP8"
-    elif method in {"awq", "gptq"} and bits == 4:
-        name = _int4_weights(quantisation.get("group_size"))
-    elif method in {"", "modelopt"}:  # nothing was said to be quantised
-        name = "BF16"
-    else:
-        name = (f"{method}, {shortened(bits)} bits" if bits is not None else method)[:_LONGEST_NAME]
-    return _apart(name, quantisation)
+        return "MXFP8"
+    if method == "fp8":
+        return "FP8_BLOCK" if quantisation.get("weight_block_size") else "FP8"
+    if method in {"awq", "gptq"} and bits == 4:
+        return _int4_weights(quantisation.get("group_size"))
+    if method in {"", "modelopt"}:  # nothing was said to be quantised
+        return "BF16"
+    return (f"{method}, {shortened(bits)} bits" if bits is not None else method)[:_LONGEST_NAME]
 
 
 def _int4_weights(group: object) -> str:
@@ -81,18 +116,17 @@ def _int4_weights(group: object) -> str:
     return "W4A16_G32" if group == 32 else f"W4A16 in groups of {shortened(group)}"[:_LONGEST_NAME]
 
 
-def _compressed(groups: Iterable[object], ignored: object) -> tuple[str, str]:
-    """(linears, experts) of compressed-tensors: schemes, each with the layers that it holds for."""
+def _compressed(groups: Iterable[object], ignored: object, parts: WeightParts) -> NativeFormats:
+    """The formats of compressed-tensors: schemes, each with the layers that it holds for."""
     schemes = [group for group in groups if isinstance(group, Mapping)]
     if len(schemes) <= 1:
-        name = _scheme(schemes[0]) if schemes else "BF16"
-        return ("BF16" if _spares_attention(ignored) else name), name
-    kinds: dict[bool, list[str]] = {False: [], True: []}
-    for scheme in schemes:
-        targets = scheme.get("targets")
-        for target in targets if isinstance(targets, list) else ():
-            kinds[".experts" in str(target)].append(_scheme(scheme))
-    return _usual(kinds)
+        return _apart(_scheme(schemes[0]) if schemes else "BF16", ignored, parts)
+    named = [
+        (str(target), _scheme(scheme))
+        for scheme in schemes
+        for target in (scheme["targets"] if isinstance(scheme.get("targets"), list) else ())
+    ]
+    return _of_modules(named, "BF16", ignored, parts)
 
 
 def _scheme(scheme: Mapping[str, Any]) -> str:
@@ -127,27 +161,44 @@ def native_kv_cache(quantisation: object) -> str:
     return str(quantisation.get("kv_cache_quant_algo") or "DISABLED").upper()[:_LONGEST_NAME]  # ModelOpt
 
 
-def _modelopt(quantisation: Mapping[str, Any]) -> tuple[str, str]:
-    """(linears, experts) of a quantization section without groups: one algorithm, or one a layer."""
-    layers = quantisation.get("quantized_layers")
-    if quantisation["quant_algo"] != "MIXED_PRECISION" or not isinstance(layers, Mapping):
-        name = _algorithm(quantisation)
-        return ("BF16" if _spares_attention(quantisation.get("exclude_modules")) else name), name
-    # Linears that no layer names are as the method beside says.
-    rest = _by_method(quantisation, str(quantisation.get("quant_method") or "").lower())[0]
-    kinds: dict[bool, list[str]] = {False: [], True: []}
-    for layer, how in layers.items():
-        if not _OF_FEW_WEIGHTS.search(str(layer)):
-            kinds[".experts" in str(layer)].append(_algorithm(how) if isinstance(how, Mapping) else "BF16")
-    return _usual({**kinds, False: kinds[False] or [rest]})
+def _by_layers(quantisation: Mapping[str, Any], parts: WeightParts) -> NativeFormats:
+    """The formats of a quantization section with one algorithm a layer; others are as the method beside says."""
+    layers = quantisation["quantized_layers"]
+    rest = _method(quantisation, str(quantisation.get("quant_method") or "").lower())
+    if not isinstance(layers, Mapping):
+        return _apart(_algorithm(quantisation), quantisation.get("exclude_modules"), parts)
+    named = [(str(name), _algorithm(how) if isinstance(how, Mapping) else "BF16") for name, how in layers.items()]
+    # What is spared beside a method of the whole is spared of the algorithms here, and stays as that method made it.
+    ignored = quantisation.get("ignore") if rest == "BF16" else None
+    return _of_modules(named, rest, ignored, parts)
 
 
-def _usual(kinds: Mapping[bool, Sequence[str]]) -> tuple[str, str]:
-    """The format of linears, all of them where they differ, and of most experts (True) where any are named."""
-    often = [name for name in sorted(set(kinds[False])) if 10 * kinds[False].count(name) > len(kinds[False])]
-    linear = " and ".join(often)[:_LONGEST_NAME] or "BF16"
-    experts = max(sorted(set(kinds[True])), key=kinds[True].count, default="BF16")
-    return linear, experts if kinds[True] else linear
+def _of_modules(named: Iterable[tuple[str, str]], rest: str, ignored: object, parts: WeightParts) -> NativeFormats:
+    """The formats of modules that are named one by one; a part of which none is named is in the format of the rest."""
+    kinds: dict[str, list[str]] = {}
+    for name, form in named:
+        kinds.setdefault(_part_of(name), []).append(form)
+    every = kinds.get("")  # schemes of all linears
+    usual = _often(every) if every else rest
+    mixers, linear = (_often(kinds[part]) if part in kinds else usual for part in ("mixers", "mlp"))
+    experts = max(sorted(set(kinds["experts"])), key=kinds["experts"].count) if "experts" in kinds else usual
+    drafts = "BF16" if spared_modules(ignored).drafts(parts.layers) else None
+    head = _often(kinds["head"]) if "head" in kinds else None
+    if "mlp" not in kinds and "mixers" in kinds and not every and rest == "BF16":
+        linear = mixers  # a file that names what mixes tokens and experts alone has no MLP beside them
+    return _as_parts(linear, experts, mixers, parts, head=head, drafts=drafts)
+
+
+def _part_of(name: str) -> str:
+    """The part that a module belongs to; empty where its name says none, such as Linear."""
+    found = next((part for part, pattern in _PARTS.items() if pattern.search(name)), "")
+    return "mlp" if found == "shared" else found
+
+
+def _often(names: Sequence[str]) -> str:
+    """The format of modules, all of them where they differ, each of more than a tenth."""
+    often = [name for name in sorted(set(names)) if 10 * names.count(name) > len(names)]
+    return " and ".join(often)[:_LONGEST_NAME] or "BF16"
 
 
 def _algorithm(quantisation: Mapping[str, Any]) -> str:
@@ -155,18 +206,46 @@ def _algorithm(quantisation: Mapping[str, Any]) -> str:
     return _MODELOPT.get(algorithm.upper(), algorithm)[:_LONGEST_NAME]
 
 
-def _apart(name: str, quantisation: Mapping[str, Any]) -> tuple[str, str]:
-    """(linears, experts) of weights in one format, but for modules that are said to be left as they are."""
-    spared = quantisation.get("modules_to_not_convert")
-    linear = "BF16" if _spares_attention(spared) else name
-    if linear == name and _parts_of_attention(spared):
-        linear = f"{name} without parts of attention"[:_LONGEST_NAME]
-    return linear, "BF16" if _any_of(_WHOLE_EXPERTS, spared) else name
+def _apart(name: str, ignored: object, parts: WeightParts) -> NativeFormats:
+    """The formats of weights in one format, but for modules that are said to be left as they are."""
+    spared = spared_modules(ignored)
+    every = range(parts.layers)
+    mixers = _but(name, spared.share(MIXERS, every))
+    if mixers == name and _parts_of_attention(ignored):
+        mixers = f"{name} without parts of attention"[:_LONGEST_NAME]
+    behind = range(parts.dense, parts.layers)
+    routed, shared = (EXPERTS_BESIDE, DENSE) if parts.beside else (EXPERTS, SHARED)
+    experts = _but(name, spared.share(routed, behind)) if parts.routed else None
+    kinds = []
+    if parts.dense:
+        kinds.append(_but(name, spared.share(DENSE, range(parts.dense))))
+    if parts.shared:
+        kinds.append(_but(name, spared.share(shared, behind)))
+    linear = " and ".join(sorted(set(kinds)))[:_LONGEST_NAME] or mixers
+    drafts = "BF16" if name != "BF16" and spared.drafts(parts.layers) else None
+    return _as_parts(linear, experts or linear, mixers, parts, drafts=drafts)
 
 
-def _spares_attention(ignored: object) -> bool:
-    """Whether all of attention is left out: by its name, or by queries and outputs."""
-    return _any_of(_WHOLE_ATTENTION, ignored) or {"q", "o"} <= _parts_of_attention(ignored)
+def _but(name: str, spared: float) -> str:
+    """A format of which so large a share is left in 16 bits: neither, where both are more than a tenth."""
+    if spared <= _FEW:
+        return name
+    return "BF16" if spared >= 1 - _FEW or name == "BF16" else f"BF16 and {name}"[:_LONGEST_NAME]
+
+
+def _as_parts(
+    linear: str, experts: str, mixers: str, parts: WeightParts, *, head: str | None = None, drafts: str | None = None
+) -> NativeFormats:
+    """One spelling of the same formats: a part is named where it is not as linears are."""
+    if not parts.dense and not parts.shared:
+        linear = mixers
+    return NativeFormats(
+        linear=linear,
+        experts=experts if parts.routed else linear,
+        mixers=None if mixers == linear else mixers,
+        head=None if head == "BF16" else head,
+        drafts=drafts if {linear, experts, mixers} != {"BF16"} else None,
+    )
 
 
 def _parts_of_attention(ignored: object) -> set[str]:
@@ -174,7 +253,3 @@ def _parts_of_attention(ignored: object) -> set[str]:
     items = ignored if isinstance(ignored, list) else []
     found = [match[1] for item in items if (match := _PART_OF_ATTENTION.search(str(item)))]
     return {"q" if part.startswith("q") else part for part in found}
-
-
-def _any_of(pattern: re.Pattern[str], items: object) -> bool:
-    return isinstance(items, list) and any(pattern.search(str(item)) for item in items)

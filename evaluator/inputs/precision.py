@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from evaluator.canonical import IF_SET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +26,21 @@ class Format:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Precision:
-    """The formats that one scenario computes in: `linear` and `experts` name formats, `attention` the KV cache's."""
+    """The formats that one scenario computes in, by part; `attention` is the KV cache's.
+
+    `linear` is that of dense MLPs and shared experts, and of `mixers`, the products of what mixes tokens, unless they
+    have their own. `drafts` is that of layers that draft."""
 
     linear: str = "BF16"
     experts: str | None = None  # None: as linear
     attention: str = "DISABLED"
     mxfp4_group_size: int = 32
+    mixers: str | None = field(default=None, metadata={IF_SET: True})  # None: as linear
+    head: str | None = field(default=None, metadata={IF_SET: True})  # of the vocabulary; None: 16 bits
+    drafts: str | None = field(default=None, metadata={IF_SET: True})  # None: as the model's layers
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Every format of weights once, that of linears first."""
+        named = (self.linear, self.experts, self.mixers, self.head, self.drafts)
+        return tuple(dict.fromkeys(name for name in named if name is not None))

@@ -9,4 +9,7 @@ FULL JOIN (SELECT * FROM of_two_sweeps() WHERE question_group = 1 AND wins) AS b
         AND a.linear_quantization = b.linear_quantization AND a.experts_quantization = b.experts_quantization
         AND a.attention_quantization = b.attention_quantization
         AND a.mxfp4_group_size IS NOT DISTINCT FROM b.mxfp4_group_size
+        AND a.mixers_quantization IS NOT DISTINCT FROM b.mixers_quantization
+        AND a.head_quantization IS NOT DISTINCT FROM b.head_quantization
+        AND a.drafts_quantization IS NOT DISTINCT FROM b.drafts_quantization
 ORDER BY model, workload, phase, plan_before, plan_after;

@@ -13,7 +13,8 @@ from typing import NamedTuple
 SERVICE = ("shortest_length", "prompts_per_user", "poll_steps", "seats", "wait_steps", "routing")
 COLUMNS = (  # of a scenario, in the order of Found
     "sc.id", "sc.key", "m.name", "COALESCE(w.name, w.label)", "w.key", "pr.linear_quantization",
-    "pr.experts_quantization", "pr.attention_quantization", "pr.mxfp4_group_size", "sj.convention", "sj.phase",
+    "pr.experts_quantization", "pr.attention_quantization", "pr.mxfp4_group_size",
+    "pr.mixers_quantization", "pr.head_quantization", "pr.drafts_quantization", "sj.convention", "sj.phase",
     "sc.formula_version", "d.family", "sj.serving_model", "sj.model_id", "sj.workload_id", "sj.precision_id",
     "sj.compile", "sj.serving_cost_ms", "w.mtp_tokens", "sj.device_name", "sj.unusual_service",
     *(f"sj.{name}" for name in SERVICE),
@@ -36,6 +37,9 @@ class Found(NamedTuple):
     experts: str
     attention: str
     mxfp4_group_size: int
+    mixers: str | None
+    head: str | None
+    drafts: str | None
     convention: str
     phase: str
     formula_version: int
@@ -162,7 +166,10 @@ def _title(group: Group, workload: str, varied: Collection[str], newest: int) ->
     row = group.example
     experts = f", experts {row.experts}" if row.experts != row.linear else ""
     attention = f", KV {row.attention}" if row.attention != "DISABLED" else ""
-    mxfp4 = "MXFP4" in f"{row.linear} {row.experts}" and row.mxfp4_group_size != _USUAL_GROUP_SIZE
+    named = [("mixers", row.mixers), ("head", row.head), ("drafts", row.drafts)]
+    attention = "".join(f", {part} {name}" for part, name in named if name is not None) + attention
+    weights = (row.linear, row.experts, row.mixers, row.head, row.drafts)
+    mxfp4 = any("MXFP4" in str(name) for name in weights) and row.mxfp4_group_size != _USUAL_GROUP_SIZE
     parts = [
         row.model,
         workload,

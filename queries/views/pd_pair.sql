@@ -28,6 +28,9 @@ FROM feasible AS p
 JOIN feasible AS d
     ON p.model = d.model AND p.workload_key = d.workload_key AND p.linear_quantization = d.linear_quantization
     AND p.experts_quantization = d.experts_quantization AND p.attention_quantization = d.attention_quantization
+    AND p.mixers_quantization IS NOT DISTINCT FROM d.mixers_quantization
+    AND p.head_quantization IS NOT DISTINCT FROM d.head_quantization
+    AND p.drafts_quantization IS NOT DISTINCT FROM d.drafts_quantization
     AND p.convention = d.convention AND p.phase = 'prefill' AND d.phase = 'decode'
 WHERE (ttft_limit_ms IS NULL OR p.ttft_ms <= ttft_limit_ms)
     AND (tpot_limit_ms IS NULL OR d.tpot_exclusive_ms <= tpot_limit_ms);

@@ -73,6 +73,9 @@ NAMED_COLUMNS: tuple[ReadColumn, ...] = (
     _of("pr.experts_quantization", meaning="number format of experts"),
     _of("pr.attention_quantization", meaning="number format of the KV cache"),
     _of("pr.mxfp4_group_size", meaning="weights that share one MXFP4 scale"),
+    _of("pr.mixers_quantization", meaning="number format of what mixes tokens; NULL: as linears"),
+    _of("pr.head_quantization", meaning="number format of the vocabulary head; NULL: 16 bits"),
+    _of("pr.drafts_quantization", meaning="number format of layers that draft; NULL: as the others"),
     *_of_subject(),
     _of("sc.launchable_by", "launchable"),
     ReadColumn(

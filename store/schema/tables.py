@@ -98,6 +98,9 @@ _DIMENSIONS = (  # what a scenario is made of
             Column("attention_quantization", text(32), "none", "format of the KV cache"),
             Column("mxfp4_group_size", INTEGER, "weights", "weights sharing one MXFP4 scale"),
             document("spec", "canonical form"),
+            optional("mixers_quantization", text(32), "none", "format of what mixes tokens; NULL: as linears"),
+            optional("head_quantization", text(32), "none", "format of the vocabulary head; NULL: 16 bits"),
+            optional("drafts_quantization", text(32), "none", "format of layers that draft; NULL: as others"),
         ),
     ),
     Table(

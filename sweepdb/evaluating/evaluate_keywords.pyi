@@ -28,6 +28,9 @@ class EvaluateKeywords(TypedDict, total=False):
     max_batched_tokens: int | None
     quantize_linear_action: str | Sequence[str] | None
     quantize_experts_action: str | None
+    quantize_mixers_action: str | None
+    quantize_head_action: str | None
+    quantize_drafts_action: str | None
     quantize_attention_action: str | None
     mxfp4_group_size: int | None
     num_mtp_tokens: int | None

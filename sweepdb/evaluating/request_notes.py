@@ -59,9 +59,8 @@ def _defaults(options: SweepOptions, part: SweepRequest) -> Iterator[str]:
         yield f"{' and '.join(device.name for device in part.devices)} served by {served}"
     if not options.linear:
         (precision,) = part.precisions
-        names = dict.fromkeys((precision.linear, precision.experts or precision.linear))
         cache = "" if precision.attention == "DISABLED" else f", {precision.attention} KV cache"
-        yield f"{' and '.join(names)} weights as published{cache}"
+        yield f"{' and '.join(precision.weights)} weights as published{cache}"
     engine = part.search.engine
     if options.search is None and not (engine and _launches_none(part, engine)):
         yield f"plans that {engine} launches as one server" if engine else "every legal plan"

@@ -214,12 +214,21 @@ def _precision(options: SweepOptions, linear: str | None, model: NamedModel, con
         experts = NATIVE if native else usual.experts
     else:
         experts = linear
+    as_published = linear is None or native
+    own = {  # each as published, unless linears were named: then like them
+        "mixers": options.mixers or (usual.mixers if as_published else None),
+        "head": options.head or (usual.head if as_published else None),
+        "drafts": options.drafts or (spec.native_drafts if as_published and options.mtp_tokens else None),
+    }
+    published = {"mixers": spec.native_mixers or spec.native_linear, "head": spec.native_head or "BF16",
+                 "drafts": spec.native_drafts or spec.native_linear}  # fmt: skip
     return check_precision(
         Precision(
             linear=_published(linear or usual.linear, spec.native_linear),
             experts=None if experts is None else _published(experts, spec.native_experts),
             attention=_published(options.attention or usual.attention, spec.native_kv_cache),
             mxfp4_group_size=options.mxfp4_group_size,
+            **{part: None if said is None else _published(said, published[part]) for part, said in own.items()},
         )
     )
 

@@ -29,7 +29,7 @@ _PARTS = {
         "mtp_acceptance", "images", "image_size", "encoder_split", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate",
         "host_gb_per_s", "ssd_gb_per_s", "remote_gb_per_s",
     ),
-    "precisions": ("linear", "experts", "attention", "mxfp4_group_size"),
+    "precisions": ("linear", "experts", "mixers", "head", "drafts", "attention", "mxfp4_group_size"),
 }  # fmt: skip
 
 

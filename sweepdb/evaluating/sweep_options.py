@@ -86,6 +86,18 @@ class SweepOptions:
     experts: str | None = option(
         None, "format of experts [default: as named for linears, else NATIVE]", keyword="quantize_experts_action"
     )
+    mixers: str | None = option(
+        None,
+        "format of products of attention and linear states [default: as named for linears, else NATIVE]",
+        keyword="quantize_mixers_action",
+    )
+    head: str | None = option(
+        None, "format of the vocabulary head [default: BF16, or as published]", keyword="quantize_head_action"
+    )
+    drafts: str | None = option(
+        None, "format of layers that draft [default: as the model's layers, or as published]",
+        keyword="quantize_drafts_action",
+    )  # fmt: skip
     attention: str | None = option(
         None, "KV cache: DISABLED, INT8 or FP8 [default: NATIVE]", keyword="quantize_attention_action"
     )

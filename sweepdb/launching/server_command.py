@@ -5,7 +5,7 @@ Not here: which flags an engine takes for a plan, and manifests (targets)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -123,10 +123,23 @@ def assumed_of(instance: StoredInstance) -> tuple[str, ...]:
         said.append(f"images of {seen}: as the model's own processor cuts them")
     elif instance.model.left_out:
         said.append(f"a part of the model that was not evaluated: {instance.model.left_out}")
-    native = instance.model.native_linear
-    if instance.precision.linear.upper() != native.upper():
-        said.append(f"weights in {instance.precision.linear}: the model is published in {native}")
+    said += _of_formats(instance)
     return tuple(said)
+
+
+def _of_formats(instance: StoredInstance) -> Iterator[str]:
+    """Parts whose weights are evaluated in a format that the model is not published in: flags name no format a part."""
+    precision, model = instance.precision, instance.model
+    native = model.native_linear
+    if precision.linear.upper() != native.upper():
+        yield f"weights in {precision.linear}: the model is published in {native}"
+    for part, form, own in (
+        ("what mixes tokens", precision.mixers, model.native_mixers),
+        ("the vocabulary head", precision.head, model.native_head),
+        ("drafts", precision.drafts, model.native_drafts),
+    ):
+        if form is not None and form != own:
+            yield f"{part} in {form}: a checkpoint decides that, and the model's own does not say it"
 
 
 def caches_prompts(instance: StoredInstance) -> bool:

@@ -17,6 +17,7 @@ _EVALUATED = (
     "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split", "workload",
     "prefix_cache_hit_rate", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate", "host_gb_per_s", "ssd_gb_per_s",
     "remote_gb_per_s", "max_batched_tokens", "quantize_linear_action", "quantize_experts_action",
+    "quantize_mixers_action", "quantize_head_action", "quantize_drafts_action",
     "quantize_attention_action", "num_mtp_tokens", "mtp_acceptance_rate", "speculative", "compile", "search",
     "serving_model", "client_lengths", "arrivals", "rates", "requests", "seed",
 )  # fmt: skip

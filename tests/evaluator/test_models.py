@@ -212,10 +212,23 @@ def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, ("FP8_BLOCK", "FP8_BLOCK")),
         ({"quant_method": "mxfp4"}, ("BF16", "MXFP4")),
         ({"quant_method": "mxfp8"}, ("MXFP8", "MXFP8")),
-        ({"quant_method": "fp8", "modules_to_not_convert": ["lm_head", "model.layers.0.self_attn"]}, ("BF16", "FP8")),
         (
-            {"quant_method": "fp8", "modules_to_not_convert": [f"model.layers.0.self_attn.{p}_proj" for p in "qkvo"]},
+            {
+                "quant_method": "fp8",
+                "modules_to_not_convert": ["lm_head", "model.layers.0.self_attn", "model.layers.1.self_attn"],
+            },
             ("BF16", "FP8"),
+        ),
+        (
+            {
+                "quant_method": "fp8",
+                "modules_to_not_convert": [f"model.layers.{n}.self_attn.{p}_proj" for p in "qkvo" for n in (0, 1)],
+            },
+            ("BF16", "FP8"),
+        ),
+        (  # of half of the layers: neither format is that of the part
+            {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.self_attn"]},
+            ("BF16 and FP8", "FP8"),
         ),
         (
             {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.self_attn.o_proj"]},
@@ -235,7 +248,7 @@ def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
             ("FP8", "FP8"),
         ),
         (
-            {"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["model.layers.3.mlp.experts"]},
+            {"quant_method": "awq", "bits": 4, "modules_to_not_convert": ["model.layers.*.mlp.experts"]},
             ("W4A16", "BF16"),
         ),
         ({"quant_method": "awq", "bits": 4}, ("W4A16", "W4A16")),
@@ -255,7 +268,7 @@ def _groups(inputs=MappingProxyType({"dynamic": False}), **weights):
         (
             {
                 "config_groups": {
-                    "a": {"weights": {"num_bits": 8, "type": "float"}, "targets": ["model.layers.0.mlp.down_proj"]},
+                    "a": {"weights": {"num_bits": 8, "type": "float"}, "targets": ["model.layers.0.self_attn.q_proj"]},
                     "b": {"weights": {"num_bits": 4, "type": "float"}, "targets": ["model.layers.1.mlp.experts.0.w"]},
                 }
             },
@@ -276,11 +289,12 @@ def test_what_the_published_weights_come_in(tmp_path, quantisation, native):
     assert (spec.native_linear, spec.native_experts) == native
 
 
-def test_a_dense_model_in_two_formats_names_both_and_is_asked_for_one(tmp_path):
+def test_a_dense_model_in_two_formats_has_one_of_what_mixes_tokens_and_one_of_mlps(tmp_path):
     path = tmp_path / "config.json"
     spared = {"config_groups": {"g": {"weights": {"num_bits": 4, "type": "float"}}}, "ignore": ["model.*.self_attn*"]}
     path.write_text(json.dumps({**LLAMA, "quantization_config": spared}))
-    assert load_model(str(path))[1].native_linear == "BF16 and NVFP4"
+    spec = load_model(str(path))[1]
+    assert (spec.native_linear, spec.native_mixers, spec.native_experts) == ("NVFP4", "BF16", "NVFP4")
 
 
 @pytest.mark.parametrize(
@@ -288,7 +302,7 @@ def test_a_dense_model_in_two_formats_names_both_and_is_asked_for_one(tmp_path):
     [
         ({"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}, ("FP8", "FP8")),
         ({"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16}, ("NVFP4", "NVFP4")),
-        ({"quant_algo": "NVFP4", "exclude_modules": ["lm_head", "model.layers.0.self_attn*"]}, ("BF16", "NVFP4")),
+        ({"quant_algo": "NVFP4", "exclude_modules": ["lm_head", "model.layers.*.self_attn*"]}, ("BF16", "NVFP4")),
         ({"quant_algo": "FP8_PB_WO"}, ("FP8_BLOCK", "FP8_BLOCK")),
         ({"quant_algo": "W4A16_AWQ"}, ("W4A16", "W4A16")),
         (

@@ -79,21 +79,24 @@ def test_parameters_are_those_of_the_class(name):
     assert parameter_count(read(ROOT / "model_configs" / f"{name}.json")).total == EXACT[name]
 
 
-# Formats of linears and of experts that files state for parts apart. A dense model whose MLPs are in another format than its
-# attention names both, which is no format: NATIVE then asks for one.
+# Formats that files state for parts apart: linears, experts, what mixes tokens, the head, and layers that draft.
 FORMATS = {
-    "nvidia--Qwen3.5-397B-A17B-NVFP4": ("BF16", "NVFP4"),
-    "nvidia--Qwen3.6-35B-A3B-NVFP4": ("FP8", "NVFP4_W4A16"),
-    "nvidia--Qwen3.6-27B-NVFP4": ("FP8 and NVFP4_W4A16", "FP8 and NVFP4_W4A16"),
-    "nvidia--GLM-5.2-NVFP4": ("BF16", "NVFP4"),
-    "deepseek-ai--DeepSeek-V4-Pro": ("FP8_BLOCK", "MXFP4"),
-    "nvidia--DeepSeek-V4-Pro-NVFP4": ("FP8_BLOCK", "NVFP4"),
-    "sgl-project--DeepSeek-V4-Pro-FP8": ("FP8_BLOCK", "FP8_BLOCK"),
-    "nvidia--MiniMax-M3-NVFP4": ("MXFP8", "NVFP4"),
-    "moonshotai--Kimi-K3": ("BF16", "MXFP4_W4A16"),
-    "nvidia--Gemma-4-26B-A4B-NVFP4": ("BF16", "NVFP4"),
-    "nvidia--Gemma-4-31B-IT-NVFP4": ("BF16 and NVFP4", "BF16 and NVFP4"),
-    "zai-org--GLM-5-FP8": ("FP8_BLOCK", "FP8_BLOCK"),
+    "nvidia--Qwen3.5-397B-A17B-NVFP4": ("BF16", "NVFP4", None, None, "BF16"),
+    "nvidia--Qwen3.6-35B-A3B-NVFP4": ("NVFP4_W4A16", "NVFP4_W4A16", "FP8", "NVFP4_W4A16", "BF16"),
+    "nvidia--Qwen3.6-27B-NVFP4": ("NVFP4_W4A16", "NVFP4_W4A16", "FP8", "NVFP4_W4A16", "BF16"),
+    "nvidia--GLM-5.2-NVFP4": ("BF16", "NVFP4", None, None, "BF16"),
+    "deepseek-ai--DeepSeek-V4-Pro": ("FP8_BLOCK", "MXFP4", None, None, None),
+    "nvidia--DeepSeek-V4-Pro-NVFP4": ("FP8_BLOCK", "NVFP4", None, None, None),
+    "sgl-project--DeepSeek-V4-Pro-FP8": ("FP8_BLOCK", "FP8_BLOCK", None, None, None),
+    "nvidia--MiniMax-M3-NVFP4": ("MXFP8", "NVFP4", None, None, None),
+    "nvidia--MiniMax-M2.5-NVFP4": ("BF16", "NVFP4", None, None, None),
+    "moonshotai--Kimi-K2.5": ("BF16", "W4A16_G32", None, None, None),
+    "nvidia--Kimi-K2.5-NVFP4": ("NVFP4", "NVFP4", "BF16", None, None),
+    "nvidia--Kimi-K2.6-NVFP4": ("BF16", "NVFP4", None, None, None),
+    "moonshotai--Kimi-K3": ("BF16", "MXFP4_W4A16", None, None, None),
+    "nvidia--Gemma-4-26B-A4B-NVFP4": ("BF16", "NVFP4", None, None, None),
+    "nvidia--Gemma-4-31B-IT-NVFP4": ("NVFP4", "NVFP4", "BF16", None, None),
+    "zai-org--GLM-5-FP8": ("FP8_BLOCK", "FP8_BLOCK", None, None, None),
 }
 
 
@@ -101,7 +104,8 @@ FORMATS = {
 @pytest.mark.parametrize("name", FORMATS)
 def test_formats_are_those_of_the_parts(name):
     spec = read(ROOT / "model_configs" / f"{name}.json")
-    assert (spec.native_linear, spec.native_experts) == FORMATS[name]
+    found = (spec.native_linear, spec.native_experts, spec.native_mixers, spec.native_head, spec.native_drafts)
+    assert found == FORMATS[name]
 
 
 # Bytes of a token and of a request, whatever its length, as docs/explanation/models.md states them.

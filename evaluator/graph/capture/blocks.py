@@ -5,7 +5,7 @@ Compiled graphs use fused operators; eager graphs run every small operator by it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -38,6 +38,24 @@ class Step:
     def plan(self) -> Plan:
         """Its split."""
         return self.request.plan
+
+    @property
+    def mixers(self) -> Format:
+        """The format of products of what mixes tokens."""
+        return self.request.mixers or self.request.linear
+
+    @property
+    def all_in_half(self) -> Step:
+        """The same step with every linear in 16 bits."""
+        return replace(self, request=replace(self.request, linear=HALF, mixers=None))
+
+    @property
+    def of_drafts(self) -> Step:
+        """The same step with the formats of layers that draft."""
+        form = self.request.drafts
+        if form is None:
+            return self
+        return replace(self, request=replace(self.request, linear=form, experts=form, mixers=None))
 
     @property
     def fused(self) -> bool:

@@ -39,6 +39,9 @@ class CaptureRequest:
     kv_dtype: str = ""  # upstream's: what attention is quantised to
     shared_split: bool = False  # upstream's shared experts over the tensor-parallel ranks
     tower: VisionTower | None = field(default=None, metadata={IF_SET: True})  # of the trace `encoder`
+    mixers: Format | None = field(default=None, metadata={IF_SET: True})  # of what mixes tokens; None: as linear
+    head: Format | None = field(default=None, metadata={IF_SET: True})  # None: 16 bits
+    drafts: Format | None = field(default=None, metadata={IF_SET: True})  # of layers that draft; None: as the layers'
     tower_whole: bool = field(default=False, metadata={IF_SET: True})  # every rank has all of it, for its own images
 
     @property
@@ -49,8 +52,7 @@ class CaptureRequest:
 
 @functools.lru_cache(maxsize=4096)  # the scenarios of one plan, on every device and workload, ask for the same sets
 def _key(request: CaptureRequest) -> str:
-    # Names and what the published weights come in decide defaults elsewhere, and no operator.
-    bare = replace(request, model=replace(request.model, architecture="", native_linear="", native_experts=""))
+    bare = replace(request, model=request.model.unnamed)
     form = {"capture_version": CAPTURE_VERSION, **keyed(bare)}
     if request.convention == "physical":
         del form["kv_dtype"], form["shared_split"]  # so did these

@@ -73,7 +73,7 @@ def trace_step(step: Step) -> None:
         beside = block_draft if step.model.draft_block else fused_draft
         draft = beside if step.model.draft_states else _draft
         with recorder.within("mtp", counts=last, draft=True):
-            draft(step, x, tables)
+            draft(step.of_drafts, x, tables)
 
 
 def _send(step: Step, x: Tensor, sums: list[int]) -> None:
@@ -177,7 +177,7 @@ def _form_of_mlp(step: Step, group: LayerGroup) -> Format | None:
 def _mixed(step: Step, x: Tensor, group: LayerGroup, tables: tuple[Tensor, Tensor] | None) -> Tensor:
     """Mix tokens by all parts of a layer, behind one norm; whole on every device."""
     upstream_latent = isinstance(group.attention, LatentAttention) and step.request.convention == "upstream"
-    read = normed(step, "input_norm", x, None if upstream_latent else step.request.linear)
+    read = normed(step, "input_norm", x, None if upstream_latent else step.mixers)
     if group.beside is None:
         out = _attended(step, read, group, tables)
         del read
@@ -236,7 +236,7 @@ def _logits(step: Step, x: Tensor, *, shared_head: bool) -> None:
         x = x.new_empty((step.point.sequences, x.shape[1]))  # every token of a decode step produces logits
     # A tied head is a slice of the embedding table, which the last stage of a pipeline does not hold.
     shared = shared_head or (model.tie_word_embeddings and step.plan.pp == 1)
-    logits = linear(step, "lm_head", x, divided(model.vocab_size, tp), HALF, shared=shared)
+    logits = linear(step, "lm_head", x, divided(model.vocab_size, tp), step.request.head or HALF, shared=shared)
     if tp > 1:
         with recorder.within("lm_head_all_gather"):
             operators.all_gather(logits, 1, tp, 1)

@@ -41,16 +41,16 @@ def latent_attention(step: Step, x: Tensor, attention: LatentAttention, tables: 
     width = heads * attention.value_head_dim
     out = out.reshape(x.shape[0], width)
     if attention.output_gate:
-        gate = linear(step, "gate_proj", x, width, step.request.linear)
+        gate = linear(step, "gate_proj", x, width, step.mixers)
         with step.recorder.within("output_gate"):
             out = pointwise("multiply", out, pointwise("sigmoid", gate))
-    return linear(step, "output_proj", out, step.model.hidden_size, step.request.linear)
+    return linear(step, "output_proj", out, step.model.hidden_size, step.mixers)
 
 
 def _projections(
     step: Step, x: Tensor, attention: LatentAttention, heads: int, tables: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    form, rank = step.request.linear, attention.query_lora_rank
+    form, rank = step.mixers, attention.query_lora_rank
     query_width = heads * (attention.nope_head_dim + attention.rope_head_dim)
     kv_width = attention.kv_lora_rank + attention.rope_head_dim
     if rank is None:
@@ -78,7 +78,7 @@ def _expanded_query(  # noqa: PLR0917  its caller's own values
     tables: tuple[Tensor, Tensor] | None,
 ) -> Tensor:
     """Queries from their compressed form, from which an indexer makes its own."""
-    form = step.request.linear
+    form = step.mixers
     down = normed(step, "query_norm", query_down, form)
     if attention.indexer is not None:
         choose_keys(step, x, down, attention, attention.indexer, tables)

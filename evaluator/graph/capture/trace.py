@@ -64,7 +64,8 @@ def _of_all(form: Affine, shares: int) -> Affine:
 
 
 def _traced(request: CaptureRequest, point: Point) -> Recorder:
-    formats = {form.name: form for form in (HALF, request.linear, request.experts)}
+    named = (HALF, request.linear, request.experts, request.mixers, request.head, request.drafts)
+    formats = {form.name: form for form in named if form is not None}
     recorder = Recorder(formats, request.convention)
     with recorder:
         step = Step(request=request, recorder=recorder, point=point)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec, MoeMlp
-from evaluator.inputs.native_formats import native_formats, native_kv_cache
+from evaluator.inputs.native_formats import WeightParts, native_formats, native_kv_cache
 from evaluator.inputs.yaml_file import shortened
 from store.errors import InputError
 
@@ -199,9 +199,7 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
     quantisation = reader.value("quantization_config")
     if quantisation is not None and not isinstance(quantisation, Mapping):
         raise InputError(f"{reader.where}: quantization_config must be a mapping, not {shortened(quantisation)}")
-    linear, experts = native_formats(quantisation)
-    if linear != experts and not any(isinstance(group.mlp, MoeMlp) for group in layers):
-        linear = experts = f"{linear} and {experts}"  # of a dense model attention and MLPs, which have one format here
+    native = native_formats(quantisation, _weight_parts(layers))
     maximum = reader.count("max_position_embeddings") or None
     return ModelSpec(
         architecture=str(reader.value("model_type")),
@@ -209,10 +207,26 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
         hidden_size=reader.size("hidden_size", "n_embed"),
         vocab_size=reader.size("vocab_size"),
         layers=tuple(group for group in layers if group.count),
-        native_linear=linear,
-        native_experts=experts,
+        native_linear=native.linear,
+        native_experts=native.experts,
+        native_mixers=native.mixers,
+        native_head=native.head,
+        native_drafts=native.drafts,
         native_kv_cache=native_kv_cache(quantisation),
         **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), "max_positions": maximum, **options},
+    )
+
+
+def _weight_parts(layers: list[LayerGroup]) -> WeightParts:
+    """The parts of a model that lists of modules tell apart. Layers without experts are the first ones."""
+    mlps = [(group.count, group.mlp) for group in layers if group.mlp is not None]
+    mixtures = [mlp for _, mlp in mlps if isinstance(mlp, MoeMlp)]
+    return WeightParts(
+        layers=sum(group.count for group in layers),
+        dense=sum(count for count, mlp in mlps if isinstance(mlp, DenseMlp)),
+        shared=any(mlp.shared_intermediate_size for mlp in mixtures),
+        routed=bool(mixtures),
+        beside=any(mlp.apart_norms for mlp in mixtures),
     )
 
 

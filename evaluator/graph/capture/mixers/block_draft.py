@@ -4,8 +4,6 @@ Sources: vLLM's `K3DSparkModel` and TokenSpeed's. Not here: drafts that follow o
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -25,7 +23,7 @@ def block_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None
     layer, model = step.model.draft_layer, step.model
     if layer is None or not isinstance(layer.attention, LatentAttention) or not isinstance(layer.mlp, DenseMlp):
         raise TypeError("drafts of a block come of layers of latent attention and a dense MLP")
-    half = replace(step, request=replace(step.request, linear=HALF))
+    half = step.all_in_half
     _context(half, hidden, layer.attention)
     if step.request.trace == "prefill":
         return

@@ -21,7 +21,7 @@ def choose_blocks(
     tables: tuple[Tensor, Tensor] | None,
 ) -> None:
     """Score blocks for this device's groups of heads; the one key of a token is on every device."""
-    form, heads, width = step.request.linear, divided(indexer.heads, step.plan.tp), indexer.head_dim
+    form, heads, width = step.mixers, divided(indexer.heads, step.plan.tp), indexer.head_dim
     with step.recorder.within("indexer"):
         query = linear(step, "query_proj", x, heads * width, form).view(x.shape[0], heads, width)
         key = linear(step, "key_proj", x, width, form).unsqueeze(1)

@@ -17,7 +17,7 @@ def compressed_attention(
     step: Step, x: Tensor, attention: CompressedAttention, window: int | None, tables: tuple[Tensor, Tensor] | None
 ) -> Tensor:
     """Query heads and groups of the output of one device."""
-    form, tokens, width = step.request.linear, x.shape[0], attention.head_dim
+    form, tokens, width = step.mixers, x.shape[0], attention.head_dim
     heads, groups = divided(attention.query_heads, step.plan.tp), divided(attention.output_groups, step.plan.tp)
     query_down, entry = _down(step, x, attention)
     down = normed(step, "query_norm", query_down, form)
@@ -49,7 +49,7 @@ def _copies(attention: CompressedAttention) -> int:
 
 
 def _down(step: Step, x: Tensor, attention: CompressedAttention) -> tuple[Tensor, Tensor]:
-    form, rank, width = step.request.linear, attention.query_lora_rank, attention.head_dim
+    form, rank, width = step.mixers, attention.query_lora_rank, attention.head_dim
     if step.fused:
         query_down, entry = linear(step, "query_kv_proj", x, rank + width, form).split([rank, width], dim=1)
         return query_down, entry
@@ -83,7 +83,7 @@ def _indexed(  # noqa: PLR0917  its caller's own values
     """Scores of entries by an indexer with a compressor of its own."""
     with step.recorder.within("indexer"):
         _compressed(step, x, "compressor", attention.ratio, indexer.head_dim, _copies(attention))
-        wide = linear(step, "query_proj", down, indexer.heads * indexer.head_dim, step.request.linear)
+        wide = linear(step, "query_proj", down, indexer.heads * indexer.head_dim, step.mixers)
         query = wide.view(x.shape[0], indexer.heads, indexer.head_dim)
         if tables is not None:
             rotated(step, query[..., : tables[0].shape[1]], query[:, :0, : tables[0].shape[1]], tables)

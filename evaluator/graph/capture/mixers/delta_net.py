@@ -13,7 +13,7 @@ from evaluator.inputs.model import GatedDeltaNet
 
 def gated_delta_net(step: Step, x: Tensor, net: GatedDeltaNet) -> Tensor:
     """Heads of one device: projections, a short convolution, the recurrence, a gated norm, and the way out."""
-    form, tokens, tp = step.request.linear, x.shape[0], step.plan.tp
+    form, tokens, tp = step.mixers, x.shape[0], step.plan.tp
     keys, heads = divided(net.key_heads, tp), divided(net.value_heads, tp)
     channels, values = 2 * keys * net.key_head_dim + heads * net.value_head_dim, heads * net.value_head_dim
     mixed, gate = _projected(step, x, channels, values, net.gate_rank)
@@ -53,7 +53,7 @@ def _recurrence(step: Step, mixed: Tensor, decays: Tensor | None, heads: int, ne
 
 
 def _projected(step: Step, x: Tensor, channels: int, values: int, rank: int | None) -> tuple[Tensor, Tensor]:
-    form = step.request.linear
+    form = step.mixers
     if rank is not None:
         mixed = linear(step, "qkv_proj", x, channels, form)
         return mixed, linear(step, "gate_up_proj", linear(step, "gate_down_proj", x, rank, form), values, form)

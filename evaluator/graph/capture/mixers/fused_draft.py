@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
@@ -34,7 +32,7 @@ def fused_draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None
     layer, model = step.model.draft_layer, step.model
     if layer is None or not isinstance(layer.mlp, DenseMlp):
         raise TypeError("an EAGLE-3 draft is a layer of attention and a dense MLP")
-    half = replace(step, request=replace(step.request, linear=HALF))
+    half = step.all_in_half
     tables = own_tables(half, layer, tables)
     ids = meta_tensor(step.point.tokens, dtype=torch.int64)
     kept = [hidden] * model.draft_states

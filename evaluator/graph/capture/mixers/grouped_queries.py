@@ -31,7 +31,7 @@ def grouped_query_attention(
     step: Step, x: Tensor, attention: GroupedQueryAttention, window: int | None, tables: tuple[Tensor, Tensor] | None
 ) -> Tensor:
     """GQA or MHA on this device's heads; KV heads replicate when there are fewer than devices."""
-    form, tokens, dim = step.request.linear, x.shape[0], attention.head_dim
+    form, tokens, dim = step.mixers, x.shape[0], attention.head_dim
     heads, kv_heads = divided(attention.query_heads, step.plan.tp), divided(attention.kv_heads, step.plan.tp)
     wide = attention.value_width
     query, key, value = _query_key_value(step, x, heads * dim, kv_heads, attention)
@@ -147,7 +147,7 @@ def _squares_reduced(step: Step, query: Tensor, key: Tensor) -> None:
 def _query_key_value(
     step: Step, x: Tensor, query_width: int, kv_heads: int, attention: GroupedQueryAttention
 ) -> tuple[Tensor, Tensor, Tensor]:
-    form, bias = step.request.linear, attention.qkv_bias
+    form, bias = step.mixers, attention.qkv_bias
     query_width *= 2 if attention.output_gate else 1
     key_width, value_width = kv_heads * attention.head_dim, kv_heads * attention.value_width
     if attention.values_are_keys:
@@ -165,7 +165,7 @@ def _query_key_value(
 
 def _query_key(step: Step, x: Tensor, query_width: int, key_width: int, *, bias: bool) -> tuple[Tensor, Tensor, Tensor]:
     """Queries and keys of two projections; values are what made the keys."""
-    form = step.request.linear
+    form = step.mixers
     if step.fused:
         packed = linear(step, "qk_proj", x, query_width + key_width, form, bias=bias)
         query, key = packed.split([query_width, key_width], dim=1)

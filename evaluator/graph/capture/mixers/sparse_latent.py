@@ -27,7 +27,7 @@ def choose_keys(  # noqa: PLR0917  its caller's own values
     tables: tuple[Tensor, Tensor] | None,
 ) -> None:
     """The indexer of one layer, whole on every tensor-parallel rank: queries from the compressed one of attention."""
-    form, heads, width, rope = step.request.linear, indexer.heads, indexer.head_dim, attention.rope_head_dim
+    form, heads, width, rope = step.mixers, indexer.heads, indexer.head_dim, attention.rope_head_dim
     with step.recorder.within("indexer"):
         query = linear(step, "query_proj", compressed, heads * width, form).view(x.shape[0], heads, width)
         key = linear(step, "key_proj", x, width, form)

@@ -13,7 +13,7 @@ def state_space(step: Step, x: Tensor, space: StateSpace) -> Tensor:
     """Heads and groups of one device: one projection of all, a convolution, the recurrence, a gated norm, the way out.
 
     Groups fewer than the devices are replicated."""
-    form, tokens = step.request.linear, x.shape[0]
+    form, tokens = step.mixers, x.shape[0]
     heads, groups = divided(space.heads, step.plan.tp), divided(space.groups, step.plan.tp)
     inner = heads * space.head_dim
     channels = inner + 2 * groups * space.state_size
