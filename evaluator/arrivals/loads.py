@@ -11,7 +11,7 @@ from math import inf
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, exp, log
-from evaluator.arrivals.asked import Asking, at_once, at_rate, requests_asked, requests_traced
+from evaluator.arrivals.asked import Asking, at_once, at_rate, requests_asked, requests_traced, seen_trace, with_images
 from evaluator.arrivals.histograms import BATCHES, Cells, counted_cells, counted_parts, edges_ms
 from evaluator.arrivals.play_rules import AskedRequests, Dispatch, KvAdmission, PlayedRequests, PlayRules, StepPrices
 from evaluator.arrivals.playing import play
@@ -22,6 +22,7 @@ from evaluator.canonical import IN_NO_KEY
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.pricing.memory import kv_bytes
+from evaluator.serving.encoding import images_a_step
 from evaluator.serving.engine.closed_run import kinds_of, refusal
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.step_tables import SPACING, StepTable
@@ -159,8 +160,10 @@ class LoadPlayer:
             self.prices, table = prices_of(run, engine, seats, kinds)
             asked = requests_asked(asking, table, engine)
         else:
+            trace = seen_trace(trace, scenario.workload.images)
             self.prices, table = prices_of_trace(run, engine, seats, trace)
             asked = requests_traced(trace, asking, table, engine)
+        asked = with_images(asked, run, self.prices, trace)
         self.asked = replace(asked, steps=np.ones_like(asked.steps)) if scenario.phase == "prefill" else asked
         self.rules = PlayRules(
             admission=engine.admission,
@@ -177,6 +180,7 @@ class LoadPlayer:
             dispatch=settings.dispatch,
             reject_s=inf if settings.reject_ms is None else 1e-3 * settings.reject_ms,
             reject_tbt_s=inf if settings.reject_tbt_ms is None else 1e-3 * settings.reject_tbt_ms,
+            images_a_step=images_a_step(scenario, engine.token_budget),
         )
         self.held_steps = engine.replica_wait_steps if scenario.plan.dp > 1 else 0.0
         self.saturation_per_s = self._saturation()

@@ -97,7 +97,13 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
         raise InputError(
             f"{parts[0].serving_model} plays no requests that arrive", hint="name an engine: `serving_model=vllm`"
         )
-    return (few,) if requests < FEW else ()
+    said = [few] if requests < FEW else []
+    stated = asked.trace is not None and asked.trace.images is not None
+    if stated and any(part.images is None for part in parts):
+        said.append("note: the log states images of its requests; with `images` and `image_size` they are encoded")
+    elif stated:
+        said.append("note: requests have as many images as the log states, within the prompts that it states")
+    return tuple(said)
 
 
 def _trace(path: Path, options: SweepOptions) -> TracedArrivals:
