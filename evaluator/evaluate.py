@@ -28,6 +28,7 @@ from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.probe_block import ProbeBlock, joined_blocks
 from evaluator.scenario import Scenario, evened_out
 from evaluator.serving.batches import BatchSource
+from evaluator.serving.engine.tier_loads import tier_refusal
 from evaluator.serving.interface import Run, ServingModel
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.occupancy import kv_cache_bits, memory_bytes, seats_of
@@ -196,8 +197,11 @@ def unsupported(scenario: Scenario) -> InputError | None:
     if workload.images is not None and (refused := _images_refused(scenario, workload.images)):
         return refused
     if workload.tiers and model.engine(scenario) is None:
-        part = f"{scenario.serving_model} reads no keys from outside the devices"
-        return InputError(part, hint="name an engine: `serving_model=vllm`")
+        if scenario.plan.pp > 1:
+            part = f"{scenario.serving_model} reads no keys from outside the devices for pipeline stages"
+            return InputError(part, hint="plans of one stage: `pp_sizes=1`")
+        if (refused := tier_refusal(scenario)) is not None:
+            return refused
     if spec.draft_states and not _drafts_beside(spec):
         return InputError("a draft beside a model is one layer of grouped queries or latent attention and a dense MLP")
     return model.refusal(scenario, model.source(scenario))
@@ -212,6 +216,8 @@ def _not_upstream(scenario: Scenario) -> str:
         return "no sparse attention, no linear states and no layers of one part"
     if max(plan.dcp, plan.pcp, plan.micro_batches) > 1 or plan.redundant_experts:
         return "no shares of a context or a prompt, no copies of experts and no micro-batches"
+    if scenario.workload.tiers:
+        return "no keys outside the devices"
     return "no images" if scenario.workload.images is not None else ""
 
 

@@ -4,10 +4,12 @@ Not here: streams and draws (evaluator.arrivals.streams)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from evaluator.arithmetic import FloatArray
 from evaluator.arrivals.play_rules import AskedRequests, StepPrices
 from evaluator.arrivals.streams import (
     ArrivalProcess,
@@ -25,6 +27,7 @@ from evaluator.serving.encoding import encoded_images
 from evaluator.serving.engine.closed_loop import marginal_prompts_s, steps_of
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable
+from evaluator.serving.engine.tier_loads import load_seconds, reads_before
 from evaluator.serving.interface import Run
 from store.errors import InputError
 
@@ -79,7 +82,7 @@ def requests_traced(trace: TracedArrivals, asking: Asking, table: StepTable, eng
     )
 
 
-def with_images(asked: AskedRequests, run: Run, prices: StepPrices, trace: TracedArrivals | None) -> AskedRequests:
+def encoding_images(asked: AskedRequests, run: Run, prices: StepPrices, trace: TracedArrivals | None) -> AskedRequests:
     """The requests with their images, which stand before a prompt's text; those of a trace where it states them."""
     images = run.scenario.workload.images
     if images is None:
@@ -117,6 +120,29 @@ def seen_trace(trace: TracedArrivals, images: Images | None) -> TracedArrivals:
             hint="a smaller `image_size`",
         )
     return trace
+
+
+def read_first(asked: AskedRequests, run: Run, kinds: Sequence[RequestKind], nodes: int) -> FloatArray:
+    """Seconds that the keys of each request take to an engine that starts it when they are there."""
+    if run.scenario.phase == "decode" or not reads_before(run.scenario):
+        return np.zeros_like(asked.arrive_s)
+    seconds = np.asarray([load_seconds(run.scenario, kind) for kind in kinds])
+    return np.asarray(seconds[asked.node // nodes])
+
+
+def when_read(asked: AskedRequests, reading_s: FloatArray) -> AskedRequests:
+    """The requests as the scheduler sees them: a replica's link carries their keys one request after another.
+
+    Read from when they come: what waits for a seat first, too."""
+    if not reading_s.any():
+        return asked
+    there = asked.arrive_s.copy()
+    for replica in range(int(asked.replica.max()) + 1):
+        mine = asked.replica == replica
+        # Arrivals at 0, 1 and 9 s that read for 2 s each are there at 2, 4 and 11 s.
+        read = np.cumsum(reading_s[mine])
+        there[mine] = read + np.maximum.accumulate(asked.arrive_s[mine] - (read - reading_s[mine]))
+    return replace(asked, arrive_s=there)
 
 
 def at_rate(asked: AskedRequests, rate_per_s: float) -> AskedRequests:

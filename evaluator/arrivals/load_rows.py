@@ -44,7 +44,7 @@ def is_stream(record: ArrivalRecord) -> bool:
 
 
 def settings_key(scenario_key: str, settings: PlaySettings, *, images: bool = False) -> str:
-    """The key of everything that a ladder of rates has in common; `images` of requests have a version of their own."""
+    """The key of everything that a ladder of rates has in common. Those with `images` have a version of their own."""
     given = {name: getattr(settings, name) for name in ("pool", "reject_tbt_ms") if getattr(settings, name) is not None}
     if images:
         given["images_version"] = IMAGES_VERSION

@@ -16,6 +16,7 @@ from evaluator.serving.batches import FixedLengths
 from evaluator.serving.encoding import encoder_table
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.step_tables import SPACING, StepTable, TableExtents, launched, step_table
+from evaluator.serving.engine.tier_loads import reads_before, with_loads
 from evaluator.serving.interface import Run
 from evaluator.serving.waves.mixed import MixedLengths
 
@@ -48,6 +49,8 @@ def prices_of(
     few = max(1, round(_FEW * (mean_keys(kinds) if keys is None else keys)))
     table, lower, upper = (_table(run, one) for one in (extents, _holding(extents, few), _holding(extents, 3 * few)))
     own, own_key = _line(lower.decode_own, upper.decode_own, few + 0.5, 3 * few + 0.5)
+    if scenario.phase != "decode" and not reads_before(scenario):
+        table = with_loads(scenario, table, kinds, engine.token_budget).table
     table = launched(table, engine, scenario.layers, scenario.latent_layers)
     return replace(with_engine(table, engine, own, own_key), encoder_s=encoder_table(run, engine.token_budget)), table
 

@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluator.inputs import TracedArrivals, read_arrivals
+from evaluator.inputs import TIERS, TracedArrivals, read_arrivals
 from evaluator.request import SweepRequest
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -107,8 +107,9 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
 
 
 def _trace(path: Path, options: SweepOptions) -> TracedArrivals:
-    if options.prefix_cache_hit_rate:
-        raise InputError("prompts of a trace are played whole", hint="leave `prefix_cache_hit_rate` out")
+    shares = ("prefix_cache_hit_rate", *(f"{name}_hit_rate" for name in TIERS))
+    if (given := next((name for name in shares if getattr(options, name)), None)) is not None:
+        raise InputError("prompts of a trace are played whole", hint=f"leave `{given}` out")
     trace = read_arrivals(path, most=options.requests)
     if trace.times.size < FEWEST:
         raise InputError(f"{path}: {trace.times.size} requests are too few to play; {FEWEST} at least")

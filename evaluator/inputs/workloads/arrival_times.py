@@ -80,7 +80,7 @@ def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
 
 
 def _images(value: object) -> int | None:
-    """The number of images of a request, as a number or as a list of them; None where neither is there."""
+    """Images of a request, from a number or a list of them; None where neither is there."""
     if isinstance(value, list):
         return len(value)
     try:
