@@ -38,6 +38,7 @@ from store.records import Convention, Phase
 from store.schema import MEASURES
 
 Trace = Literal["prefill", "decode", "encoder"]
+LANGUAGE_PART = "language part only: no "
 Columns = dict[str, NDArray[Any]]
 ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2": "under a power law of exponent 1.2"}
 LARGEST_BATCH = 8192  # a replica (design decision 9)
@@ -156,7 +157,7 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
     """Parts of the published model that are not evaluated; of images, what stands for them."""
     left_out, images = scenario.model.left_out, scenario.workload.images
     if images is None:
-        return [f"language part only: no {left_out}"] if left_out else []
+        return [f"{LANGUAGE_PART}{left_out}"] if left_out else []
     shared = {
         "weights": "tensor parallel ranks share the encoder's weights",
         "data": "each tensor parallel rank has the whole encoder and its share of a step's images",
@@ -167,7 +168,6 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
         f"{number}: {images.sequences * images.patches} patches and {images.tokens} prompt tokens each",
         f"the image encoder runs in 16 bits in the first step of a prompt, every image anew{cached}",
         shared[images.split],
-        "no measured server was asked with images: expected errors are of text",
     ]
     if "audio" in left_out:
         said.append("no audio encoder")

@@ -9,8 +9,10 @@ from conftest_cli import sweepdb as command
 
 import sweepdb
 from store.errors import InputError
+from store.location import parse_url
 from sweepdb.launching import write_launch
 from sweepdb.launching.reading import read_deployment
+from sweepdb.launching.stored_instance import read_instance
 
 MODEL = "Qwen/Qwen3-VL-8B-Instruct"
 NEEDED = {"device": "h200_sxm", "input_length": 1000, "output_length": 100, "num_devices": 2, "tp_sizes": 2}
@@ -230,3 +232,27 @@ def test_images_are_added_to_a_log_of_text_and_must_fit_one_that_has_them(tmp_pa
     outcome = sweepdb.evaluate(MODEL, **asked, **pictures, arrivals=log, store=url)
     (why,) = [failure.reason for failure in outcome.unplayed]
     assert "request 7 of the log has 3 images in 2000 tokens, but one of 1024x768 is 768 tokens" in why
+
+
+def test_errors_say_that_no_measured_point_has_images(url):
+    text = [error.note or "" for error in sweepdb_errors(url, input_length=1000)]
+    pictured = [error.note or "" for error in sweepdb_errors(url, images=2, encoder_split="weights")]
+    assert not any("images" in note for note in text)
+    assert any("no measured point has images" in note for note in pictured)
+
+
+def sweepdb_errors(url, **scope):
+    with sweepdb.open(url) as store:
+        return store.best(**scope).expected_error
+
+
+def test_a_row_read_back_still_says_what_was_left_out(url, tmp_path):
+    """Parts that were not evaluated are in no key and no spec: what was assumed keeps them."""
+    with sweepdb.open(url) as store:
+        text = store.best(input_length=1000).dicts()[0]["probe"]
+        pictured = store.best(images=2, encoder_split="weights").dicts()[0]["probe"]
+    location = parse_url(url)
+    assert read_instance(location, text).model.left_out == "image encoder"
+    assert read_instance(location, pictured).model.left_out == ""
+    write_launch(text, tmp_path / "text", engine="vllm", store=url)
+    assert "not evaluated: image encoder" in (tmp_path / "text" / "not_set.txt").read_text()
