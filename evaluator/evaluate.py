@@ -28,6 +28,7 @@ from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.probe_block import ProbeBlock, joined_blocks
 from evaluator.scenario import Scenario, evened_out
 from evaluator.serving.batches import BatchSource
+from evaluator.serving.engine.tier_loads import tier_refusal
 from evaluator.serving.interface import Run, ServingModel
 from evaluator.serving.models import serving_model_of
 from evaluator.serving.occupancy import kv_cache_bits, memory_bytes, seats_of
@@ -37,6 +38,7 @@ from store.records import Convention, Phase
 from store.schema import MEASURES
 
 Trace = Literal["prefill", "decode", "encoder"]
+LANGUAGE_PART = "language part only: no "
 Columns = dict[str, NDArray[Any]]
 ROUTED: Mapping[Routing, str] = {"balanced": "if routed evenly", "power_law_1.2": "under a power law of exponent 1.2"}
 LARGEST_BATCH = 8192  # a replica (design decision 9)
@@ -163,7 +165,7 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
     """Parts of the published model that are not evaluated; of images, what stands for them."""
     left_out, images = scenario.model.left_out, scenario.workload.images
     if images is None:
-        return [f"language part only: no {left_out}"] if left_out else []
+        return [f"{LANGUAGE_PART}{left_out}"] if left_out else []
     shared = {
         "weights": "tensor parallel ranks share the encoder's weights",
         "data": "each tensor parallel rank has the whole encoder and its share of a step's images",
@@ -174,7 +176,6 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
         f"{number}: {images.sequences * images.patches} patches and {images.tokens} prompt tokens each",
         f"the image encoder runs in 16 bits in the first step of a prompt, every image anew{cached}",
         shared[images.split],
-        "no measured server was asked with images: expected errors are of text",
     ]
     if "audio" in left_out:
         said.append("no audio encoder")
@@ -204,8 +205,11 @@ def unsupported(scenario: Scenario) -> InputError | None:
     if workload.images is not None and (refused := _images_refused(scenario, workload.images)):
         return refused
     if workload.tiers and model.engine(scenario) is None:
-        part = f"{scenario.serving_model} reads no keys from outside the devices"
-        return InputError(part, hint="name an engine: `serving_model=vllm`")
+        if scenario.plan.pp > 1:
+            part = f"{scenario.serving_model} reads no keys from outside the devices for pipeline stages"
+            return InputError(part, hint="plans of one stage: `pp_sizes=1`")
+        if (refused := tier_refusal(scenario)) is not None:
+            return refused
     if spec.draft_states and not _drafts_beside(spec):
         return InputError("a draft beside a model is one layer of grouped queries or latent attention and a dense MLP")
     return model.refusal(scenario, model.source(scenario))
@@ -223,6 +227,8 @@ def _not_upstream(scenario: Scenario) -> str:
     precision = scenario.precision
     if any(name is not None for name in (precision.mixers, precision.head, precision.drafts)):
         return "one format of all linears: no other of mixers, the head or drafts"
+    if scenario.workload.tiers:
+        return "no keys outside the devices"
     return "no images" if scenario.workload.images is not None else ""
 
 

@@ -22,6 +22,7 @@ from evaluator.serving.columns import MS
 from evaluator.serving.encoding import encoding
 from evaluator.serving.interface import Run
 from evaluator.serving.phases import decode_period
+from evaluator.serving.waves.wave_reading import reading_s
 from store.errors import InputError
 
 Step = Literal["prefill", "decode"]
@@ -82,9 +83,15 @@ def explain_step(
 
 def _prefill_rows(run: Run) -> list[_Row]:
     operators, wave = run.operators["prefill"], run.source.waves(run.requests)[0]
-    rows = [row for sums in wave.steps for row in _step_rows(operators, run.cost, sums)]
-    if (beside := encoding(run, wave.steps[0].sequences)) is not None:
-        rows += _rows(beside[0].operators, run.cost, beside[1], 1.0)
+    rows: list[_Row] = []
+    waiting = 0.0
+    for index, sums in enumerate(wave.steps):
+        step = _step_rows(operators, run.cost, sums)
+        if index == 0 and (beside := encoding(run, sums.sequences)) is not None:
+            step += _rows(beside[0].operators, run.cost, beside[1], 1.0)
+        waiting += max(float(np.sum(reading_s(run, sums))) - sum(sum(row.seconds) for row in step), 0.0)
+        rows += step
+    rows += [_waiting("keys from outside the devices", waiting)] if waiting else []
     if run.scenario.drafting:
         rows += [row for sums in wave.steps for row in _rows(operators.draft_operators, run.cost, sums, 1.0)]
     return rows

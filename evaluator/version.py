@@ -8,6 +8,8 @@ FORMULA_VERSION = 7
 UPSTREAM_FORMULA_VERSION = 3  # of rows under upstream, whose formulas follow that program
 PLAY_VERSION = 1  # of requests that arrive: raised when loads change meaning or value and probes do not
 
+IMAGES_VERSION = 1  # of loads whose requests have images, which others have not in their keys
+
 
 def formula_version(convention: Convention) -> int:
     """The version of the formulas behind the rows of a convention."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
+from evaluator.evaluate import LANGUAGE_PART
 from evaluator.inputs import Launch, Plan, Routing
 from evaluator.request import PlannedScenario
 from evaluator.restore import restored
@@ -14,7 +16,7 @@ from store.schema import SCENARIO_TABLES
 SPECS = (
     "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp,"  # noqa: S608  our text
     " p.redundant_experts, p.pcp, p.micro_batches, sj.phase,"
-    " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing"
+    " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing, sc.assumptions"
     f" FROM {SCENARIO_TABLES} WHERE sc.id = ?"
 )
 
@@ -43,12 +45,13 @@ class ScenarioSpecs(NamedTuple):
     serving_cost_ms: float
     compile: bool
     routing: Routing | None
+    assumptions: str | None
 
 
 def planned_of(specs: ScenarioSpecs) -> PlannedScenario:
     """The scenario of stored specs, as far as captures and steps need it."""
     scenario = Scenario(
-        model=restored(specs.model),
+        model=replace(restored(specs.model), left_out=_left_out(specs.assumptions)),
         device=restored(specs.device),
         precision=restored(specs.precision),
         workload=restored(specs.workload),
@@ -74,6 +77,12 @@ def planned_of(specs: ScenarioSpecs) -> PlannedScenario:
     return PlannedScenario(model_name=specs.model_name, scenario=scenario)
 
 
+def _left_out(assumptions: str | None) -> str:
+    """The parts of the published model that a row was evaluated without: they are in no key, and so in no spec."""
+    said = (assumptions or "").splitlines()
+    return next((one.removeprefix(LANGUAGE_PART) for one in said if one.startswith(LANGUAGE_PART)), "")
+
+
 def specs_of(record: ScenarioRecord) -> ScenarioSpecs:
     """The specs of a record."""
     subject = record.subject
@@ -85,5 +94,5 @@ def specs_of(record: ScenarioRecord) -> ScenarioSpecs:
         redundant_experts=plan.redundant_experts, pcp=plan.pcp, micro_batches=plan.micro_batches,
         phase=subject.phase, convention=subject.convention,
         serving_model=subject.serving_model, serving_cost_ms=subject.serving_cost_ms, compile=subject.compile,
-        routing=subject.routing,
+        routing=subject.routing, assumptions=record.assumptions,
     )  # fmt: skip

@@ -22,6 +22,7 @@ class Arrived:
     stretch: float
     service: float
     ready: bool
+    images: list[int] = field(default_factory=list)  # tokens that they begin at
     seen: int = 0  # the step from which the scheduler knows of it
     done: int = 0
     generated: int = 0  # since it last entered
@@ -151,6 +152,7 @@ class Server:
         room = max(1, rules.token_budget - rules.tokens_per_decode * len(decoding))
         used = pieces = 0
         attention = 0.0
+        pictures = []  # (request, image) of the step
         ended = []
         while used < room:
             if not self.entered or self.entered[-1] in ended:
@@ -159,6 +161,16 @@ class Server:
                 self.entered.append(self.queue.pop(0))
             one = self.entered[-1]
             piece = min(one.prompt - one.done, room - used)
+            begin = [token for token in one.images if one.done <= token < one.done + piece]
+            most = rules.images_a_step - len(pictures)
+            if len(begin) > most:
+                piece = begin[int(most)] - one.done
+                begin = begin[: int(most)]
+            pictures += begin
+            if piece == 0:
+                if not one.done:
+                    self.queue.insert(0, self.entered.pop())
+                break
             attention += self.attention(one, one.done + piece) - self.attention(one, one.done)
             one.done += piece
             used, pieces = used + piece, pieces + 1
@@ -166,6 +178,7 @@ class Server:
                 ended.append(one)
         if not used:
             return False
+        attention += float(np.interp(len(pictures), np.arange(prices.encoder_s.size), prices.encoder_s))
         b, together = len(decoding), used + rules.tokens_per_decode * len(decoding)
         host = prices.step_s + prices.prompt_step_s + prices.per_decode_s * b + prices.per_prompt_s * pieces
         factor = (prices.prefill_factor * used + prices.decode_factor * rules.tokens_per_decode * b) / together
@@ -231,9 +244,16 @@ def arrived(rules: PlayRules, asked: AskedRequests) -> list[Arrived]:
             stretch=float(asked.stretch[number]),
             service=float(asked.service_s[number]),
             ready=rules.prefilled,
+            images=_begins(asked, number),
         )
         for number in range(asked.count)
     ]
+
+
+def _begins(asked: AskedRequests, number: int) -> list[int]:
+    if asked.images is None or asked.image_tokens is None:
+        return []
+    return [int(place * asked.image_tokens[number]) for place in range(int(asked.images[number]))]
 
 
 def play_with_a_clock(

@@ -12,7 +12,7 @@ from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.loads import Load, PlaySettings, RequestTimesMs
 from evaluator.arrivals.streams import ArrivalKind, ArrivalProcess
 from evaluator.canonical import content_key
-from evaluator.version import PLAY_VERSION
+from evaluator.version import IMAGES_VERSION, PLAY_VERSION
 from store.loads import REJECTED, ArrivalRecord, KeptRequests, LoadRecord
 
 
@@ -43,9 +43,11 @@ def is_stream(record: ArrivalRecord) -> bool:
     return any(arrival_record(one) == record for one in made)
 
 
-def settings_key(scenario_key: str, settings: PlaySettings) -> str:
-    """The key of everything that a ladder of rates has in common."""
+def settings_key(scenario_key: str, settings: PlaySettings, *, images: bool = False) -> str:
+    """The key of everything that a ladder of rates has in common. Those with `images` have a version of their own."""
     given = {name: getattr(settings, name) for name in ("pool", "reject_tbt_ms") if getattr(settings, name) is not None}
+    if images:
+        given["images_version"] = IMAGES_VERSION
     return content_key({"scenario": scenario_key, "settings": settings, "play_version": PLAY_VERSION, **given})
 
 

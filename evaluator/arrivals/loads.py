@@ -11,7 +11,17 @@ from math import inf
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, exp, log
-from evaluator.arrivals.asked import Asking, at_once, at_rate, requests_asked, requests_traced
+from evaluator.arrivals.asked import (
+    Asking,
+    at_once,
+    at_rate,
+    encoding_images,
+    read_first,
+    requests_asked,
+    requests_traced,
+    seen_trace,
+    when_read,
+)
 from evaluator.arrivals.histograms import BATCHES, Cells, counted_cells, counted_parts, edges_ms
 from evaluator.arrivals.play_rules import AskedRequests, Dispatch, KvAdmission, PlayedRequests, PlayRules, StepPrices
 from evaluator.arrivals.playing import play
@@ -22,6 +32,7 @@ from evaluator.canonical import IN_NO_KEY
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.pricing.memory import kv_bytes
+from evaluator.serving.encoding import images_a_step
 from evaluator.serving.engine.closed_run import kinds_of, refusal
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.step_tables import SPACING, StepTable
@@ -130,10 +141,6 @@ def unplayable(run: Run, engine: EngineProfile | None) -> InputError | None:
         )
     if scenario.launch.wait_steps:
         return InputError("requests that arrive are not played with `wait_steps`", hint="leave it out")
-    if scenario.workload.tiers:
-        return InputError(
-            "requests that arrive are not played with keys outside the devices", hint="leave `arrivals` out"
-        )
     return refusal(scenario)
 
 
@@ -159,9 +166,14 @@ class LoadPlayer:
             self.prices, table = prices_of(run, engine, seats, kinds)
             asked = requests_asked(asking, table, engine)
         else:
+            trace = seen_trace(trace, scenario.workload.images)
             self.prices, table = prices_of_trace(run, engine, seats, trace)
             asked = requests_traced(trace, asking, table, engine)
+        asked = encoding_images(asked, run, self.prices, trace)
         self.asked = replace(asked, steps=np.ones_like(asked.steps)) if scenario.phase == "prefill" else asked
+        self.reading_s = read_first(asked, run, kinds, table.stretches + 1)
+        if self.reading_s.any():
+            _check_readable(scenario.plan.dp, settings)
         self.rules = PlayRules(
             admission=engine.admission,
             token_budget=engine.token_budget,
@@ -177,6 +189,7 @@ class LoadPlayer:
             dispatch=settings.dispatch,
             reject_s=inf if settings.reject_ms is None else 1e-3 * settings.reject_ms,
             reject_tbt_s=inf if settings.reject_tbt_ms is None else 1e-3 * settings.reject_tbt_ms,
+            images_a_step=images_a_step(scenario, engine.token_budget),
         )
         self.held_steps = engine.replica_wait_steps if scenario.plan.dp > 1 else 0.0
         self.saturation_per_s = self._saturation()
@@ -189,7 +202,10 @@ class LoadPlayer:
         """Requests a second when all are there at the start."""
         makespan = float(
             play(
-                replace(self.rules, reject_s=inf, reject_tbt_s=inf), self.prices, at_once(self.asked), _edges_s()
+                replace(self.rules, reject_s=inf, reject_tbt_s=inf),
+                self.prices,
+                when_read(at_once(self.asked), self.reading_s),
+                _edges_s(),
             ).end_s.max()
         )
         if makespan <= 0.0:
@@ -199,7 +215,8 @@ class LoadPlayer:
     def load(self, rate: float, *, keep_requests: bool = False) -> Load:
         """One rate."""
         asked = at_rate(self.asked, rate)
-        played = play(self.rules, self.prices, asked, _edges_s(), each=keep_requests)
+        there = when_read(asked, self.reading_s)
+        played = play(self.rules, self.prices, there, _edges_s(), each=keep_requests)
         first = asked.count - BATCHES * (int(asked.count * (1.0 - WARM_UP)) // BATCHES)
         times = self._times(asked, played, first)
         fine = ~np.isnan(times.ttft)
@@ -261,6 +278,16 @@ class LoadPlayer:
         if phase == "aggregated":
             return engine.request_ms + cost
         return receiving_ms(engine.request_ms, engine.handover_ms) + cost
+
+
+def _check_readable(replicas: int, settings: PlaySettings) -> None:
+    """Refuse what is decided when a request comes where its keys come later."""
+    if settings.dispatch == "least" and replicas > 1:
+        raise InputError("`dispatch=least` is not played with keys that requests wait for", hint="`dispatch=random`")
+    if settings.reject_ms is not None or settings.reject_tbt_ms is not None:
+        raise InputError(
+            "`reject_ttft` and `reject_tbt` are not played with keys that requests wait for", hint="leave them out"
+        )
 
 
 def prices_of_trace(run: Run, engine: EngineProfile, seats: int, trace: TracedArrivals) -> tuple[StepPrices, StepTable]:

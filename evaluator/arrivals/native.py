@@ -37,14 +37,16 @@ class _Shared(ctypes.Structure):
     _fields_ = [
         *((name, _INT) for name in ("mixed", "prefilled", "least", "reserved_rule", "budget", "seats", "poll")),
         *((name, _INT) for name in ("ahead", "each", "replicas")),
-        *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "reject_tbt_s", "step_s")),
-        *((name, _DOUBLE) for name in ("prompt_step_s", "per_prompt_s")),
+        *((name, _DOUBLE) for name in ("gain", "kv_tokens", "reject_s", "reject_tbt_s", "images_a_step")),
+        *((name, _DOUBLE) for name in ("step_s", "prompt_step_s", "per_prompt_s")),
         *((name, _DOUBLE) for name in ("per_decode_s", "prefill_factor", "decode_factor")),
-        *((name, _INT) for name in ("spacing", "linear_last", "stretches", "bins")),
+        *((name, _INT) for name in ("spacing", "linear_last", "stretches", "bins", "encoder_last")),
         *((name, _POINTER) for name in ("linear", "attention", "own", "own_key", "decode", "decode_key", "edges")),
+        ("encoder", _POINTER),
         ("count", _INT),
-        *((name, _POINTER) for name in ("arrive", "stretch", "service", "cached", "node", "replica", "prompt")),
-        *((name, _POINTER) for name in ("steps", "begun", "before", "after", "following", "ended", "seen")),
+        *((name, _POINTER) for name in ("arrive", "stretch", "service", "images", "image_tokens")),
+        *((name, _POINTER) for name in ("cached", "node", "replica", "prompt", "steps")),
+        *((name, _POINTER) for name in ("begun", "before", "after", "following", "ended", "seen")),
         ("ready", _POINTER),
         *((name, _POINTER) for name in ("first", "end", "gaps")),
         *((name, _POINTER) for name in ("worst", "opening", "since", "lost", "preemptions")),
@@ -117,6 +119,7 @@ def play_compiled(
         kv_tokens=rules.kv_tokens,
         reject_s=rules.reject_s,
         reject_tbt_s=rules.reject_tbt_s,
+        images_a_step=rules.images_a_step,
         step_s=prices.step_s,
         prompt_step_s=prices.prompt_step_s,
         per_prompt_s=prices.per_prompt_s,
@@ -127,6 +130,7 @@ def play_compiled(
         linear_last=prices.linear.size - 1,
         stretches=prices.stretches,
         bins=edges.size - 1,
+        encoder_last=prices.encoder_s.size - 1,
         count=count,
         **{name: array.ctypes.data for name, array in arrays.items()},
     )
@@ -145,6 +149,7 @@ def play_compiled(
 
 def _arrays(rules: PlayRules, prices: StepPrices, asked: AskedRequests) -> dict[str, _Array]:
     """Tables of the steps, the requests, and room for the queues that they stand in."""
+    none = np.zeros(asked.count)
     return {
         "linear": _floats(prices.linear),
         "attention": _floats(prices.attention),
@@ -152,6 +157,9 @@ def _arrays(rules: PlayRules, prices: StepPrices, asked: AskedRequests) -> dict[
         "own_key": _floats(prices.own_key_s),
         "decode": _floats(prices.decode_s),
         "decode_key": _floats(prices.decode_key_s),
+        "encoder": _floats(prices.encoder_s),
+        "images": _floats(none if asked.images is None else asked.images),
+        "image_tokens": _floats(none if asked.image_tokens is None else asked.image_tokens),
         "arrive": _floats(asked.arrive_s),
         "stretch": _floats(asked.stretch),
         "service": _floats(asked.service_s),

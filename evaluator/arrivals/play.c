@@ -11,14 +11,14 @@
 struct shared {
     /* rules */
     int64_t mixed, prefilled, least, reserved_rule, budget, seats, poll, ahead, each, replicas;
-    double gain, kv_tokens, reject_s, reject_tbt_s;
+    double gain, kv_tokens, reject_s, reject_tbt_s, images_a_step;
     /* prices */
     double step_s, prompt_step_s, per_prompt_s, per_decode_s, prefill_factor, decode_factor;
-    int64_t spacing, linear_last, stretches, bins;
-    const double *linear, *attention, *own, *own_key, *decode, *decode_key, *edges;
+    int64_t spacing, linear_last, stretches, bins, encoder_last;
+    const double *linear, *attention, *own, *own_key, *decode, *decode_key, *edges, *encoder;
     /* requests */
     int64_t count;
-    const double *arrive, *stretch, *service;
+    const double *arrive, *stretch, *service, *images, *image_tokens;
     const int64_t *cached, *node, *replica;
     int64_t *prompt, *steps, *begun, *before, *after, *following, *ended, *seen;
     int8_t *ready;
@@ -75,6 +75,25 @@ static double attention_s(const struct shared *play, int64_t request, int64_t to
     const int64_t low = least_of((int64_t)place, play->stretches - 1);
     const int64_t node = play->node[request] + low;
     return play->attention[node] + (play->attention[node + 1] - play->attention[node]) * (place - (double)low);
+}
+
+static double images_until(const struct shared *play, int64_t request, int64_t tokens) {
+    const double images = play->images[request], spacing = play->image_tokens[request];
+    if (images == 0.0 || tokens == 0) return 0.0;
+    return spacing == 0.0 ? images : smaller(images, ceil((double)tokens / spacing));
+}
+
+static int64_t piece_of(const struct shared *play, int64_t request, int64_t done, int64_t piece, double room) {
+    const double before = images_until(play, request, done);
+    if (play->image_tokens[request] == 0.0 || images_until(play, request, done + piece) - before <= room) return piece;
+    return most_of(0, (int64_t)((before + (double)(int64_t)room) * play->image_tokens[request]) - done);
+}
+
+static double encoder_s(const struct shared *play, double images) {
+    const int64_t last = play->encoder_last;
+    if (images >= (double)last) return play->encoder[last] * images / (double)last;
+    const int64_t low = (int64_t)images;
+    return play->encoder[low] + (play->encoder[low + 1] - play->encoder[low]) * (images - (double)low);
 }
 
 static void count_gaps(struct shared *play, double shortest, double growth, int64_t steps, int64_t sequences) {
@@ -388,19 +407,25 @@ static int prompts(struct shared *play, struct replica *here, int64_t decodes) {
     }
     const int64_t room = most_of(1, play->budget - play->each * decodes);
     int64_t used = 0, pieces = 0, ended = 0;
-    double attention = 0.0;
+    double attention = 0.0, images = 0.0;
     while (used < room) {
         int64_t request, done;
         if (here->partial >= 0) {
             request = here->partial;
             done = here->partial_done;
         } else if (here->waiting >= 0 && fits(play, here, here->waiting)) {
-            request = enter(play, here);
+            request = here->waiting;
             done = 0;
         } else {
             break;
         }
-        const int64_t piece = least_of(play->prompt[request] - done, room - used);
+        int64_t piece = least_of(play->prompt[request] - done, room - used);
+        if (play->images[request] > 0.0) {
+            piece = piece_of(play, request, done, piece, play->images_a_step - images);
+            if (piece == 0) break;
+            images += images_until(play, request, done + piece) - images_until(play, request, done);
+        }
+        if (here->partial < 0) enter(play, here);
         attention += attention_s(play, request, done + piece) - attention_s(play, request, done);
         used += piece;
         pieces++;
@@ -411,6 +436,7 @@ static int prompts(struct shared *play, struct replica *here, int64_t decodes) {
             here->partial = -1;
         }
     }
+    if (images > 0.0) attention += encoder_s(play, images);
     const double host = (play->step_s + play->prompt_step_s)
                         + (play->per_decode_s * (double)decodes + play->per_prompt_s * (double)pieces);
     const int64_t together = used + play->each * decodes;

@@ -4,7 +4,7 @@ Not here: the play itself (evaluator.arrivals.playing)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
@@ -25,7 +25,8 @@ class PlayRules:
     fit, and the last that entered leaves for recomputation when they no longer do; under `reserved` it enters when its
     whole answer fits. One that is too large enters only an empty replica. `reject_s` is the longest predicted time to
     the first token that a request is let in with: the prompts that wait and its own, without decodes. `reject_tbt_s` is
-    that of a decode step with it beside all that have a seat or wait; answers of one token have none."""
+    that of a decode step with it beside all that have a seat or wait; answers of one token have none. A prompt ends its
+    part of a step before the image that would be more than `images_a_step` of it, unless all images come at once."""
 
     admission: Admission
     token_budget: int
@@ -41,6 +42,7 @@ class PlayRules:
     dispatch: Dispatch = "random"
     reject_s: float = inf
     reject_tbt_s: float = inf
+    images_a_step: float = inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -50,7 +52,8 @@ class StepPrices:
     A decode step of b sequences that hold `keys` takes decode_s[b] + decode_key_s[b] x keys. A step with k prompts, p
     of their tokens and b decodes takes h + h' + hs b + hp k + (fP p + fD d b) / (p + d b) N(p + d b) + fP dA +
     fD (own_s[b] + own_key_s[b] x keys), of which a step without decodes has fP own_s[0] in place of the last; d is
-    the tokens of a decode. `attention` holds nodes of every kind's prompt, `stretches` + 1 each."""
+    the tokens of a decode. `attention` holds nodes of every kind's prompt, `stretches` + 1 each. `encoder_s` are the
+    seconds of 0, 1, 2 ... images that are encoded in a step together, which add to the attention of its prompts."""
 
     step_s: float
     prompt_step_s: float
@@ -66,6 +69,7 @@ class StepPrices:
     own_key_s: FloatArray
     decode_s: FloatArray
     decode_key_s: FloatArray
+    encoder_s: FloatArray = field(default_factory=lambda: np.zeros(2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,7 +77,8 @@ class AskedRequests:
     """Requests in the order of their arrival: seconds, tokens, steps of the answer (one with the prompt), and prices.
 
     `node` is the first node of a request's kind in the attention table, `stretch` the nodes to a token of its prompt,
-    `service_s` what the prompt adds to full steps, `replica` the one that a random dispatch deals it to."""
+    `service_s` what the prompt adds to full steps, `replica` the one that a random dispatch deals it to. `images` are
+    those that it has to encode, from its first token on, one every `image_tokens` tokens; at 0 all with its first."""
 
     arrive_s: FloatArray
     new_tokens: Integers
@@ -83,6 +88,8 @@ class AskedRequests:
     stretch: FloatArray
     service_s: FloatArray
     replica: Integers
+    images: FloatArray | None = None
+    image_tokens: FloatArray | None = None
 
     @property
     def count(self) -> int:

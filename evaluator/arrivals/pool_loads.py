@@ -34,6 +34,10 @@ class PoolPlayer:
             raise InputError("a pool is of prefill instances of one replica", hint="`mode=prefill`")
         if trace.blocks is None:
             raise InputError("a pool needs the hashes of prompt blocks", hint="a trace whose requests have `hash_ids`")
+        if run.scenario.workload.images is not None:
+            raise InputError(
+                "hashes of prompt blocks do not say which are images", hint="leave `prefill_policy` or `images` out"
+            )
         prices, table = prices_of_trace(run, engine, settings.seats, trace)
         self.run, self.engine, self.pool, self.trace = run, engine, pool, trace
         self.prompt_s = prompt_seconds(prices, engine.token_budget, table.stretches / table.input_length)

@@ -1,6 +1,7 @@
 """Seconds of an engine's steps for a play: its tables of kernels, with decodes priced by the keys that they hold.
 
-Not here: the tables (evaluator.serving.engine.step_tables), and the play (evaluator.arrivals.playing)."""
+Images are apart from the prompts' attention: a step encodes those of all its prompts together. Not here: the tables
+(evaluator.serving.engine.step_tables), and the play (evaluator.arrivals.playing)."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from evaluator.arithmetic import FloatArray
 from evaluator.arrivals.play_rules import StepPrices
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.batches import FixedLengths
-from evaluator.serving.encoding import prompt_encoding_s
+from evaluator.serving.encoding import encoder_table
 from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 from evaluator.serving.engine.step_tables import SPACING, StepTable, TableExtents, launched, step_table
+from evaluator.serving.engine.tier_loads import reads_before, with_loads
 from evaluator.serving.interface import Run
 from evaluator.serving.waves.mixed import MixedLengths
 
@@ -47,8 +49,10 @@ def prices_of(
     few = max(1, round(_FEW * (mean_keys(kinds) if keys is None else keys)))
     table, lower, upper = (_table(run, one) for one in (extents, _holding(extents, few), _holding(extents, 3 * few)))
     own, own_key = _line(lower.decode_own, upper.decode_own, few + 0.5, 3 * few + 0.5)
+    if scenario.phase != "decode" and not reads_before(scenario):
+        table = with_loads(scenario, table, kinds, engine.token_budget).table
     table = launched(table, engine, scenario.layers, scenario.latent_layers)
-    return with_engine(table, engine, own, own_key), table
+    return replace(with_engine(table, engine, own, own_key), encoder_s=encoder_table(run, engine.token_budget)), table
 
 
 def with_engine(table: StepTable, engine: EngineProfile, own: FloatArray, own_key: FloatArray) -> StepPrices:
@@ -96,7 +100,6 @@ def _table(run: Run, extents: TableExtents) -> StepTable:
         extents,
         windows=windows,
         replicas=run.scenario.plan.groups,
-        encoding_s=prompt_encoding_s(run),
     )
 
 

@@ -74,7 +74,7 @@ def scenario_loads(
         player = PoolPlayer(run, engine, asked.settings, asked.settings.pool, asked.trace)
     else:
         player = LoadPlayer(run, engine, asked.settings, asked.trace)
-    common = settings_key(key, asked.settings)
+    common = settings_key(key, asked.settings, images=scenario.workload.images is not None)
     rates: Sequence[float] = player.rates(asked.rates)
     return ScenarioLoads(
         player=player,

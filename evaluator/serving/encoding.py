@@ -2,10 +2,12 @@
 
 An engine encodes the images of a prompt in the step that begins to prefill it, in one batch with those of all prompts
 that begin there; other prompts and decodes of the step wait. Their embeddings are kept until the prompt is prefilled.
-Left out: caches of encoded images over requests, budgets that spread the images of one prompt over steps, and encoders
-on devices of their own."""
+Where requests arrive, vLLM's budget spreads the images of one prompt over its steps; loops and formulas leave that out.
+Left out: caches of encoded images over requests, and encoders on devices of their own."""
 
 from __future__ import annotations
+
+from math import inf
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,13 +15,16 @@ from numpy.typing import ArrayLike
 from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import OperatorSet
 from evaluator.graph.sums import BatchSums
+from evaluator.inputs.launchable import rule_of
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.workload import Workload, new_prompt_tokens
 from evaluator.pricing.memory import activation_bytes
 from evaluator.pricing.step import Beside, step_seconds
+from evaluator.scenario import Scenario
 from evaluator.serving.interface import Run
 
 EMBEDDING_BYTES = 2  # of one number
+MOST_TOGETHER = 256  # images of a step that are tabulated; more take as much longer as they are more
 
 
 def encoding(run: Run, prompts: ArrayLike) -> Beside:
@@ -63,6 +68,30 @@ def prompt_encoding_s(run: Run) -> float:
     """Seconds that the images of one prompt take by themselves; 0 without any."""
     beside = encoding(run, np.ones(1))
     return 0.0 if beside is None else float(step_seconds(beside[0], run.cost, beside[1]).total[0])
+
+
+def images_a_step(scenario: Scenario, token_budget: int) -> float:
+    """Images that one step encodes at most.
+
+    vLLM's encoders have a budget a step of as many tokens as the language model, and of one image at least, which a
+    prompt's part of a step ends at (docs.vllm.ai, vllm.v1.core.encoder_cache_manager, compute_mm_encoder_budget).
+    SGLang and TensorRT-LLM encode all images of a prompt when it begins."""
+    images = scenario.workload.images
+    if images is None or rule_of(scenario.serving_model) != "vllm":
+        return inf
+    # Images of 768 tokens under a budget of 4,096: 5 in a step; of 6,000 tokens: 1.
+    return float(max(1, token_budget // images.tokens))
+
+
+def encoder_table(run: Run, token_budget: int) -> FloatArray:
+    """Seconds of 0, 1, 2 ... images that a step encodes together, as many as it may or as a table needs."""
+    images = run.scenario.workload.images
+    if images is None:
+        return np.zeros(2)
+    most = int(min(images_a_step(run.scenario, token_budget), MOST_TOGETHER))
+    count = np.arange(1.0, most + 1.0)
+    sums = image_sums(images, on_busiest_rank(images, count, run.scenario.plan.tp))
+    return np.concatenate(([0.0], step_seconds(run.operators["encoder"], run.cost, sums).total))
 
 
 def with_encoder_bytes(run: Run, sums: BatchSums, activations: FloatArray) -> FloatArray:

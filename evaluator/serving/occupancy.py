@@ -19,7 +19,7 @@ from evaluator.serving.batches import FixedLengths, WaveStage
 from evaluator.serving.encoding import with_encoder_bytes
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
-from evaluator.serving.waves.rotating import prompts_a_step
+from evaluator.serving.waves.chunked import prompts_a_step
 
 Charge = Literal["full", "mean"]
 

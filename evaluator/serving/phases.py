@@ -24,6 +24,7 @@ from evaluator.serving.waves.wave_latencies import (
     prefill_completion,
     request_times,
 )
+from evaluator.serving.waves.wave_reading import with_reading
 
 
 def prefilled(run: Run, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
@@ -43,7 +44,11 @@ def wave_times(run: Run, sums: Sequence[BatchSums]) -> StepTimes:
     """One wave: its steps one after the other, with the MTP module's own pass over the prompts."""
     operators = run.operators["prefill"]
     steps = [
-        step_seconds(operators, run.cost, one, beside=encoding(run, one.sequences) if index == 0 else None)
+        with_reading(
+            run,
+            step_seconds(operators, run.cost, one, beside=encoding(run, one.sequences) if index == 0 else None),
+            one,
+        )
         for index, one in enumerate(sums)
     ]
     if run.scenario.drafting:
@@ -121,6 +126,7 @@ def shared_step_seconds(
         decode_sums,
         beside=encoding(run, prefilling * (distinct[:, 2] == 0)),
     )
+    step = with_reading(run, step, prefill_sums)
     if run.scenario.drafting:
         drafts = draft_seconds(run.operators["decode"], run.cost, decode_sums)
         step = step + drafts.scaled(run.scenario.draft_passes * (decoding > 0).astype(np.float64))

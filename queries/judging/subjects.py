@@ -37,7 +37,8 @@ _METRICS: Mapping[str, Mapping[str, str]] = {
 _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
     " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service,"
-    " p.dcp, p.redundant_experts, p.pcp, p.micro_batches, w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate"
+    " p.dcp, p.redundant_experts, p.pcp, p.micro_batches, w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate,"
+    " w.images"
     f" FROM {SCENARIO_TABLES} WHERE "
 )
 _OF_VALIDATIONS = (
@@ -69,6 +70,7 @@ class _About(NamedTuple):
     pcp: int
     micro_batches: int
     outside_hit_rate: float
+    images: int | None
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -82,6 +84,7 @@ class _About(NamedTuple):
             "divided prompts (pcp)": self.pcp > 1,
             "two micro-batches": self.micro_batches > 1,
             "keys outside the devices": self.outside_hit_rate,
+            "images": self.images,
         }
         return tuple(what for what, there in has.items() if there)
 

@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from evaluator.inputs import TracedArrivals, read_arrivals
+from evaluator.inputs import TIERS, TracedArrivals, read_arrivals
 from evaluator.request import SweepRequest
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import SweepOptions
@@ -97,12 +97,19 @@ def notes_of(asked: ArrivalRequest | None, parts: tuple[SweepRequest, ...]) -> t
         raise InputError(
             f"{parts[0].serving_model} plays no requests that arrive", hint="name an engine: `serving_model=vllm`"
         )
-    return (few,) if requests < FEW else ()
+    said = [few] if requests < FEW else []
+    stated = asked.trace is not None and asked.trace.images is not None
+    if stated and any(part.images is None for part in parts):
+        said.append("note: the log states images of its requests; with `images` and `image_size` they are encoded")
+    elif stated:
+        said.append("note: requests have as many images as the log states, within the prompts that it states")
+    return tuple(said)
 
 
 def _trace(path: Path, options: SweepOptions) -> TracedArrivals:
-    if options.prefix_cache_hit_rate:
-        raise InputError("prompts of a trace are played whole", hint="leave `prefix_cache_hit_rate` out")
+    shares = ("prefix_cache_hit_rate", *(f"{name}_hit_rate" for name in TIERS))
+    if (given := next((name for name in shares if getattr(options, name)), None)) is not None:
+        raise InputError("prompts of a trace are played whole", hint=f"leave `{given}` out")
     trace = read_arrivals(path, most=options.requests)
     if trace.times.size < FEWEST:
         raise InputError(f"{path}: {trace.times.size} requests are too few to play; {FEWEST} at least")

@@ -18,10 +18,6 @@ def images_asked(options: SweepOptions) -> ImageRequest | None:
                     f"`{keyword}` needs `{missing}`", hint="images of a request: `images=2` `image_size=1024x768`"
                 )
         return None
-    if options.arrivals is not None and options.arrivals.startswith("trace:"):
-        raise InputError(
-            "requests of a trace are played without images", hint="`arrivals=poisson`, or leave `images` out"
-        )
     width, height = sides_of(options.image_size)
     return check_images(
         ImageRequest(count=options.images, width=width, height=height, split=options.encoder_split or "weights")

@@ -273,3 +273,55 @@ def test_streams_begin_alike_and_have_their_mean_and_spread() -> None:
     short, long = (unit_times(ArrivalProcess(kind="poisson", requests=count)) for count in (1_000, 5_000))
     assert short.tolist() == long[:1_000].tolist()
     assert rescaled_times(np.asarray([10.0, 12.0, 12.0, 16.0])).tolist() == [0.0, 1.0, 1.0, 3.0]
+
+
+@pytest.mark.parametrize(("limit", "steps"), [(inf, [(512, 5), (88, 0)]), (2.0, [(200, 2), (200, 2), (200, 1)])])
+def test_a_prompt_waits_for_the_images_that_its_steps_encode(limit: float, steps: list[tuple[int, int]]) -> None:
+    """600 tokens, of which five images are the first 500; two images a step at most, or as many as there are."""
+    one = prices(encoder_s=np.asarray([0.0, 0.010, 0.018, 0.025]))
+    asked = replace(asking([1e4], 600, 1), images=np.asarray([5.0]), image_tokens=np.asarray([100.0]))
+    played = play(replace(MIXED, images_a_step=limit), one, asked, EDGES)
+    seconds, done = 0.0, 0
+    for tokens, images in steps:
+        linear = np.interp(tokens / 128, np.arange(40), one.linear)
+        attention = np.diff(np.interp(np.asarray([done, done + tokens]) / 125, np.arange(NODES), one.attention))[0]
+        # Five images at once, beyond the table of three: 5 / 3 x 25 ms.
+        encoder = {0: 0.0, 1: 0.010, 2: 0.018, 5: 0.025 * 5 / 3}[images]
+        seconds += 1e-3 + 2e-3 + 5e-4 + 1.1 * (linear + attention + encoder + one.own_s[0])
+        done += tokens
+    assert played.first_s[0] - 1e4 == pytest.approx(seconds)
+
+
+def test_images_of_prompts_that_begin_together_are_encoded_together() -> None:
+    # Two prompts of 100 tokens with an image each: one step with 18 ms of both, or a step each with 10 where one is the most.
+    one = prices(encoder_s=np.asarray([0.0, 0.010, 0.018]))
+    asked = replace(asking([0.0, 0.0], 100, 1), images=np.ones(2), image_tokens=np.zeros(2))
+    together = play(MIXED, one, asked, EDGES)
+    text = play(MIXED, one, asking([0.0, 0.0], 100, 1), EDGES)
+    assert together.end_s - text.end_s == pytest.approx(np.full(2, 1.1 * 0.018))
+    apart = play(replace(MIXED, images_a_step=1.0), one, replace(asked, image_tokens=np.full(2, 50.0)), EDGES)
+    assert apart.end_s[0] < together.end_s[0] < apart.end_s[1]
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    admission=st.sampled_from(["mixed", "prefill_first"]),
+    limit=st.sampled_from([1.0, 2.0, 3.0, inf]),
+    kv_tokens=st.sampled_from([inf, 2500.0]),
+)
+def test_requests_with_images_are_played_as_with_a_clock(
+    seed: int, admission: str, limit: float, kv_tokens: float
+) -> None:
+    chosen = np.random.default_rng(seed)
+    times = np.cumsum(chosen.exponential(0.05, 60))
+    images = chosen.integers(0, 5, 60).astype(float)
+    lengths = 60 * images.astype(int) + chosen.integers(1, 500, 60)
+    asked = replace(asking(times, lengths, chosen.integers(1, 30, 60)), images=images, image_tokens=np.full(60, 60.0))
+    one = prices(encoder_s=np.concatenate(([0.0], np.cumsum(0.004 + chosen.random(40) * 0.002))))
+    rules = replace(MIXED, admission=admission, token_budget=256, seats=12, images_a_step=limit, kv_tokens=kv_tokens)
+    _, first, end = play_with_a_clock(rules, one, asked)
+    for played in (play(rules, one, asked, EDGES), play_in_python(rules, one, asked, EDGES)):
+        assert played.first_s == pytest.approx(first, rel=1e-9)
+        assert played.end_s == pytest.approx(end, rel=1e-9)
+    assert play(rules, one, asked, EDGES).end_s.tobytes() == play_in_python(rules, one, asked, EDGES).end_s.tobytes()

@@ -10,13 +10,14 @@ from evaluator_cases import DEEPSEEK_V3, LLAMA_31_8B
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.arrivals.loads import unplayable
+from evaluator.arrivals.loads import LoadPlayer, PlaySettings
+from evaluator.arrivals.streams import ArrivalProcess
 from evaluator.canonical import canonical, content_key
 from evaluator.evaluate import assumptions_of, batch_source, capture_requests, cost_of, evaluate_scenario, unsupported
+from evaluator.explain import explain_step
 from evaluator.graph.capture import capture_operators
 from evaluator.identity import RecordBuilder, workload_record
 from evaluator.inputs.devices.device_profiles import load_device
-from evaluator.inputs.engines.engine_profiles import engine_profile
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.cache_tiers import CacheTier, cache_tiers
@@ -28,6 +29,7 @@ from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.engine.tier_loads import device_bytes, load_seconds, with_loads
 from evaluator.serving.interface import Run
+from evaluator.serving.models import serving_model_of
 from store.errors import InputError
 
 H200 = load_device("h200_sxm", family="theoretical")
@@ -43,6 +45,20 @@ def scenario_of(*tiers, engine="sglang", plan=TWO, phase="prefill", model=LLAMA_
         model=model, device=H200, precision=Precision(linear="BF16", attention="DISABLED"), plan=plan,
         workload=workload, phase=phase, serving_model=engine,
     )  # fmt: skip
+
+
+CONSTANT = ArrivalProcess(kind="constant", requests=400)
+
+
+def player_of(settings, *tiers, engine="vllm", **more):
+    """Requests that arrive at an instance."""
+    scenario = scenario_of(*tiers, engine=engine, **{"phase": "aggregated", **more})
+    assert unsupported(scenario) is None
+    operators = {trace: capture_operators(request) for trace, request in capture_requests(scenario).items()}
+    model = serving_model_of(scenario)
+    run = Run(scenario=scenario, operators=operators, source=model.source(scenario), cost=cost_of(scenario),
+              batch_sizes=np.asarray([1]))  # fmt: skip
+    return LoadPlayer(run, model.engine(scenario), settings)
 
 
 def evaluated(scenario, batches=(1, 4)):
@@ -171,7 +187,11 @@ def test_what_cannot_be_read_is_refused():
     told = unsupported(scenario_of(replace(SSD, bytes_per_s=0.0)))
     assert "h200_sxm states no rate of its ssd, which holds 0.25 of each prompt" in told.message
     assert "ssd_gb_per_s" in told.hint
-    assert "reads no keys from outside the devices" in unsupported(scenario_of(HOST, engine="waves")).message
+    staged = scenario_of(HOST, engine="waves", plan=Plan(tp=2, pp=2))
+    assert "for pipeline stages" in unsupported(staged).message
+    assert "states no rate" in unsupported(scenario_of(replace(SSD, bytes_per_s=0.0), engine="waves")).message
+    upstream = replace(scenario_of(HOST, engine="waves"), convention="upstream")
+    assert "no keys outside the devices" in unsupported(upstream).message
     for rates, gb, said in (
         ({"host": 1.0}, {}, "must lie in"), ({"host": 0.1}, {"host": 0.0}, "must be above 0"),
         ({"ssd": -0.1}, {}, "must lie in"),
@@ -180,7 +200,117 @@ def test_what_cannot_be_read_is_refused():
             cache_tiers(rates, gb)
     with pytest.raises(InputError, match=r"in caches for 1\.1 of their length"):
         workload_of(input_length=100, output_length=1.0, prefix_cache_hit_rate=0.6, tiers=(HOST,))
-    scenario = scenario_of(HOST, phase="aggregated")
-    run = Run(scenario=scenario, operators={}, source=batch_source(scenario), cost=cost_of(scenario),
-              batch_sizes=np.asarray([1]))  # fmt: skip
-    assert "outside the devices" in unplayable(run, engine_profile("sglang")).message
+    for settings, said in (
+        (PlaySettings(process=CONSTANT, dispatch="least"), "`dispatch=least`"),
+        (PlaySettings(process=CONSTANT, reject_ms=100.0), "`reject_ttft`"),
+    ):
+        with pytest.raises(InputError, match=said):
+            player_of(settings, HOST, plan=Plan(dp=2))
+
+
+def seconds_of(*tiers, batches=(1, 3), engine="waves", **more):
+    """TTFT and makespan in seconds, and the probe block."""
+    found = evaluated(scenario_of(*tiers, engine=engine, **more), batches)
+    return 1e-3 * found.ttft_ms, 1e-3 * found.makespan_ms, found
+
+
+@pytest.mark.parametrize("engine", ["waves", "seed002"])
+@pytest.mark.parametrize("phase", ["prefill", "aggregated"])
+def test_waves_take_the_longer_of_computing_and_reading(engine, phase):
+    # Prompts of 16,384 tokens, an eighth in the cache and half in the host: 6,144 to prefill, one a wave of 8,192, and
+    # 536,870,912 bytes for each of two devices. At 0.5 GB/s a prompt reads 1,073.7 ms, far more than it computes.
+    reading = 536_870_912 / 0.5e9
+    cached, _, found = seconds_of(HOST, engine=engine, phase=phase)
+    assert (cached < reading).all()
+    slow, last, late = seconds_of(replace(HOST, bytes_per_s=0.5e9), engine=engine, phase=phase)
+    # Waves of one prompt end at 1, 2 and 3 times that; the mean of three is twice it.
+    assert slow == pytest.approx([reading, 2 * reading], rel=1e-12)
+    assert last == pytest.approx([reading, 3 * reading], rel=1e-12)
+    waited = late.prefill_step_overhead_ms - found.prefill_step_overhead_ms
+    assert waited == pytest.approx(1e3 * reading - found.prefill_step_ms, rel=1e-9)
+    # A host link that is fast enough is free: the same as a hit in the devices.
+    fast, _, _ = seconds_of(replace(HOST, bytes_per_s=1e15), engine=engine, phase=phase)
+    held = evaluated(
+        replace(scenario_of(engine=engine, phase=phase), workload=Workload(
+            input_length=16_384, output_length=200.0, prefix_cache_hit_rate=0.625)),
+        (1, 3),
+    )  # fmt: skip
+    assert fast.tolist() == pytest.approx((1e-3 * held.ttft_ms).tolist(), rel=1e-12)
+
+
+def test_chunks_of_a_prompt_read_their_share_under_formulas():
+    # 65,536 tokens, three eighths to prefill: 24,576 in chunks of 8,192, each of which reads a third of half a prompt.
+    slow = replace(HOST, bytes_per_s=0.5e9)
+    reading = 65_536 / 2 * 32 * 4 * 2 * 128 * 2 / 0.5e9
+    ttft, _, found = seconds_of(slow, length=65_536, batches=(1,))
+    assert found.prefill_chunks.tolist() == [3.0]
+    assert ttft == pytest.approx([reading], rel=1e-12)
+    shared, _, _ = seconds_of(slow, length=65_536, batches=(1,), phase="aggregated")
+    assert shared == pytest.approx([reading], rel=1e-12)
+
+
+def test_what_no_computing_hides_is_a_line_of_the_step():
+    scenario = scenario_of(replace(HOST, bytes_per_s=0.5e9), engine="waves")
+    operators = {trace: capture_operators(request) for trace, request in capture_requests(scenario).items()}
+    rows = {row.label: row.time_ms for row in explain_step(scenario, 1, operators, "prefill")}
+    assert sum(rows.values()) == pytest.approx(evaluated(scenario, (1,)).prefill_step_ms[0], rel=1e-12)
+    assert rows["keys from outside the devices"] > 700
+    assert any("reads 0.537 GB" in one and "layer by layer" in one for one in assumptions_of(scenario, operators))
+
+
+def test_distributions_read_what_their_tokens_read_in_the_mean_under_formulas():
+    bins = tuple(
+        LengthBin(input_length=length, output_length=100.0, weight=0.5, min_input_length=1, max_input_length=99_999)
+        for length in (4_000, 12_000)
+    )
+    workload = workload_of(input_length=None, output_length=100.0, bins=bins, max_batched_tokens=8192,
+                           tiers=(replace(HOST, bytes_per_s=0.5e9),))  # fmt: skip
+    for phase in ("prefill", "aggregated"):
+        found = evaluated(replace(scenario_of(engine="waves", phase=phase), workload=workload), (2,))
+        # Two prompts of 16,000 tokens together, half of which is read: 8,000 x 65,536 bytes at 0.5 GB/s.
+        assert found.makespan_ms[0] == pytest.approx(8_000 * 65_536 / 0.5e9 * 1e3, rel=1e-9)
+
+
+def test_requests_wait_for_their_keys_on_the_way_to_vllm():
+    """Alone, a request has its first token by so much later as its keys take; its decodes are as they were."""
+    settings = PlaySettings(process=CONSTANT)
+    slow = replace(HOST, bytes_per_s=2e9)
+    times = [
+        player_of(settings, *tiers).load(0.2, keep_requests=True).request_times
+        for tiers in ((replace(HOST, bytes_per_s=1e15),), (slow,))
+    ]
+    # 8,192 tokens of 65,536 bytes on a device at 2 GB/s: 268.4 ms.
+    assert times[1].ttft - times[0].ttft == pytest.approx(np.full(380, 268.435456), rel=1e-5)
+    assert times[1].tpot == pytest.approx(times[0].tpot, rel=1e-9)
+
+
+def test_links_carry_one_prompt_after_another():
+    """Requests faster than their link: each waits one reading more than the one before, however idle the devices."""
+    slow = replace(HOST, bytes_per_s=0.5e9)  # 1,073.7 ms a prompt
+    player = player_of(PlaySettings(process=CONSTANT), slow)
+    assert player.saturation_per_s == pytest.approx(1 / 1.073741824, rel=0.02)
+    ttft = player.load(2.0, keep_requests=True).request_times.ttft
+    assert np.diff(ttft) == pytest.approx(np.full(379, 1_073.741824 - 500.0), rel=1e-6)
+    # Two replicas have a link each.
+    apart = player_of(PlaySettings(process=CONSTANT), slow, plan=Plan(dp=2))
+    assert apart.saturation_per_s > 1.7 * player.saturation_per_s / 2  # one device reads all heads: half as fast
+
+
+def test_sglang_reads_layer_by_layer_beside_computing():
+    settings = PlaySettings(process=CONSTANT)
+    fast, hidden, slow = (
+        player_of(settings, replace(HOST, bytes_per_s=rate), engine="sglang").load(0.2, keep_requests=True)
+        for rate in (1e15, 10e9, 0.5e9)
+    )
+    assert hidden.ttft_mean_ms == pytest.approx(fast.ttft_mean_ms, rel=1e-9)
+    # All of a prompt's computing is hidden in reading 1,073.7 ms, not the host's own time.
+    assert fast.ttft_mean_ms < 1_000
+    assert 1_073 < slow.ttft_mean_ms < 1_073 + fast.ttft_mean_ms
+    assert slow.saturation_per_s < 1 / 1.07
+
+
+def test_decode_instances_read_nothing():
+    settings = PlaySettings(process=CONSTANT)
+    found = [player_of(settings, replace(HOST, bytes_per_s=rate), phase="decode").load(1.0) for rate in (1e15, 1e9)]
+    assert found[0].tpot_mean_ms == found[1].tpot_mean_ms
+    assert found[0].saturation_per_s == found[1].saturation_per_s

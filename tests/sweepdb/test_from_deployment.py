@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+import yaml
 from conftest_cli import sweepdb as command
 from launched_rows import CASES, MODEL, fill, rows_of
 from shared_data import shared_data
@@ -178,6 +179,45 @@ def test_every_public_configuration_is_servers_or_a_reason():
     assert len(configurations) + len(refused) == 208
     kept = json.loads((Path(__file__).parent / "launched" / "inferencex.json").read_text())
     assert {"read": len(configurations), "refused": counted(refused)} == kept
+
+
+def test_drafts_of_public_configurations_are_those_of_their_recipes():
+    """136 configurations draft; 8 of them are served by engines that are not modelled. Tables say what others gain."""
+    folder = shared_data("deployments", "inferencex")
+    drafting, measured, stated, refused = set(), set(), set(), []
+    for path in sorted(folder.glob("*-master.yaml")):
+        entries = yaml.safe_load(path.read_text())
+        drafting |= {
+            f"{path}, {name}" for name, entry in entries.items() for blocks in entry["scenarios"].values()
+            for block in blocks for row in block["search-space"] if row.get("spec-decoding", "none") != "none"
+        }  # fmt: skip
+        found = read_deployment(path)
+        refused += [f"{path}, {reason.partition(':')[0]}" for reason in found.refused]
+        for server in found.servers:
+            if server.speculative or server.mtp_tokens:
+                (measured if server.speculative else stated).add(server.where.partition(" (")[0])
+    assert len(drafting) == 136
+    assert drafting - set(refused) == measured | stated
+    assert (len(drafting & set(refused)), len(measured), len(stated)) == (8, 101, 27)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "drafts"),
+    [
+        ("recipes/mtp/agg-gb300-tp8-c1-b2-mtp8.yaml", 8),
+        ("ctx10_gen1_dep8_batch256_eplb0_mtp1.yaml", 1),
+        ("mtp/a.yaml", 3),
+    ],
+)
+def test_a_recipe_says_how_many_drafts(recipe, drafts, tmp_path):
+    row = {"tp": 8, "ep": 8, "conc-list": [8], "spec-decoding": "mtp", "additional-settings": [f"CONFIG_FILE={recipe}"]}
+    entry = {
+        "model": "deepseek-ai/DeepSeek-R1-0528", "runner": "gb200", "framework": "dynamo-vllm", "precision": "fp8",
+        "scenarios": {"fixed-seq-len": [{"isl": 1000, "osl": 100, "search-space": [row]}]},
+    }  # fmt: skip
+    path = tmp_path / "mine.yaml"
+    path.write_text(json.dumps({"one": entry}))
+    assert [one.mtp_tokens for one in read_deployment(path).servers] == [drafts]
 
 
 def illegal(server):

@@ -9,8 +9,10 @@ from conftest_cli import sweepdb as command
 
 import sweepdb
 from store.errors import InputError
+from store.location import parse_url
 from sweepdb.launching import write_launch
 from sweepdb.launching.reading import read_deployment
+from sweepdb.launching.stored_instance import read_instance
 
 MODEL = "Qwen/Qwen3-VL-8B-Instruct"
 NEEDED = {"device": "h200_sxm", "input_length": 1000, "output_length": 100, "num_devices": 2, "tp_sizes": 2}
@@ -159,7 +161,6 @@ def test_a_server_is_evaluated_with_the_images_that_it_takes(tmp_path):
         ({"images": 1, "image_size": "640x480", "encoder_split": "both"}, "both is not one of weights, data"),
         ({"images": 1, "image_size": "640x480", "model": "Qwen/Qwen3-8B"}, "reads text alone"),
         ({"images": 1, "image_size": "640x480", "model": "moonshotai/Kimi-K3"}, "'kimi_k3' is read"),
-        ({"images": 1, "image_size": "640x480", "arrivals": "trace:times.csv"}, "played without images"),
     ],
 )
 def test_what_cannot_be_is_told_before_anything_is_stored(given, said, tmp_path):
@@ -180,3 +181,78 @@ def test_requests_that_arrive_wait_for_the_images_of_others(tmp_path):
             "SELECT l.ttft_mean_ms FROM load l JOIN scenario s ON s.scenario = l.scenario ORDER BY l.ttft_mean_ms"
         ).dicts()
     assert pictured["ttft_mean_ms"] > text["ttft_mean_ms"]
+
+
+LOG = "TIMESTAMP,NumImages,ContextTokens,GeneratedTokens\n"
+
+
+def log_of(path, images):
+    """100 requests of 2,000 tokens and 20 of answer, one a second."""
+    lines = (f"{number}.0,{images(number)},2000,20\n" for number in range(100))
+    path.write_text(LOG + "".join(lines))
+    return f"trace:{path}"
+
+
+def test_a_log_that_states_images_is_played_with_its_own(tmp_path):
+    """Azure's columns: prompt lengths count the images, which one request in two has."""
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = {**NEEDED, "mode": "aggregated", "batch_range": (1, 1), "rates": (0.1,), "keep_requests": True}
+    pictures = {"images": 1, "image_size": "1024x768"}
+    log = log_of(tmp_path / "log.csv", lambda number: number % 2)
+    told = [sweepdb.evaluate(MODEL, **asked, **more, arrivals=log, store=url).notes for more in ({}, pictures)]
+    assert any("with `images` and `image_size` they are encoded" in note for note in told[0])
+    assert any("as many images as the log states" in note for note in told[1])
+    with sweepdb.open(url) as store:
+        kept = store.sql(
+            "SELECT s.workload, r.number, r.prompt_tokens, r.ttft_ms FROM load_request r JOIN load l USING (load_id)"
+            " JOIN scenario s ON s.scenario = l.scenario ORDER BY r.number"
+        ).dicts()
+    text, pictured = ([row for row in kept if ("with 1" in row["workload"]) is one] for one in (False, True))
+    assert {row["prompt_tokens"] for row in kept} == {2000}
+    more = [two["ttft_ms"] - one["ttft_ms"] for one, two in zip(text, pictured, strict=True)]
+    assert len(more) == 95
+    # Alone on the server, a request without an image takes what it takes as text, one with an image the encoder more.
+    with_image = max(more)
+    assert with_image > 3.0
+    assert all(one == pytest.approx(0.0, abs=0.01) or one == pytest.approx(with_image, abs=0.01) for one in more)
+    assert sum(one > 1.0 for one in more) in {47, 48}
+
+
+def test_images_are_added_to_a_log_of_text_and_must_fit_one_that_has_them(tmp_path):
+    url = f"sqlite:///{tmp_path}/store.sqlite"
+    asked = {**NEEDED, "mode": "aggregated", "batch_range": (1, 1), "rates": (0.1,), "keep_requests": True}
+    text = tmp_path / "text.csv"
+    text.write_text("time,input_length,output_length\n" + "".join(f"{one}.0,500,9\n" for one in range(100)))
+    pictures = {"images": 2, "image_size": "1024x768"}
+    sweepdb.evaluate(MODEL, **asked, **pictures, arrivals=f"trace:{text}", store=url)
+    with sweepdb.open(url) as store:
+        kept = store.sql("SELECT DISTINCT prompt_tokens FROM load_request").dicts()
+    assert [row["prompt_tokens"] for row in kept] == [500 + 2 * 768]
+    log = log_of(tmp_path / "log.csv", lambda number: 3 * (number == 6))
+    outcome = sweepdb.evaluate(MODEL, **asked, **pictures, arrivals=log, store=url)
+    (why,) = [failure.reason for failure in outcome.unplayed]
+    assert "request 7 of the log has 3 images in 2000 tokens, but one of 1024x768 is 768 tokens" in why
+
+
+def test_errors_say_that_no_measured_point_has_images(url):
+    text = [error.note or "" for error in sweepdb_errors(url, input_length=1000)]
+    pictured = [error.note or "" for error in sweepdb_errors(url, images=2, encoder_split="weights")]
+    assert not any("images" in note for note in text)
+    assert any("no measured point has images" in note for note in pictured)
+
+
+def sweepdb_errors(url, **scope):
+    with sweepdb.open(url) as store:
+        return store.best(**scope).expected_error
+
+
+def test_a_row_read_back_still_says_what_was_left_out(url, tmp_path):
+    """Parts that were not evaluated are in no key and no spec: what was assumed keeps them."""
+    with sweepdb.open(url) as store:
+        text = store.best(input_length=1000).dicts()[0]["probe"]
+        pictured = store.best(images=2, encoder_split="weights").dicts()[0]["probe"]
+    location = parse_url(url)
+    assert read_instance(location, text).model.left_out == "image encoder"
+    assert read_instance(location, pictured).model.left_out == ""
+    write_launch(text, tmp_path / "text", engine="vllm", store=url)
+    assert "not evaluated: image encoder" in (tmp_path / "text" / "not_set.txt").read_text()

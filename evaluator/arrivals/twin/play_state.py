@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from math import ceil
 
+import numpy as np
+
 from evaluator.arithmetic import FloatArray
 from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
 
@@ -25,6 +27,10 @@ class PlayState:
         self.node: list[int] = asked.node.tolist()
         self.stretch: list[float] = asked.stretch.tolist()
         self.service: list[float] = asked.service_s.tolist()
+        none = np.zeros(asked.count)
+        self.images: list[float] = (none if asked.images is None else asked.images).tolist()
+        self.image_tokens: list[float] = (none if asked.image_tokens is None else asked.image_tokens).tolist()
+        self.encoder: list[float] = prices.encoder_s.tolist()
         self.linear: list[float] = prices.linear.tolist()
         self.attention: list[float] = prices.attention.tolist()
         self.own: list[float] = prices.own_s.tolist()
@@ -60,6 +66,29 @@ class PlayState:
         low = min(int(place), self.prices.stretches - 1)
         node = self.node[request] + low
         return self.attention[node] + (self.attention[node + 1] - self.attention[node]) * (place - low)
+
+    def images_until(self, request: int, tokens: int) -> float:
+        """Images that begin in the first tokens of a prompt."""
+        images, spacing = self.images[request], self.image_tokens[request]
+        if images == 0.0 or tokens == 0:
+            return 0.0
+        return images if spacing == 0.0 else min(images, float(ceil(tokens / spacing)))
+
+    def piece_of(self, request: int, done: int, piece: int, room: float) -> int:
+        """As much of a piece of a prompt as has no more images than there is room for."""
+        # Images of 100 tokens, room for 2: of tokens 150 to 600 those up to 400, where the fifth image begins.
+        before = self.images_until(request, done)
+        if self.image_tokens[request] == 0.0 or self.images_until(request, done + piece) - before <= room:
+            return piece
+        return max(0, int((before + float(int(room))) * self.image_tokens[request]) - done)
+
+    def encoder_s(self, images: float) -> float:
+        """Seconds of so many images together; beyond the table as in its last stretch."""
+        last = len(self.encoder) - 1
+        if images >= last:
+            return self.encoder[last] * images / last
+        low = int(images)
+        return self.encoder[low] + (self.encoder[low + 1] - self.encoder[low]) * (images - low)
 
     def count_gaps(self, shortest: float, growth: float, steps: int, sequences: int) -> None:
         """Steps of `shortest`, `shortest + growth` ... seconds, each a gap of so many sequences."""

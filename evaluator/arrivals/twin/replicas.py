@@ -260,24 +260,7 @@ class Replica:
             if self.partial < 0 and (self.waiting < 0 or not self._fits(self.waiting)):
                 return False
         room = max(1, play.budget - play.each * decodes)
-        used = pieces = 0
-        attention = 0.0
-        ended: list[int] = []
-        while used < room:
-            if self.partial >= 0:
-                request, done = self.partial, self.partial_done
-            elif self.waiting >= 0 and self._fits(self.waiting):
-                request, done = self._enter(), 0
-            else:
-                break
-            piece = min(play.prompt[request] - done, room - used)
-            attention += play.attention_s(request, done + piece) - play.attention_s(request, done)
-            used += piece
-            pieces += 1
-            self.partial, self.partial_done = request, done + piece
-            if done + piece == play.prompt[request]:
-                ended.append(request)
-                self.partial = -1
+        used, pieces, attention, ended = self._fill(room)
         host = (prices.step_s + prices.prompt_step_s) + (prices.per_decode_s * decodes + prices.per_prompt_s * pieces)
         together = used + play.each * decodes
         factor = (prices.prefill_factor * used + prices.decode_factor * (play.each * decodes)) / together
@@ -288,6 +271,37 @@ class Replica:
         self._spend(host + (factor * play.linear_s(together) + (prices.prefill_factor * attention + own)), decodes)
         self._first_tokens(ended)
         return True
+
+    def _fill(self, room: int) -> tuple[int, int, float, list[int]]:
+        """Prompts of a step, cut where tokens or images are as many as it takes: their tokens, how many they are, the
+        seconds of their attention and images, and those that end."""
+        play = self.play
+        used = pieces = 0
+        attention = images = 0.0
+        ended: list[int] = []
+        while used < room:
+            if self.partial >= 0:
+                request, done = self.partial, self.partial_done
+            elif self.waiting >= 0 and self._fits(self.waiting):
+                request, done = self.waiting, 0
+            else:
+                break
+            piece = min(play.prompt[request] - done, room - used)
+            if play.images[request] > 0.0:
+                piece = play.piece_of(request, done, piece, self.rules.images_a_step - images)
+                if piece == 0:
+                    break
+                images += play.images_until(request, done + piece) - play.images_until(request, done)
+            if self.partial < 0:
+                self._enter()
+            attention += play.attention_s(request, done + piece) - play.attention_s(request, done)
+            used += piece
+            pieces += 1
+            self.partial, self.partial_done = request, done + piece
+            if done + piece == play.prompt[request]:
+                ended.append(request)
+                self.partial = -1
+        return used, pieces, attention + play.encoder_s(images) if images > 0.0 else attention, ended
 
     def _spend(self, seconds: float, decodes: int) -> None:
         """A step with prompts; those that decode elsewhere are held up by it."""

@@ -27,28 +27,31 @@ _TIME_NAMES = ("timestamp", "arrival_time", "arrived_at", "arrival", "queued_ts"
 LARGEST_PROMPT = 1_000_000
 BLOCK_TOKENS = 512  # of a prompt, that a hash of a log stands for
 _BLOCKS = "hash_ids"
+_IMAGE_NAMES = ("numimages", "num_images", "images", "image_count")  # the first is Azure's of 2025
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TracedArrivals:
     """Requests of a log. `times` are in the unit of the log: a play scales them to its rates.
 
-    `blocks` are hashes of the blocks of each prompt, that of the last tokens included, where the log has them."""
+    `blocks` are hashes of the blocks of each prompt, that of the last tokens included, and `images` the number of its
+    images, where the log has them."""
 
     times: FloatArray
     input_lengths: Integers
     output_lengths: Integers
     sha256: str
     blocks: tuple[tuple[int, ...], ...] | None = None
+    images: Integers | None = None
 
 
 def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
     """The first `most` requests with a prompt and an answer. Refuses a log without times, or whose times fall."""
     digest = hashlib.sha256()
-    times, inputs, outputs = array("d"), array("q"), array("q")
+    times, inputs, outputs, images = array("d"), array("q"), array("q"), array("q")
     blocks: list[tuple[int, ...]] = []
     last = -math.inf
-    for where, time, prompt, answer, hashes in _requests(path, digest):
+    for where, time, prompt, answer, hashes, pictures in _requests(path, digest):
         if prompt == 0 or answer == 0 or len(times) == most:
             continue  # what follows is read for the digest
         if prompt > LARGEST_PROMPT:
@@ -59,6 +62,8 @@ def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
         times.append(time)
         inputs.append(prompt)
         outputs.append(answer)
+        if (count := _images(pictures)) is not None:
+            images.append(count)
         known = _blocks(hashes, prompt)
         if known is not None:
             blocks.append(known)
@@ -70,7 +75,19 @@ def read_arrivals(path: Path, *, most: int) -> TracedArrivals:
         output_lengths=np.asarray(outputs, dtype=np.int64),
         sha256=digest.hexdigest(),
         blocks=tuple(blocks) if len(blocks) == len(times) else None,
+        images=np.asarray(images, dtype=np.int64) if len(images) == len(times) else None,
     )
+
+
+def _images(value: object) -> int | None:
+    """Images of a request, from a number or a list of them; None where neither is there."""
+    if isinstance(value, list):
+        return len(value)
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return int(number) if 0 <= number < math.inf and number == int(number) else None
 
 
 def _blocks(hashes: object, prompt: int) -> tuple[int, ...] | None:
@@ -81,8 +98,9 @@ def _blocks(hashes: object, prompt: int) -> tuple[int, ...] | None:
     return tuple(hashes[:wanted])
 
 
-def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, float, int, int, object]]:
+def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, float, int, int, object, object]]:
     names: tuple[str, str, str] | None = None
+    pictures = ""
     for where, record in _records(path, digest):
         if names is None:
             keys = [str(key) for key in record]
@@ -91,11 +109,13 @@ def _requests(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, float, i
                 named_field(keys, INPUT_NAMES, path, "prompt length"),
                 named_field(keys, OUTPUT_NAMES, path, "output length"),
             )
+            pictures = next((key for key in keys if key.strip().lower() in _IMAGE_NAMES), "")
         missing = [name for name in names if record.get(name) is None]
         if missing:
             raise InputError(f"{where}: {missing[0]} is missing")
         time, prompt, answer = (record[name] for name in names)
-        yield where, _moment(time, where), whole_tokens(prompt, where), whole_tokens(answer, where), record.get(_BLOCKS)
+        lengths = whole_tokens(prompt, where), whole_tokens(answer, where)
+        yield where, _moment(time, where), *lengths, record.get(_BLOCKS), record.get(pictures)
 
 
 def _records(path: Path, digest: hashlib._Hash) -> Iterator[tuple[str, Mapping[str, object]]]:

@@ -86,13 +86,18 @@ class TierLoads:
     wait_s: float
 
 
+def reads_before(scenario: Scenario) -> bool:
+    """Whether an engine starts a prompt when its keys are there, while others compute."""
+    return bool(scenario.workload.tiers) and rule_of(scenario.serving_model) in _BEFORE
+
+
 def with_loads(scenario: Scenario, table: StepTable, kinds: Sequence[RequestKind], token_budget: int) -> TierLoads:
     """The tables of a scenario whose prompts are read from tiers, as its engine reads them.
 
     Prompts follow each other, so that each takes the longer of what it adds to full steps and what it reads."""
     if not scenario.workload.tiers:
         return TierLoads(table=table, wait_s=0.0)
-    nodes, before = table.stretches + 1, rule_of(scenario.serving_model) in _BEFORE
+    nodes, before = table.stretches + 1, reads_before(scenario)
     attention, waits = table.attention.copy(), []
     full = min(token_budget, (table.linear.size - 1) * table.spacing)
     for place, kind in enumerate(kinds):
@@ -113,5 +118,5 @@ def said_of_loads(scenario: Scenario, kinds: Sequence[RequestKind]) -> tuple[str
     read = float((weights * [sum(device_bytes(scenario, kind).values()) for kind in kinds]).sum())
     seconds = float((weights * [load_seconds(scenario, kind) for kind in kinds]).sum())
     rates = ", ".join(f"{tier.name} at {1e-9 * bytes_per_s(scenario, tier):g} GB/s" for tier in scenario.workload.tiers)
-    how = "before it is scheduled" if rule_of(scenario.serving_model) in _BEFORE else "layer by layer, beside computing"
+    how = "before it is scheduled" if reads_before(scenario) else "layer by layer, beside computing"
     return (f"each device reads {1e-9 * read:.3g} GB of a prompt's keys in {1e3 * seconds:.3g} ms, {how}: {rates}",)

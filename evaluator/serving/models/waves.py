@@ -26,6 +26,7 @@ from evaluator.serving.waves.compared import not_compared
 from evaluator.serving.waves.mixed import MixedLengths, PrefillRule
 from evaluator.serving.waves.rotating import rotated_steps
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, aggregated_times
+from evaluator.serving.waves.wave_reading import FORMULAS, said_of_reading
 from store.errors import InputError
 
 
@@ -48,8 +49,8 @@ class Waves:
         return None
 
     def said(self, scenario: Scenario) -> tuple[str, ...]:
-        """Where a row under upstream lies beyond what is compared with that program."""
-        return tuple(not_compared(scenario))
+        """Where a row under upstream lies beyond what is compared with that program, and what prompts read."""
+        return (*not_compared(scenario), *said_of_reading(scenario, self.source(scenario)))
 
     def parts(self, run: Run) -> list[slice]:
         """As many batches together as keep the packed steps of mixed lengths small."""
@@ -97,4 +98,4 @@ def _aggregated_times(run: Run, step: StepTimes) -> tuple[PrefillCompletion, Req
     return completion, aggregated_times(completion.mean, step.total / gained, output, convention), full
 
 
-MODELS: dict[str, ServingModel] = {"waves": Waves(rule="packed"), "seed002": Waves(rule="whole")}
+MODELS: dict[str, ServingModel] = {name: Waves(rule="whole" if name == "seed002" else "packed") for name in FORMULAS}

@@ -16,6 +16,7 @@ from evaluator.serving.phases import as_waves, wave_times
 from evaluator.serving.waves.mixed import MixedLengths
 from evaluator.serving.waves.packing import PackedSteps, taken
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes, request_times
+from evaluator.serving.waves.wave_reading import reading_s, with_reading
 
 
 def mixed_prefilled(run: Run, source: MixedLengths, serving_cost_s: float) -> tuple[PrefillCompletion, StepTimes]:
@@ -98,7 +99,8 @@ def _shared_seconds(
     alone_at = np.flatnonzero(decoding == 0)
     alone = step_seconds(run.operators["prefill"], run.cost, taken(packed.sums, alone_at))
     seconds[alone_at] = alone.slowest_stage
-    return seconds, _at(alone, np.searchsorted(alone_at, packed.first))
+    full = _at(alone, np.searchsorted(alone_at, packed.first))
+    return np.maximum(seconds, reading_s(run, packed.sums)), with_reading(run, full, taken(packed.sums, packed.first))
 
 
 def _mixed_seconds(run: Run, source: MixedLengths, prefills: BatchSums, decoding: Integers) -> FloatArray:

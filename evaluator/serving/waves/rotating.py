@@ -7,7 +7,6 @@ has tokens."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import floor
 
 import numpy as np
 
@@ -18,11 +17,11 @@ from evaluator.serving.batches import FixedLengths
 from evaluator.serving.interface import Run
 from evaluator.serving.phases import decode_step_times
 from evaluator.serving.waves.chunked import (
-    BUDGET_MARGIN,
     ChunkedWorkload,
     StepTime,
     chunked_times,
     finishes,
+    prompts_a_step,
 )
 from evaluator.serving.waves.wave_latencies import PrefillCompletion, RequestTimes
 
@@ -79,11 +78,6 @@ def _round(chunk_tokens: int, token_budget: int, requests: int) -> tuple[int, In
     taken = prompts_a_step(chunk_tokens, token_budget)
     full, rest = np.divmod(np.arange(1, requests + 1), taken)
     return taken, full, rest
-
-
-def prompts_a_step(chunk_tokens: int, token_budget: int) -> int:
-    """Chunks that a step takes beside no decode, 15 % above the budget at most."""
-    return max(1, floor(BUDGET_MARGIN * token_budget) // chunk_tokens)
 
 
 def rotated_steps(run: Run, source: FixedLengths, gained: float) -> tuple[PrefillCompletion, RequestTimes]:

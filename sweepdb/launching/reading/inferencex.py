@@ -4,6 +4,7 @@ Its keys are counted and explained in its repository, github.com/SemiAnalysisAI/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cache
@@ -37,6 +38,7 @@ _AGAIN: Mapping[str, tuple[str, str, str]] = {
     "amd/MiniMax-M3-MXFP4": ("MiniMaxAI/MiniMax-M3", "BF16", "MXFP4"),
 }
 _DRAFTS = 3  # where an entry says that it drafts and not how many: the recipes' usual number
+_RECIPE_DRAFTS = re.compile(r"mtp(\d)(?!\d)")
 _ROW = ("tp", "ep", "pp", "dp-attn", "dcp-size", "pcp-size", "conc-list", "conc-start", "conc-end", "spec-decoding",
         "prefill", "decode", "router", "kv-p2p-transfer", "kv-offloading", "kv-offload-backend")  # fmt: skip
 _SIDE = ("num-worker", "tp", "ep", "pp", "dp-attn", "dcp-size", "pcp-size", "additional-settings")
@@ -119,7 +121,7 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
             input_length=_int(block.get("isl")),
             output_length=_int(block.get("osl")),
             tiers=("host",) if row.get("kv-offloading") == "dram" else (),
-            mtp_tokens=_DRAFTS if row.get("spec-decoding") == "mtp" else 0,
+            mtp_tokens=_drafts(row) if row.get("spec-decoding") == "mtp" else 0,
             not_mapped=[*base.not_mapped, *sorted(set(row) - set(_ROW))],
         )
         said.measured_drafts()
@@ -130,6 +132,14 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
                 yield _side(said, "prefill" if role == "prefill" else "decode", row[role], users)
         else:
             yield _side(said, "server", {**row, "num-worker": 1}, users)
+
+
+def _drafts(row: Entry) -> int:
+    """Drafts of a row that says that it drafts: as many as the name of its recipe says, such as ..._mtp5.yaml."""
+    sides = [row, *(row[role] for role in ("prefill", "decode") if isinstance(row.get(role), dict))]
+    settings = [str(one) for side in sides for one in side.get("additional-settings") or []]
+    named = [int(found) for one in settings for found in _RECIPE_DRAFTS.findall(one.rpartition("/")[2])]
+    return max(named, default=_DRAFTS)
 
 
 def _side(base: FoundServer, role: Role, side: Entry, users: tuple[int, ...]) -> FoundServer:
