@@ -35,7 +35,7 @@ from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, 
 from store.errors import InputError, SweepdbError
 from store.opening import Store
 from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, Status, SweepRecord
-from store.sealing import seal
+from store.sealing import HeldRows, seal, seal_held
 from store.writing import (
     begin_sweep,
     finish_sweep,
@@ -163,7 +163,7 @@ def run_sweep(
         finish_sweep(store, sweep_id, "failed")
         raise
     finish_sweep(store, sweep_id, "interrupted" if interrupted else "finished")
-    seal(store)
+    seal(store, runner.held)
     return runner.report(key, interrupted=interrupted)
 
 
@@ -245,6 +245,7 @@ class SweepRunner:
     tally: _Tally = field(default_factory=_Tally)
     records: RecordBuilder = field(default_factory=RecordBuilder)
     operators: dict[str, OperatorSet] = field(default_factory=dict)
+    held: HeldRows = field(default_factory=HeldRows)
 
     def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor) -> None:
         """Capture, plan, evaluate and store some scenarios."""
@@ -369,7 +370,9 @@ class SweepRunner:
                 failed = self._failed(item.planned, "error", f"{type(block).__name__}: {block}")
                 put_scenarios(self.store, self.sweep_id, [failed.record])
         records = [(ref.id, _block_record(item, block)) for item, ref, block in blocks]
-        self.tally.probes_stored += put_blocks(self.store, self.sweep_id, records)
+        self.tally.probes_stored += put_blocks(self.store, self.sweep_id, records, held=self.held)
+        if self.held.full:
+            seal_held(self.store, self.held)
         for item, ref, block in blocks:
             if item.interval is not None and item.interval != (int(block.batch_size[0]), int(block.batch_size[-1])):
                 record_interval(self.store, self.sweep_id, ref.id, *_stored_part(item.interval, block))
