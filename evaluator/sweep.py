@@ -154,9 +154,11 @@ def run_sweep(
     runner = SweepRunner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress, arrivals=arrivals)
     interrupted = False
     try:
-        with ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as pool:
+        # One thread evaluates beside this one, which writes: more of them would wait for each other and work out the
+        # same schedules. Plays are C, and run side by side.
+        with ThreadPoolExecutor(max_workers=1) as pool, ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as players:
             for chunk in in_lists(planned, SCENARIOS_AT_ONCE):
-                runner.run(chunk, pool)
+                runner.run(chunk, pool, players)
     except KeyboardInterrupt:
         interrupted = True
     except BaseException:
@@ -247,8 +249,8 @@ class SweepRunner:
     operators: dict[str, OperatorSet] = field(default_factory=dict)
     held: HeldRows = field(default_factory=HeldRows)
 
-    def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor) -> None:
-        """Capture, plan, evaluate and store some scenarios."""
+    def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor, players: ThreadPoolExecutor) -> None:
+        """Capture, plan, evaluate and store some scenarios; `players` play requests against them."""
         self.provide_operators(chunk)
         ready = [self.ready(planned) for planned in chunk]
         refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
@@ -258,7 +260,7 @@ class SweepRunner:
             for found in in_lists(evaluated, _BLOCKS_A_TRANSACTION, _WAIT_S):
                 self._keep(found)
             if self.arrivals is not None:
-                self._play(list(zip(ready, refs, strict=True)), self.arrivals, pool)
+                self._play(list(zip(ready, refs, strict=True)), self.arrivals, players)
         finally:
             self.tally.done += len(chunk)
         self._say()

@@ -24,8 +24,8 @@ from store.reading.silent_duckdb import in_memory
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
 from store.sealing.digesting import changed_blocks, groups_of
 from store.sealing.footers import FOOTER_KEY
-from store.sealing.held import HeldRows
-from store.sealing.into_duckdb import quoted
+from store.sealing.held import HeldRows, with_repeated_texts
+from store.sealing.into_duckdb import PARQUET, quoted
 from store.sealing.load_parts import seal_loads
 from store.sealing.ranges import Ranges, complement, merged, ranges_of
 from store.sealing.snapshots import (
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 LARGEST_PART_ROWS = 1_500_000
 _ALWAYS_MERGED_ROWS = 50_000
-_ROW_GROUP_ROWS = 122_880
 _RETIRED_KEPT_S = 300.0  # a reader opens the parts it listed within this time; a slower one lists them again
 _LOCK_WAIT_S = 120.0
 _SEALING_MEMORY = "1GB"
@@ -87,15 +86,13 @@ def seal(store: Located, held: HeldRows | None = None, *, wait_s: float = _LOCK_
 
 
 def seal_held(store: Located, held: HeldRows) -> None:
-    """Lay down what is held, in the midst of writing, and forget it: where that fails or another seals, rows are there."""
+    """Lay down in the midst of writing what is held, and forget it: where that fails, the rows are in the store."""
     with suppress(StoreError):
         seal(store, held, wait_s=0.0)
     held.clear()
 
 
-def seal_location(
-    location: StoreLocation, held: HeldRows | None = None, *, wait_s: float = _LOCK_WAIT_S
-) -> SealReport:
+def seal_location(location: StoreLocation, held: HeldRows | None = None, *, wait_s: float = _LOCK_WAIT_S) -> SealReport:
     """Seal the store at an address. Runs beside writers and readers; a second sealer waits for the first."""
 
     with read_transaction(location) as transaction:
@@ -109,7 +106,7 @@ def seal_location(
         connection.execute("SET memory_limit = $limit", {"limit": _SEALING_MEMORY})
         connection.execute("SET temp_directory = $directory", {"directory": str(directory / _SORTING)})
         seal_loads(connection, transaction, location, store_id, directory)
-        return _Sealing(connection, transaction, location, store_id, directory, held or HeldRows()).run()
+        return _Sealing(connection, transaction, location, store_id, directory, held=held or HeldRows()).run()
 
 
 def check_snapshots(store: Located) -> Snapshot:
@@ -129,6 +126,7 @@ class _Sealing:
         location: StoreLocation,
         store_id: str,
         directory: Path,
+        *,
         held: HeldRows,
     ) -> None:
         self._connection = connection
@@ -191,14 +189,13 @@ class _Sealing:
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         columns = ", ".join(column.name for column in PROBE_COLUMNS)
         footer = contents.as_json().replace("'", "''")
-        order = "" if in_order else f" ORDER BY {SORT_ORDER}"
+        rows = f"SELECT {columns} FROM sealing.wide ORDER BY {SORT_ORDER}"  # noqa: S608 - our text
         try:
             if in_order:
+                rows = unsealed_select("sealing", with_repeated_texts(self._connection, "sealing"))
                 self._connection.execute("SET threads = 1")  # several would not keep the order
             self._connection.execute(
-                f"COPY (SELECT {columns} FROM sealing.wide{order}) TO {quoted(temporary)}"  # noqa: S608 - our text
-                f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP_ROWS},"
-                f" KV_METADATA {{{FOOTER_KEY}: '{footer}'}})"
+                f"COPY ({rows}) TO {quoted(temporary)} ({PARQUET}, KV_METADATA {{{FOOTER_KEY}: '{footer}'}})"
             )
             self._connection.execute("RESET threads")
             _sync(temporary)

@@ -151,8 +151,8 @@ def _with_parts(
     return tuple(paths.values())
 
 
-def unsealed_select(schema: str = "main") -> str:
-    """Return the SELECT that joins `unsealed_block` and `unsealed_probe` to rows as a snapshot has them."""
+def unsealed_select(schema: str = "main", named: str = "unsealed_block") -> str:
+    """Return the SELECT that joins blocks with their names and `unsealed_probe` to rows as a snapshot has them."""
     measures = {column.name for column in MEASURE_COLUMNS}
     columns = ", ".join(f"{'p' if column.name in measures else 'b'}.{column.name}" for column in PROBE_COLUMNS)
-    return f"SELECT {columns} FROM {schema}.unsealed_probe p JOIN {schema}.unsealed_block b ON b.block_id = p.block_id"  # noqa: S608 - our names
+    return f"SELECT {columns} FROM {schema}.unsealed_probe p JOIN {schema}.{named} b ON b.block_id = p.block_id"  # noqa: S608 - our names

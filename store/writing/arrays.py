@@ -121,10 +121,10 @@ def _insert_rows(connection: Connection, table: Table, parts: Sequence[_Arrays])
             statement = f"INSERT INTO {table.name} ({', '.join(column.name for column, _ in there)}) VALUES "  # noqa: S608 - our own names
             marks = f"({', '.join('?' * len(there))})"
             if (numbers := _as_numbers(there)) is None:
-                rows: Any = zip(*(_listed(column, values) for column, values in there), strict=True)  # any iterable will do
+                rows: Any = zip(*(_listed(column, values) for column, values in there), strict=True)  # iterable enough
                 cursor.executemany(f"{statement}{marks}", rows)
                 continue
-            # Rows go in by the dozen: the driver lets other threads run after each statement, which costs as much as a row.
+            # By the dozen: the driver lets other threads run after each statement, which costs as much as a row.
             at_once = max(1, _MOST_PARAMETERS // len(there))
             even = len(numbers) - len(numbers) % at_once
             if even:
