@@ -35,7 +35,7 @@ from evaluator.request import PlannedScenario, SweepRequest, planned_scenarios, 
 from store.errors import InputError, SweepdbError
 from store.opening import Store
 from store.records import BlockRecord, OperatorSetRecord, ScenarioRecord, ScenarioRef, Status, SweepRecord
-from store.sealing import seal
+from store.sealing import HeldRows, seal, seal_held
 from store.writing import (
     begin_sweep,
     finish_sweep,
@@ -154,16 +154,18 @@ def run_sweep(
     runner = SweepRunner(store=store, sweep_id=sweep_id, total=len(planned), on_progress=on_progress, arrivals=arrivals)
     interrupted = False
     try:
-        with ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as pool:
+        # One thread evaluates beside this one, which writes: more of them would wait for each other and work out the
+        # same schedules. Plays are C, and run side by side.
+        with ThreadPoolExecutor(max_workers=1) as pool, ThreadPoolExecutor(max_workers=max(1, min(jobs, 8))) as players:
             for chunk in in_lists(planned, SCENARIOS_AT_ONCE):
-                runner.run(chunk, pool)
+                runner.run(chunk, pool, players)
     except KeyboardInterrupt:
         interrupted = True
     except BaseException:
         finish_sweep(store, sweep_id, "failed")
         raise
     finish_sweep(store, sweep_id, "interrupted" if interrupted else "finished")
-    seal(store)
+    seal(store, runner.held)
     return runner.report(key, interrupted=interrupted)
 
 
@@ -245,9 +247,10 @@ class SweepRunner:
     tally: _Tally = field(default_factory=_Tally)
     records: RecordBuilder = field(default_factory=RecordBuilder)
     operators: dict[str, OperatorSet] = field(default_factory=dict)
+    held: HeldRows = field(default_factory=HeldRows)
 
-    def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor) -> None:
-        """Capture, plan, evaluate and store some scenarios."""
+    def run(self, chunk: Sequence[PlannedScenario], pool: ThreadPoolExecutor, players: ThreadPoolExecutor) -> None:
+        """Capture, plan, evaluate and store some scenarios; `players` play requests against them."""
         self.provide_operators(chunk)
         ready = [self.ready(planned) for planned in chunk]
         refs = put_scenarios(self.store, self.sweep_id, [item.record for item in ready])
@@ -257,7 +260,7 @@ class SweepRunner:
             for found in in_lists(evaluated, _BLOCKS_A_TRANSACTION, _WAIT_S):
                 self._keep(found)
             if self.arrivals is not None:
-                self._play(list(zip(ready, refs, strict=True)), self.arrivals, pool)
+                self._play(list(zip(ready, refs, strict=True)), self.arrivals, players)
         finally:
             self.tally.done += len(chunk)
         self._say()
@@ -369,7 +372,9 @@ class SweepRunner:
                 failed = self._failed(item.planned, "error", f"{type(block).__name__}: {block}")
                 put_scenarios(self.store, self.sweep_id, [failed.record])
         records = [(ref.id, _block_record(item, block)) for item, ref, block in blocks]
-        self.tally.probes_stored += put_blocks(self.store, self.sweep_id, records)
+        self.tally.probes_stored += put_blocks(self.store, self.sweep_id, records, held=self.held)
+        if self.held.full:
+            seal_held(self.store, self.held)
         for item, ref, block in blocks:
             if item.interval is not None and item.interval != (int(block.batch_size[0]), int(block.batch_size[-1])):
                 record_interval(self.store, self.sweep_id, ref.id, *_stored_part(item.interval, block))

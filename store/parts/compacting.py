@@ -18,7 +18,7 @@ from sqlalchemy import delete, select, update
 from store.errors import StoreError
 from store.location import StoreLocation
 from store.opening import Store, open_store
-from store.parts.files import ROW_GROUP_ROWS, disk_fault, put_in_place
+from store.parts.files import disk_fault, put_in_place
 from store.parts.subjects import insert_part
 from store.placing import PartRow, Shelf, found_shelf, part_shelf, parts_in_use
 from store.placing.folders import ORPHANS_KEPT_S
@@ -26,7 +26,7 @@ from store.reading import read_transaction
 from store.reading.silent_duckdb import in_memory
 from store.schema.measures import MEASURES
 from store.schema.sql_tables import PART, PART_BLOCK, PART_SUBJECT
-from store.sealing.into_duckdb import create_table, insert_rows, quoted
+from store.sealing.into_duckdb import PARQUET, create_table, insert_rows, quoted
 from store.writing.statements import as_utc, utc_now
 
 if TYPE_CHECKING:
@@ -274,8 +274,7 @@ def _copy(
     )
     try:
         connection.execute(
-            f"COPY (SELECT {names} {source} ORDER BY pl.number, f.batch_size) TO {quoted(temporary)}"
-            f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
+            f"COPY (SELECT {names} {source} ORDER BY pl.number, f.batch_size) TO {quoted(temporary)} ({PARQUET})"
         )
         digest = f"SELECT COUNT(*), BIT_XOR(hash({names}))"
         went_in = connection.execute(f"{digest} {source}").fetchone()

@@ -23,7 +23,7 @@ from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
 from store.schema.declaring import LONG
 from store.schema.measures import MEASURES
-from store.sealing.into_duckdb import quoted
+from store.sealing.into_duckdb import PARQUET, quoted
 from store.writing.arrays import check_block
 from store.writing.plausible import refuse_impossible
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from store.digests import Composition
 
-ROW_GROUP_ROWS = 122_880
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.ENOENT, errno.EACCES})
 
 
@@ -139,9 +138,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, select: str, path: Path) -> Non
     import duckdb
 
     try:
-        connection.execute(
-            f"COPY ({select}) TO {quoted(path)} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {ROW_GROUP_ROWS})"
-        )
+        connection.execute(f"COPY ({select}) TO {quoted(path)} ({PARQUET})")
     except duckdb.IOException as error:
         raise OSError(errno.EIO, str(error).partition("\n")[0]) from error
 

@@ -10,8 +10,9 @@ from store.faces import lazy_face
 
 if TYPE_CHECKING:
     from store.sealing.digesting import KeptDigest, changed_blocks, groups_of, kept_digests
+    from store.sealing.held import HeldRows
     from store.sealing.into_duckdb import create_table, fetched_arrays, insert_rows, quoted
-    from store.sealing.laying_down import check_snapshots, seal, seal_location
+    from store.sealing.laying_down import check_snapshots, seal, seal_held, seal_location
     from store.sealing.load_parts import LoadCounts, create_load_relation, parts_of_loads
     from store.sealing.load_relations import LOAD_RELATIONS, columns_of, insert_from_store
     from store.sealing.pruning import blocks_of_scenarios, not_within, parts_with, worth_pruning
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LARGEST_KEY",
     "LOAD_RELATIONS",
+    "HeldRows",
     "KeptDigest",
     "LoadCounts",
     "Part",
@@ -53,6 +55,7 @@ __all__ = [
     "quoted",
     "ranges_of",
     "seal",
+    "seal_held",
     "seal_location",
     "unsealed_select",
     "worth_pruning",

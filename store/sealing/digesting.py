@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from store.reading import ReadTransaction
 from store.schema.measures import MEASURES
-from store.sealing.into_duckdb import fetched_arrays
 from store.sealing.ranges import Ranges, ranges_of
 from store.sealing.unsealed import UnsealedBlock, as_parameter, blocks_within
 
@@ -81,22 +80,24 @@ def _digests(
 
     from store.digests import DigestedRows, rows_digest
 
-    names = ", ".join(column.name for column in MEASURES)
-    low, high = blocks[0][0], blocks[-1][1]
-    selected = connection.execute(
-        f"SELECT block_id, scenario, batch_size, {names} FROM {relation}"  # noqa: S608 - our names
-        f" WHERE block_id BETWEEN {low:d} AND {high:d} ORDER BY block_id, batch_size"
-    )
-    found = fetched_arrays(selected)
+    within = f"FROM {relation} WHERE block_id BETWEEN {blocks[0][0]:d} AND {blocks[-1][1]:d}"
+    numbers = ", ".join(f"COALESCE({column.name}::DOUBLE, 'nan') AS {column.name}" for column in MEASURES)
+    selected = connection.execute(f"SELECT block_id, batch_size, {numbers} {within} ORDER BY block_id, batch_size")
+    found = selected.fetchnumpy()
     if not len(found["block_id"]):
         return
+    # Apart, since a text a row costs more than all numbers of the row. Blocks are of one scenario each.
+    keys = connection.execute(f"SELECT block_id, min(scenario), max(scenario) {within} GROUP BY block_id").fetchall()
+    scenarios = {block: str(first) if first == last else "" for block, first, last in keys}
     compositions = _compositions(transaction, blocks)
-    rows = DigestedRows.of_columns(found["batch_size"], found)
-    starts = np.flatnonzero(np.diff(found["block_id"], prepend=-1))
-    for start, stop in zip(starts, [*starts[1:], len(rows.batch_sizes)], strict=True):
-        block = int(found["block_id"][start])
-        mine = DigestedRows(batch_sizes=rows.batch_sizes[start:stop], values=rows.values[start:stop])
-        yield block, rows_digest(str(found["scenario"][start]), mine, compositions.get(block))
+    sizes = np.asarray(found["batch_size"])
+    values = np.stack([found[column.name] for column in MEASURES], axis=1)
+    ids = np.asarray(found["block_id"])
+    starts = np.flatnonzero(np.diff(ids, prepend=-1))
+    for start, stop in zip(starts, [*starts[1:], len(sizes)], strict=True):
+        block = int(ids[start])
+        mine = DigestedRows(batch_sizes=sizes[start:stop], values=values[start:stop])
+        yield block, rows_digest(scenarios[block], mine, compositions.get(block))
 
 
 class _Composed(NamedTuple):

@@ -10,7 +10,7 @@ import os
 import secrets
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
@@ -24,7 +24,8 @@ from store.reading.silent_duckdb import in_memory
 from store.schema.probe_columns import PROBE_COLUMNS, SORT_ORDER
 from store.sealing.digesting import changed_blocks, groups_of
 from store.sealing.footers import FOOTER_KEY
-from store.sealing.into_duckdb import quoted
+from store.sealing.held import HeldRows, with_repeated_texts
+from store.sealing.into_duckdb import PARQUET, quoted
 from store.sealing.load_parts import seal_loads
 from store.sealing.ranges import Ranges, complement, merged, ranges_of
 from store.sealing.snapshots import (
@@ -49,7 +50,6 @@ if TYPE_CHECKING:
 
 LARGEST_PART_ROWS = 1_500_000
 _ALWAYS_MERGED_ROWS = 50_000
-_ROW_GROUP_ROWS = 122_880
 _RETIRED_KEPT_S = 300.0  # a reader opens the parts it listed within this time; a slower one lists them again
 _LOCK_WAIT_S = 120.0
 _SEALING_MEMORY = "1GB"
@@ -78,12 +78,21 @@ class SealReport:
     rejected: tuple[RejectedPart, ...]
 
 
-def seal(store: Located) -> SealReport:
-    """Lay down every committed block that no valid part holds; nothing else changes, in the store or for readers."""
-    return seal_location(store.location)
+def seal(store: Located, held: HeldRows | None = None, *, wait_s: float = _LOCK_WAIT_S) -> SealReport:
+    """Lay down every committed block that no valid part holds; nothing else changes, in the store or for readers.
+
+    Rows that are `held` in memory are not read from the store."""
+    return seal_location(store.location, held, wait_s=wait_s)
 
 
-def seal_location(location: StoreLocation, *, wait_s: float = _LOCK_WAIT_S) -> SealReport:
+def seal_held(store: Located, held: HeldRows) -> None:
+    """Lay down in the midst of writing what is held, and forget it: where that fails, the rows are in the store."""
+    with suppress(StoreError):
+        seal(store, held, wait_s=0.0)
+    held.clear()
+
+
+def seal_location(location: StoreLocation, held: HeldRows | None = None, *, wait_s: float = _LOCK_WAIT_S) -> SealReport:
     """Seal the store at an address. Runs beside writers and readers; a second sealer waits for the first."""
 
     with read_transaction(location) as transaction:
@@ -97,7 +106,7 @@ def seal_location(location: StoreLocation, *, wait_s: float = _LOCK_WAIT_S) -> S
         connection.execute("SET memory_limit = $limit", {"limit": _SEALING_MEMORY})
         connection.execute("SET temp_directory = $directory", {"directory": str(directory / _SORTING)})
         seal_loads(connection, transaction, location, store_id, directory)
-        return _Sealing(connection, transaction, location, store_id, directory).run()
+        return _Sealing(connection, transaction, location, store_id, directory, held=held or HeldRows()).run()
 
 
 def check_snapshots(store: Located) -> Snapshot:
@@ -117,12 +126,15 @@ class _Sealing:
         location: StoreLocation,
         store_id: str,
         directory: Path,
+        *,
+        held: HeldRows,
     ) -> None:
         self._connection = connection
         self._transaction = transaction
         self._location = location
         self._store_id = store_id
         self._directory = directory
+        self._held = held
 
     def run(self) -> SealReport:
         snapshot = load_snapshot(
@@ -151,12 +163,13 @@ class _Sealing:
         """Write one part under a temporary name, compare it with what went in, and give it its name."""
         blocks = merged([*step.blocks, *(block for part in step.merged for block in part.contents.blocks)])
         contents = describe_blocks(self._transaction, self._store_id, blocks)
+        held = self._held.of(self._transaction, step.blocks)
         self._connection.execute("CREATE SCHEMA sealing")
         try:
-            load_unsealed(self._connection, self._transaction, step.blocks, schema="sealing")
+            load_unsealed(self._connection, self._transaction, step.blocks, schema="sealing", held=held)
             self._connection.execute(f"CREATE VIEW sealing.wide AS {_source(step.merged)}")
             self._require_committed(blocks)
-            return self._copy(contents)
+            return self._copy(contents, in_order=len(held) == contents.block_count)
         finally:
             self._connection.execute("DROP SCHEMA sealing CASCADE")
 
@@ -170,17 +183,21 @@ class _Sealing:
                 hint=f"Run: sweepdb db check{self._location.argument} `repair`",
             )
 
-    def _copy(self, contents: Contents) -> Part:
+    def _copy(self, contents: Contents, *, in_order: bool) -> Part:
+        """Write the wide rows to a file, sorted unless they are `in_order` already, and compare it with them."""
         path = self._directory / f"part-{secrets.token_hex(6)}.parquet"
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         columns = ", ".join(column.name for column in PROBE_COLUMNS)
         footer = contents.as_json().replace("'", "''")
+        rows = f"SELECT {columns} FROM sealing.wide ORDER BY {SORT_ORDER}"  # noqa: S608 - our text
         try:
+            if in_order:
+                rows = unsealed_select("sealing", with_repeated_texts(self._connection, "sealing"))
+                self._connection.execute("SET threads = 1")  # several would not keep the order
             self._connection.execute(
-                f"COPY (SELECT {columns} FROM sealing.wide ORDER BY {SORT_ORDER}) TO {quoted(temporary)}"  # noqa: S608 - our text
-                f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP_ROWS},"
-                f" KV_METADATA {{{FOOTER_KEY}: '{footer}'}})"
+                f"COPY ({rows}) TO {quoted(temporary)} ({PARQUET}, KV_METADATA {{{FOOTER_KEY}: '{footer}'}})"
             )
+            self._connection.execute("RESET threads")
             _sync(temporary)
             self._compare(temporary, contents)
             sha256 = hash_file(temporary)

@@ -5,7 +5,7 @@ Not here: which blocks are covered (store.sealing.snapshots)."""
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,6 +15,7 @@ from store.placing import Place, paths_of, places_of
 from store.reading import ReadTransaction
 from store.schema.joins import BLOCKS_FIRST
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
+from store.sealing.held import HeldBlock, insert_held
 from store.sealing.into_duckdb import create_table, insert_rows, quoted
 from store.sealing.ranges import Ranges, ranges_of, without
 
@@ -66,15 +67,21 @@ def blocks_of(transaction: ReadTransaction, scenario_keys: Collection[str]) -> R
 
 
 def load_unsealed(
-    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, *, schema: str = "main"
+    connection: duckdb.DuckDBPyConnection,
+    transaction: ReadTransaction,
+    ranges: Ranges,
+    *,
+    schema: str = "main",
+    held: Mapping[int, HeldBlock] | None = None,
 ) -> tuple[Path, ...]:
     """Create `unsealed_block` and `unsealed_probe` from the blocks within ranges; return the files that are read.
 
-    Probes that are rows come into memory; those of parts that stand in place of rows stay in their files."""
+    Probes that are rows come into memory, but for blocks that are `held` there already, by id, which come first; those
+    of parts that stand in place of rows stay in their files."""
     import duckdb
 
     try:
-        return _loaded(connection, transaction, ranges, schema)
+        return _loaded(connection, transaction, ranges, schema, held or {})
     except (ValueError, TypeError, OverflowError, duckdb.ConversionException, duckdb.InvalidInputException) as error:
         first_line = str(error).partition("\n")[0]
         raise UnreadableRowsError(
@@ -84,7 +91,11 @@ def load_unsealed(
 
 
 def _loaded(
-    connection: duckdb.DuckDBPyConnection, transaction: ReadTransaction, ranges: Ranges, schema: str
+    connection: duckdb.DuckDBPyConnection,
+    transaction: ReadTransaction,
+    ranges: Ranges,
+    schema: str,
+    held: Mapping[int, HeldBlock],
 ) -> tuple[Path, ...]:
     named = ", ".join(f"{column.source} AS {column.name}" for column in NAMED_COLUMNS)
     measures = ", ".join(column.source for column in MEASURE_COLUMNS)
@@ -99,10 +110,13 @@ def _loaded(
         parameter,
     )
     insert_rows(connection, f"{schema}.unsealed_block", _NAMED, blocks)
+    if held:
+        insert_held(connection, held, rows, f"{schema}.unsealed_block")
+    elsewhere = ranges_of((*(place.block_id for place in places), *held))
     probes = transaction.cells(
         f"SELECT b.id, {measures} FROM {transaction.ranges} CROSS JOIN block b CROSS JOIN probe pb WHERE {within}"  # noqa: S608 - our text
         " AND pb.scenario_id = b.scenario_id AND pb.batch_size BETWEEN b.first_batch_size AND b.last_batch_size",
-        (as_parameter(without(ranges, ranges_of(place.block_id for place in places))),),
+        (as_parameter(without(ranges, elsewhere)),),
     )
     insert_rows(connection, rows, _MEASURES, probes, arrays=True)
     return _with_parts(connection, transaction.location, places, schema) if places else ()
@@ -137,8 +151,8 @@ def _with_parts(
     return tuple(paths.values())
 
 
-def unsealed_select(schema: str = "main") -> str:
-    """Return the SELECT that joins `unsealed_block` and `unsealed_probe` to rows as a snapshot has them."""
+def unsealed_select(schema: str = "main", named: str = "unsealed_block") -> str:
+    """Return the SELECT that joins blocks with their names and `unsealed_probe` to rows as a snapshot has them."""
     measures = {column.name for column in MEASURE_COLUMNS}
     columns = ", ".join(f"{'p' if column.name in measures else 'b'}.{column.name}" for column in PROBE_COLUMNS)
-    return f"SELECT {columns} FROM {schema}.unsealed_probe p JOIN {schema}.unsealed_block b ON b.block_id = p.block_id"  # noqa: S608 - our names
+    return f"SELECT {columns} FROM {schema}.unsealed_probe p JOIN {schema}.{named} b ON b.block_id = p.block_id"  # noqa: S608 - our names

@@ -14,12 +14,14 @@ from sqlalchemy import Connection
 
 from store.errors import InputError, StoreError
 from store.records import BlockRecord
-from store.schema.declaring import LONG, Column, Table
+from store.schema.declaring import DOUBLE, LONG, Column, Table
 from store.schema.measures import MEASURES
 from store.schema.tables import TABLES
 from store.writing.binary_copy import HEADER, TRAILER, packed
 
 _UNIQUE_VIOLATION = "23505"  # an SQLSTATE of PostgreSQL
+_MOST_PARAMETERS = 999  # of a statement, in a SQLite of before 3.32
+_LARGEST_EXACT = 2.0**53  # whole numbers up to this are floats without a loss
 
 
 def check_block(record: BlockRecord) -> tuple[int, int]:
@@ -116,11 +118,36 @@ def _insert_rows(connection: Connection, table: Table, parts: Sequence[_Arrays])
     try:
         for arrays in parts:
             there = [(column, values) for column in table.columns if (values := arrays.get(column.name)) is not None]
-            names, marks = ", ".join(column.name for column, _ in there), ", ".join("?" * len(there))
-            rows: Any = zip(*(_listed(column, values) for column, values in there), strict=True)  # any iterable will do
-            cursor.executemany(f"INSERT INTO {table.name} ({names}) VALUES ({marks})", rows)  # noqa: S608 - our own names
+            statement = f"INSERT INTO {table.name} ({', '.join(column.name for column, _ in there)}) VALUES "  # noqa: S608 - our own names
+            marks = f"({', '.join('?' * len(there))})"
+            if (numbers := _as_numbers(there)) is None:
+                rows: Any = zip(*(_listed(column, values) for column, values in there), strict=True)  # iterable enough
+                cursor.executemany(f"{statement}{marks}", rows)
+                continue
+            # By the dozen: the driver lets other threads run after each statement, which costs as much as a row.
+            at_once = max(1, _MOST_PARAMETERS // len(there))
+            even = len(numbers) - len(numbers) % at_once
+            if even:
+                runs = numbers[:even].reshape(-1, at_once * len(there)).tolist()
+                cursor.executemany(f"{statement}{', '.join([marks] * at_once)}", runs)
+            cursor.executemany(f"{statement}{marks}", numbers[even:].tolist())
     finally:
         cursor.close()
+
+
+def _as_numbers(columns: Sequence[tuple[Column, np.ndarray]]) -> np.ndarray | None:
+    """Rows as float64, NaN where a value is missing; None where a whole number is too large to be one.
+
+    SQLite keeps NaN as NULL, and in a column of whole numbers a float that is whole as the whole number."""
+    table = np.empty((len(columns[0][1]), len(columns)))
+    for number, (column, values) in enumerate(columns):
+        found = table[:, number]
+        found[:] = np.ma.filled(values.astype(np.float64), np.nan)
+        if column.type is not DOUBLE:
+            np.rint(found, out=found)
+            if len(found) and np.nanmax(np.abs(found), initial=0.0) > _LARGEST_EXACT:
+                return None
+    return table
 
 
 def _listed(column: Column, values: np.ndarray) -> list[Any]:

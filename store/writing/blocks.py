@@ -20,6 +20,7 @@ from store.running_lock import abandoned_sweeps, forget
 from store.schema.measures import MEASURES
 from store.schema.sql_tables import BLOCK, PLAN, PROBE, SCENARIO, SUBJECT, SWEEP, SWEEP_INTERVAL
 from store.schema.tables import TABLES
+from store.sealing.held import HeldBlock, HeldRows, held_block
 from store.writing.arrays import MissingRows, check_block, insert_block_arrays
 from store.writing.plausible import refuse_impossible
 from store.writing.scenarios import merge_intervals, missing_intervals
@@ -133,15 +134,19 @@ def put_block(store: Store, sweep_id: int, scenario_id: int, record: BlockRecord
     return put_blocks(store, sweep_id, [(scenario_id, record)])
 
 
-def put_blocks(store: Store, sweep_id: int, blocks: Sequence[tuple[int, BlockRecord]]) -> int:
+def put_blocks(
+    store: Store, sweep_id: int, blocks: Sequence[tuple[int, BlockRecord]], *, held: HeldRows | None = None
+) -> int:
     """Store the probes of batch intervals, each with its scenario, that are not there yet; return how many were added.
 
-    One transaction: the blocks, their probes and compositions, and that the sweep asked for them."""
+    One transaction: the blocks, their probes and compositions, and that the sweep asked for them. `held` keeps what was
+    added for whoever lays it down."""
     intervals = [(scenario_id, check_block(record)) for scenario_id, record in blocks]
     digested = [DigestedRows.of_columns(record.batch_sizes, record.columns) for _, record in blocks]
     scenarios = sorted({scenario_id for scenario_id, _ in blocks})
     parts: list[MissingRows] = []
     rows: list[dict[str, Any]] = []
+    added: list[HeldBlock] = []
     with store.writing() as connection:
         claimed = _claim(connection, scenarios)
         known = _known_intervals(connection, scenarios)
@@ -152,6 +157,7 @@ def put_blocks(store: Store, sweep_id: int, blocks: Sequence[tuple[int, BlockRec
             for part in missing:
                 digest = rows_digest(key, numbers.within(*part), record.composition)
                 rows.append(_block_row(sweep_id, scenario_id, part, digest))
+                added.append(held_block(scenario_id, part, digest, record))
             if missing:
                 known[scenario_id].extend(missing)
                 parts.append(MissingRows(scenario_id=scenario_id, record=record, intervals=missing))
@@ -159,6 +165,9 @@ def put_blocks(store: Store, sweep_id: int, blocks: Sequence[tuple[int, BlockRec
             connection.execute(_INSERT_BLOCK, rows)
             insert_block_arrays(connection, parts)
         _record_intervals(connection, sweep_id, intervals)
+    if held is not None and store.joint is None:  # else it may still be undone
+        for block in added:
+            held.keep(block)
     return sum(row["probe_count"] for row in rows)
 
 
