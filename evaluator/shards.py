@@ -24,6 +24,7 @@ from store.records import BlockRecord
 SIZE = "SWEEPDB_SHARD_PROBES"
 _PROBES = 500_000  # a few seconds of evaluation: what a worker costs beside that is a fiftieth
 PLAYED_AS_PROBES = 50_000  # a scenario that requests are played against takes as long as about so many
+COMPARED_AS_PROBES = 25_000  # and one of a measured point, of whose batch sizes few are evaluated, as long as these
 
 
 class Wanted(Protocol):
@@ -84,18 +85,20 @@ def shard_probes() -> int:
 
 
 def cut_shards(
-    items: Iterable[WantedT], probes: int | None = None, *, played: str | None = None
+    items: Iterable[WantedT], probes: int | None = None, *, played: str | None = None, compared: bool = False
 ) -> Iterator[Cut[WantedT]]:
     """Cut scenarios, in their order, into shards of at least so many probes; the last has what is left.
 
-    `played` is the content key of the requests that each is played against: such shards have fewer scenarios."""
+    `played` is the content key of the requests that each is played against, `compared` says that each is of a measured
+    point: such shards have fewer scenarios."""
     least = shard_probes() if probes is None else probes
+    beside = COMPARED_AS_PROBES if compared else 0 if played is None else PLAYED_AS_PROBES
     taken: list[WantedT] = []
     number = held = 0
     for item in items:
         taken.append(item)
         if item.interval is not None:
-            held += item.interval[1] - item.interval[0] + 1 + (0 if played is None else PLAYED_AS_PROBES)
+            held += item.interval[1] - item.interval[0] + 1 + beside
         if held >= least:
             yield Cut(number, _key(taken, played), tuple(taken), held)
             taken, held, number = [], 0, number + 1

@@ -43,6 +43,10 @@ def validate(  # noqa: PLR0917  one parameter an option
             help="predict with this engine for every point: a name, FILE.yaml, or a label such as vllm@0a239add"
         ),
     ] = None,
+    workers: Annotated[
+        str | None,
+        typer.Option(help="who evaluates: dask://HOST:PORT, dask:N, processes:N, or shard:I/M of an array"),
+    ] = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, json, csv, html; a picture: svg, png, pdf, vl")
     ] = "table",
@@ -58,7 +62,9 @@ def validate(  # noqa: PLR0917  one parameter an option
         raise InputError(f"--against {against} is not one of {', '.join(PEERS)}")
     from cli.render.progress import ProgressLine
     from sweepdb.measuring import compare_and_keep, engine_named, read_files, with_unreadable
+    from sweepdb.working import parse_workers
 
+    evaluating = None if workers is None else parse_workers(workers)
     chosen = None if engine is None else engine_named(engine, store)
     paths = [Path(part) for part in (measurements or "").split(",") if part]
     found = read_files(paths) if paths else None
@@ -74,6 +80,7 @@ def validate(  # noqa: PLR0917  one parameter an option
             engine=chosen,
             on_progress=lambda done, points: line.show(done, points, "scenarios of measured points evaluated"),
             on_kept=lambda done, scenarios: line.show(done, scenarios, "scenarios stored"),
+            workers=evaluating,
         )
     _write(with_unreadable(done, found), against, format_, output)
     _say_kept(kept, chosen is not None)

@@ -55,6 +55,10 @@ class Evaluated:
 
 
 Evaluations = Mapping[Scenario, Evaluated]
+Evaluate = Callable[
+    [Mapping[Scenario, Sequence[int]], LookUp | None, Callable[[int, int], None]], "tuple[Evaluations, Failures]"
+]
+Failures = Mapping[Scenario, str]  # why some could not be evaluated
 
 
 def asked_of(deployment: Deployment, knowledge: Knowledge, *, engine: EngineProfile | None = None) -> Asked:
@@ -67,23 +71,39 @@ def asked_of(deployment: Deployment, knowledge: Knowledge, *, engine: EngineProf
     )
 
 
-def evaluated(
-    asked: Iterable[Asked],
+def evaluated(asked: Iterable[Asked], captured: LookUp | None = None) -> Evaluations:
+    """Every scenario that its serving model covers, at all batch sizes that are asked of it."""
+    return {
+        scenario: Evaluated(block=evaluate_scenario(scenario, np.asarray(sizes), operators_of(scenario, captured)))
+        for scenario, sizes in sizes_of(asked).items()
+    }
+
+
+def evaluated_or_why(
+    sizes: Mapping[Scenario, Sequence[int]],
     captured: LookUp | None = None,
     on_scenario: Callable[[int, int], None] = lambda _done, _all: None,
-) -> Evaluations:
-    """Every scenario that its serving model covers, at all batch sizes that are asked of it."""
+) -> tuple[Evaluations, Failures]:
+    """Scenarios at batch sizes, and why some could not be evaluated: one does not end the others."""
+    found: dict[Scenario, Evaluated] = {}
+    failures: dict[Scenario, str] = {}
+    for done, (scenario, some) in enumerate(sizes.items(), start=1):
+        operators = operators_of(scenario, captured)
+        try:
+            found[scenario] = Evaluated(block=evaluate_scenario(scenario, np.asarray(some), operators))
+        except Exception as error:  # noqa: BLE001  one scenario's failure is named, not the end of the others
+            failures[scenario] = f"{type(error).__name__}: {error}"
+        on_scenario(done, len(sizes))
+    return found, failures
+
+
+def sizes_of(asked: Iterable[Asked]) -> dict[Scenario, list[int]]:
+    """The batch sizes that are asked of every scenario that its serving model covers, ascending."""
     sizes: dict[Scenario, set[int]] = defaultdict(set)
     for one in asked:
         for scenario, some in one.sizes().items():
             sizes[scenario].update(some)
-    found = {}
-    for done, (scenario, wanted) in enumerate(sizes.items(), start=1):
-        if unsupported(scenario) is None:
-            block = evaluate_scenario(scenario, np.asarray(sorted(wanted)), operators_of(scenario, captured))
-            found[scenario] = Evaluated(block=block)
-        on_scenario(done, len(sizes))
-    return found
+    return {scenario: sorted(wanted) for scenario, wanted in sizes.items() if unsupported(scenario) is None}
 
 
 def operators_of(scenario: Scenario, captured: LookUp | None = None) -> dict[str, OperatorSet]:

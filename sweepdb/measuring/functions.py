@@ -17,6 +17,7 @@ from sweepdb.measuring.kernel_fitting import Calibrated, from_kernels, from_mach
 from sweepdb.measuring.measurement_files import ReadFiles, read_files
 from sweepdb.measuring.recording import compare_and_keep
 from sweepdb.measuring.validating import Validation
+from sweepdb.working import parse_workers
 
 PathName = str | os.PathLike[str]
 Progress = Callable[[int, int], None]  # (done, all)
@@ -39,19 +40,22 @@ def validate(
     engine: str | None = None,
     store: str | None = None,
     progress: Progress | None = None,
+    workers: str | None = None,
 ) -> Validation:
     """Predict measured points and compare; by default every stored point, else those of files, which are stored too.
 
-    `engine` (a name, a FILE.yaml or a label) predicts for every point, and then nothing is kept. Lines that could not
-    be read are among `excluded`."""
+    `engine` (a name, a FILE.yaml or a label) predicts for every point, and then nothing is kept. `workers` (dask:4)
+    evaluate; as shard:I/M, a share of the points is compared. Lines that could not be read are among `excluded`."""
+    evaluating = None if workers is None else parse_workers(_text("workers", workers))
     files = None if measurements is None else read_files(_paths("measurements", measurements))
     chosen = None if engine is None else engine_named(engine, store)
     records = None if files is None else files.records
     whole = () if files is None else files.whole
     requests = None if files is None else files.requests
     done, _ = compare_and_keep(
-        records, store, files=whole, requests=requests, engine=chosen, on_progress=progress or _silent
-    )
+        records, store, files=whole, requests=requests, engine=chosen, on_progress=progress or _silent,
+        workers=evaluating,
+    )  # fmt: skip
     return with_unreadable(done, files)
 
 

@@ -15,7 +15,7 @@ from evaluator.evaluate import assumptions_of
 from evaluator.graph import CaptureRequest, OperatorSet, capture_operators, operators_from_json, operators_to_json
 from evaluator.identity import RecordBuilder
 from evaluator.inputs import EngineProfile, engine_profile, list_engines
-from evaluator.ledger import Comparison, Evaluated, Knowledge, LookUp, operators_of
+from evaluator.ledger import Comparison, Evaluated, Knowledge, LookUp, evaluated_or_why, operators_of
 from evaluator.probe_block import ProbeBlock
 from evaluator.scenario import Scenario
 from evaluator.serving import keep_engine
@@ -54,6 +54,7 @@ from sweepdb.measuring.log_scoring import replays
 from sweepdb.measuring.measurement_files import place_of
 from sweepdb.measuring.validating import SHORT, Progress, Validation, compare
 from sweepdb.torch_needed import torch_needed
+from sweepdb.working import Workers, comparing_by
 
 LONG = {short: long for long, short in SHORT.items()}
 PROMPT_METRICS = {"ttft", "kv_transfer_ms", "prefill_latency_ms"}
@@ -77,11 +78,14 @@ def compare_and_keep(
     engine: EngineProfile | None = None,
     on_progress: Progress = lambda _done, _all: None,
     on_kept: Progress = lambda _done, _all: None,
+    workers: Workers | None = None,
 ) -> tuple[Validation, Kept]:
     """Compare records, or every stored point where none are given.
 
     Records are stored on the way, as those of `files`, with the logs of `requests`. The errors are kept, but for what
-    an `engine` of the caller's own predicts: the ledger is about what is shipped."""
+    an `engine` of the caller's own predicts: the ledger is about what is shipped. `workers` evaluate, or say which
+    share of the points is compared."""
+    evaluate, mine = (evaluated_or_why, None) if workers is None else comparing_by(workers)
     if records is not None:
         create_if_missing(parse_url(store_url))
     with open_store(store_url) as store, torch_needed():
@@ -92,14 +96,16 @@ def compare_and_keep(
         if not records:
             raise InputError("there is no measured point to compare", hint="sweepdb measurements import FILE")
         captured = remembered(store)
-        validation = compare(sorted(records, key=_in_file), captured, engine=engine, on_progress=on_progress)
+        validation = compare(sorted(records, key=_in_file), captured, engine=engine, on_progress=on_progress,
+                             evaluate=evaluate, mine=mine)  # fmt: skip
         logs = get_requests(store, {one.key for one in records})
         seats = {one.key: None if one.decode.batch_size is None else int(one.decode.batch_size) for one in records}
         played, unplayed = replays(validation.points, logs, seats, captured)
         validation = replace(validation, replays=played, excluded=(*validation.excluded, *unplayed))
         if engine is not None:
             return validation, Kept()
-        forget_validations(store, {record.key for record in records} - set(validation.points))
+        compared = {record.key for record in records if mine is None or mine(record.key)}
+        forget_validations(store, compared - set(validation.points))
         return validation, keep_comparison(store, validation, captured, on_kept)
 
 

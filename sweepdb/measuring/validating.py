@@ -9,7 +9,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from evaluator.evaluate import unsupported
 from evaluator.inputs import EngineProfile
@@ -18,8 +18,10 @@ from evaluator.ledger import (
     Asked,
     Comparison,
     Deployment,
+    Evaluate,
     Evaluated,
     Exclusion,
+    Failures,
     Figures,
     Knowledge,
     LookUp,
@@ -30,11 +32,12 @@ from evaluator.ledger import (
     batch_size_of,
     central_metrics,
     deployment_of,
-    evaluated,
+    evaluated_or_why,
     figures,
     plan_label,
     predicted,
     ranking_agreement,
+    sizes_of,
     standing_of,
     usable,
 )
@@ -167,19 +170,23 @@ def compare(
     *,
     engine: EngineProfile | None = None,
     on_progress: Progress = lambda _done, _all: None,
+    evaluate: Evaluate = evaluated_or_why,
+    mine: Callable[[str], bool] | None = None,
 ) -> Validation:
     """Comparisons of records under the rules of evaluator.ledger.scoring, as asked and as known.
 
     Pairs that an engine was fitted to are predicted by the fit that left them out; `engine` replaces shipped profiles.
-    Without `captured`, torch traces."""
+    Without `captured`, torch traces. `evaluate` says where, `mine` which points, by key; rules see all of them."""
     chosen = usable(records)
+    if mine is not None:
+        chosen = replace(chosen, records=tuple(record for record in chosen.records if mine(record.key)))
     points, unmatched, repairs = _matched(chosen.records)
     asked = {
         (knowledge, record.key): asked_of(deployment, knowledge, engine=engine)
         for knowledge in KNOWLEDGE
         for record, deployment in points
     }
-    probes = evaluated(asked.values(), captured, on_progress)
+    probes, failures = evaluate(sizes_of(asked.values()), captured, on_progress)
     comparisons = tuple(
         comparison
         for knowledge in KNOWLEDGE
@@ -189,7 +196,7 @@ def compare(
     covered = {one.record_key for one in comparisons}
     for record, _ in points:
         if record.key not in covered:
-            unmatched[_not_covered(asked["asked", record.key], probes)] += 1
+            unmatched[_not_covered(asked["asked", record.key], probes, failures)] += 1
     return Validation(
         comparisons=comparisons,
         excluded=(
@@ -206,8 +213,11 @@ def compare(
     )
 
 
-def _not_covered(asked: Asked, probes: Mapping[Scenario, Evaluated]) -> str:
+def _not_covered(asked: Asked, probes: Mapping[Scenario, Evaluated], failures: Failures) -> str:
     """The rule by which a matched point has no comparison."""
+    for scenario in (asked.scenario, asked.prompts):
+        if scenario is not None and scenario in failures:
+            return f"not evaluated: {failures[scenario]}"
     refused = None if asked.scenario in probes else unsupported(asked.scenario)
     return "metric not predicted for this phase" if refused is None else f"not served: {refused.message}"
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.shards import ShardScenario, evaluate_shard
 from store.opening import open_store
-from store.parts import PartFile, Registered, register_part, write_part
+from store.parts import PartFile, Registered, ShardBlock, register_part, write_part
 from store.placing import shelf_at
 
 if TYPE_CHECKING:
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShardTask:
-    """A shard as it travels: `store_url` where the worker registers its part itself, else the coordinator does."""
+    """A shard as it travels: `store_url` where the worker registers its part itself, else the coordinator does.
+
+    Without `folder` no part is written: numbers travel back, to be compared with measured ones."""
 
     sweep_id: int
     key: str
     items: tuple[ShardScenario, ...]
     operators: Mapping[str, str]  # as JSON, by key: captured once, by the coordinator
-    folder: str
+    folder: str | None
     store_url: str | None
     plays: Plays | None = None  # requests that arrive, where they were asked for
     attempt: int = 1
@@ -43,6 +45,7 @@ class ShardOutcome:
     evaluate_cpu_s: float
     played: Played | None = None
     loads_added: int | None = None  # None where nobody stored them yet
+    blocks: tuple[ShardBlock, ...] = ()  # numbers that travel back
 
 
 Result = tuple[ShardTask, ShardOutcome | Exception]
@@ -83,6 +86,11 @@ def run_shard(task: ShardTask) -> ShardOutcome:
         if key not in _OPERATORS:
             _OPERATORS[key] = operators_from_json(text)
     made = evaluate_shard(task.items, _OPERATORS)
+    if task.folder is None:
+        return ShardOutcome(
+            key=task.key, part=None, registered=None, failures=made.failures, evaluate_cpu_s=made.cpu_s,
+            blocks=made.blocks,
+        )  # fmt: skip
     part = write_part(shelf_at(task.folder), task.key, made.blocks) if made.blocks else None
     registered = None
     if part is not None and task.store_url is not None:
