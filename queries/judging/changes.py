@@ -133,8 +133,11 @@ def _profile_lines(first: _Side, second: _Side) -> Iterator[str]:
         fitted = [path for path, *_ in changed if path[0] == _FITTED]
         plain = [f"{'.'.join(path)} {old} -> {new}" for path, old, new in changed if path[0] != _FITTED]
         yield from _shortened([f"{device}: {one}." for one in plain], "fields of its profile")
-        if fitted:
-            yield f"{device}: {len(fitted)} numbers of its calibration changed, such as {'.'.join(fitted[0][1:])}."
+        if (_FITTED,) in fitted:
+            yield f"{device}: one of the two sweeps is by its data sheet, without a calibration."
+        elif fitted:
+            numbers = "a number" if len(fitted) == 1 else f"{len(fitted)} numbers"
+            yield f"{device}: {numbers} of its calibration changed, such as {'.'.join(fitted[0][1:])}."
 
 
 def _changed(before: object, after: object, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -8,22 +8,27 @@ import asyncio
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from importlib import import_module
 from importlib.metadata import version
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from queries.asking import asked_reports, keywords_of, picture_of, report_pictures
+from queries.asking import Json, asked_reports, keywords_of, picture_of, report_pictures
 from queries.dictionary import dictionary
-from queries.measured import measured_points
-from queries.probes import find_probe
 from queries.scope_list import ScopeEntry, stored_scopes
 from store.errors import InputError
-from store.sweep_list import list_sweeps
+from store.location import StoreLocation
+from sweepdb.reporting import drawing_engine
 from sweepdb.web.asked import question_of_parameters
 from sweepdb.web.documents import MOST_LINES, PICTURE_SHAPE, answer_document, csv_text, plain, table_document
+from sweepdb.web.listings import (
+    Listing,
+    explained_listing,
+    measured_listing,
+    probe_listing,
+    sweeps_listing,
+)
 from sweepdb.web.openapi import openapi_document, parameter_of
 from sweepdb.web.pool import SessionPool
 from sweepdb.web.refusals import UnknownPathError
@@ -31,9 +36,6 @@ from sweepdb.web.statements_apart import STATEMENT_LETTERS, rows_apart
 
 _OWN = {"state", "picture"}  # parameters of an address that are no option
 _FORMATS = ("csv", "svg", "vl")
-_MOST_SWEEPS = 200
-_SWEEP = ("key", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "label",
-          "program_version", "voided")  # fmt: skip
 
 
 class Endpoints:
@@ -58,6 +60,7 @@ class Endpoints:
             "probe/{reference}": self.probe,
             "explain/{reference}": self.explain,
         }
+        found = {**found, **{f"{name}.{form}": found[name] for name in ("sweeps", "measured") for form in _FORMATS}}
         routes = [Route(f"/api/v1/{path}", answered) for path, answered in found.items()]
         return [*routes, Route("/api/v1/sql", self.sql, methods=["POST"])] if self._sql else routes
 
@@ -83,9 +86,7 @@ class Endpoints:
         if form == "vl":
             return JSONResponse(picture_of(told.answer))
         if form == "svg":
-            spec = picture_of(told.answer)
-            drawn = await self._pool.run(lambda: str(import_module("vl_convert").vegalite_to_svg(spec)))
-            return Response(drawn, media_type="image/svg+xml")
+            return await self._drawn(picture_of(told.answer))
         picture = request.query_params.get("picture")
         picture = picture if picture in {"true", PICTURE_SHAPE} else None
         document = await asyncio.to_thread(answer_document, told, picture=picture)
@@ -127,31 +128,47 @@ class Endpoints:
             for one in dictionary()
         ]))  # fmt: skip
 
-    async def sweeps(self, _: Request) -> Response:
+    async def sweeps(self, request: Request) -> Response:
         """Requests to evaluate, validations and imports."""
-        found = await self._pool.run(lambda: list_sweeps(self._pool.location, limit=_MOST_SWEEPS))
-        return JSONResponse(table_document(_SWEEP, [[getattr(one, name) for name in _SWEEP] for one in found]))
+        return await self._listed(request, sweeps_listing)
 
-    async def measured(self, _: Request) -> Response:
+    async def measured(self, request: Request) -> Response:
         """Measured points of the store, and predictions of them."""
-        found = await self._pool.run(lambda: measured_points(self._pool.location))
-        return JSONResponse({**table_document(found.columns, found.rows), "sql": found.sql})
+        metric = request.query_params.get("metric")
+        return await self._listed(request, lambda location: measured_listing(location, metric))
 
     async def probe(self, request: Request) -> Response:
         """One stored row."""
-        reference = str(request.path_params["reference"])
-        columns, row = await self._pool.run(lambda: find_probe(self._pool.location, reference))
-        return JSONResponse(table_document(columns, [row]))
+        reference = _named(request)
+        return await self._listed(request, lambda location: probe_listing(location, reference))
 
     async def explain(self, request: Request) -> Response:
         """The operators of a stored step, the longest first; of two probes, side by side."""
-        from sweepdb.explaining import explain_probes
+        reference, step = _named(request), request.query_params.get("step")
+        return await self._listed(request, lambda location: explained_listing(location, reference, step))
 
-        references = str(request.path_params["reference"]).split(",")
-        step = request.query_params.get("step")
-        found = await self._pool.run(lambda: explain_probes(references, self._pool.location.url, step=step))
-        columns, rows = found.side_by_side(None) if len(references) > 1 else found.rows(None)
-        return JSONResponse({**table_document(columns, rows), "headline": [line for line in found.headline() if line]})
+    async def _listed(self, request: Request, listing: Callable[[StoreLocation], Listing]) -> Response:
+        """A listing as a document, or in the form behind the address's last dot."""
+        state = await self._pool.state()
+        found = await self._pool.run(lambda: listing(self._pool.location))
+        form = request.url.path.rpartition("/")[2].partition(".")[2]
+        if form == "csv":
+            return PlainTextResponse(csv_text(found.columns, found.rows[:MOST_LINES]), media_type="text/csv")
+        if form in {"vl", "svg"} and found.picture is None:
+            raise UnknownPathError(f"there is no picture at {request.url.path}", hint="name a metric with `metric`")
+        if form == "vl":
+            return JSONResponse(found.picture)
+        if form == "svg":
+            return await self._drawn(dict(found.picture or {}))
+        if form:
+            raise UnknownPathError(f"there is no form {form!r}", hint=f"forms: {', '.join(_FORMATS)}")
+        document = table_document(found.columns, found.rows)
+        told = {"sql": found.sql, "command": found.command, "headline": list(found.told), "state": state}
+        return JSONResponse({**document, **told})
+
+    async def _drawn(self, spec: dict[str, Json]) -> Response:
+        drawn = await self._pool.run(lambda: str(drawing_engine().vegalite_to_svg(spec)))
+        return Response(drawn, media_type="image/svg+xml")
 
     async def openapi(self, _: Request) -> Response:
         """The document that clients are made from."""
@@ -166,3 +183,8 @@ class Endpoints:
                 raise InputError(f"a statement has at most {STATEMENT_LETTERS:,} bytes")
         text = body.decode("utf-8", errors="replace")
         return JSONResponse(json.loads(await self._pool.run(lambda: rows_apart(self._pool.location, text))))
+
+
+def _named(request: Request) -> str:
+    """The reference of an address, without the form behind it."""
+    return str(request.path_params["reference"]).partition(".")[0]

@@ -14,6 +14,8 @@ import queries
 from queries.asking import picture_of, report_pictures, reports
 from queries.asking.pictures import _fields
 from store.errors import InputError
+from store.location import parse_url
+from sweepdb.web.listings import explained_listing
 
 MADE = {"side", "ms", "first probe", "second probe", "group", "named"}  # by a picture itself
 
@@ -47,8 +49,8 @@ def test_an_answer_is_drawn_with_its_rows(url):
         assert {row["probe"] for row in picture["data"]["values"]} == set(answer.df()["probe"])
         assert picture["title"]["subtitle"][-1] == "TPOT <= 60 ms"
         assert answer._repr_mimebundle_()["application/vnd.vegalite.v5+json"] == picture
-        with pytest.raises(InputError, match="coverage has no picture"):
-            picture_of(store.coverage())
+        with pytest.raises(InputError, match="pd-ratio has no picture"):
+            picture_of(store.pd_ratio())
         with pytest.raises(InputError, match="nothing to draw"):
             picture_of(store.best(tpot_limits=1e-6))
 
@@ -98,3 +100,17 @@ def test_a_chart_of_characters_stands_below_the_table(url):
     refused = sweepdb("query best --plot", url)
     assert refused.code == 2
     assert "no two axes of numbers" in refused.err
+
+
+def test_operators_on_a_page_come_with_their_statement_their_command_and_their_picture(example_store):
+    best = json.loads(sweepdb("query best --top 2 --format json", example_store).out)
+    first, second = (one["probe"] for one in best)
+    alone = explained_listing(parse_url(example_store), first)
+    assert alone.command == f"sweepdb explain {first}"
+    (row,) = json.loads(sweepdb(["sql", alone.sql, "--format", "json"], example_store).out)
+    assert f"{row['scenario'][:8]}:{row['batch_size']}" == first
+    typed = json.loads(sweepdb(f"explain {first} --top 1000 --format json", example_store).out)
+    assert [dict(zip(alone.columns, row, strict=True)) for row in alone.rows] == typed
+    both = explained_listing(parse_url(example_store), f"{first},{second}")
+    assert {one["of"].partition(" ")[0] for one in both.picture["data"]["values"]} == {first, second}
+    assert "difference_ms" in both.columns

@@ -138,6 +138,20 @@ def test_every_page_opens(watched, path):
     assert watched.page.locator("main h1").count() == 1
 
 
+@pytest.mark.parametrize("path", ["/", "/pd", "/sensitivity", "/curves", "/coverage", "/sweeps"])
+def test_every_picture_has_its_statement_its_files_and_its_table(watched, path):
+    watched.open(path)
+    page = watched.page
+    assert page.locator("main .picture svg").count()
+    assert page.locator("main table tbody tr").count()
+    assert "SELECT" in page.locator("main pre").first.text_content()
+    found = {one.inner_text(): one.get_attribute("href") for one in page.locator("main .links a").all()}
+    assert found.keys() >= {"CSV", "SVG", "JSON", "link to this page"}
+    for form, begins in (("CSV", ""), ("SVG", "<svg")):
+        with urllib.request.urlopen(watched.address + found[form]) as answered:
+            assert answered.read().decode().startswith(begins)
+
+
 @pytest.mark.parametrize(("path", "said"), [
     ("/goodput", "have been played"), ("/explain?probe=zzz", "zzz"),
 ])  # fmt: skip

@@ -17,9 +17,10 @@ from queries_stores import mission_records, write_sweep
 from web_client import send
 
 from queries.asking import asked_reports, keywords_of
+from queries.measured import MeasuredPoints
 from queries.session import Session
 from store.location import parse_url
-from sweepdb.web import SessionPool, build_web, pool
+from sweepdb.web import SessionPool, build_web, listings, pool
 from sweepdb.web.guard import LOOPBACK
 
 ASKED = {"tpot_limits": 40, "top": 3}
@@ -160,6 +161,41 @@ def test_what_is_no_question_is_listed(url):
     probe = json.loads(sweepdb("query best --top 1 --format json", url).out)[0]["probe"]
     document = got(url, f"probe/{probe}").json()
     assert len(document["columns"]) == len(document["rows"][0]) > 50
+
+
+def test_sweeps_and_rows_come_in_the_forms_of_answers(url):
+    document = got(url, "sweeps").json()
+    names = [one["name"] for one in document["columns"]]
+    lines = list(csv.DictReader(io.StringIO(got(url, "sweeps.csv").body.decode())))
+    assert [one["key"] for one in lines] == [row[names.index("key")] for row in document["rows"]]
+    asked = json.loads(sweepdb(["sql", document["sql"], "--format", "json"], url).out)
+    assert [one["key"] for one in asked] == [one["key"] for one in lines]
+    drawn = got(url, "sweeps.vl").json()
+    assert [one["probes_stored"] for one in drawn["data"]["values"]] == [one["probes_stored"] for one in asked]
+    probe = json.loads(sweepdb("query best --top 1 --format json", url).out)[0]["probe"]
+    (row,) = csv.DictReader(io.StringIO(got(url, f"probe/{probe}.csv").body.decode()))
+    assert f"{row['scenario'][:8]}:{row['batch_size']}" == probe
+    assert got(url, f"probe/{probe}.svg").status == 404
+    assert got(url, f"probe/{probe}.exe").status == 404
+    pytest.importorskip("vl_convert")
+    assert got(url, "sweeps.svg").body.startswith(b"<svg")
+
+
+def test_measured_points_are_drawn_a_metric_at_a_time(url, monkeypatch):
+    rows = (("ttft_ms", 100.0, 110.0), ("ttft_ms", 400.0, 300.0), ("ttft_ms", None, 1.0), ("qps", 2.0, 3.0))
+    points = MeasuredPoints(columns=("metric", "measured", "predicted"), rows=rows, sql="SELECT 1")
+    monkeypatch.setattr(listings, "measured_points", lambda _: points)
+    spec = got(url, "measured.vl", {"metric": "ttft_ms"}).json()
+    assert [one["measured"] for one in spec["data"]["values"]] == [100, 400]
+    above, below = (spec["layer"][layer]["data"]["values"] for layer in (2, 3))
+    assert [one["predicted"] for one in above] == pytest.approx([120, 480])
+    assert [one["predicted"] for one in below] == pytest.approx([100 / 1.2, 400 / 1.2])
+    assert spec["encoding"]["x"]["title"] == "measured, TTFT in ms"
+    assert got(url, "measured.csv", {"metric": "qps"}).body.decode() == "metric,measured,predicted\nqps,2.0,3.0\n"
+    assert got(url, "measured").json()["rows"] == [list(row) for row in rows]
+    refused = got(url, "measured.vl", {"metric": "tpot_ms"})
+    assert (refused.status, refused.json()["hint"]) == (400, "compared: qps, ttft_ms")
+    assert got(url, "measured.vl").status == 404
 
 
 def test_the_openapi_document_has_every_report_with_its_keywords_and_columns(url):

@@ -1,4 +1,5 @@
 // Pictures: Vega-Lite specifications of the server, drawn by the Vega that it serves. No text is ever evaluated as code.
+import { shortened } from "./words.js";
 
 const STYLE = {
   ast: true,
@@ -7,7 +8,10 @@ const STYLE = {
   defaultStyle: false,
   tooltip: { disableDefaultStyle: true },
 };
-const COLOURS = { light: ["#1f62b5", "#c2571a", "#2f8a4c", "#8a4bb0", "#a8323e", "#6b6f1d"], dark: ["#6fb1ff", "#ffa15c", "#6fd08c", "#cf9cf0", "#ff8b94", "#d3d86a"] };
+const COLOURS = {
+  light: ["#1f62b5", "#c2571a", "#2f8a4c", "#8a4bb0", "#a8323e", "#6b6f1d", "#0f8a96", "#b0417f", "#5b6670", "#9a6b00", "#3d3f9e", "#5aa02c"],
+  dark: ["#6fb1ff", "#ffa15c", "#6fd08c", "#cf9cf0", "#ff8b94", "#d3d86a", "#5fd6e0", "#f29ac8", "#a9b4be", "#e8bd52", "#9fa2ff", "#a6dd7c"],
+};
 const BAR = 22;
 const CELL = 40; // of a heat map, whose numbers are told by colour
 const NARROW = 480;
@@ -63,8 +67,7 @@ function heightOf(spec, rows) {
 function withShortPlans(row, plans) {
   const labels = Object.keys(plans);
   if (!labels.length) return row;
-  const short = (text) => text.split(" ").map((word) => plans[word] ?? word).join(" ");
-  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, typeof value === "string" && /plan$|^deployment$|^label$/.test(name) ? short(value) : value]));
+  return Object.fromEntries(Object.entries(row).map(([name, value]) => [name, typeof value === "string" && /plan$|^deployment$|^label$/.test(name) ? shortened(value, plans) : value]));
 }
 
 // Draw into an element; only rows are exchanged where the picture is the one that is there.

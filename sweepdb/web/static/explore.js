@@ -170,7 +170,7 @@ export async function explore(main) {
     fill(about, ranked.failed ? trust(frontier) : trust(ranked));
     const points = objects(frontier).filter((row) => row.question_group === number_);
     twin.show(`The picture's ${points.length} points as a table`, () => table(frontier, points, { caption: "Points of the frontier" }));
-    fill(below, ranked.failed ? null : tools("best", asks.best, ranked), tools("pareto", asks.pareto, frontier, { picture: points.length > 0 }), points.length ? twin.element : null);
+    fill(below, ranked.failed ? null : tools("best", asks.best, ranked, { picture: found.length > 0 }), tools("pareto", asks.pareto, frontier, { picture: points.length > 0 }), points.length ? twin.element : null);
     drawn();
   }
 

@@ -47,7 +47,7 @@ const PAGES = [
     title: "What changed between two sweeps", intro: "The same subjects in two sweeps, changed winners first.",
     fields: [{ name: "sweeps", label: "Two sweeps, with a comma" }], scoped: false,
     needs: (wanted) => (/^[^,]+,[^,]+$/.test(wanted.sweeps ?? "") ? null : "Name two sweeps; the page Sweeps lists them."),
-    reports: [{ report: "diff" }],
+    reports: [{ report: "diff", fixed: { top: 500 } }],
   })],
   ["measured", "Measured", measured],
   ["sweeps", "Sweeps", sweeps],

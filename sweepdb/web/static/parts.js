@@ -58,17 +58,22 @@ export function failure(error) {
   return h("div", { class: "error", role: "alert" }, h("strong", {}, typed(error.message)), error.hint ? h("p", {}, typed(error.hint)) : null);
 }
 
-// SQL, other forms and the command that repeats an answer.
-export function tools(report, parameters, answer, { picture = false } = {}) {
-  const query = queryOf({ ...parameters, state: answer.state });
-  const line = command(report, parameters);
+// A button that takes a line along.
+export function copied(line) {
   const copy = h("button", { type: "button", class: "plain", onclick: async () => {
     await navigator.clipboard?.writeText(line).catch(() => null);
     copy.textContent = "copied";
   } }, "copy");
+  return copy;
+}
+
+// SQL, other forms and the command that repeats an answer.
+export function tools(report, parameters, answer, { picture = false } = {}) {
+  const query = queryOf({ ...parameters, state: answer.state });
+  const line = command(report, parameters);
   const at = (form) => `/api/v1/answer/${report}${form}?${query}`;
   return h("div", { class: "tools" },
-    h("p", { class: "command" }, h("code", { "data-report": report }, line), " ", copy),
+    h("p", { class: "command" }, h("code", { "data-report": report }, line), " ", copied(line)),
     h("p", { class: "links" },
       h("a", { href: at(".csv"), download: `${report}.csv` }, "CSV"), " ",
       h("a", { href: at("") }, "JSON"), " ",

@@ -1,5 +1,6 @@
 // Rows as a table that a screen reader can read and a person can sort by eye.
 import { h, number } from "./dom.js";
+import { shortened } from "./words.js";
 
 const GIB = 2 ** 30;
 const PROBE = /^[0-9a-f]{6,64}:[0-9]+$/;
@@ -58,7 +59,7 @@ export function table(answer, rows, { columns = null, caption, explain = true, i
     h("tr", {}, names.map((name) => {
       const cell = value(row, name);
       const linked = explain && typeof cell === "string" && PROBE.test(cell);
-      const plan = name.endsWith("plan") ? answer.plans?.[cell] : undefined;
+      const plan = name.endsWith("plan") ? answer.plans?.[cell] : name === "deployment" && typeof cell === "string" ? shortened(cell, answer.plans ?? {}) : undefined;
       const span = name === "ttft_ms" && cell !== null ? spans.get(row.probe) : undefined;
       if (span) return h("td", { title: "users in step, or apart" }, `${number(span.least_ms)}–${number(span.most_ms)}`);
       const text = plan !== undefined ? plan : linked ? h("a", { href: `/explain?probe=${encodeURIComponent(cell)}` }, cell) : number(cell);

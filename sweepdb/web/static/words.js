@@ -8,6 +8,11 @@ export function typed(text) {
   return text.replace(NAMED, (_, keyword, value) => `--${keyword.replaceAll("_", "-")}${value ? ` ${value}` : ""}`);
 }
 
+// A text whose plans are written short.
+export function shortened(text, plans) {
+  return text.split(" ").map((word) => plans[word] ?? word).join(" ");
+}
+
 function quoted(text) {
   return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replaceAll("'", `'"'"'`)}'`;
 }

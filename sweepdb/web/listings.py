@@ -1,0 +1,129 @@
+"""Tables of pages that are no answer of a report: sweeps, measured points, operators of a step, one stored row.
+
+Each is a table with the statement and the command that give it again, and a picture where one says more.
+Not here: addresses (sweepdb.web.endpoints)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from queries.asking import picture_looks
+from queries.measured import measured_points
+from queries.probes import find_probe
+from store.errors import InputError
+from store.location import StoreLocation
+from store.sweep_list import list_sweeps
+from sweepdb.reporting import explained_picture
+from sweepdb.web.documents import plain
+
+Picture: TypeAlias = dict[str, Any]  # Vega-Lite
+_PICTURES = Path(__file__).parent / "static" / "pictures"
+_MOST_SWEEPS = 200
+_SWEEP = ("key", "kind", "started_at", "status", "probes_stored", "probes_known", "scenarios_failed", "label",
+          "program_version", "voided")  # fmt: skip
+_SWEEPS_SQL = """SELECT key, kind, started_at, status, probes_stored, probes_known, scenarios_failed, label,
+    program_version
+FROM sweep
+ORDER BY started_at DESC, id DESC
+LIMIT 200;"""
+_ROW_SQL = "SELECT * FROM probe WHERE scenario LIKE '{}%' AND batch_size = {};"
+_SHORT = {"ttft", "tpot", "tbt"}
+_APART = ((1, 1.0), (2, 1.2), (3, 1 / 1.2))  # layers of lines, and how far predictions lie from measured values there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """A table, what gives it again, and its picture where rows make one."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    sql: str
+    command: str
+    picture: Picture | None = None
+    told: tuple[str, ...] = ()  # lines above the table
+
+
+def sweeps_listing(location: StoreLocation) -> Listing:
+    """Requests to evaluate, validations and imports, the newest first."""
+    rows = [[getattr(one, name) for name in _SWEEP] for one in list_sweeps(location, limit=_MOST_SWEEPS)]
+    picture = _drawn("sweeps", [dict(zip(_SWEEP, row, strict=True)) for row in rows]) if rows else None
+    return Listing(columns=_SWEEP, rows=rows, sql=_SWEEPS_SQL, command="sweepdb sweeps", picture=picture)
+
+
+def measured_listing(location: StoreLocation, metric: str | None = None) -> Listing:
+    """Measured points with predictions of them; of one metric, a picture as well."""
+    found = measured_points(location)
+    rows = found.rows
+    picture = None
+    if metric is not None:
+        place = found.columns.index("metric")
+        known = sorted({str(row[place]) for row in rows})
+        if metric not in known:
+            raise InputError(f"no measured point has `metric={metric}`", hint=f"compared: {', '.join(known) or 'none'}")
+        rows = tuple(row for row in rows if row[place] == metric)
+        picture = _compared(metric, [dict(zip(found.columns, row, strict=True)) for row in rows])
+    return Listing(columns=found.columns, rows=rows, sql=found.sql, command="sweepdb validate", picture=picture)
+
+
+def explained_listing(location: StoreLocation, reference: str, step: str | None = None) -> Listing:
+    """The operators of a stored step, the longest first; of two probes, side by side."""
+    from sweepdb.explaining import explain_probes
+
+    references = reference.split(",")
+    found = explain_probes(references, location.url, step=step)
+    columns, rows = found.side_by_side(None) if len(references) > 1 else found.rows(None)
+    statements = (_ROW_SQL.format(*one.strip().lower().split(":")) for one in references)
+    return Listing(
+        columns=columns,
+        rows=rows,
+        sql="\n".join(statements),
+        command=" ".join(["sweepdb", "explain", *references, *([] if step is None else [f"`step={step}`"])]),
+        picture=explained_picture(found),
+        told=tuple(line for line in found.headline() if line),
+    )
+
+
+def probe_listing(location: StoreLocation, reference: str) -> Listing:
+    """One stored row with every column."""
+    columns, row = find_probe(location, reference)
+    sql = _ROW_SQL.format(*reference.strip().lower().split(":"))
+    return Listing(columns=columns, rows=[row], sql=sql, command=f"sweepdb show {reference}")
+
+
+def _compared(metric: str, rows: Sequence[Mapping[str, object]]) -> Picture | None:
+    """Predicted over measured values, with the lines of equal ones and of those a fifth apart."""
+    known = [row for row in rows if _positive(row["measured"]) and _positive(row["predicted"])]
+    values = [value for row in known for value in (_positive(row["measured"]), _positive(row["predicted"]))]
+    if not values:
+        return None
+    spec = _drawn("measured", known)
+    for layer, share in _APART:
+        ends = [{"measured": end, "predicted": end * share} for end in (min(values), max(values))]
+        spec["layer"][layer]["data"] = {"values": ends}
+    for axis in ("x", "y"):
+        place = spec["encoding"][axis]
+        place["title"] = f"{place['title']}, {_spoken(metric)}"
+    return spec
+
+
+def _drawn(name: str, rows: Sequence[Mapping[str, object]]) -> Picture:
+    """A picture of pages with its rows."""
+    spec: Picture = json.loads((_PICTURES / f"{name}.vl.json").read_text(encoding="utf-8"))
+    values = [{key: plain(value) for key, value in row.items()} for row in rows]
+    return {**spec, **picture_looks(), "data": {"values": values}}
+
+
+def _spoken(metric: str) -> str:
+    """`ttft_ms` as an axis says it."""
+    if not metric.endswith("_ms"):
+        return metric.replace("_per_s", "/s").replace("_", " ")
+    words = metric.removesuffix("_ms").split("_")
+    return " ".join([*(word.upper() if word in _SHORT else word for word in words), "in ms"])
+
+
+def _positive(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and value > 0 else 0.0
