@@ -195,7 +195,7 @@ def _drop_views() -> None:
 
 
 def _without_added(select: str) -> str:
-    """A view as it was before: each added column is named once in the outer list, where there is one, and once in the inner."""
+    """A view as it was before: an added column is named in the inner list and, where there is one, in the outer."""
     for name, _ in ADDED:
         select = select.replace(f", pr.{name} AS {name}", "").replace(f", {name}", "")
     return select

@@ -119,7 +119,10 @@ _ANSWER = {
         "expected_error": {"type": "array", "items": {"type": "object"}},
         "ttft_intervals": {
             "type": "array",
-            "items": {"type": "object", "properties": {"probe": _TEXT, **dict.fromkeys(_OF_INTERVAL, {"type": "number"})}},
+            "items": {
+                "type": "object",
+                "properties": {"probe": _TEXT, **{key: {"type": "number"} for key in _OF_INTERVAL}},
+            },
             "description": "rows whose TTFT lies between two numbers: users in step, and users who drift apart",
         },
         "notes": {"type": "array", "items": _TEXT},

@@ -1,7 +1,7 @@
 """First tokens of users who stay in step, beside those of users who drift apart as their engine's do.
 
 Lengths that are all equal end together and come together: whether servers stay so is a fact of the server, not of the
-model. Not here: how far an engine drifts (evaluator.inputs.engines), and the loop (evaluator.serving.engine.closed_loop)."""
+model. Not here: how far an engine drifts (evaluator.inputs.engines), loops (evaluator.serving.engine.closed_loop)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def in_step_ttft(
 ) -> FloatArray:
     """Mean seconds to the first token if users stayed in step; NaN where that is within APART of `drifting`.
 
-    `played` gives the seconds of drifting users for a size that is played: between sizes it is the ratio of both that is
+    `played` gives the seconds of drifting users for a size that is played: between sizes the ratio of both is
     interpolated. NaN, too, where nobody could tell: the engine keeps users in step anyway, or requests differ."""
     engine = replica.engine
     if not DRIFTING <= engine.client.shortest < 1.0 or len(replica.kernels.kinds) > 1:

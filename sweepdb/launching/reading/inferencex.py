@@ -136,9 +136,11 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
 
 def _drafts(row: Entry) -> int:
     """Drafts of a row that says that it drafts: as many as the name of its recipe says, such as ..._mtp5.yaml."""
-    sides = [row, *(row[role] for role in ("prefill", "decode") if isinstance(row.get(role), dict))]
-    settings = [str(one) for side in sides for one in side.get("additional-settings") or []]
-    named = [int(found) for one in settings for found in _RECIPE_DRAFTS.findall(one.rpartition("/")[2])]
+    sides = [row, *(side for role in ("prefill", "decode") if isinstance(side := row.get(role), dict))]
+    settings = [said for side in sides if isinstance(said := side.get("additional-settings"), list)]
+    named = [
+        int(found) for said in settings for one in said for found in _RECIPE_DRAFTS.findall(str(one).rpartition("/")[2])
+    ]
     return max(named, default=_DRAFTS)
 
 
