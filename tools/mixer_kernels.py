@@ -188,7 +188,12 @@ def rows_of(folder: Path, device: str, kind: str) -> KernelSet:
     work = table.work(columns, figures.compute_units)
     latency = columns["latency"] / columns.get("num_sites", 1.0)  # a row of some tables is of both blocks of a layer
     size = latency.size
-    inputs = {"chain": np.zeros(size), **work, "peak_flops_per_s": np.full(size, figures.peak(table.dtype))}
+    inputs = {
+        "chain": np.zeros(size),
+        **work,
+        "repeated": np.ones(size),
+        "peak_flops_per_s": np.full(size, figures.peak(table.dtype)),
+    }
     seconds = 1e-3 * latency
     if table.rest is not None:
         left = seconds - table.rest(columns, device)
