@@ -35,7 +35,7 @@ FIGURES = DeviceFigures(
     compute_units=128,
     cache_bytes=50e6,
 )
-MEMORY, CACHE = 0.8, 2.5
+MEMORY, GAIN = 0.8, 3.0
 
 
 def decodes(figures=FIGURES, *, size=400, **values):
@@ -58,15 +58,13 @@ def decodes(figures=FIGURES, *, size=400, **values):
         parameter.name: parameter.choices[0] if parameter.choices else parameter.starts[0]
         for parameter in form.parameters
     }
-    true |= {"memory_efficiency": MEMORY, CACHED.name: CACHE, **values}
-    return KernelSet(
-        name="made", form="decode_attention", inputs=inputs, latency_s=form.seconds(true, inputs, figures)
-    )
+    true |= {"memory_efficiency": MEMORY, CACHED.name: GAIN, **values}
+    return KernelSet(name="made", form="decode_attention", inputs=inputs, latency_s=form.seconds(true, inputs, figures))
 
 
 def test_bytes_by_hand():
-    # 30 MB at 0.8 of 2e12 bytes/s are 18.75 us; from a cache of 50 MB at 1.2 of it 12.5 us. 60 MB: 37.5 us.
-    values = {"memory_efficiency": 0.8, CACHED.name: 1.2}
+    # 30 MB at 0.8 of 2e12 bytes/s are 18.75 us; from a cache of 50 MB, 1.5 times as fast, 12.5 us. 60 MB: 37.5 us.
+    values = {"memory_efficiency": 0.8, CACHED.name: 1.5}
     moved, loop = np.array([30e6, 60e6]), {"repeated": np.ones(2)}
     assert memory_seconds(moved, values, loop, FIGURES) == pytest.approx([12.5e-6, 37.5e-6])
     # What a loop reads besides fills the cache, too; a step repeats nothing; an unknown cache holds nothing.
@@ -80,20 +78,18 @@ def test_bytes_by_hand():
 def test_a_fit_tells_memory_from_a_cache():
     found, accuracy = fit_kernel(decodes(), FIGURES)
     assert found["memory_efficiency"] == pytest.approx(MEMORY, rel=0.02)
-    assert found[CACHED.name] == pytest.approx(CACHE, rel=0.1)
+    assert found[CACHED.name] == pytest.approx(GAIN, rel=0.1)
     assert accuracy.median_ape < 1.0
-    # Where nobody says what the cache holds, the same rows are read as memory that is too fast.
-    unknown = replace(FIGURES, cache_bytes=0.0)
-    blind, worse = fit_kernel(decodes(), unknown)
-    assert blind["memory_efficiency"] > 1.1 * MEMORY
-    assert worse.median_ape > 3 * accuracy.median_ape
+    # Where nobody says what the cache holds, one rate has to do for both.
+    _, worse = fit_kernel(decodes(), replace(FIGURES, cache_bytes=0.0))
+    assert worse.mean_ape > 5 * accuracy.mean_ape
 
 
 def test_a_table_without_a_cache_is_fitted_as_it_was():
-    """Operands from a pool larger than any cache: the rate of the cache is memory's, and nothing else moves."""
-    found, accuracy = fit_kernel(decodes(cache_efficiency=MEMORY), FIGURES)
+    """Operands from a pool larger than any cache: the cache gains nothing, and nothing else moves."""
+    found, accuracy = fit_kernel(decodes(cache_gain=1.0), FIGURES)
     assert found["memory_efficiency"] == pytest.approx(MEMORY, rel=0.02)
-    assert found[CACHED.name] == pytest.approx(MEMORY, rel=0.1)
+    assert found[CACHED.name] == pytest.approx(1.0, rel=0.02)
     assert accuracy.median_ape < 1.0
 
 
@@ -129,10 +125,10 @@ def test_measured_devices_state_their_cache_and_its_source(device):
 @pytest.mark.parametrize("engine", ["", *KERNELS_OF])
 def test_no_kernel_reads_faster_than_memory(device, engine):
     profile = load_device(device)
-    kernels = calibration_from_json(
-        (with_kernels_of(profile, engine) if engine else profile).calibration
-    ).kernels
-    fast = {name: values["memory_efficiency"] for name, values in kernels.items() if values.get("memory_efficiency", 0) > 1}
+    kernels = calibration_from_json((with_kernels_of(profile, engine) if engine else profile).calibration).kernels
+    fast = {
+        name: values["memory_efficiency"] for name, values in kernels.items() if values.get("memory_efficiency", 0) > 1
+    }
     assert not fast
 
 
