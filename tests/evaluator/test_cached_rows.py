@@ -139,7 +139,7 @@ def test_decodes_of_large_caches_are_read_as_large_ones_were_measured(device, en
     profile = load_device(device)
     kernels = calibration_from_json((with_kernels_of(profile, engine) if engine else profile).calibration).kernels
     common = [f"decode_attention.{one}.kv_{kv}.d128" for one in ("mha", "gqa") for kv in ("bf16", "fp8")]
-    assert all(0.7 < kernels[name]["memory_efficiency"] < 0.95 for name in common), {
+    assert all(0.7 < kernels[name]["memory_efficiency"] < 0.98 for name in common), {
         name: kernels[name]["memory_efficiency"] for name in common
     }
 
