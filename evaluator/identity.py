@@ -60,7 +60,7 @@ def model_record(name: str, spec: ModelSpec) -> ModelRecord:
 
 def device_record(device: DeviceProfile) -> DeviceRecord:
     """The snapshot of a profile, its calibration included."""
-    bare = replace(device, vendor="", source="", watts=None, host_link_source="")
+    bare = replace(numbered_device(device), vendor="", source="", watts=None, host_link_source="")
     links = (link.bandwidth_bytes_per_s * link.efficiency for link in device.links)
     family: Family = device.family
     return DeviceRecord(
@@ -81,12 +81,17 @@ def device_record(device: DeviceProfile) -> DeviceRecord:
 
 def known_device(scenario: Scenario) -> DeviceProfile:
     """The profile as far as numbers depend on it: the host's link where prompts are read from outside the devices."""
-    return scenario.device if scenario.workload.tiers else usual_device(scenario.device)
+    return numbered_device(scenario.device) if scenario.workload.tiers else usual_device(scenario.device)
 
 
 def usual_device(device: DeviceProfile) -> DeviceProfile:
     """A profile as rows have it that read nothing from outside the devices."""
-    return replace(device, host_link_bytes_per_s=0.0, host_link_source="")
+    return replace(numbered_device(device), host_link_bytes_per_s=0.0, host_link_source="")
+
+
+def numbered_device(device: DeviceProfile) -> DeviceProfile:
+    """A profile without what only fits of its kernels read: the size of its cache moves no number by itself."""
+    return replace(device, cache_bytes=0, cache_source="")
 
 
 def precision_record(precision: Precision) -> PrecisionRecord:

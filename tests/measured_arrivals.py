@@ -19,6 +19,7 @@ from evaluator.arrivals.playing import play
 from evaluator.arrivals.streams import ArrivalProcess
 from evaluator.evaluate import cost_of
 from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.devices.shipped_calibrations import with_kernels_of
 from evaluator.inputs.model import DenseMlp, ModelSpec
 from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
@@ -29,8 +30,7 @@ from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 
 TOKEN_BUDGET, SEATS = 2048, 128
-# Both servers are of versions that schedule while a step runs, `vllm`, and their steps take what `vllm_sync` adds to one.
-HOST_OF_EACH_STEP = "vllm_sync"
+ENGINE = "vllm"  # of both servers' versions, 0.15.1 and 0.19.0: scheduled ahead, with vLLM's own kernels
 BLOCK = 16  # tokens of a block of vLLM's prefix cache: new of a prompt that was there before, the last block at most
 HELD_OUT_LOAD = 0.85  # of saturation, below which stages are scored
 SPECS: Mapping[str, ModelSpec] = {
@@ -56,7 +56,7 @@ class Compared:
         return 100.0 * (self.played[metric] / self.measured[metric] - 1.0)
 
 
-def stages(new_tokens: int = BLOCK, *, engine: str = HOST_OF_EACH_STEP) -> list[Compared]:
+def stages(new_tokens: int = BLOCK, *, engine: str = ENGINE) -> list[Compared]:
     """All stages, with so many tokens of each prompt that no cache held, as an engine serves."""
     return [_stage(row, new_tokens, engine) for row in rows("arrival_stages")]
 
@@ -80,7 +80,7 @@ def _player(  # noqa: PLR0917  what a stage is of
 def _run(model: ModelSpec, device: str, plan: Plan, workload: Workload, engine: str) -> Run:
     scenario = Scenario(
         model=model,
-        device=load_device(device),
+        device=with_kernels_of(load_device(device), engine),
         precision=Precision(),
         plan=plan,
         workload=workload,
@@ -112,7 +112,7 @@ def _stage(row: Mapping[str, str], new_tokens: int, engine: str) -> Compared:
     )
 
 
-def replayed(*, engine: str = HOST_OF_EACH_STEP) -> Compared:
+def replayed(*, engine: str = ENGINE) -> Compared:
     """The replay: every request at its own time, with its own lengths; the clock starts where the engine queues it."""
     found = {
         name: np.asarray([float(row[name]) for row in rows("arrival_replay")]) for name in rows("arrival_replay")[0]

@@ -43,6 +43,7 @@ class Table:
     where: str = "latency > 0"
     dtype: str = "bf16"
     rest: Callable[[Columns, str], Array] | None = None  # seconds of what else a row is of, taken out of it
+    once: bool = True  # whether a kernel reads each of its bytes once, so that a loop over it may find them in a cache
 
 
 def _pairs(x: Columns) -> npt.NDArray[np.float64]:
@@ -132,7 +133,7 @@ TABLES = {
     "index_choice": Table(
         name="glm5_topk_module", engine="sglang", work=_choice, where="latency > 0 and score_mode = 'flat'"
     ),
-    "sparse_attention": Table(name="glm5_dsa_attn_module", engine="sglang", work=_gathered),
+    "sparse_attention": Table(name="glm5_dsa_attn_module", engine="sglang", work=_gathered, once=False),
     "block_attention": Table(
         name="msa_context_module",
         engine="vllm",
@@ -188,7 +189,12 @@ def rows_of(folder: Path, device: str, kind: str) -> KernelSet:
     work = table.work(columns, figures.compute_units)
     latency = columns["latency"] / columns.get("num_sites", 1.0)  # a row of some tables is of both blocks of a layer
     size = latency.size
-    inputs = {"chain": np.zeros(size), **work, "peak_flops_per_s": np.full(size, figures.peak(table.dtype))}
+    inputs = {
+        "chain": np.zeros(size),
+        **work,
+        "repeated": np.full(size, float(table.once)),
+        "peak_flops_per_s": np.full(size, figures.peak(table.dtype)),
+    }
     seconds = 1e-3 * latency
     if table.rest is not None:
         left = seconds - table.rest(columns, device)

@@ -12,14 +12,17 @@ from dataclasses import replace
 import numpy as np
 
 from evaluator.arithmetic import exp, log
+from evaluator.calibration.device_fit import LEAST_ROWS
 from evaluator.calibration.figures import figures_of
 from evaluator.calibration.forms import FORMS, HOST_COLLECTIVE, Form
+from evaluator.calibration.forms.base import CACHED
 from evaluator.calibration.kernels import kernel_sets
 from evaluator.calibration.tables import KernelTable
 from evaluator.inputs.devices.calibration_record import Calibration
 from evaluator.inputs.devices.device import DeviceProfile
 
 FACTOR_DIGITS = 4
+OF_A_PEAK = ("memory_efficiency", "compute_efficiency")
 # The form of a kernel by the first word of its name, where that is not the name of the form.
 _FORMS = {
     "gemm": "matmul",
@@ -44,7 +47,8 @@ def completed(
     """The calibration with every kernel of the donor: those it lacks are the donor's, scaled.
 
     The factor of a family (products, experts, each kind of attention ...) is the median, over the measured rows of
-    kernels that both have, of the measured time over the donor's; a family that was not measured keeps the donor's.
+    kernels that both have, of the measured time over the donor's, rows that a cache may have answered left out where
+    others are left; a family that was not measured keeps the donor's.
     Without a donor the device's own kernels of the same form stand in, where there are any."""
     if donor is None:
         return _stood_in(calibration)
@@ -98,26 +102,41 @@ def form_of(kernel: str, values: Mapping[str, float]) -> Form:
 
 
 def scaled(form: Form, values: Mapping[str, float], factor: float) -> dict[str, float]:
-    """Coefficients whose kernel takes `factor` times as long at every shape: times up, rates down."""
+    """Coefficients whose kernel takes `factor` times as long at every shape: times up, rates down, though none of
+    memory or compute units beyond its peak: a kernel that takes half as long does not read at twice the bandwidth."""
     # Factor 2: 3 us and 80 % of the bandwidth become 6 us and 40 %.
     found = dict(values)
     for parameter in form.parameters:
+        if parameter.name not in found:  # of a profile that was fitted before there was such a parameter
+            continue
         if parameter.unit.startswith(("us", "ns")):
             found[parameter.name] *= factor
         elif parameter.name.endswith(("_efficiency", "_bandwidth")):
             found[parameter.name] /= factor
-    return found
+    return found | {name: min(found[name], 1.0) for name in OF_A_PEAK if name in found}
 
 
 def _factors(
     calibration: Calibration, tables: Iterable[KernelTable], device: DeviceProfile, donor: Calibration
 ) -> dict[str, float]:
     figures = figures_of(device)
-    ratios: dict[str, list[float]] = {}
+    ratios: dict[str, list[tuple[float, bool]]] = {}
     for rows in kernel_sets(tables, figures, quantising="quantise" in calibration.includes):
         if rows.name in calibration.accuracy and rows.name in donor.kernels:
             lent = donor.kernels[rows.name]
-            theirs = form_of(rows.name, lent).seconds(lent, rows.inputs, figures)
-            ratios.setdefault(family_of(rows.name), []).extend(log(rows.latency_s / theirs).tolist())
-    medians = {family: float(exp(np.asarray(np.median(found)))) for family, found in ratios.items()}
+            form = form_of(rows.name, lent)
+            theirs = form.seconds(lent, rows.inputs, figures)
+            near, far = (
+                form.seconds({**lent, CACHED.name: rate}, rows.inputs, figures) for rate in (CACHED.high, CACHED.low)
+            )
+            found = zip(log(rows.latency_s / theirs).tolist(), (near == far).tolist(), strict=True)
+            ratios.setdefault(family_of(rows.name), []).extend(found)
+    medians = {family: _median(found) for family, found in ratios.items()}
     return {family: float(f"{median:.{FACTOR_DIGITS}g}") for family, median in medians.items()}
+
+
+def _median(ratios: list[tuple[float, bool]]) -> float:
+    """The median factor: of rows from memory, or of all where there are hardly any."""
+    from_memory = [ratio for ratio, beyond in ratios if beyond]
+    chosen = from_memory if len(from_memory) >= LEAST_ROWS else [ratio for ratio, _ in ratios]
+    return float(exp(np.asarray(np.median(chosen))))

@@ -22,6 +22,7 @@ class DeviceFigures:
     memory_bytes_per_s: float
     link_bytes_per_s: float
     compute_units: int
+    cache_bytes: float = 0.0  # of the last level on the chip; 0 where nobody stated it
 
     @property
     def through_host(self) -> bool:
@@ -51,4 +52,5 @@ def figures_of(profile: DeviceProfile) -> DeviceFigures:
         memory_bytes_per_s=profile.memory_bandwidth_bytes_per_s,
         link_bytes_per_s=links[-1].bandwidth_bytes_per_s if links else profile.memory_bandwidth_bytes_per_s / 10,
         compute_units=profile.compute_units or DEFAULT_COMPUTE_UNITS,
+        cache_bytes=float(profile.cache_bytes),
     )

@@ -60,11 +60,15 @@ def kernel_sets(
     return tuple(_ordered(_joined(found[name])) for name in sorted(found))
 
 
+# Forms of kernels that tables time in a loop over the same operands.
+REPEATED = frozenset({"matmul", "decode_attention", "experts", "roofline"})
+
+
 def _joined(parts: list[KernelSet]) -> KernelSet:
-    if len(parts) == 1:
-        return parts[0]
     inputs = {name: np.concatenate([part.inputs[name] for part in parts]) for name in parts[0].inputs}
     latency = np.concatenate([part.latency_s for part in parts])
+    if parts[0].form in REPEATED:
+        inputs["repeated"] = np.ones(latency.size)
     return KernelSet(name=parts[0].name, form=parts[0].form, inputs=inputs, latency_s=latency)
 
 

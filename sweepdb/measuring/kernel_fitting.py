@@ -132,6 +132,8 @@ def profile_yaml(profile: DeviceProfile) -> str:
         **({} if profile.watts is None else {"watts": profile.watts}),
         **({"host_link_bytes_per_s": profile.host_link_bytes_per_s} if profile.host_link_bytes_per_s else {}),
         **({"host_link_source": profile.host_link_source} if profile.host_link_source else {}),
+        **({"cache_bytes": profile.cache_bytes} if profile.cache_bytes else {}),
+        **({"cache_source": profile.cache_source} if profile.cache_source else {}),
         "source": profile.source,
         **(
             {}

@@ -94,7 +94,7 @@ def test_a_stored_log_is_replayed_at_its_own_times(tmp_path):
     for metric in ("ttft", "e2e"):
         for share in ("p50", "p90", "p99"):
             one = by_metric[metric]
-            assert one[f"played_{share}"] == pytest.approx(one[f"measured_{share}"], rel=0.3)
+            assert one[f"played_{share}"] == pytest.approx(one[f"measured_{share}"], rel=0.12)
         assert 0.0 < by_metric[metric]["distance"] < 0.4
     assert "replayed at their own times" in sweepdb(f"validate --store {store}").out
     (key,) = {one["point"] for one in found}

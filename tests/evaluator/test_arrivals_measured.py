@@ -12,19 +12,19 @@ replay = functools.cache(replayed)
 all_stages = functools.cache(stages)
 
 
-@pytest.mark.parametrize(("metric", "most"), [("ttft_p50_ms", 10.0), ("ttft_p90_ms", 12.0), ("e2e_p90_ms", 8.0)])
+@pytest.mark.parametrize(("metric", "most"), [("ttft_p50_ms", 8.0), ("ttft_p90_ms", 8.0), ("e2e_p90_ms", 11.0)])
 def test_stages_that_keep_up_are_met_in_the_median(metric, most):
     scored = [one for one in all_stages() if one.load_share < HELD_OUT_LOAD]
-    assert len(scored) == 8
+    assert len(scored) == 9
     assert np.median([abs(one.error(metric)) for one in scored]) <= most
     assert all(0.97 < one.hit_rate < 0.985 for one in scored)
 
 
-def test_what_hides_the_host_predicts_these_servers_too_fast():
-    """Their versions' own engine; docs/explanation/arrivals.md says so."""
-    hidden = replayed(engine="vllm")
-    assert -27.0 < hidden.error("ttft_mean_ms") < -18.0
-    assert -15.0 < hidden.error("tpot_mean_ms") < -10.0
+def test_kernels_of_another_engine_are_further_off():
+    """`vllm_sync` waits for its host and runs the device's own table, measured under TensorRT-LLM."""
+    other = replayed(engine="vllm_sync")
+    assert other.error("ttft_mean_ms") < replay().error("ttft_mean_ms") - 3.0
+    assert -16.0 < other.error("ttft_mean_ms") < -6.0
 
 
 def test_whole_prompts_would_be_far_off():
@@ -42,11 +42,11 @@ def test_stages_that_could_not_keep_up_are_saturated():
 
 
 @pytest.mark.parametrize("metric", ["ttft_mean_ms", "ttft_p50_ms", "ttft_p90_ms", "ttft_p99_ms"])
-def test_first_tokens_of_the_replay_come_too_early(metric):
-    """Kernels measured on that device are faster than this server's were; docs/explanation/arrivals.md says so."""
-    assert -32.0 < replay().error(metric) < -22.0
+def test_first_tokens_of_the_replay(metric):
+    """No number of it is fitted: kernels are those of the device's tables, with rows that its cache answered told apart."""
+    assert abs(replay().error(metric)) < 10.0
 
 
 @pytest.mark.parametrize("metric", ["tpot_mean_ms", "tpot_p99_ms", "e2e_p90_ms"])
-def test_the_replay_generates_too_fast(metric):
-    assert -20.0 < replay().error(metric) < -8.0
+def test_the_replay_generates_as_fast_as_the_server(metric):
+    assert abs(replay().error(metric)) < 8.0

@@ -199,7 +199,7 @@ def numbers_of(scenario: Scenario) -> np.ndarray:
 # What else a text or an absent value can be; numbers and flags are changed by rule.
 CHOICES = {
     "architecture": "another", "native_linear": "FP8", "native_experts": "FP8", "native_kv_cache": "FP8",
-    "native_mixers": "FP8", "native_head": "FP8", "native_drafts": "FP8", "mixers": "FP8_BLOCK", "head": "FP8", "drafts": "FP8_BLOCK", "left_out": "another", "vendor": "another", "source": "another", "host_link_source": "another",
+    "native_mixers": "FP8", "native_head": "FP8", "native_drafts": "FP8", "mixers": "FP8_BLOCK", "head": "FP8", "drafts": "FP8_BLOCK", "left_out": "another", "vendor": "another", "source": "another", "host_link_source": "another", "cache_source": "another",
     "watts": 700.0, "compute_units": 100, "max_positions": 4096, "window": 512, "query_lora_rank": 256,
     "norm": {"rms": "layer", "layer": "rms"}, "position": {"rope": "alibi", "learned": "rope"},
     "qk_norm": {"none": "per_head", "per_head": "per_layer"}, "topology": {"clos": "full_mesh", "full_mesh": "clos"},
@@ -296,7 +296,7 @@ def test_a_key_changes_exactly_when_a_number_does():
     assert {field for field, moves in key_moves.items() if not moves} == {
         "model.architecture", "model.native_linear", "model.native_experts", "model.native_kv_cache", "model.native_mixers",
         "model.native_head", "model.native_drafts", "model.left_out", "device.vendor", "device.source", "device.watts",
-        "device.host_link_source",
+        "device.host_link_source", "device.cache_bytes", "device.cache_source",
         "workload.images.tower.patch_size", "workload.images.tower.resizing.rule",
         "workload.images.tower.resizing.most", "workload.images.tower.resizing.least",
         "workload.images.tower.resizing.side", "workload.images.tower.resizing.marks",

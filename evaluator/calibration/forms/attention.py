@@ -7,7 +7,19 @@ import numpy as np
 
 from evaluator.arithmetic import log2
 from evaluator.calibration.figures import DeviceFigures
-from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm, root, whole_power
+from evaluator.calibration.forms.base import (
+    CACHED,
+    Array,
+    Form,
+    Inputs,
+    Parameter,
+    Parts,
+    Values,
+    memory_seconds,
+    p_norm,
+    root,
+    whole_power,
+)
 
 BLOCK = 128
 
@@ -87,7 +99,7 @@ def _decode(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     moved = (keys + sequences * values["page_keys"]) * (kv_heads * stored * x["kv_bytes"]) + sequences * (
         heads * width * 2.0
     )
-    memory = moved / (figures.memory_bytes_per_s * values["memory_efficiency"])
+    memory = memory_seconds(moved, values, x, figures)
     group = np.ceil(np.asarray(heads / kv_heads) / 16) * 16  # query heads padded to the rows of a matrix instruction
     flops = keys * (2.0 * kv_heads * group * width)
     compute = flops / (np.asarray(x["peak_flops_per_s"], float) * values["compute_efficiency"])
@@ -119,6 +131,7 @@ DECODE_ATTENTION = Form(
     parameters=(
         Parameter(name="fixed_us", unit="us", starts=(8.0, 5.0), low=0.5, high=100.0),
         Parameter(name="memory_efficiency", unit="1", starts=(0.9, 0.8), low=0.1, high=1.0),
+        CACHED,
         Parameter(name="ramp_us", unit="us at saturation", starts=(13.0, 3.0), low=0.01, high=60.0),
         Parameter(name="ramp_mb", unit="MB", starts=(20.0, 5.0), low=0.5, high=500.0),
         Parameter(name="depth_us", unit="us a doubling of context", starts=(0.5, 1.0), low=1e-3, high=10.0),

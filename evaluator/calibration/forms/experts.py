@@ -6,14 +6,30 @@ import numpy as np
 
 from evaluator.arithmetic import log2
 from evaluator.calibration.figures import DeviceFigures
-from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm
+from evaluator.calibration.forms.base import (
+    CACHED,
+    Array,
+    Form,
+    Inputs,
+    Parameter,
+    Parts,
+    Values,
+    memory_seconds,
+    p_norm,
+)
 from evaluator.calibration.forms.matmul import tile_seconds
 
 TILES = ((16, 64), (16, 128), (32, 128), (64, 128), (128, 128), (128, 256))
 
 
 def _grouped(
-    load: tuple[Array, Array], shape: tuple[Array, Array], values: Values, x: Inputs, figures: DeviceFigures
+    load: tuple[Array, Array],
+    shape: tuple[Array, Array],
+    values: Values,
+    x: Inputs,
+    figures: DeviceFigures,
+    *,
+    all_weights: Array,
 ) -> tuple[Array, Array]:
     """Compute and memory seconds of a grouped product; load: rows, experts touched; shape: columns, inner."""
     (rows, touched), (columns, inner) = load, shape
@@ -29,7 +45,8 @@ def _grouped(
         )
         for tile in TILES
     ]
-    memory = touched * columns * inner * x["weight_bytes"] / (figures.memory_bytes_per_s * values["memory_efficiency"])
+    weights = touched * columns * inner * np.asarray(x["weight_bytes"], float)
+    memory = memory_seconds(weights, values, x, figures, again=all_weights)
     return p_norm(np.minimum.reduce(seconds), memory, values["overlap"])
 
 
@@ -44,8 +61,9 @@ def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     touched = np.clip(np.asarray(x["touched"], float), 1.0, rows)
     hidden, inner = np.asarray(x["hidden"], float), np.asarray(x["inner"], float)
     up = inner * np.asarray(x["up_matrices"], float)
-    compute_up, memory_up = _grouped((rows, touched), (up, hidden), values, x, figures)
-    compute_down, memory_down = _grouped((rows, touched), (hidden, inner), values, x, figures)
+    both = touched * hidden * (up + inner) * np.asarray(x["weight_bytes"], float)
+    compute_up, memory_up = _grouped((rows, touched), (up, hidden), values, x, figures, all_weights=both)
+    compute_down, memory_down = _grouped((rows, touched), (hidden, inner), values, x, figures, all_weights=both)
     # permute in, write and read the inner activations, un-permute: 16-bit numbers
     activations = 2.0 * rows * (4 * hidden + up + 3 * inner) + 4.0 * np.asarray(x["tokens"], float) * hidden
     shuffle = activations / (figures.memory_bytes_per_s * values["shuffle_efficiency"])
@@ -73,6 +91,7 @@ EXPERTS = Form(
         Parameter(name="fixed_us", unit="us", starts=(20.0, 15.0, 22.0), low=1.0, high=120.0),
         Parameter(name="compute_efficiency", unit="1", starts=(0.7, 0.5, 0.95), low=0.05, high=1.0),
         Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.9, 0.95), low=0.05, high=1.0),
+        CACHED,
         Parameter(name="overlap", unit="1", starts=(3.0, 2.0, 1.4), low=0.7, high=12.0),
         Parameter(name="tile_traffic", unit="1", starts=(0.3, 0.1, 3.0), low=1e-3, high=5.0),
         Parameter(name="prologue", unit="inner elements", starts=(100.0, 500.0, 300.0), low=1.0, high=1e4),

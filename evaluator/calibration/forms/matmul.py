@@ -8,7 +8,17 @@ import functools
 import numpy as np
 
 from evaluator.calibration.figures import DeviceFigures
-from evaluator.calibration.forms.base import Array, Form, Inputs, Parameter, Parts, Values, p_norm
+from evaluator.calibration.forms.base import (
+    CACHED,
+    Array,
+    Form,
+    Inputs,
+    Parameter,
+    Parts,
+    Values,
+    memory_seconds,
+    p_norm,
+)
 
 TILES = ((64, 16), (64, 32), (64, 64), (64, 128), (128, 128), (128, 256))  # rows x columns of the output
 SMALL_TILES = ((1, 64), (4, 64), (16, 64))  # of devices whose matrix unit works on single rows (CPUs)
@@ -75,7 +85,7 @@ def _parts(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     weight_bytes, activation_bytes = x["weight_bytes"], x["activation_bytes"]
     peak = np.asarray(x["peak_flops_per_s"], float)
     moved = count * (m * k * activation_bytes + n * k * weight_bytes + m * n * 2.0)
-    memory = moved / (figures.memory_bytes_per_s * values["memory_efficiency"])
+    memory = memory_seconds(moved, values, x, figures)
     compute, memory = p_norm(_compute(values, x, figures, peak), memory, values["overlap"])
     # 16-bit activations read, narrow ones written, before the product
     narrow = np.where(np.asarray(x["quantises"]) > 0, count * m * k * (2.0 + activation_bytes), 0.0)
@@ -92,6 +102,7 @@ MATMUL = Form(
         Parameter(name="fixed_us", unit="us", starts=(3.0, 3.0, 5.0), low=0.1, high=40.0),
         Parameter(name="compute_efficiency", unit="1", starts=(0.8, 0.8, 0.7), low=0.05, high=1.0),
         Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.8, 0.6), low=0.05, high=1.0),
+        CACHED,
         Parameter(name="overlap", unit="1", starts=(3.0, 3.0, 2.0), low=1.0, high=12.0),
         Parameter(name="least_rows", unit="rows of the smallest tile", choices=(64.0, 1.0)),
         Parameter(name="tile_traffic", unit="1", starts=(0.1, 0.4, 0.3), low=1e-3, high=4.0),

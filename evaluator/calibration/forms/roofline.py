@@ -6,14 +6,14 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.calibration.figures import DeviceFigures
-from evaluator.calibration.forms.base import Form, Inputs, Parameter, Parts, Values, p_norm
+from evaluator.calibration.forms.base import CACHED, Form, Inputs, Parameter, Parts, Values, memory_seconds, p_norm
 
 
 def _roofline(values: Values, x: Inputs, figures: DeviceFigures) -> Parts:
     """`chain` are the steps that one sequence takes after each other, however many compute units are idle."""
     rate = np.asarray(x["peak_flops_per_s"], float) * values["compute_efficiency"]
     compute = np.asarray(x["matrix_flops"], float) / rate + 1e-6 * values["chain_us"] * np.asarray(x["chain"], float)
-    memory = np.asarray(x["moved_bytes"], float) / (figures.memory_bytes_per_s * values["memory_efficiency"])
+    memory = memory_seconds(np.asarray(x["moved_bytes"], float), values, x, figures)
     compute, memory = p_norm(compute, memory, values["overlap"])
     return Parts(overhead=np.full_like(compute, 1e-6 * values["fixed_us"]), compute=compute, memory=memory)
 
@@ -24,7 +24,9 @@ ROOFLINE = Form(
     parameters=(
         Parameter(name="fixed_us", unit="us", starts=(6.0, 15.0), low=0.3, high=60.0),
         Parameter(name="compute_efficiency", unit="1", starts=(0.6, 0.3), low=0.01, high=1.0),
+        # Beyond 1 where queries of one kernel share the keys that its bytes count for each of them.
         Parameter(name="memory_efficiency", unit="1", starts=(0.8, 0.4), low=0.02, high=1.5),
+        CACHED,
         Parameter(name="overlap", unit="1", choices=(4.0, 1.0, 2.0)),
         Parameter(name="chain_us", unit="us a step", starts=(0.1, 1.0), low=1e-4, high=20.0),
     ),

@@ -44,3 +44,5 @@ class DeviceProfile:
     calibration: str | None = None  # canonical JSON of the fitted coefficients; None when theoretical
     host_link_bytes_per_s: float = field(default=0.0, metadata={IF_SET: True})  # data sheet, one way; 0: not stated
     host_link_source: str = field(default="", metadata={IF_SET: True})
+    cache_bytes: int = field(default=0, metadata={IF_SET: True})  # data sheet, of the last level on chip; 0: not stated
+    cache_source: str = field(default="", metadata={IF_SET: True})

@@ -82,6 +82,8 @@ class DeviceKeys(BaseModel):
     links: list[LinkKeys]
     host_link_bytes_per_s: _Bandwidth | None = None
     host_link_source: str = ""
+    cache_bytes: Annotated[float, _within(2**10, 2**40), _PLAIN] | None = None
+    cache_source: str = ""
     calibration: dict[str, Any] | None = None
 
     @model_validator(mode="after")

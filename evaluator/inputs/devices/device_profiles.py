@@ -124,6 +124,8 @@ def profile_from_text(text: str, where: str) -> DeviceProfile:
         calibration=_calibration(found.calibration, f"{where}: calibration"),
         host_link_bytes_per_s=found.host_link_bytes_per_s or 0.0,
         host_link_source=found.host_link_source,
+        cache_bytes=int(found.cache_bytes or 0),
+        cache_source=found.cache_source,
     )
 
 
