@@ -23,7 +23,6 @@ from store.writing import get_operators
 from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedStep:
     """One step of one probe: its stored time and its operators."""

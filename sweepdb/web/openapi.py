@@ -101,7 +101,7 @@ _COLUMNS = {
     "items": {"type": "object", "properties": {"name": _TEXT, "unit": _TEXT, "meaning": _TEXT}},
 }
 _ROWS = {"type": "array", "items": {"type": "array"}}
-_OF_INTERVAL = ("least_ms", "most_ms", "e2e_ms", "output_tokens_per_s")
+_OF_INTERVAL = {name: {"type": "number"} for name in ("least_ms", "most_ms", "e2e_ms", "output_tokens_per_s")}
 _ANSWER = {
     "type": "object",
     "properties": {
@@ -119,7 +119,10 @@ _ANSWER = {
         "expected_error": {"type": "array", "items": {"type": "object"}},
         "ttft_intervals": {
             "type": "array",
-            "items": {"type": "object", "properties": {"probe": _TEXT, **dict.fromkeys(_OF_INTERVAL, {"type": "number"})}},
+            "items": {
+                "type": "object",
+                "properties": {"probe": _TEXT, **_OF_INTERVAL},
+            },
             "description": "rows whose TTFT lies between two numbers: users in step, and users who drift apart",
         },
         "notes": {"type": "array", "items": _TEXT},
