@@ -142,6 +142,34 @@ def test_every_report_that_names_probes_and_first_tokens_says_intervals(served, 
     assert named & apart or report.startswith("nearest")
 
 
+def test_settings_worth_measuring_are_stored_ones_of_one_engine_and_come_as_a_table_to_fill_in(served, tmp_path):
+    url, _ = served
+    several = sweepdb("measurements suggest", url)
+    assert several.code == 2
+    assert "--serving-model" in several.err
+    outcome = sweepdb("measurements suggest --serving-model vllm --count 4 --format csv", url)
+    assert outcome.code == 0, outcome.err
+    assert "sweepdb calibrate --serving vllm" in outcome.err
+    head, *lines = [line.split(",") for line in outcome.out.splitlines()]
+    found = [dict(zip(head, line, strict=True)) for line in lines]
+    # One plan and one workload: users alone tell settings apart, and the middle of them says most.
+    assert int(found[0]["concurrency"]) in {4, 8}
+    assert {int(row["concurrency"]) for row in found} <= {1, 2, 4, 8, 16, 32}
+    assert len({row["concurrency"] for row in found}) == 4
+    assert {(row["model"], row["tp"], row["input_length"], row["ttft_ms"]) for row in found} == {
+        ("Qwen/Qwen3-0.6B", "2", "2000", "")
+    }
+    # Filled in, it is read as it stands.
+    filled = [head, *([*line[:-2], "100", "10"] for line in lines)]
+    (tmp_path / "mine.csv").write_text("".join(",".join(line) + "\n" for line in filled))
+    imported = sweepdb(f"measurements import {tmp_path}/mine.csv", f"sqlite:///{tmp_path}/other.sqlite")
+    assert imported.err.startswith("4 new of 4 points read")
+    for wrong in ("list --count 3", "suggest --count 0", "suggest --source runs", "import x.csv --serving-model vllm"):
+        assert sweepdb(f"measurements {wrong}", url).code == 2
+    nothing = sweepdb("measurements suggest --model nobody", url)
+    assert (nothing.code, "sweepdb evaluate" in nothing.err) == (2, True)
+
+
 def test_a_step_of_an_engines_scenario_is_explained(served):
     url, label = served
     (best,) = rows(f"best --top 1 --serving-model {label}", url)
