@@ -53,6 +53,7 @@ docs: $(INSTALLED)
 	$(BIN)/python -m tools.ledger_page docs/reference/expected-errors.md
 	$(BIN)/python -m tools.architecture_page docs/explanation/architecture.md
 	PYTHONPATH=. $(BIN)/python tests/readme_screen.py README.md
+	PYTHONPATH=.:tests $(BIN)/python tests/calibrate_screen.py
 	PYTHONPATH=.:tests $(BIN)/python tests/doc_pictures.py
 
 # The documents as a site; a link that leads nowhere is an error.

@@ -50,7 +50,7 @@ SUMMARIES = {
     "devices": "List or show device profiles, or add your own.",
     "prices": "Enter and list prices and power of devices.",
     "calibrate": "Fit a device or an engine to measurements.",
-    "measurements": "Import, list, correct or delete measured serving points.",
+    "measurements": "Import, list, correct or delete measured serving points; say which to measure.",
     "validate": "Hold predictions against measured points.",
     "export": "Write a store or a sweep as a bundle of files.",
     "publish": "Lay public views down for other programs.",

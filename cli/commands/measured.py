@@ -19,7 +19,8 @@ from store.errors import EvaluationError, InputError
 if TYPE_CHECKING:
     from sweepdb.measuring import PointSelection, ShownPoint
 
-ACTIONS = ("import", "list", "show", "set", "delete")
+ACTIONS = ("import", "list", "show", "set", "delete", "suggest")
+_TO_FILL = ("ttft_ms", "tpot_exclusive_ms")
 _LISTED = ("measurement", "family", "model", "device", "engine", "lengths", "users")
 
 
@@ -30,13 +31,13 @@ def register(app: typer.Typer) -> None:
 
 def measurements(  # noqa: PLR0917  one parameter an option
     action: Annotated[
-        str, typer.Argument(help="import FILE..., list, show POINT, set POINT..., delete POINT...")
+        str, typer.Argument(help="import FILE..., list, show POINT, set POINT..., delete POINT..., suggest")
     ] = "list",
     named: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE|POINT]...", help="files or folders of points; or stored points")
     ] = None,
-    model: Annotated[str | None, typer.Option(help="list, set, delete: a part of the model's name")] = None,
-    device: Annotated[str | None, typer.Option(help="list, set, delete: a part of the device's name")] = None,
+    model: Annotated[str | None, typer.Option(help="list, set, delete, suggest: a part of the model's name")] = None,
+    device: Annotated[str | None, typer.Option(help="list, set, delete, suggest: a part of the device's name")] = None,
     source: Annotated[
         str | None, typer.Option(help="list, set, delete: a part of the file's name, or a format")
     ] = None,
@@ -44,13 +45,24 @@ def measurements(  # noqa: PLR0917  one parameter an option
         list[str] | None,
         typer.Option("--set", help="import: what files lack; set: what is corrected (device=h100_sxm, decode_tp=8)"),
     ] = None,
+    count: Annotated[
+        int | None, typer.Option(min=1, help="suggest: how many settings to measure; 15 if not given")
+    ] = None,
+    serving_model: Annotated[str | None, typer.Option(help="suggest: the engine whose stored rows are meant")] = None,
     format_: FormatOption = "table",
     output: OutputOption = None,
     store: StoreOption = None,
 ) -> int:
-    """Import measured serving points from results of benchmark clients or our own CSV; list, correct or delete them."""
+    """Import measured serving points from results of benchmark clients or our own CSV; list, correct or delete them.
+
+    `suggest` says which stored settings of a server are worth measuring, the one that says most of all others first."""
     check_format(format_, output)
     points, filters = tuple(named or ()), {"model": model, "device": device, "source": source}
+    if action == "suggest" and not points and source is None and not set_:
+        return _suggest({"model": model, "device": device, "engine": serving_model}, count, format_, output, store)
+    if count is not None or serving_model is not None:
+        option = "--serving-model" if count is None else "--count"
+        raise InputError(f"{option} belongs to measurements suggest", hint="sweepdb measurements --help")
     _check(action, points, filters, set_ or [])
     if action == "import":
         return _import([Path(name) for name in points], set_ or [], format_, output, store)
@@ -72,7 +84,7 @@ def _check(action: str, named: Sequence[str], filters: Mapping[str, str | None],
     if not takes.get(action, False):
         raise InputError(
             f"measurements {' '.join([action, *named])} is not one of: import FILE..., list, show POINT,"
-            " set POINT..., delete POINT...",
+            " set POINT..., delete POINT..., suggest",
             hint="sweepdb measurements --help",
         )
     if stated and action not in {"import", "set"}:
@@ -139,6 +151,20 @@ def _listed(row: Mapping[str, object]) -> list[object]:
     family = "measured" if row["family"] == "measured" else "predicted"
     users = None if row["concurrency"] is None else f"{row['concurrency']:.6g}"
     return [str(row["measurement"])[:8], family, model, row["device"], row["engine"], lengths, users]
+
+
+def _suggest(
+    filters: Mapping[str, str | None], count: int | None, format_: str, output: Path | None, store: str | None
+) -> int:
+    from sweepdb.measuring import USUAL_COUNT, Suggested, suggested_points
+
+    found = suggested_points(store, count=USUAL_COUNT if count is None else count, **filters)
+    if format_ == "csv":  # what the table of one's own is filled in with
+        write_rows((*Suggested._fields, *_TO_FILL), ([*one, None, None] for one in found), format_, output)
+    else:
+        write_rows(Suggested._fields, found, format_, output)
+    say(f"measure TTFT and TPOT of each; next: sweepdb calibrate --serving {found[0].engine} --measurements FILE")
+    return 0
 
 
 def _show(point: str, format_: str, output: Path | None, store: str | None) -> int:

@@ -54,7 +54,7 @@ EXAMPLES: Mapping[str, tuple[str, str]] = {
     ),
     "measurements": (
         "measurements import result.json --set device=h100_sxm --set tp=2",
-        "measurements list --model Qwen3-32B",
+        "measurements suggest --count 15 --format csv --output mine.csv",
     ),
     "validate": ("validate", "validate --measurements runs --format html --output errors.html"),
     "export": ("export bundle", "export bundle --sweep 6903164904d0 --format csv"),

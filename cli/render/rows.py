@@ -133,9 +133,7 @@ def _is_number(text: str) -> bool:
     if text == "-":
         return True
     parts = text.removeprefix("-").replace("e-", "e").split("-")  # one number, or an interval of two
-    return all(
-        part.replace(",", "").replace(".", "", 1).replace("e+", "", 1).replace("e", "", 1).isdigit() for part in parts
-    )
+    return all(re.fullmatch(r"[\d,]+(\.\d+)?(e\+?\d+)?", part) for part in parts)
 
 
 def cell(value: object) -> str:

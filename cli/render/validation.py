@@ -36,6 +36,8 @@ def as_document(validation: Validation, *, against: str | None) -> dict[str, obj
     }
     if validation.replays:
         document["replays"] = [asdict(one) for one in validation.replays]
+    if (spans := validation.first_tokens()) is not None:
+        document["ttft_intervals"] = asdict(spans)
     ranking = validation.ranking()
     if ranking is not None:
         document["ranking"] = {"kendall_tau_mean": ranking[0], "groups": ranking[1]}
@@ -118,12 +120,26 @@ def table_text(validation: Validation, *, against: str | None) -> Iterator[str]:
         if found:
             yield "\n"
             yield from table_lines((name, *COLUMNS[2:]), found)
+    yield from _first_token_lines(validation)
     yield from _replay_lines(validation.replays)
     yield from _left_out(validation)
     ranking = validation.ranking()
     if ranking is not None:
         yield f"\nranking: mean Kendall tau {ranking[0]:.2f} of tokens/s/device over {ranking[1]} groups that differ in"
         yield " plan or batch\n"
+
+
+def _first_token_lines(validation: Validation) -> Iterator[str]:
+    """How the ends of intervals compare with what was measured."""
+    found = validation.first_tokens()
+    if found is None:
+        return
+    yield (
+        f"\nTTFT of {found.points} points is predicted as an interval, by whether users stay in step or drift apart:"
+        f" {100 * found.inside / found.points:.0f} % were measured inside\n"
+    )
+    ends = (("apart", found.apart), ("in step", found.in_step))
+    yield from table_lines(("users", *FIGURES), [[name, *_cells(one)] for name, one in ends])
 
 
 def _peer_lines(validation: Validation, against: str) -> Iterator[str]:

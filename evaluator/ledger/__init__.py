@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from evaluator.ledger.deployments import Deployment, deployment_of
     from evaluator.ledger.fitting.engine_fit import fit_engine
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
+    from evaluator.ledger.fitting.point_choice import MOST_PLACES, worth_measuring
     from evaluator.ledger.fitting.user_points import OwnFit, fit_own, fitted_to, own_points, served_points
     from evaluator.ledger.matching import Unmatched
     from evaluator.ledger.metrics import central_metrics
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KNOWLEDGE",
     "LATENCIES",
+    "MOST_PLACES",
     "PHASES",
     "Asked",
     "Choices",
@@ -107,6 +109,7 @@ __all__ = [
     "values_of_sides",
     "with_launched",
     "with_stated",
+    "worth_measuring",
 ]
 
 __getattr__, __dir__ = lazy_face(__name__)

@@ -1,4 +1,4 @@
-"""First tokens as an interval, where users who stay in step and users who drift apart differ too much for one number.
+"""First tokens as an interval: users who stay in step and users who drift apart differ too much for one number.
 
 Not here: when they differ (evaluator.serving.engine.in_step); rows hold the second number only there."""
 

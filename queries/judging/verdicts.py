@@ -46,8 +46,8 @@ def with_expected_errors(
     scenario_ids: Iterable[int],
     create_macros: Callable[[str], None],
 ) -> Answer:
-    """An answer with the errors that are expected of its rows, first tokens that lie between two numbers, and whether
-    limits hold in spite of errors.
+    """An answer with the errors that are expected of its rows, and whether limits hold in spite of them. It says
+    which first tokens are an interval, too.
 
     `create_macros` makes ready what a statement of ours calls."""
     found = known.of_answer(answer, scenario_ids)

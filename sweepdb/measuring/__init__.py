@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         delete_measurements,
         shown_measurement,
     )
+    from sweepdb.measuring.suggesting import USUAL_COUNT, Suggested, suggested_points
     from sweepdb.measuring.validating import PEER_FIELDS, Group, Validation
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "KERNEL_COLUMNS",
     "MEASUREMENT_COLUMNS",
     "PEER_FIELDS",
+    "USUAL_COUNT",
     "Choices",
     "Comparison",
     "Conforming",
@@ -50,6 +52,7 @@ __all__ = [
     "ReadFiles",
     "Replay",
     "ShownPoint",
+    "Suggested",
     "Validation",
     "compare_and_keep",
     "conforming",
@@ -63,6 +66,7 @@ __all__ = [
     "read_files",
     "regions_of",
     "shown_measurement",
+    "suggested_points",
     "with_unreadable",
     "write_points",
 ]

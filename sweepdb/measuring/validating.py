@@ -79,6 +79,16 @@ class BesidePeer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldIntervals:
+    """Points whose predicted TTFT is an interval: errors of both its ends, and how many measured values lie inside."""
+
+    points: int
+    inside: int
+    apart: Figures  # users drift as far as their engine's do
+    in_step: Figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Validation:
     """Every comparison, as asked and as known, and what was left out of them."""
 
@@ -127,6 +137,21 @@ class Validation:
             for value, found in sorted(_split(shared, by).items())
             if (ours := standing_of(found, "ours")) is not None and (peer := standing_of(found, "peer")) is not None
         )
+
+    def first_tokens(self, knowledge: Knowledge = "asked") -> HeldIntervals | None:
+        """Points whose first tokens no one number says, where there are any."""
+        found = []
+        for one in self.of(knowledge):
+            asked = self.asked.get((knowledge, one.record_key))
+            if one.metric == SHORT["ttft_ms"] and asked is not None and one.mode == "aggregated":
+                in_step = self.probes[asked.scenario].value("ttft_in_step_ms", asked.batch_size)
+                if not math.isnan(in_step):
+                    found.append((one.measured, one.predicted, in_step))
+        apart, together = (figures(row[end] / row[0] - 1.0 for row in found) for end in (1, 2))
+        if apart is None or together is None:
+            return None
+        inside = sum(min(row[1:]) <= row[0] <= max(row[1:]) for row in found)
+        return HeldIntervals(points=len(found), inside=inside, apart=apart, in_step=together)
 
     def ranking(self, knowledge: Knowledge = "asked") -> tuple[float, int] | None:
         """Mean Kendall tau and its groups."""

@@ -101,7 +101,7 @@ _COLUMNS = {
     "items": {"type": "object", "properties": {"name": _TEXT, "unit": _TEXT, "meaning": _TEXT}},
 }
 _ROWS = {"type": "array", "items": {"type": "array"}}
-_OF_INTERVAL = ("least_ms", "most_ms", "e2e_ms", "output_tokens_per_s")
+_OF_INTERVAL = {name: {"type": "number"} for name in ("least_ms", "most_ms", "e2e_ms", "output_tokens_per_s")}
 _ANSWER = {
     "type": "object",
     "properties": {
@@ -121,7 +121,7 @@ _ANSWER = {
             "type": "array",
             "items": {
                 "type": "object",
-                "properties": {"probe": _TEXT, **{key: {"type": "number"} for key in _OF_INTERVAL}},
+                "properties": {"probe": _TEXT, **_OF_INTERVAL},
             },
             "description": "rows whose TTFT lies between two numbers: users in step, and users who drift apart",
         },

@@ -3,8 +3,9 @@
     python tests/benchmark/own_server.py FOLDER      # holds serving.csv; minutes of one core
 
 Points of one device, model, engine and format are those of one server. Of each with enough points some go into the fit that
-`sweepdb calibrate --serving` makes, from the profile that never saw the pair, and all others are scored: which is decided
-by their order in users and lengths. Prints Markdown."""
+`sweepdb calibrate --serving` makes, from the profile that never saw the pair, and all others are scored. Which, is decided
+before anything is measured: by what is worth measuring, as `sweepdb measurements suggest` has it, or evenly by their order in
+users and lengths. Prints Markdown."""
 
 # ruff: noqa: E402  the paths come first
 
@@ -33,28 +34,31 @@ from evaluator.ledger import (
     own_points,
     read_measurements,
     usable,
+    worth_measuring,
 )
 
 LEAST_ROWS = 20  # of a server: five points at least are left to score after the largest fit
 FITTED_POINTS = (5, 10, 15)
+CHOICES = ("worth measuring", "in their order")
 Measured = tuple[Deployment, Mapping[str, float]]
 Errors = dict[str, list[float]]
 
 
 def main(folder: Path) -> None:
     """Every server with points enough, with none, five, ten and fifteen of them in the fit."""
-    found: dict[int, Errors] = defaultdict(lambda: defaultdict(list))
+    found: dict[tuple[str, int], Errors] = defaultdict(lambda: defaultdict(list))
     print("| server | rows | points in the fit | TPOT | TTFT |\n|---|---|---|---|---|")
     for name, measured in sorted(_servers(folder / "serving.csv").items()):
         points = _points(measured)
-        for count, errors in _scored(points).items():
-            for metric in LATENCIES:
-                found[count][metric] += errors[metric]
-            if count == FITTED_POINTS[1]:
-                print(f"| {name} | {len(measured)} | {count} | {_cells(errors)} |")
-    print("\n| points in the fit | rows scored | TPOT | TTFT |\n|---|---|---|---|")
-    for count, errors in found.items():
-        print(f"| {count} | {len(errors[LATENCIES[0]])} | {_cells(errors)} |")
+        for choice in CHOICES:
+            for count, errors in _scored(points, choice).items():
+                for metric in LATENCIES:
+                    found[choice, count][metric] += errors[metric]
+                if (choice, count) == (CHOICES[0], FITTED_POINTS[1]):
+                    print(f"| {name} | {len(measured)} | {count} | {_cells(errors)} |")
+    print("\n| points in the fit | chosen | rows scored | TPOT | TTFT |\n|---|---|---|---|---|")
+    for (choice, count), errors in found.items():
+        print(f"| {count} | {choice} | {len(errors[LATENCIES[0]])} | {_cells(errors)} |")
 
 
 def _servers(file: Path) -> dict[str, list[Measured]]:
@@ -77,16 +81,19 @@ def _points(measured: Sequence[Measured]) -> list[FitPoint]:
     return fit_points(ordered, engine_profile(str(deployment.engine), unseen=deployment.pair), weight=1.0)
 
 
-def _scored(points: Sequence[FitPoint]) -> dict[int, Errors]:
+def _scored(points: Sequence[FitPoint], choice: str) -> dict[int, Errors]:
     """Errors of the points that no fit has seen, by how many are in the fit: the same ones for every number of them."""
     start = engine_profile(str(points[0].deployment.engine), unseen=points[0].deployment.pair)
     most = FITTED_POINTS[-1]
-    chosen = [index * len(points) // most for index in range(most)]
     points = own_points(points)
+    sought = choice == CHOICES[0]
+    places = [point.replica.place(point.batch_size) for point in points]
+    chosen = worth_measuring(places, most) if sought else [index * len(points) // most for index in range(most)]
     left = [point for index, point in enumerate(points) if index not in chosen]
     found = {0: _errors(left, start)}
     for count in FITTED_POINTS:
-        known = [points[chosen[index * most // count]] for index in range(count)]
+        first = chosen[:count] if sought else [chosen[index * most // count] for index in range(count)]
+        known = [points[index] for index in first]
         found[count] = _errors(left, fitted_to(known, start))
     return found
 

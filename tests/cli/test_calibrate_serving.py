@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import csv
-import itertools
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from calibrate_screen import PAGE, TRUTH, answered, screen_of, written
 from conftest_cli import sweepdb
 
-from evaluator.inputs.engines.engine_profiles import EngineProfile, engine_from_file, unfitted_engine, with_numbers
+from evaluator.inputs.engines.engine_profiles import engine_from_file, unfitted_engine, with_numbers
 from evaluator.inputs.launch import Client
 from evaluator.ledger.deployments import deployment_of
-from evaluator.ledger.fitting.fit_points import LATENCIES, fit_points
+from evaluator.ledger.fitting.fit_points import fit_points
 from evaluator.ledger.fitting.user_points import OwnFit, ServedPoints, fitted_to
 from evaluator.ledger.metrics import central_metrics
 from evaluator.ledger.readers import read_measurements
@@ -23,34 +22,6 @@ from store.errors import InputError
 from store.opening import open_store
 from store.writing.calibrations import list_calibrations
 from sweepdb.measuring.engine_fitting import expected_of
-
-# A server unlike the shipped profile: a slow host in front of slow prompts.
-TRUTH = with_numbers(
-    unfitted_engine("vllm"),
-    {
-        "prefill_factor": 1.35, "decode_factor": 0.9, "step_ms": 3.5, "step_per_decode_ms": 0.03,
-        "step_per_prompt_ms": 4.0, "request_ms": 60.0,
-    },
-)  # fmt: skip
-HEAD = ["model", "device", "engine", "precision", "tp", "input_length", "output_length", "concurrency"]
-GRID = tuple(itertools.product(((500, 100), (1000, 400), (3000, 200), (6000, 300)), (1, 3, 8, 24, 64)))
-
-
-def written(path, truth: EngineProfile, *, grid=GRID, more: str = ""):
-    """Points that a server with the numbers of `truth` would measure, in our own format."""
-    rows = [["Qwen/Qwen3-0.6B", "h100_sxm", "vllm", "bf16", 1, *lengths, users] for lengths, users in grid]
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([[*HEAD, "ttft_ms"], *([*row, 1000] for row in rows)])
-    deployments = [deployment_of(one) for one in read_measurements(path).records]
-    # The log errors of a point measured at 1 ms are the logarithms of what is predicted.
-    played = fit_points([(one, dict.fromkeys(LATENCIES, 1.0)) for one in deployments], truth)
-    times = [np.exp(one.log_errors(truth)).tolist() for one in played]
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow([*HEAD, "ttft_ms", "tpot_exclusive_ms"])
-        writer.writerows([*row, *latencies] for row, latencies in zip(rows, times, strict=True))
-        file.write(more)
-    return path
 
 
 def served_command(profile):
@@ -267,3 +238,19 @@ def test_what_is_refused(points, tmp_path, arguments, said):
     assert outcome.code == 2
     assert said in outcome.err
     assert points.read_bytes() == before
+
+
+def numbers_of(screen: str) -> list[list[float]]:
+    """The numbers of each row of a screen."""
+    return [[float(word) for word in line.split() if word[-1].isdigit()] for line in screen.splitlines()[3:]]
+
+
+def test_the_page_shows_what_the_command_prints(tmp_path):
+    printed, shown = answered(tmp_path).out, screen_of(PAGE.read_text(encoding="utf-8"))
+    assert [line.split()[:3] for line in printed.splitlines()] == [line.split()[:3] for line in shown.splitlines()]
+    assert len(numbers_of(printed)) == 6
+    for now, page in zip(numbers_of(printed), numbers_of(shown), strict=True):
+        # Fits end where a search stops, so that last digits are a machine's own.
+        assert now == pytest.approx(page, rel=0.05, abs=0.02), (
+            "run: PYTHONPATH=.:tests python tests/calibrate_screen.py"
+        )

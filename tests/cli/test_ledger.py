@@ -68,6 +68,31 @@ def asked(url, sql):
     return json.loads(outcome.out)
 
 
+def test_first_tokens_that_are_an_interval_are_held_against_both_ends(tmp_path):
+    """SGLang's users in step wait twice as long at 64: half the points lie between both times, half beyond."""
+    url, lines = f"sqlite:///{tmp_path}/store.sqlite", []
+    evaluated = (
+        "evaluate Qwen/Qwen3-0.6B --device h100_sxm --input-length 2000 --output-length 300 --batch-range 64 64"
+        " --quantize-linear-action BF16 --mode aggregated --serving-model sglang --tp-sizes 1 --num-devices 1"
+    )
+    assert sweepdb(evaluated, url).code == 0
+    (row,) = asked(url, "SELECT ttft_ms, ttft_in_step_ms, tpot_exclusive_ms FROM aggregated")
+    inside = (row["ttft_ms"] * row["ttft_in_step_ms"]) ** 0.5
+    head = "model,device,engine,engine_version,precision,tp,input_length,output_length,concurrency,ttft_ms,tpot_exclusive_ms"
+    for ttft in (inside, 2.0 * row["ttft_in_step_ms"]):
+        lines.append(f"Qwen/Qwen3-0.6B,h100_sxm,sglang,0.5.8,bf16,1,2000,300,64,{ttft},{row['tpot_exclusive_ms']}")
+    (tmp_path / "mine.csv").write_text("\n".join([head, *lines]) + "\n")
+    document = json.loads(sweepdb(f"validate --measurements {tmp_path}/mine.csv --format json", url).out)
+    found = document["ttft_intervals"]
+    assert (found["points"], found["inside"]) == (2, 1)
+    off = [100 * (row["ttft_ms"] / one - 1) for one in (inside, 2.0 * row["ttft_in_step_ms"])]
+    assert found["apart"]["mean_ape"] == pytest.approx(-sum(off) / 2, rel=1e-6)
+    assert found["in_step"]["bias"] == pytest.approx((100 * (row["ttft_in_step_ms"] / inside - 1) - 50) / 2, rel=1e-6)
+    said = sweepdb(f"validate --measurements {tmp_path}/mine.csv", url).out
+    assert "TTFT of 2 points is predicted as an interval" in said
+    assert "50 % were measured inside" in said
+
+
 def test_import_says_what_is_new_and_again_adds_nothing(mine, sqlite_url):
     first = sweepdb(f"measurements import {mine}", sqlite_url)
     assert (first.code, first.out) == (0, "")

@@ -106,6 +106,70 @@ def test_first_tokens_are_an_interval_where_users_in_step_and_apart_differ(serve
             assert " TTFT: " not in sweepdb(f"explain {found['scenario'][:8]}:{size}", url).out
 
 
+def test_answers_say_first_tokens_as_an_interval_where_rows_hold_two(served):
+    url, _ = served
+    asked = "SELECT * FROM aggregated WHERE serving_model IN ('sglang', 'sglang_locked')"
+    stored = {
+        (row["serving_model"], row["batch_size"]): row
+        for row in json.loads(sweepdb("sql --format json", url, stdin=asked).out)
+    }
+    full = json.loads(sweepdb("query best --serving-model sglang --top 3 --format json-full", url).out)
+    (row,), (told,) = full["rows"], full["ttft_intervals"]
+    apart, locked = (stored[name, row["batch_size"]] for name in ("sglang", "sglang_locked"))
+    assert told["probe"] == row["probe"]
+    assert (told["least_ms"], told["most_ms"]) == (apart["ttft_ms"], apart["ttft_in_step_ms"])
+    assert (told["e2e_ms"], told["output_tokens_per_s"]) == (apart["e2e_ms"], apart["output_tokens_per_s"])
+    # The same host, but for what was fitted of it: users of the locked engine wait as long as these would in step.
+    assert told["most_ms"] == pytest.approx(locked["ttft_ms"], rel=0.1)
+    limit = 0.5 * (told["least_ms"] + told["most_ms"])
+    said = sweepdb(f"query best --serving-model sglang --ttft-limits {limit:.1f} --format table", url).out
+    assert f"{told['least_ms']:.1f}-{told['most_ms']:.1f}" in said
+    assert "lies between" in " ".join(said.split())
+    assert " e2e_ms " in said  # beside it
+    # Where one number says it, nothing is said.
+    for question in ("best --serving-model sglang_locked", "best --serving-model waves"):
+        assert "ttft_intervals" not in json.loads(sweepdb(f"query {question} --format json-full", url).out)
+
+
+@pytest.mark.parametrize("report", ["pareto", "curve --top 100", "deployments", "devices", "nearest --ttft-limits 1"])
+def test_every_report_that_names_probes_and_first_tokens_says_intervals(served, report):
+    url, _ = served
+    full = json.loads(sweepdb(f"query {report} --serving-model sglang --format json-full", url).out)
+    held = json.loads(sweepdb("sql --format json", url, stdin="SELECT probe, ttft_in_step_ms FROM aggregated").out)
+    apart = {row["probe"] for row in held if row["ttft_in_step_ms"] is not None}
+    named = {row["probe"] for row in (*full["rows"], *full["nearest"]) if row["ttft_ms"] is not None}
+    assert {one["probe"] for one in full.get("ttft_intervals", ())} == named & apart
+    assert named & apart or report.startswith("nearest")
+
+
+def test_settings_worth_measuring_are_stored_ones_of_one_engine_and_come_as_a_table_to_fill_in(served, tmp_path):
+    url, _ = served
+    several = sweepdb("measurements suggest", url)
+    assert several.code == 2
+    assert "--serving-model" in several.err
+    outcome = sweepdb("measurements suggest --serving-model vllm --count 4 --format csv", url)
+    assert outcome.code == 0, outcome.err
+    assert "sweepdb calibrate --serving vllm" in outcome.err
+    head, *lines = [line.split(",") for line in outcome.out.splitlines()]
+    found = [dict(zip(head, line, strict=True)) for line in lines]
+    # One plan and one workload: users alone tell settings apart, and the middle of them says most.
+    assert int(found[0]["concurrency"]) in {4, 8}
+    assert {int(row["concurrency"]) for row in found} <= {1, 2, 4, 8, 16, 32}
+    assert len({row["concurrency"] for row in found}) == 4
+    assert {(row["model"], row["tp"], row["input_length"], row["ttft_ms"]) for row in found} == {
+        ("Qwen/Qwen3-0.6B", "2", "2000", "")
+    }
+    # Filled in, it is read as it stands.
+    filled = [head, *([*line[:-2], "100", "10"] for line in lines)]
+    (tmp_path / "mine.csv").write_text("".join(",".join(line) + "\n" for line in filled))
+    imported = sweepdb(f"measurements import {tmp_path}/mine.csv", f"sqlite:///{tmp_path}/other.sqlite")
+    assert imported.err.startswith("4 new of 4 points read")
+    for wrong in ("list --count 3", "suggest --count 0", "suggest --source runs", "import x.csv --serving-model vllm"):
+        assert sweepdb(f"measurements {wrong}", url).code == 2
+    nothing = sweepdb("measurements suggest --model nobody", url)
+    assert (nothing.code, "sweepdb evaluate" in nothing.err) == (2, True)
+
+
 def test_a_step_of_an_engines_scenario_is_explained(served):
     url, label = served
     (best,) = rows(f"best --top 1 --serving-model {label}", url)
