@@ -174,7 +174,7 @@ def _by_layers(quantisation: Mapping[str, Any], parts: WeightParts) -> NativeFor
 
 
 def _of_modules(named: Iterable[tuple[str, str]], rest: str, ignored: object, parts: WeightParts) -> NativeFormats:
-    """The formats of modules that are named one by one; a part of which none is named is in the format of the rest."""
+    """The formats of modules that are named one by one. Parts of which none is named are in that of the rest."""
     kinds: dict[str, list[str]] = {}
     for name, form in named:
         kinds.setdefault(_part_of(name), []).append(form)

@@ -90,7 +90,7 @@ def spared_modules(items: object) -> SparedModules:
 
 
 def _matching(text: str) -> Callable[[str], object]:
-    """What tells whether a pattern fits; one that is no regular expression fits nothing."""
+    """A test of whether a pattern fits; one that is no regular expression fits nothing."""
     try:
         return re.compile(text).match
     except re.error:
