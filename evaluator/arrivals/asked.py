@@ -129,8 +129,10 @@ def seen_trace(trace: TracedArrivals, images: Images | None) -> TracedArrivals:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Before:
-    """What happens to each request before the scheduler sees it: seconds alone, and of those that it occupies what
-    serves one request after another. That is one for the whole instance where it is `shared`, else one a replica."""
+    """Seconds of each request before the scheduler sees it, alone.
+
+    `service_s` are those in which it keeps the next one waiting: of the whole instance where it is `shared`, else of
+    its replica."""
 
     alone_s: FloatArray
     service_s: FloatArray
@@ -140,7 +142,7 @@ class Before:
 def before_scheduling(
     asked: AskedRequests, run: Run, engine: EngineProfile, table: StepTable, trace: TracedArrivals | None
 ) -> Before:
-    """Keys on their way to an engine that starts a prompt when they are there, or images at encoders of their own."""
+    """Keys on their way to an engine that waits for them, or images at encoders of their own."""
     scenario, nothing = run.scenario, np.zeros_like(asked.arrive_s)
     if scenario.phase == "decode":
         return Before(alone_s=nothing, service_s=nothing)
@@ -155,7 +157,7 @@ def before_scheduling(
 
 
 def when_ready(asked: AskedRequests, before: Before) -> AskedRequests:
-    """The requests with the seconds at which the scheduler sees them, in their own order; what passes by has its own.
+    """The requests with the seconds at which the scheduler sees them, in their own order.
 
     They are served from when they come: what waits for a seat first, too."""
     if not before.alone_s.any():
