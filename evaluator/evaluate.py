@@ -168,7 +168,7 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
     cached = "; those that the prefix cache holds are not encoded" if scenario.workload.prefix_cache_hit_rate else ""
     where = "before its prompt" if scenario.plan.encoder_devices else "in the first step of a prompt"
     said = [
-        f"{number}: {images.sequences * images.patches} patches and {images.tokens} prompt tokens each",
+        f"{number}: {images.all_patches} patches and {images.tokens} prompt tokens each",
         f"the image encoder runs in 16 bits {where}, every image anew{cached}",
         shared[images.split] if not scenario.plan.encoder_devices else _said_of_encoders(scenario, images),
     ]

@@ -61,10 +61,13 @@ def encoded_images(workload: Workload) -> float:
 def image_sums(images: Images, count: ArrayLike) -> BatchSums:
     """Sums of the encoder's step over so many images: patches, and the sequences that they attend within."""
     # 2 images of 7 tiles of 576 patches and a class patch: 8,064 patches, 14 sequences, 14 x 577^2 pairs.
-    number = images.sequences * np.asarray(count, dtype=np.float64)
-    row = images.patches + images.tower.class_patch
+    number = np.asarray(count, dtype=np.float64)
+    row, more = images.patches + images.tower.class_patch, images.view_patches
     return BatchSums(
-        tokens=number * images.patches, sequences=number, pairs=number * float(row * row), keys=number * float(row)
+        tokens=number * images.all_patches,
+        sequences=number * (images.sequences + images.views),
+        pairs=number * float(images.sequences * row * row + images.views * more * more),
+        keys=number * float(images.sequences * row + images.views * more),
     )
 
 
@@ -116,5 +119,5 @@ def with_encoder_bytes(run: Run, sums: BatchSums, activations: FloatArray) -> Fl
 def embedding_bytes(model: ModelSpec, images: Images) -> float:
     """Bytes that the language model gets of one image, those for its first layers included."""
     # 3,072 patches by fours are 768 rows; one output and three for the first layers, of 4,096 numbers: 25.2 MB.
-    rows = images.sequences * images.patches // images.tower.token_patches
+    rows = images.all_patches // images.tower.token_patches
     return float(rows * (1 + len(images.tower.deep)) * model.hidden_size * EMBEDDING_BYTES)
