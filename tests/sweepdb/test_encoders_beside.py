@@ -9,6 +9,7 @@ from conftest_cli import sweepdb as command
 
 import sweepdb
 from store.errors import InputError
+from sweepdb.explaining import explain_probes
 from sweepdb.launching import write_launch
 from sweepdb.launching.reading import read_deployment
 
@@ -113,3 +114,14 @@ def test_what_launches_none_says_so(url, tmp_path):
 def test_the_command_line_says_how_many(url):
     told = command("query prefill --top 9", url)
     assert "tp1pp1dp1enc2" in told.out
+
+
+def test_they_travel_with_their_rows(url, tmp_path):
+    bundle, other = tmp_path / "bundle", f"sqlite:///{tmp_path}/other.sqlite"
+    assert command(f"export {bundle}", url).code == 0
+    assert command("db init", other).code == 0
+    assert command(f"import {bundle}", other).code == 0
+    assert best(other, "prefill").keys() == best(url, "prefill").keys()
+    row = best(other, "prefill")["tp1pp1dp1enc2"]
+    explained = explain_probes([row["probe"]], other, step="prefill").steps[0]
+    assert sum(one.time_ms for one in explained.operators) == pytest.approx(explained.stored_ms)
