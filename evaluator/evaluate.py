@@ -28,6 +28,7 @@ from evaluator.pricing.theoretical import TheoreticalCost
 from evaluator.probe_block import ProbeBlock, joined_blocks
 from evaluator.scenario import Scenario, evened_out
 from evaluator.serving.batches import BatchSource
+from evaluator.serving.encoding import embedding_bytes
 from evaluator.serving.engine.tier_loads import tier_refusal
 from evaluator.serving.interface import Run, ServingModel
 from evaluator.serving.models import serving_model_of
@@ -74,7 +75,7 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
     wanted: dict[Trace, CaptureRequest] = {
         trace: CaptureRequest(
             model=scenario.model,
-            plan=scenario.plan,
+            plan=replace(scenario.plan, encoder_devices=0),
             linear=linear,
             experts=experts,
             kv_bits=kv_cache_bits(precision),
@@ -95,10 +96,11 @@ def capture_requests(scenario: Scenario) -> dict[Trace, CaptureRequest]:
 
 def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
     """The encoder of a plan: what decides its operators are the ranks that share it and the stages that have none."""
+    apart = scenario.plan.encoder_devices > 0  # each of them has the whole encoder
     half = linear_format("BF16", mxfp4_group_size=scenario.precision.mxfp4_group_size, convention=scenario.convention)
     return CaptureRequest(
         model=scenario.model,
-        plan=Plan(tp=scenario.plan.tp, pp=scenario.plan.pp),
+        plan=Plan() if apart else Plan(tp=scenario.plan.tp, pp=scenario.plan.pp),
         linear=half,
         experts=half,
         kv_bits=16,
@@ -106,7 +108,7 @@ def _encoder_request(scenario: Scenario, images: Images) -> CaptureRequest:
         trace="encoder",
         compile=True,
         tower=images.tower,
-        tower_whole=images.split == "data",
+        tower_whole=images.split == "data" and not apart,
     )
 
 
@@ -172,14 +174,25 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
     }
     number = f"{images.count} {'image' if images.count == 1 else 'images'} of {images.width}x{images.height} a request"
     cached = "; those that the prefix cache holds are not encoded" if scenario.workload.prefix_cache_hit_rate else ""
+    where = "before its prompt" if scenario.plan.encoder_devices else "in the first step of a prompt"
     said = [
-        f"{number}: {images.sequences * images.patches} patches and {images.tokens} prompt tokens each",
-        f"the image encoder runs in 16 bits in the first step of a prompt, every image anew{cached}",
-        shared[images.split],
+        f"{number}: {images.all_patches} patches and {images.tokens} prompt tokens each",
+        f"the image encoder runs in 16 bits {where}, every image anew{cached}",
+        shared[images.split] if not scenario.plan.encoder_devices else _said_of_encoders(scenario, images),
     ]
     if "audio" in left_out:
         said.append("no audio encoder")
     return said
+
+
+def _said_of_encoders(scenario: Scenario, images: Images) -> str:
+    """Where the encoders are, and what comes from them."""
+    number = scenario.plan.encoder_devices
+    each = 1e-6 * embedding_bytes(scenario.model, images)
+    return (
+        f"{number} {'device' if number == 1 else 'devices'} of their own encode for each instance, which holds no"
+        f" encoder then: {each:.3g} MB of an image come over the link to other hosts"
+    )
 
 
 def batch_source(scenario: Scenario) -> BatchSource:
@@ -235,6 +248,8 @@ def _not_upstream(scenario: Scenario) -> str:
 def _images_refused(scenario: Scenario, images: Images) -> InputError | None:
     """Why requests of this scenario cannot have images; None where they can."""
     workload, tp = scenario.workload, scenario.plan.tp
+    if scenario.plan.encoder_devices:
+        return _encoders_refused(scenario, images)
     if images.split == "weights" and images.tower.heads % tp:
         heads = f"the {images.tower.heads} heads of the image encoder do not divide over tp {tp}"
         return InputError(heads, hint="`encoder_split=data` gives each rank the whole encoder")
@@ -245,6 +260,23 @@ def _images_refused(scenario: Scenario, images: Images) -> InputError | None:
         return InputError(mixed, hint="an engine has both: `serving_model=vllm`")
     if any(_hit_rates(workload)):
         return InputError("`prefix_cache_hit_rate` with `images` is of one prompt length, not of a distribution")
+    return None
+
+
+def _encoders_refused(scenario: Scenario, images: Images) -> InputError | None:
+    """Why no devices of their own can encode for a scenario; None where they can."""
+    if serving_model_of(scenario).engine(scenario) is None:
+        part = f"{scenario.serving_model} has no encoders on devices of their own"
+        return InputError(part, hint="an engine has: `serving_model=vllm`")
+    if images.split == "data":
+        return InputError(
+            "`encoder_split=data` is of encoders inside an instance, `encoder_devices` of those beside it",
+            hint="leave one of them out",
+        )
+    if scenario.workload.tiers:
+        return InputError("`encoder_devices` are not evaluated beside keys outside the devices")
+    if scenario.workload.bins:
+        return InputError("`encoder_devices` are evaluated with one prompt length, not with a distribution")
     return None
 
 

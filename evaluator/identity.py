@@ -167,7 +167,7 @@ def _image_columns(workload: Workload) -> _ImageColumns:
         images=images.count,
         image_width=images.width,
         image_height=images.height,
-        image_patches=images.sequences * images.patches,
+        image_patches=images.all_patches,
         image_tokens=images.tokens,
         encoder_split=images.split,
     )

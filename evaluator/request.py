@@ -132,7 +132,10 @@ def _phase_scenarios(  # noqa: PLR0917  one of each dimension
     workload: Workload,
     phase: Phase,
 ) -> Iterator[PlannedScenario]:
-    for _, choice in choices_of_sizes(model.spec, request.instance_sizes(phase), request.search):
+    # What encodes stands beside instances that take prompts, where prompts have images.
+    encoding = phase != "decode" and workload.images is not None
+    search = request.search if encoding else replace(request.search, encoder_devices=None)
+    for _, choice in choices_of_sizes(model.spec, request.instance_sizes(phase), search):
         scenario = Scenario(
             model=model.spec,
             device=device,
@@ -178,7 +181,7 @@ def _arguments(request: SweepRequest) -> dict[str, object]:
     for name in ("tp", "pp", "dp", "ep", "moe_tp", "moe_dp"):
         sizes = getattr(request.search, f"{name}_sizes")
         search[f"{name}_sizes"] = None if sizes is None else list(sizes)
-    for name in ("dcp_sizes", "redundant_experts", "pcp_sizes", "micro_batches"):
+    for name in ("dcp_sizes", "redundant_experts", "pcp_sizes", "micro_batches", "encoder_devices"):
         if (said := getattr(request.search, name)) is not None:
             search[name] = list(said)
     return {

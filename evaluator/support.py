@@ -21,7 +21,7 @@ from evaluator.inputs.devices.device_profiles import list_devices, load_device
 from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
 from evaluator.inputs.formats import check_precision
-from evaluator.inputs.launchable import RULES
+from evaluator.inputs.launchable import RULES, rule_of
 from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.models import list_models, load_model
 from evaluator.inputs.plan import Plan
@@ -32,10 +32,15 @@ from evaluator.inputs.workloads.workload import Workload
 from evaluator.pricing.calibrated import CalibratedCost
 from evaluator.pricing.step import operator_seconds
 from evaluator.scenario import Scenario
+from evaluator.serving.engine.tier_loads import HOST_EFFICIENCY
 from store.errors import InputError
 
 State = Literal["exact", "by hand", "fitted", "carried", "stated", "data sheet", "left out", "refused", "measured"]
 _WORKLOAD = Workload(input_length=1024, output_length=128.0)
+_ENCODERS = (
+    "one prompt's images after another, embeddings moved; engines, one prompt length; refused: formulas, distributions,"
+    " keys outside the devices beside them"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +62,16 @@ def supported(model: str | None, device: str | None = None, engine: str | None =
         except InputError as error:
             return (SupportPart(part="model", state="refused", how=error.message),)
         found += _of_model(spec)
+        found += _of_options(model, spec)
     profile = None if device is None else load_device(device)
     if profile is not None:
         found.append(device_support(profile))
+        found += _of_tiers(profile)
     if spec is not None and profile is not None:
         found += _of_kernels(spec, profile)
     if engine is not None:
         found.append(engine_support(engine))
+        found += _of_launches(engine)
     return tuple(found)
 
 
@@ -85,23 +93,40 @@ def _of_serving() -> Iterator[tuple[str, str, SupportPart]]:
         ("prefill context parallelism (pcp_sizes)", prompts, "shares of every prompt, new keys and values gathered"),
         ("copies of experts (redundant_experts)", copies, "slots over which tokens fall evenly"),
         ("two batches that overlap (micro_batches)", halves, "rows of one half exchanged beside the other's products"),
+        ("encoders on devices of their own (encoder_devices)", Plan(encoder_devices=1), _ENCODERS),
     ):
-        launchers = ", ".join(engine for engine, rule in RULES.items() if rule(plan, True))
+        launchers = ", ".join(engine for engine in RULES if _launches(engine, plan))
         yield "serving", name, SupportPart(part="serving", state="by hand", how=f"{how}; launched on {launchers}")
     load = "the busiest device of experts gets F times the tokens of the mean one"
     yield "serving", "uneven experts (routing load_F)", SupportPart(part="serving", state="stated", how=load)
     skewed = "measured kernels under a power law of exponent 1.2"
     yield "serving", "uneven experts (routing power_law_1.2)", SupportPart(part="serving", state="fitted", how=skewed)
-    tiers = (
-        "stated shares of prompts, read beside prefill at the rates of a device's link or stated ones; engines alone"
-    )
-    yield (
-        "serving",
-        "keys in hosts' memory, on SSDs or remote (host_hit_rate ...)",
-        SupportPart(part="serving", state="stated", how=tiers),
-    )
-    for name in ("encoders of images",):
-        yield "serving", name, SupportPart(part="serving", state="left out", how="not priced")
+    for name, state, how in _WAYS:
+        yield "serving", name, SupportPart(part="serving", state=state, how=how)
+
+
+# Ways of serving that are no size of a plan alone; refused combinations are named by evaluate, too.
+_TIERS = (
+    "shares of prompts, read at the rates of a device's link or stated ones: engines, formulas, requests that arrive;"
+    " refused: pipeline stages, upstream, logs"
+)
+_IMAGES = (
+    "encoders as their classes', kernels fitted on devices with measured ones; loops, formulas, requests that arrive"
+    " and logs that state theirs; refused: upstream, pools of prefill instances; videos and sound are left out"
+)
+_DRAFTS = "published acceptance lengths, listed below; drafts beside a model are priced by their own layers"
+_ROLES = "each side by its own device's kernels, keys moved over the prefill side's outermost link"
+_WAYS: tuple[tuple[str, State, str], ...] = (
+    ("keys in hosts' memory, on SSDs or remote (host_hit_rate ...)", "stated", _TIERS),
+    ("images of requests (images, image_size)", "exact", _IMAGES),
+    ("drafts by a named table (speculative NAME:k)", "measured", _DRAFTS),
+    ("prefill and decode on different devices (prefill_device, decode_device)", "fitted", _ROLES),
+)
+
+
+def _launches(engine: str, plan: Plan) -> bool:
+    """Whether files are written that start a plan of a mixture of experts."""
+    return RULES[engine](plan, True) and not (plan.encoder_devices and engine != "sglang")
 
 
 def _of_drafts(name: str) -> SupportPart:
@@ -174,6 +199,52 @@ def _of_model(spec: ModelSpec) -> Iterator[SupportPart]:
     else:
         why = "layers of linear states, compressed entries or chosen blocks"
         yield SupportPart(part="prefill context parallelism", state="refused", how=why)
+
+
+def _of_options(name: str | None, spec: ModelSpec) -> Iterator[SupportPart]:
+    """Two batches, copies of experts, encoders apart and drafts: what of them this model can have."""
+    dense = "a dense model exchanges no rows of experts"
+    for part, how in (("two micro-batches", "halves of a batch"), ("copies of experts", "slots beside the experts")):
+        yield SupportPart(part=part, state="by hand" if spec.routed else "refused", how=how if spec.routed else dense)
+    if isinstance(spec.vision, VisionTower):
+        yield SupportPart(part="encoders on devices of their own", state="by hand", how=_ENCODERS)
+    if spec.mtp_layers:
+        how = f"{spec.mtp_layers} MTP {'layer' if spec.mtp_layers == 1 else 'layers'}, priced as layers of the model"
+        yield SupportPart(part="own drafts", state="exact", how=how)
+    for table in list_acceptance():
+        if acceptance_table(table).model == name:
+            found = _of_drafts(table)
+            yield SupportPart(part=f"drafts by {table}", state=found.state, how=found.how)
+
+
+def _of_tiers(profile: DeviceProfile) -> Iterator[SupportPart]:
+    """Rates at which a device reads keys that lie outside."""
+    if profile.host_link_bytes_per_s:
+        rate = 1e-9 * HOST_EFFICIENCY * profile.host_link_bytes_per_s
+        how = f"{rate:.4g} GB/s, {HOST_EFFICIENCY:g} of the host link of its data sheet"
+        yield SupportPart(part="keys in the hosts' memory", state="data sheet", how=how)
+    else:
+        how = "no host link is stated: needs `host_gb_per_s`"
+        yield SupportPart(part="keys in the hosts' memory", state="refused", how=how)
+    yield SupportPart(part="keys on SSDs", state="refused", how="no rate is stated: needs `ssd_gb_per_s`")
+    outer = profile.links[0]
+    how = f"{1e-9 * outer.bandwidth_bytes_per_s * outer.efficiency:.4g} GB/s, its link to other hosts"
+    yield SupportPart(part="keys in a remote store", state="data sheet", how=how)
+
+
+def _of_launches(engine: str) -> Iterator[SupportPart]:
+    """Ways of serving that files are written for, under the engine's rule."""
+    named = rule_of(engine)
+    for part, plan in (
+        ("decode context parallelism", Plan(tp=8, ep=8, dcp=8)),
+        ("prefill context parallelism", Plan(pcp=8, ep=8)),
+        ("copies of experts", Plan(dp=8, ep=8, redundant_experts=8)),
+        ("two micro-batches", Plan(dp=8, ep=8, micro_batches=2)),
+        ("encoders on devices of their own", Plan(encoder_devices=1)),
+    ):
+        can = named is not None and _launches(named, plan)
+        how = "launch files have its flags" if can else f"evaluated; no launch file of {engine} has it"
+        yield SupportPart(part=f"{part}, launched", state="exact" if can else "refused", how=how)
 
 
 def _of_encoders(spec: ModelSpec) -> Iterator[SupportPart]:

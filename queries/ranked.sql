@@ -8,7 +8,7 @@ SELECT
     ranked.question_group, ranked.rank, ranked.rate, ranked.ranked_by, ranked.rate_per_device, ranked.instances,
     ranked.devices_used, ranked.system_rate, ranked.qps, ranked.tpot_ms, ranked.memory_free_bytes, p.probe,
     p.subject, p.scenario, p.first_sweep, p.stored_at, p.formula_version, p.family, p.model, p.architecture, p.device,
-    p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp, p.redundant_experts, p.pcp, p.micro_batches, p.num_devices, p.plan, p.linear_quantization,
+    p.device_key, p.vendor, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp, p.redundant_experts, p.pcp, p.micro_batches, p.encoder_devices, p.num_devices, p.plan, p.linear_quantization,
     p.experts_quantization, p.attention_quantization, p.mxfp4_group_size, p.mixers_quantization, p.head_quantization,
     p.drafts_quantization, p.compile, p.convention, p.serving_model,
     p.serving_cost_ms, p.shortest_length, p.prompts_per_user, p.poll_steps, p.seats, p.wait_steps, p.routing,
@@ -256,7 +256,7 @@ SELECT
     prefill_first_sweep, p.stored_at AS prefill_stored_at, p.formula_version AS prefill_formula_version,
     p.family AS prefill_family, p.device AS prefill_device, p.device_key AS prefill_device_key, p.vendor AS
     prefill_vendor, p.tp AS prefill_tp, p.pp AS prefill_pp, p.dp AS prefill_dp, p.ep AS prefill_ep, p.moe_tp AS
-    prefill_moe_tp, p.moe_dp AS prefill_moe_dp, p.dcp AS prefill_dcp, p.redundant_experts AS prefill_redundant_experts, p.pcp AS prefill_pcp, p.micro_batches AS prefill_micro_batches,
+    prefill_moe_tp, p.moe_dp AS prefill_moe_dp, p.dcp AS prefill_dcp, p.redundant_experts AS prefill_redundant_experts, p.pcp AS prefill_pcp, p.micro_batches AS prefill_micro_batches, p.encoder_devices AS prefill_encoder_devices,
     p.num_devices AS prefill_num_devices, p.plan AS prefill_plan,
     p.max_batched_tokens AS prefill_max_batched_tokens, p.batch_size AS prefill_batch_size, p.concurrency AS
     prefill_concurrency, p.prefill_step_ms, p.prefill_chunks, p.makespan_ms, p.prefill_capacity_qps,

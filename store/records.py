@@ -81,11 +81,12 @@ class PlanRecord:
     redundant_experts: int = 0
     pcp: int = 1
     micro_batches: int = 1
+    encoder_devices: int = 0
 
     @property
     def num_devices(self) -> int:
-        """Devices of one instance."""
-        return self.tp * self.pp * self.dp * self.pcp
+        """Devices of one instance, those of its encoders included."""
+        return self.tp * self.pp * self.dp * self.pcp + self.encoder_devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

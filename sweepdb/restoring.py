@@ -15,7 +15,7 @@ from store.schema import SCENARIO_TABLES
 
 SPECS = (
     "SELECT m.name, m.spec, d.spec, pr.spec, w.spec, p.tp, p.pp, p.dp, p.ep, p.moe_tp, p.moe_dp, p.dcp,"  # noqa: S608  our text
-    " p.redundant_experts, p.pcp, p.micro_batches, sj.phase,"
+    " p.redundant_experts, p.pcp, p.micro_batches, p.encoder_devices, sj.phase,"
     " sj.convention, sj.serving_model, sj.serving_cost_ms, sj.compile, sj.routing, sc.assumptions"
     f" FROM {SCENARIO_TABLES} WHERE sc.id = ?"
 )
@@ -39,6 +39,7 @@ class ScenarioSpecs(NamedTuple):
     redundant_experts: int
     pcp: int
     micro_batches: int
+    encoder_devices: int
     phase: Phase
     convention: Convention
     serving_model: str
@@ -66,6 +67,7 @@ def planned_of(specs: ScenarioSpecs) -> PlannedScenario:
             redundant_experts=specs.redundant_experts,
             pcp=specs.pcp,
             micro_batches=specs.micro_batches,
+            encoder_devices=specs.encoder_devices,
         ),
         phase=specs.phase,
         convention=specs.convention,
@@ -92,6 +94,7 @@ def specs_of(record: ScenarioRecord) -> ScenarioSpecs:
         precision=subject.precision.spec, workload=subject.workload.spec, tp=plan.tp, pp=plan.pp, dp=plan.dp,
         ep=plan.ep, moe_tp=plan.moe_tp, moe_dp=plan.moe_dp, dcp=plan.dcp,
         redundant_experts=plan.redundant_experts, pcp=plan.pcp, micro_batches=plan.micro_batches,
+        encoder_devices=plan.encoder_devices,
         phase=subject.phase, convention=subject.convention,
         serving_model=subject.serving_model, serving_cost_ms=subject.serving_cost_ms, compile=subject.compile,
         routing=subject.routing, assumptions=record.assumptions,

@@ -33,7 +33,7 @@ _EVALUATED = {
     ),
     "Plans and batches": (
         "mode", "search", "tp_sizes", "pp_sizes", "dp_sizes", "ep_sizes", "moe_tp_sizes", "moe_dp_sizes",
-        "dcp_sizes", "redundant_experts", "pcp_sizes", "micro_batches", "batch_range",
+        "dcp_sizes", "redundant_experts", "pcp_sizes", "micro_batches", "encoder_devices", "batch_range",
     ),
     "Engine and clients": (
         "serving_model", "serving_cost", "client_lengths", "prompts_per_user", "poll_steps", "seats", "wait_steps",

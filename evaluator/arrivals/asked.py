@@ -4,12 +4,11 @@ Not here: streams and draws (evaluator.arrivals.streams)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from evaluator.arithmetic import FloatArray
+from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.play_rules import AskedRequests, StepPrices
 from evaluator.arrivals.streams import (
     ArrivalProcess,
@@ -25,6 +24,8 @@ from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.serving.encoding import encoded_images
 from evaluator.serving.engine.closed_loop import marginal_prompts_s, steps_of
+from evaluator.serving.engine.closed_run import kinds_of
+from evaluator.serving.engine.encoders_apart import encoder_stage
 from evaluator.serving.engine.request_kinds import RequestKind
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.engine.tier_loads import load_seconds, reads_before
@@ -85,12 +86,9 @@ def requests_traced(trace: TracedArrivals, asking: Asking, table: StepTable, eng
 def encoding_images(asked: AskedRequests, run: Run, prices: StepPrices, trace: TracedArrivals | None) -> AskedRequests:
     """The requests with their images, which stand before a prompt's text; those of a trace where it states them."""
     images = run.scenario.workload.images
-    if images is None:
+    if images is None or run.scenario.plan.encoder_devices:
         return asked
-    if trace is not None and trace.images is not None:
-        count = trace.images.astype(np.float64)
-    else:
-        count = np.full(asked.arrive_s.shape, encoded_images(run.scenario.workload))
+    count = images_asked(asked, run, trace)
     # A prompt that a client drew shorter than its images has them closer together.
     apart = np.minimum(float(images.tokens), np.maximum(asked.new_tokens / np.maximum(count, 1e-9), 1.0))
     at_once = rule_of(run.scenario.serving_model) != "vllm"
@@ -101,6 +99,13 @@ def encoding_images(asked: AskedRequests, run: Run, prices: StepPrices, trace: T
         image_tokens=np.zeros_like(apart) if at_once else apart,
         service_s=asked.service_s + prices.prefill_factor * each * count,
     )
+
+
+def images_asked(asked: AskedRequests, run: Run, trace: TracedArrivals | None) -> FloatArray:
+    """Images of each request that are encoded."""
+    if trace is not None and trace.images is not None:
+        return trace.images.astype(np.float64)
+    return np.full(asked.arrive_s.shape, encoded_images(run.scenario.workload))
 
 
 def seen_trace(trace: TracedArrivals, images: Images | None) -> TracedArrivals:
@@ -122,27 +127,50 @@ def seen_trace(trace: TracedArrivals, images: Images | None) -> TracedArrivals:
     return trace
 
 
-def read_first(asked: AskedRequests, run: Run, kinds: Sequence[RequestKind], nodes: int) -> FloatArray:
-    """Seconds that the keys of each request take to an engine that starts it when they are there."""
-    if run.scenario.phase == "decode" or not reads_before(run.scenario):
-        return np.zeros_like(asked.arrive_s)
-    seconds = np.asarray([load_seconds(run.scenario, kind) for kind in kinds])
-    return np.asarray(seconds[asked.node // nodes])
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Before:
+    """Seconds of each request before the scheduler sees it, alone.
+
+    `service_s` are those in which it keeps the next one waiting: of the whole instance where it is `shared`, else of
+    its replica."""
+
+    alone_s: FloatArray
+    service_s: FloatArray
+    shared: bool = False
 
 
-def when_read(asked: AskedRequests, reading_s: FloatArray) -> AskedRequests:
-    """The requests as the scheduler sees them: a replica's link carries their keys one request after another.
+def before_scheduling(
+    asked: AskedRequests, run: Run, engine: EngineProfile, table: StepTable, trace: TracedArrivals | None
+) -> Before:
+    """Keys on their way to an engine that waits for them, or images at encoders of their own."""
+    scenario, nothing = run.scenario, np.zeros_like(asked.arrive_s)
+    if scenario.phase == "decode":
+        return Before(alone_s=nothing, service_s=nothing)
+    if scenario.plan.encoder_devices:
+        stage = encoder_stage(run, engine, images_asked(asked, run, trace))
+        return Before(alone_s=stage.alone_s, service_s=stage.service_s, shared=True)
+    if not reads_before(scenario):
+        return Before(alone_s=nothing, service_s=nothing)
+    seconds = np.asarray([load_seconds(scenario, kind) for kind in kinds_of(scenario, run.source)])
+    reading = np.asarray(seconds[asked.node // (table.stretches + 1)])
+    return Before(alone_s=reading, service_s=reading)
 
-    Read from when they come: what waits for a seat first, too."""
-    if not reading_s.any():
+
+def when_ready(asked: AskedRequests, before: Before) -> AskedRequests:
+    """The requests with the seconds at which the scheduler sees them, in their own order.
+
+    They are served from when they come: what waits for a seat first, too."""
+    if not before.alone_s.any():
         return asked
-    there = asked.arrive_s.copy()
-    for replica in range(int(asked.replica.max()) + 1):
-        mine = asked.replica == replica
-        # Arrivals at 0, 1 and 9 s that read for 2 s each are there at 2, 4 and 11 s.
-        read = np.cumsum(reading_s[mine])
-        there[mine] = read + np.maximum.accumulate(asked.arrive_s[mine] - (read - reading_s[mine]))
-    return replace(asked, arrive_s=there)
+    ready = asked.arrive_s.copy()
+    for replica in range(1 if before.shared else int(asked.replica.max()) + 1):
+        mine = np.flatnonzero((before.alone_s > 0.0) & (before.shared | (asked.replica == replica)))
+        service, arrive = before.service_s[mine], asked.arrive_s[mine]
+        # Arrivals at 0, 1 and 9 s of 2 s each are ready at 2, 4 and 11 s.
+        served = np.cumsum(service)
+        begun = np.maximum.accumulate(arrive - (served - service)) + (served - service)
+        ready[mine] = begun + before.alone_s[mine]
+    return replace(asked, arrive_s=ready)
 
 
 def at_rate(asked: AskedRequests, rate_per_s: float) -> AskedRequests:
@@ -153,3 +181,9 @@ def at_rate(asked: AskedRequests, rate_per_s: float) -> AskedRequests:
 def at_once(asked: AskedRequests) -> AskedRequests:
     """The same requests, all there at the start."""
     return replace(asked, arrive_s=np.zeros_like(asked.arrive_s))
+
+
+def in_order(asked: AskedRequests, order: Integers) -> AskedRequests:
+    """The requests by another order."""
+    arrays = {item.name: getattr(asked, item.name) for item in fields(asked)}
+    return replace(asked, **{name: values[order] for name, values in arrays.items() if values is not None})

@@ -15,12 +15,13 @@ from evaluator.arrivals.asked import (
     Asking,
     at_once,
     at_rate,
+    before_scheduling,
     encoding_images,
-    read_first,
+    in_order,
     requests_asked,
     requests_traced,
     seen_trace,
-    when_read,
+    when_ready,
 )
 from evaluator.arrivals.histograms import BATCHES, Cells, counted_cells, counted_parts, edges_ms
 from evaluator.arrivals.play_rules import AskedRequests, Dispatch, KvAdmission, PlayedRequests, PlayRules, StepPrices
@@ -171,9 +172,9 @@ class LoadPlayer:
             asked = requests_traced(trace, asking, table, engine)
         asked = encoding_images(asked, run, self.prices, trace)
         self.asked = replace(asked, steps=np.ones_like(asked.steps)) if scenario.phase == "prefill" else asked
-        self.reading_s = read_first(asked, run, kinds, table.stretches + 1)
-        if self.reading_s.any():
-            _check_readable(scenario.plan.dp, settings)
+        self.before = before_scheduling(asked, run, engine, table, trace)
+        if self.before.alone_s.any():
+            _check_known(scenario.plan.dp, settings)
         self.rules = PlayRules(
             admission=engine.admission,
             token_budget=engine.token_budget,
@@ -201,12 +202,7 @@ class LoadPlayer:
     def _saturation(self) -> float:
         """Requests a second when all are there at the start."""
         makespan = float(
-            play(
-                replace(self.rules, reject_s=inf, reject_tbt_s=inf),
-                self.prices,
-                when_read(at_once(self.asked), self.reading_s),
-                _edges_s(),
-            ).end_s.max()
+            self.played(replace(self.rules, reject_s=inf, reject_tbt_s=inf), at_once(self.asked)).end_s.max()
         )
         if makespan <= 0.0:
             raise InputError("every answer is one token, which a decode instance does not generate")
@@ -215,8 +211,7 @@ class LoadPlayer:
     def load(self, rate: float, *, keep_requests: bool = False) -> Load:
         """One rate."""
         asked = at_rate(self.asked, rate)
-        there = when_read(asked, self.reading_s)
-        played = play(self.rules, self.prices, there, _edges_s(), each=keep_requests)
+        played = self.played(self.rules, asked, each=keep_requests)
         first = asked.count - BATCHES * (int(asked.count * (1.0 - WARM_UP)) // BATCHES)
         times = self._times(asked, played, first)
         fine = ~np.isnan(times.ttft)
@@ -239,6 +234,22 @@ class LoadPlayer:
             hit_rate=_share(asked.cached, asked.cached + asked.new_tokens) or None,
             rejected_prompt_share=_share(asked.new_tokens[first:][~fine], asked.new_tokens[first:]),
             **self._shares(asked, played),
+        )
+
+    def played(self, rules: PlayRules, asked: AskedRequests, *, each: bool = False) -> PlayedRequests:
+        """The play from when the scheduler sees each request, in the order in which it does."""
+        ready = when_ready(asked, self.before)
+        order = np.argsort(ready.arrive_s, kind="stable")
+        if np.array_equal(order, np.arange(asked.count)):
+            return play(rules, self.prices, ready, _edges_s(), each=each)
+        played = play(rules, self.prices, in_order(ready, order), _edges_s(), each=each)
+        back = np.argsort(order, kind="stable")
+        return replace(
+            played,
+            first_s=played.first_s[back],
+            end_s=played.end_s[back],
+            worst_gap_s=None if played.worst_gap_s is None else played.worst_gap_s[back],
+            preemptions=None if played.preemptions is None else played.preemptions[back],
         )
 
     def _shares(self, asked: AskedRequests, played: PlayedRequests) -> dict[str, float]:
@@ -280,14 +291,14 @@ class LoadPlayer:
         return receiving_ms(engine.request_ms, engine.handover_ms) + cost
 
 
-def _check_readable(replicas: int, settings: PlaySettings) -> None:
-    """Refuse what is decided when a request comes where its keys come later."""
+def _check_known(replicas: int, settings: PlaySettings) -> None:
+    """Refuse what is decided when a request comes where its keys or its images come later."""
     if settings.dispatch == "least" and replicas > 1:
-        raise InputError("`dispatch=least` is not played with keys that requests wait for", hint="`dispatch=random`")
+        part = "`dispatch=least` is not played with keys or images that requests wait for"
+        raise InputError(part, hint="`dispatch=random`")
     if settings.reject_ms is not None or settings.reject_tbt_ms is not None:
-        raise InputError(
-            "`reject_ttft` and `reject_tbt` are not played with keys that requests wait for", hint="leave them out"
-        )
+        part = "`reject_ttft` and `reject_tbt` are not played with keys or images that requests wait for"
+        raise InputError(part, hint="leave them out")
 
 
 def prices_of_trace(run: Run, engine: EngineProfile, seats: int, trace: TracedArrivals) -> tuple[StepPrices, StepTable]:

@@ -7,9 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 from evaluator.arrivals.asked import at_rate
-from evaluator.arrivals.histograms import edges_ms
 from evaluator.arrivals.loads import LoadPlayer, PlaySettings, RequestTimesMs
-from evaluator.arrivals.playing import play
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import TracedArrivals
 from evaluator.serving.interface import Run
@@ -20,7 +18,7 @@ def replayed_times(run: Run, engine: EngineProfile, settings: PlaySettings, trac
     player = LoadPlayer(run, engine, settings, trace)
     seconds = float(trace.times[-1] - trace.times[0])
     asked = at_rate(player.asked, (trace.times.size - 1) / seconds)
-    played = play(player.rules, player.prices, asked, 1e-3 * edges_ms())
+    played = player.played(player.rules, asked)
     outside = player.load_outside_ms
     ttft = 1e3 * (played.first_s - asked.arrive_s) + outside
     e2e = 1e3 * (played.end_s - asked.arrive_s) + outside

@@ -46,7 +46,7 @@ def _trtllm(plan: Plan, routed: bool) -> bool:
 
     https://nvidia.github.io/TensorRT-LLM/features/parallel-strategy.html: `moe_tensor_parallel_size` x
     `moe_expert_parallel_size` = `tensor_parallel_size`. A dense model has no replicas inside one server."""
-    if plan.dcp > 1 or plan.pcp > 1 or plan.redundant_experts or plan.micro_batches > 1:
+    if plan.dcp > 1 or plan.pcp > 1 or plan.redundant_experts or plan.micro_batches > 1 or plan.encoder_devices:
         return (
             False  # its own ways of these, such as helix parallelism and a file of its load balancer, are not written
         )
@@ -75,11 +75,17 @@ def smaller_servers(plan: Plan) -> tuple[Plan, ...]:
     """Plans that this one only repeats, on fewer devices: replicas whose experts are apart exchange nothing.
 
     A dense model's replicas all are (tp 2, dp 4 is 2 x tp 2, dp 2 and 4 x tp 2). Of a mixture those are that have their
-    own experts: tp 1, dp 16, ep 8, moe_dp 2 is 2 x tp 1, dp 8, ep 8, moe_dp 1 (the greatest common divisor of both)."""
+    own experts: tp 1, dp 16, ep 8, moe_dp 2 is 2 x tp 1, dp 8, ep 8, moe_dp 1 (the greatest common divisor of both).
+    Encoders are divided with them."""
     dense = (plan.ep, plan.moe_tp, plan.moe_dp) == (1, 1, 1)
-    most = plan.dp if dense else gcd(plan.dp, plan.moe_dp)
+    most = gcd(plan.dp if dense else gcd(plan.dp, plan.moe_dp), plan.encoder_devices or plan.dp)
     return tuple(
-        replace(plan, dp=plan.dp // copies, moe_dp=1 if dense else plan.moe_dp // copies)
+        replace(
+            plan,
+            dp=plan.dp // copies,
+            moe_dp=1 if dense else plan.moe_dp // copies,
+            encoder_devices=plan.encoder_devices // copies,
+        )
         for copies in range(2, most + 1)
         if most % copies == 0
     )

@@ -14,7 +14,8 @@ class Plan:
     Of the tp devices of a group, `dcp` that would hold the same keys hold a share of the tokens each. Experts have
     `redundant_experts` copies in a layer beside them, by which their load is evened out. The new tokens of prompts are
     divided among `pcp` groups of tp devices, which all hold every key; they decode the same tokens. With 2
-    `micro_batches` one half of a step's batch exchanges rows of experts while the other computes."""
+    `micro_batches` one half of a step's batch exchanges rows of experts while the other computes. `encoder_devices`
+    hold the image encoder alone, and encode for the instance beside them, which has none then."""
 
     tp: int = 1
     pp: int = 1
@@ -26,10 +27,16 @@ class Plan:
     redundant_experts: int = field(default=0, metadata={IF_SET: True})
     pcp: int = field(default=1, metadata={IF_SET: True})
     micro_batches: int = field(default=1, metadata={IF_SET: True})
+    encoder_devices: int = field(default=0, metadata={IF_SET: True})
 
     @property
     def num_devices(self) -> int:
-        """Devices of one instance."""
+        """Devices of one instance, those of its encoders included."""
+        return self.language_devices + self.encoder_devices
+
+    @property
+    def language_devices(self) -> int:
+        """Devices that hold the language model."""
         return self.stage_devices * self.pp
 
     @property

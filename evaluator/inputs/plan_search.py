@@ -19,6 +19,7 @@ from evaluator.inputs.plan import Plan
 from store.errors import InputError
 
 Sizes = tuple[int, ...] | None  # None: not given; empty: powers of two up to the devices
+MOST_ENCODERS = 64  # devices of an instance's encoders
 MICRO_BATCHES = (1, 2)
 SearchRule = Literal["launchable", "every", "tp"]
 
@@ -41,6 +42,7 @@ class PlanSearch:
     redundant_experts: Sizes = None
     pcp_sizes: Sizes = None
     micro_batches: Sizes = None
+    encoder_devices: Sizes = None  # beside the devices of an instance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +63,7 @@ def choices_of_sizes(
     for size in sizes:
         for choice in plan_choices(model, size, search):
             if choice.illegal is not None:
-                if choice.plan.num_devices == size or choice.plan.num_devices not in sizes:
+                if choice.plan.language_devices == size or choice.plan.language_devices not in sizes:
                     kept.append((size, choice))
             elif found.isdisjoint(smaller_servers(choice.plan)):
                 kept.append((size, choice))
@@ -94,6 +96,9 @@ def _check_sizes(search: PlanSearch) -> None:
     for copies in search.redundant_experts or ():
         if copies < 0:
             raise InputError(f"`redundant_experts` must be at least 0, not {copies}")
+    for devices in search.encoder_devices or ():
+        if not 0 <= devices <= MOST_ENCODERS:
+            raise InputError(f"`encoder_devices` must be between 0 and {MOST_ENCODERS}, not {devices}")
     for parts in search.micro_batches or ():
         if parts not in MICRO_BATCHES:
             raise InputError(f"`micro_batches` must be 1 or 2, not {parts}")
@@ -107,9 +112,11 @@ def launchable_plans(model: ModelSpec, choices: Mapping[Plan, PlanChoice], engin
 
 def illegality(model: ModelSpec, plan: Plan, num_devices: int) -> str | None:
     """Why this plan cannot be, or None. KV heads replicate where tp is larger than they are many."""
-    if plan.num_devices != num_devices:
+    if plan.language_devices != num_devices:
         prompts = f" x pcp {plan.pcp}" if plan.pcp > 1 else ""
-        return f"tp {plan.tp} x pp {plan.pp} x dp {plan.dp}{prompts} is {plan.num_devices}, not {num_devices} devices"
+        return (
+            f"tp {plan.tp} x pp {plan.pp} x dp {plan.dp}{prompts} is {plan.language_devices}, not {num_devices} devices"
+        )
     layers = sum(group.count for group in model.layers)
     if plan.pp > layers:
         return f"pp {plan.pp} is more than the {layers} layers"
@@ -269,7 +276,9 @@ def _with_shares_and_copies(plan: Plan, asked: bool, search: PlanSearch) -> Iter
         for copies in search.redundant_experts or (0,):
             for parts in search.micro_batches or (1,):
                 named = (dcp > 1 and bool(search.dcp_sizes)) or copies > 0
-                yield replace(plan, dcp=dcp, redundant_experts=copies, micro_batches=parts), asked or named
+                for encoders in search.encoder_devices or (0,):
+                    shared = replace(plan, dcp=dcp, redundant_experts=copies, micro_batches=parts)
+                    yield replace(shared, encoder_devices=encoders), asked or named
 
 
 def _named(search: PlanSearch, **sizes: int) -> bool:
@@ -327,4 +336,5 @@ def label(plan: Plan, *, moe: bool) -> str:
     text = f"{text}ep{plan.ep}moetp{plan.moe_tp}moedp{plan.moe_dp}" if moe else text
     copies = f"red{plan.redundant_experts}" if plan.redundant_experts else ""
     text += copies + (f"dcp{plan.dcp}" if plan.dcp > 1 else "") + (f"pcp{plan.pcp}" if plan.pcp > 1 else "")
-    return text + (f"mb{plan.micro_batches}" if plan.micro_batches > 1 else "")
+    text += f"mb{plan.micro_batches}" if plan.micro_batches > 1 else ""
+    return text + (f"enc{plan.encoder_devices}" if plan.encoder_devices else "")

@@ -3,7 +3,8 @@
 An engine encodes the images of a prompt in the step that begins to prefill it, in one batch with those of all prompts
 that begin there; other prompts and decodes of the step wait. Their embeddings are kept until the prompt is prefilled.
 Where requests arrive, vLLM's budget spreads the images of one prompt over its steps; loops and formulas leave that out.
-Left out: caches of encoded images over requests, and encoders on devices of their own."""
+Left out: caches of encoded images over requests. Not here: encoders on devices of their own
+(evaluator.serving.engine.encoders_apart)."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from evaluator.arithmetic import FloatArray
 from evaluator.graph.operators import OperatorSet
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.launchable import rule_of
+from evaluator.inputs.model import ModelSpec
 from evaluator.inputs.vision.images import Images
 from evaluator.inputs.workloads.workload import Workload, new_prompt_tokens
 from evaluator.pricing.memory import activation_bytes
@@ -28,9 +30,11 @@ MOST_TOGETHER = 256  # images of a step that are tabulated; more take as much lo
 
 
 def encoding(run: Run, prompts: ArrayLike) -> Beside:
-    """The encoder over the images of so many prompts that begin in a step; None where prompts have none."""
+    """The encoder over the images of so many prompts that begin in a step.
+
+    None where prompts have none, and where devices of their own encode them."""
     images = run.scenario.workload.images
-    if images is None:
+    if images is None or run.scenario.plan.encoder_devices:
         return None
     count = encoded_images(run.scenario.workload) * np.asarray(prompts, dtype=np.float64)
     return run.operators["encoder"], image_sums(images, on_busiest_rank(images, count, run.scenario.plan.tp))
@@ -57,10 +61,13 @@ def encoded_images(workload: Workload) -> float:
 def image_sums(images: Images, count: ArrayLike) -> BatchSums:
     """Sums of the encoder's step over so many images: patches, and the sequences that they attend within."""
     # 2 images of 7 tiles of 576 patches and a class patch: 8,064 patches, 14 sequences, 14 x 577^2 pairs.
-    number = images.sequences * np.asarray(count, dtype=np.float64)
-    row = images.patches + images.tower.class_patch
+    number = np.asarray(count, dtype=np.float64)
+    row, more = images.patches + images.tower.class_patch, images.view_patches
     return BatchSums(
-        tokens=number * images.patches, sequences=number, pairs=number * float(row * row), keys=number * float(row)
+        tokens=number * images.all_patches,
+        sequences=number * (images.sequences + images.views),
+        pairs=number * float(images.sequences * row * row + images.views * more * more),
+        keys=number * float(images.sequences * row + images.views * more),
     )
 
 
@@ -77,7 +84,7 @@ def images_a_step(scenario: Scenario, token_budget: int) -> float:
     prompt's part of a step ends at (docs.vllm.ai, vllm.v1.core.encoder_cache_manager, compute_mm_encoder_budget).
     SGLang and TensorRT-LLM encode all images of a prompt when it begins."""
     images = scenario.workload.images
-    if images is None or rule_of(scenario.serving_model) != "vllm":
+    if images is None or scenario.plan.encoder_devices or rule_of(scenario.serving_model) != "vllm":
         return inf
     # Images of 768 tokens under a budget of 4,096: 5 in a step; of 6,000 tokens: 1.
     return float(max(1, token_budget // images.tokens))
@@ -86,7 +93,7 @@ def images_a_step(scenario: Scenario, token_budget: int) -> float:
 def encoder_table(run: Run, token_budget: int) -> FloatArray:
     """Seconds of 0, 1, 2 ... images that a step encodes together, as many as it may or as a table needs."""
     images = run.scenario.workload.images
-    if images is None:
+    if images is None or run.scenario.plan.encoder_devices:
         return np.zeros(2)
     most = int(min(images_a_step(run.scenario, token_budget), MOST_TOGETHER))
     count = np.arange(1.0, most + 1.0)
@@ -99,12 +106,18 @@ def with_encoder_bytes(run: Run, sums: BatchSums, activations: FloatArray) -> Fl
 
     Where the encoder's step needs more, those."""
     images = run.scenario.workload.images
-    beside = encoding(run, sums.sequences)
-    if images is None or beside is None:
+    if images is None:
         return activations
+    held = encoded_images(run.scenario.workload) * sums.sequences * embedding_bytes(run.scenario.model, images)
+    beside = encoding(run, sums.sequences)
+    if beside is None:
+        return np.asarray(activations + held)
     operators: OperatorSet = beside[0]
-    encoded = encoded_images(run.scenario.workload) * sums.sequences
-    rows = images.sequences * images.patches // images.tower.token_patches
-    outputs = 1 + len(images.tower.deep)
-    held = encoded * float(rows * outputs * run.scenario.model.hidden_size * EMBEDDING_BYTES)
     return np.maximum(activations + held, activation_bytes(operators, beside[1]))
+
+
+def embedding_bytes(model: ModelSpec, images: Images) -> float:
+    """Bytes that the language model gets of one image, those for its first layers included."""
+    # 3,072 patches by fours are 768 rows; one output and three for the first layers, of 4,096 numbers: 25.2 MB.
+    rows = images.all_patches // images.tower.token_patches
+    return float(rows * (1 + len(images.tower.deep)) * model.hidden_size * EMBEDDING_BYTES)

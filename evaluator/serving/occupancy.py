@@ -59,9 +59,10 @@ def memory_bytes(run: Run, *, mean_only: bool = False) -> MemoryBytes:
     """Weights, KV and activations. A prefill instance holds the prompts of the waves in flight, the others every
     request that has a seat. With `mean_only` the mean charge stands for the full one, which composes no batch."""
     scenario, run = run.scenario, seated(run)
-    # Both traces hold the same weights.
+    # Both traces hold the same weights. Encoders on devices of their own are not on these.
+    encoder = None if scenario.plan.encoder_devices else run.operators.get("encoder")
     weights = max(
-        weight_bytes(operators, drafting=scenario.drafting, encoder=run.operators.get("encoder"))
+        weight_bytes(operators, drafting=scenario.drafting, encoder=encoder)
         for trace, operators in run.operators.items()
         if trace != "encoder"
     )

@@ -38,7 +38,7 @@ _OF_SUBJECTS = (
     "SELECT sc.id, sc.key, d.name, d.key, m.active_parameters < m.parameters, sj.phase, d.family, sj.convention,"  # noqa: S608  our text
     " sj.serving_model, w.input_length, w.prefix_cache_hit_rate, w.mtp_tokens, sj.unusual_service,"
     " p.dcp, p.redundant_experts, p.pcp, p.micro_batches, w.host_hit_rate + w.ssd_hit_rate + w.remote_hit_rate,"
-    " w.images"
+    " w.images, p.encoder_devices"
     f" FROM {SCENARIO_TABLES} WHERE "
 )
 _OF_VALIDATIONS = (
@@ -71,6 +71,7 @@ class _About(NamedTuple):
     micro_batches: int
     outside_hit_rate: float
     images: int | None
+    encoder_devices: int
 
     @property
     def unmeasured(self) -> tuple[str, ...]:
@@ -85,6 +86,7 @@ class _About(NamedTuple):
             "two micro-batches": self.micro_batches > 1,
             "keys outside the devices": self.outside_hit_rate,
             "images": self.images,
+            "encoders on devices of their own": self.encoder_devices,
         }
         return tuple(what for what, there in has.items() if there)
 

@@ -55,6 +55,7 @@ named AS (
             {'section': 'knob', 'name': 'redundant_experts', 'unit': 'experts', 'position': 40, 'value': redundant_experts::DOUBLE},
             {'section': 'knob', 'name': 'pcp', 'unit': 'devices', 'position': 41, 'value': pcp::DOUBLE},
             {'section': 'knob', 'name': 'micro_batches', 'unit': 'batches', 'position': 42, 'value': micro_batches::DOUBLE},
+            {'section': 'knob', 'name': 'encoder_devices', 'unit': 'devices', 'position': 46, 'value': encoder_devices::DOUBLE},
             {'section': 'knob', 'name': 'host_hit_rate', 'unit': 'ratio', 'position': 43, 'value': host_hit_rate::DOUBLE},
             {'section': 'knob', 'name': 'ssd_hit_rate', 'unit': 'ratio', 'position': 44, 'value': ssd_hit_rate::DOUBLE},
             {'section': 'knob', 'name': 'remote_hit_rate', 'unit': 'ratio', 'position': 45, 'value': remote_hit_rate::DOUBLE},

@@ -19,7 +19,8 @@ SELECT
         CASE WHEN redundant_experts > 0 THEN concat('red', redundant_experts) END,
         CASE WHEN dcp > 1 THEN concat('dcp', dcp) END,
         CASE WHEN pcp > 1 THEN concat('pcp', pcp) END,
-        CASE WHEN micro_batches > 1 THEN concat('mb', micro_batches) END
+        CASE WHEN micro_batches > 1 THEN concat('mb', micro_batches) END,
+        CASE WHEN encoder_devices > 0 THEN concat('enc', encoder_devices) END
     ) AS plan,
     raw.scenario.num_devices, raw.scenario.formula_version,
     left(raw.arrival.key, 8) AS stream, raw.arrival.process, raw.arrival.cv, raw.arrival.seed, raw.arrival.requests AS arrival_requests,

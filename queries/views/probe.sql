@@ -35,7 +35,8 @@ SELECT
         CASE WHEN redundant_experts > 0 THEN concat('red', redundant_experts) END,
         CASE WHEN dcp > 1 THEN concat('dcp', dcp) END,
         CASE WHEN pcp > 1 THEN concat('pcp', pcp) END,
-        CASE WHEN micro_batches > 1 THEN concat('mb', micro_batches) END
+        CASE WHEN micro_batches > 1 THEN concat('mb', micro_batches) END,
+        CASE WHEN encoder_devices > 0 THEN concat('enc', encoder_devices) END
     ) AS plan,
     CASE WHEN phase = 'prefill' THEN capacity END AS prefill_capacity_qps,
     CASE WHEN phase = 'prefill' THEN 1000.0 * concurrency / nullif(ttft_ms, 0) * work_share END AS prefill_ttft_qps,

@@ -26,3 +26,9 @@ OF_SHARES = (  # how they share contexts, experts, prompts and batches
         default="1",
     ),
 )
+OF_OTHERS = (  # of an instance that measured deployments do not state
+    Column(
+        "encoder_devices", INTEGER, "devices", "devices of their own that encode images for an instance", default="0"
+    ),
+)
+OF_PLANS = (*OF_DEVICES, *OF_SHARES, *OF_OTHERS)

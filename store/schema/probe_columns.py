@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from store.schema.declaring import Column
 from store.schema.joins import ALIASES
 from store.schema.measures import MEASURES
-from store.schema.plan_columns import OF_DEVICES, OF_SHARES
+from store.schema.plan_columns import OF_PLANS
 from store.schema.tables import TABLES
 
 
@@ -68,7 +68,7 @@ NAMED_COLUMNS: tuple[ReadColumn, ...] = (
     _of("d.key", "device_key", "content key of the device profile, calibration included"),
     _of("d.vendor", meaning="who makes the device"),
     _of("d.memory_bytes", "device_memory_bytes", "memory of one device"),
-    *(_of(f"p.{name}") for name in (*(size.name for size in (*OF_DEVICES, *OF_SHARES)), "num_devices")),
+    *(_of(f"p.{name}") for name in (*(size.name for size in OF_PLANS), "num_devices")),
     _of("pr.linear_quantization", meaning="number format of linears"),
     _of("pr.experts_quantization", meaning="number format of experts"),
     _of("pr.attention_quantization", meaning="number format of the KV cache"),

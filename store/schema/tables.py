@@ -31,7 +31,7 @@ from store.schema.declaring import (
 from store.schema.load_tables import LOAD_TABLES
 from store.schema.measures import MEASURES
 from store.schema.part_tables import PART_TABLES
-from store.schema.plan_columns import OF_DEVICES, OF_SHARES
+from store.schema.plan_columns import OF_DEVICES, OF_OTHERS, OF_PLANS, OF_SHARES
 
 _STORE = (
     Table(
@@ -109,10 +109,16 @@ _DIMENSIONS = (  # what a scenario is made of
         (
             identifier(),
             *OF_DEVICES,
-            Column("num_devices", INTEGER, "devices", "devices of one instance: tp x pp x dp x pcp"),
+            Column(
+                "num_devices",
+                INTEGER,
+                "devices",
+                "devices of one instance: tp x pp x dp x pcp, and those that encode for it",
+            ),
             *OF_SHARES,
+            *OF_OTHERS,
         ),
-        unique=tuple(size.name for size in (*OF_DEVICES, *OF_SHARES)),
+        unique=tuple(size.name for size in OF_PLANS),
     ),
     Table(
         "workload",

@@ -53,6 +53,8 @@ def _options_of(options: SweepOptions, server: FoundServer) -> SweepOptions:
             )
         if server.encoder_split is not None and options.encoder_split is None:
             said["encoder_split"] = server.encoder_split
+        if server.encoder_devices and options.encoder_devices is None:
+            said["encoder_devices"] = server.encoder_devices
     for keyword, value in said.items():
         item = options_by_keyword()[keyword]
         given[item.field] = read_value(item, value, f"{server.where}: {keyword}")

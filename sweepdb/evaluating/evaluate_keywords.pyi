@@ -50,6 +50,7 @@ class EvaluateKeywords(TypedDict, total=False):
     redundant_experts: int | Sequence[int] | None
     pcp_sizes: int | Sequence[int] | None
     micro_batches: int | Sequence[int] | None
+    encoder_devices: int | Sequence[int] | None
     batch_range: int | tuple[int, int] | None
     serving_cost: float | None
     serving_model: str | Sequence[str] | None

@@ -11,7 +11,7 @@ from sweepdb.evaluating.sweep_options import SweepOptions
 def images_asked(options: SweepOptions) -> ImageRequest | None:
     """The images of every request; None where nothing was said of any."""
     if options.images is None or options.image_size is None:
-        for keyword in ("images", "image_size", "encoder_split"):
+        for keyword in ("images", "image_size", "encoder_split", "encoder_devices"):
             if getattr(options, keyword) is not None:
                 missing = "image_size" if keyword == "images" else "images"
                 raise InputError(

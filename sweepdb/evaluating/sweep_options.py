@@ -142,6 +142,9 @@ class SweepOptions:
     micro_batches: Sizes = option(
         None, "2: halves of a batch, one exchanging rows of experts while the other computes", unit="batches"
     )
+    encoder_devices: Sizes = option(
+        None, "devices of their own that encode images, beside those of each instance; needs `images`", unit="devices"
+    )
     batch_range: BatchRange = option(
         (1, None), "[min] max batch size of a replica [default: what memory holds]", unit="requests"
     )

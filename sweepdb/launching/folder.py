@@ -32,7 +32,7 @@ from sweepdb.launching.server_command import (
     ServerCommand,
 )
 from sweepdb.launching.sglang_flags import sglang_command
-from sweepdb.launching.shell_target import scripts
+from sweepdb.launching.shell_target import encoder_scripts, scripts
 from sweepdb.launching.stored_instance import StoredInstance, read_instance
 from sweepdb.launching.trtllm_config import CONFIG_FILE, trtllm_command
 from sweepdb.launching.vllm_flags import vllm_command
@@ -81,7 +81,9 @@ def write_launch(
     location = parse_url(store)
     instances = [read_instance(location, probe, draft_model) for probe in asked.probes]
     commands = _commands(asked, instances, engine, engine_version, target)
-    files = {**scripts(commands), **_settings(commands), **manifests(target, commands)}
+    if target != "shell" and any(one.instance.plan.encoder_devices for one in commands):
+        raise InputError("encoders on devices of their own are written as shell scripts", hint="`target=shell`")
+    files = {**scripts(commands), **encoder_scripts(commands), **_settings(commands), **manifests(target, commands)}
     if target not in _ROUTED:
         files |= router_files(commands)
     not_set = _not_set(commands, routed=SCRIPT in files or target in _ROUTED)

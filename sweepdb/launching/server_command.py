@@ -69,6 +69,12 @@ def check_launchable(engine: Engine, instance: StoredInstance) -> None:
             f"{ENGINE_NAMES[engine]} cannot start {plan} of {instance.probe} as one server: {RULES[engine]}",
             hint="`sweepdb query best` shows who launches each row (launchable)",
         )
+    if instance.plan.encoder_devices and engine != "sglang":
+        raise InputError(
+            f"{ENGINE_NAMES[engine]} reaches encoders on devices of their own through a proxy of its examples, which is"
+            " not written",
+            hint="`engine=sglang`",
+        )
 
 
 RULES: Mapping[Engine, str] = {

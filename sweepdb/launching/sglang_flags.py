@@ -24,6 +24,7 @@ from sweepdb.launching.server_command import (
 from sweepdb.launching.stored_instance import StoredInstance
 
 _INIT_PORT = 20000
+ENCODER_PORT = 8300
 
 
 def sglang_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
@@ -57,6 +58,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
     else:
         flags.add("--disable-cuda-graph")
     _add_images(flags, workload)
+    _add_encoders(flags, plan.encoder_devices)
     if instance.model.draft_block:
         hint = "`engine=vllm`; SGLang reads another draft of such blocks"
         raise InputError("SGLang's flags for drafts of a whole block in one pass are not written", hint=hint)
@@ -72,6 +74,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         flags.add("--disaggregation-transfer-backend", "nixl")
     product = f"tensor {plan.tp} x attention replicas {plan.dp}" if routed else f"tensor {plan.tp} x data {plan.dp}"
     product += f" x prefill context {plan.pcp}" if plan.pcp > 1 else ""
+    encoders = f", and {plan.encoder_devices} that encode its images" if plan.encoder_devices else ""
     return ServerCommand(
         role=role,
         instances=instances,
@@ -82,7 +85,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         program=("python3", "-m", "sglang.launch_server"),
         settings=flags.settings,
         of_nodes=_of_nodes(instance, flags),
-        devices=f"{product} x pipeline {plan.pp} = {instance.devices}",
+        devices=f"{product} x pipeline {plan.pp} = {plan.language_devices}{encoders}",
         not_set=assumed_of(instance),
     )
 
@@ -93,6 +96,28 @@ def _add_images(flags: Flags, workload: Workload) -> None:
     flags.add("--limit-mm-data-per-request", json.dumps({"image": workload.images.count}))
     if workload.images.split == "data":
         flags.add("--mm-enable-dp-encoder")
+
+
+def _add_encoders(flags: Flags, number: int) -> None:
+    """Encoders beside the instance, by the names of their hosts: docs.sglang.io, EPD Disaggregation."""
+    if number:
+        flags.add("--language-only")
+        flags.add("--encoder-urls", " ".join(f"http://{name}:{port}" for name, port in encoder_places(number)))
+        flags.add("--encoder-transfer-backend", "auto")
+
+
+def encoder_places(number: int) -> list[tuple[str, int]]:
+    """A name for the host of each encoder, with its port: one a device."""
+    return [(f"ENCODER_{place}", ENCODER_PORT + place) for place in range(number)]
+
+
+def encoder_settings(instance: StoredInstance, version: str) -> Settings:
+    """Flags of one encoder, whose port follows its number."""
+    flags = Flags(table=flag_table("sglang", version))
+    flags.add("--model-path", instance.model_name)
+    flags.add("--encoder-only")
+    flags.add("--encoder-transfer-backend", "auto")
+    return flags.settings
 
 
 def _add_experts_and_shares(flags: Flags, plan: Plan, *, routed: bool) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import shlex
 
 from sweepdb.launching.server_command import ENGINE_NAMES, ServerCommand
+from sweepdb.launching.sglang_flags import ENCODER_PORT, encoder_settings
 from sweepdb.launching.stored_instance import StoredInstance
 
 _WIDE = " \\\n  "
@@ -15,6 +16,30 @@ _WIDE = " \\\n  "
 def scripts(commands: list[ServerCommand]) -> dict[str, str]:
     """The scripts by file name."""
     return {script_name(one, host): _script(one, host) for one in commands for host in range(_scripts_of(one))}
+
+
+def encoder_scripts(commands: list[ServerCommand]) -> dict[str, str]:
+    """The script of the encoders beside instances that have some; started once a device, with its number."""
+    return {f"encoder-of-{one.role}.sh": _encoder_script(one) for one in commands if one.instance.plan.encoder_devices}
+
+
+def _encoder_script(command: ServerCommand) -> str:
+    number = command.instance.plan.encoder_devices
+    words = encoder_settings(command.instance, command.version).items()
+    flags = [name if value is None else f"{name} {quoted(value)}" for name, value in words]
+    last = number - 1
+    return "\n".join(
+        [
+            "#!/usr/bin/env bash",
+            f"# encoders of each {command.role} instance: SGLang {command.version} (image {command.image})",
+            f"# Row {command.instance.probe}. Start it {number} {'time' if number == 1 else 'times'} an instance,",
+            f"# on a device each: ENCODER=0{f' to {last}' if last else ''}; {command.role}.sh names their hosts.",
+            "set -euo pipefail",
+            f': "${{ENCODER:?the number of the encoder, 0 to {last}}}"',
+            f"exec {_WIDE.join([shlex.join(command.program), *flags, f'--port $(({ENCODER_PORT} + ENCODER))'])}",
+            "",
+        ]
+    )
 
 
 def _scripts_of(command: ServerCommand) -> int:
@@ -36,8 +61,13 @@ def quoted(value: str) -> str:
 
 def command_lines(command: ServerCommand, host: int) -> str:
     """The command with a flag a line."""
-    words = [name if value is None else f"{name} {quoted(value)}" for name, value in command.words(host)]
+    words = [name if value is None else f"{name} {_value(name, value)}" for name, value in command.words(host)]
     return _WIDE.join([shlex.join(command.program), *words])
+
+
+def _value(name: str, value: str) -> str:
+    """A value for the shell, a list of them word by word."""
+    return " ".join(map(quoted, value.split(" "))) if name == "--encoder-urls" else quoted(value)
 
 
 def _script(command: ServerCommand, host: int) -> str:
@@ -50,6 +80,8 @@ def _script(command: ServerCommand, host: int) -> str:
         f"# Devices of one instance: {command.devices}.",
         "set -euo pipefail",
     ]
+    if instance.plan.encoder_devices:
+        lines.insert(4, "# Write the addresses of its encoders in place of the names ENCODER_0 and so on.")
     if _scripts_of(command) > 1:
         lines.append(': "${MASTER_ADDR:?the address of host 0}"')
     if command.engine == "vllm" and command.role != "server":

@@ -74,8 +74,8 @@ class StoredInstance:
 
     @property
     def nodes(self) -> int:
-        """Hosts that the instance spans."""
-        return -(-self.devices // self.devices_a_node)
+        """Hosts that the instance spans; devices that encode for it may be anywhere."""
+        return -(-self.plan.language_devices // self.devices_a_node)
 
     @property
     def requests_a_replica(self) -> int:

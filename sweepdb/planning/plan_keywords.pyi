@@ -14,6 +14,7 @@ class PlanKeywords(TypedDict, total=False):
     images: int | None
     image_size: str | None
     encoder_split: Literal["weights", "data"] | None
+    encoder_devices: int | Sequence[int] | None
     workload: str | Sequence[str] | None
     prefix_cache_hit_rate: float | None
     host_hit_rate: float | None

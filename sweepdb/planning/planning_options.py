@@ -14,7 +14,8 @@ from sweepdb.evaluating.option_values import nearest, options_by_keyword, option
 from sweepdb.evaluating.sweep_options import SweepOptions
 
 _EVALUATED = (
-    "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split", "workload",
+    "device", "total_devices", "input_length", "output_length", "images", "image_size", "encoder_split",
+    "encoder_devices", "workload",
     "prefix_cache_hit_rate", "host_hit_rate", "ssd_hit_rate", "remote_hit_rate", "host_gb_per_s", "ssd_gb_per_s",
     "remote_gb_per_s", "max_batched_tokens", "quantize_linear_action", "quantize_experts_action",
     "quantize_mixers_action", "quantize_head_action", "quantize_drafts_action",

@@ -108,7 +108,7 @@ def _differing(record: ScenarioRecord) -> str:
     subject, device = record.subject, record.device
     model, workload = subject.model, subject.workload
     sizes = asdict(subject.plan)
-    if sizes.pop("redundant_experts") < 0 or min(sizes.values()) < 1:
+    if min(sizes.pop("redundant_experts"), sizes.pop("encoder_devices")) < 0 or min(sizes.values()) < 1:
         return "its plan"
     made: dict[str, tuple[ModelRecord | DeviceRecord | PrecisionRecord | WorkloadRecord, object]] = {
         "its model": (model_record(model.name, restored(model.spec)), model),

@@ -168,6 +168,37 @@ def test_llamas_tiles_are_those_of_the_processor(width, height):
     assert best_grid(height, width, tower("meta-llama/Llama-4-Scout-17B-16E-Instruct").resizing) == (rows, columns)
 
 
+@given(st.integers(min_value=8, max_value=8000), st.integers(min_value=8, max_value=8000))
+def test_steps_windows_are_those_of_the_processor(width, height):
+    """One view of 52 x 52 patches, windows of 36 x 36; 16 patches a token, marks around each, rows of windows ended."""
+    plan, narrow = methods_of("step3p7/image_processing_step3p7.py", "_plan_patches", "_is_extreme_aspect")
+    processor = SimpleNamespace(max_image_size=3024, _is_extreme_aspect=narrow)
+    _, _, window, columns, rows, _ = plan(processor, width, height, 728, 504)
+    number = columns * rows if window else 0
+    seen = images_of(ImageRequest(count=1, width=width, height=height), tower("stepfun-ai/Step-3.7-Flash"))
+    assert (seen.sequences, seen.patches, seen.views) == (1, 52 * 52, number)
+    assert seen.view_patches == (36 * 36 if number else 0)
+    assert seen.tokens == 169 + 2 + number * (81 + 2) + (rows - 1 if number else 0)
+    sums = image_sums(seen, np.asarray([3.0]))
+    assert sums.tokens[0] == 3 * (2704 + number * 1296) == 3 * seen.all_patches
+    assert sums.pairs[0] == 3 * (2704**2 + number * 1296**2)
+
+
+def methods_of(module: str, *names: str):
+    """Methods of the one class of such a module that has them."""
+    spec = util.find_spec("transformers")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("transformers is not installed")
+    text = (Path(spec.submodule_search_locations[0]) / "models" / module).read_text()
+    held = [node for one in ast.parse(text).body if isinstance(one, ast.ClassDef) for node in one.body]
+    wanted = [node for node in held if isinstance(node, ast.FunctionDef) and node.name in names]
+    for node in wanted:
+        node.decorator_list = []
+    known: dict[str, object] = {}
+    exec(compile(ast.Module(body=wanted, type_ignores=[]), module, "exec"), known)
+    return [known[name] for name in names]
+
+
 @functools.cache
 def all_grids(supported):
     class Side(SimpleNamespace):

@@ -88,7 +88,26 @@ def test_whether_a_model_shares_contexts(model, state, how):
 def test_ways_of_serving_are_listed_with_who_launches_them():
     ways = {name: part for what, name, part in support_table() if what == "serving"}
     assert ways["decode context parallelism (dcp_sizes)"].how.endswith("launched on vllm, sglang")
-    assert {part.state for name, part in ways.items() if "(" not in name} == {"left out"}
+    assert ways["encoders on devices of their own (encoder_devices)"].how.endswith("launched on sglang")
+    assert {part.state for part in ways.values()} == {"by hand", "stated", "fitted", "exact", "measured"}
+    assert all("(" in name for name in ways)  # each names its option
+
+
+def test_options_are_said_of_a_model_a_device_and_an_engine():
+    found = {one.part: one for one in supported("zai-org/GLM-5.2", "h200_sxm", "sglang")}
+    assert found["two micro-batches"].state == found["copies of experts"].state == "by hand"
+    assert found["drafts by glm5.2-mtp"].state == "measured"
+    assert "51.2 GB/s" in found["keys in the hosts' memory"].how
+    assert "`ssd_gb_per_s`" in found["keys on SSDs"].how
+    assert found["encoders on devices of their own, launched"].state == "exact"
+    assert "encoders on devices of their own" not in found
+    other = {one.part: one for one in supported("Qwen/Qwen3-VL-8B-Instruct", None, "vllm")}
+    assert other["two micro-batches"].state == "refused"
+    assert other["encoders on devices of their own"].state == "by hand"
+    assert other["encoders on devices of their own, launched"].state == "refused"
+    assert other["two micro-batches, launched"].state == "exact"
+    trtllm = {one.part: one.state for one in supported(None, None, "trtllm")}
+    assert {state for part, state in trtllm.items() if "launched" in part} == {"refused"}
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,9 @@ SMALL = {
     "minimax_m3_vl": {
         "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 80, "patch_size": 4,
     },
+    "step3p7": {
+        "width": 32, "layers": 3, "heads": 4, "mlp_ratio": 2.5, "patch_size": 4, "image_size": 32,
+    },
 }  # fmt: skip
 OUTER = {  # keys of the whole file that an encoder reads
     "gemma3": {"mm_tokens_per_image": 16},
@@ -96,6 +99,7 @@ def parts_of_class(family: str, config, device: str):
     from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLVisionModel
     from transformers.models.qwen3_vl_moe.modeling_qwen3_vl_moe import Qwen3VLMoeVisionModel
     from transformers.models.siglip.modeling_siglip import SiglipVisionModel
+    from transformers.models.step3p7.modeling_step3p7 import Step3p7VisionModel
 
     classes = {
         "qwen3_vl": (Qwen3VLVisionModel, None),
@@ -107,11 +111,17 @@ def parts_of_class(family: str, config, device: str):
         "gemma4": (Gemma4VisionModel, lambda one: Gemma4MultimodalEmbedder(one.vision_config, one.text_config)),
         "llama4": (Llama4VisionModel, Llama4MultiModalProjector),
         "minimax_m3_vl": (MiniMaxM3VLVisionModel, MiniMaxM3VLMultiModalProjector),
+        "step3p7": (Step3p7VisionModel, _step_projector),
     }
     encoder, projector = classes[family]
     config.vision_config._attn_implementation = "eager"
     with torch.device(device):
         return encoder(config.vision_config).eval(), None if projector is None else projector(config).eval()
+
+
+def _step_projector(config):
+    """What Step3p7Model holds behind its encoder."""
+    return torch.nn.Linear(4 * config.vision_config.hidden_size, TEXT, bias=config.projector_bias)
 
 
 def run_class(family: str, encoder, projector) -> None:
@@ -127,7 +137,7 @@ def run_class(family: str, encoder, projector) -> None:
         rows, columns = torch.meshgrid(torch.arange(8), torch.arange(8), indexing="ij")
         places = torch.stack([columns, rows], -1).reshape(1, PATCHES, 2)
         projector(encoder(torch.zeros(1, PATCHES, 48), places).last_hidden_state)
-    elif family == "llama4":
+    elif family in {"llama4", "step3p7"}:
         projector(encoder(torch.zeros(1, 3, SIDE, SIDE)).last_hidden_state)
     else:
         projector(encoder(torch.zeros(PATCHES, 3 * 2 * 16), grid).last_hidden_state.squeeze(0))
@@ -188,6 +198,7 @@ PUBLISHED = {  # of the classes on the meta device, with what projects
     "google/gemma-4-26B-A4B": 572_792_112,
     "meta-llama/Llama-4-Scout-17B-16E-Instruct": 871_932_416,
     "nvidia/MiniMax-M3-NVFP4": 865_567_232,
+    "stepfun-ai/Step-3.7-Flash": 1_981_014_784,
 }
 
 
@@ -203,7 +214,7 @@ def test_every_catalogued_model_with_an_encoder_has_it_or_says_why_not():
     told = {name: model.vision for name in list_models() if "image" in (model := load_model(name)[1]).left_out}
     assert len(told) > 20
     unread = {name: str(one) for name, one in told.items() if not isinstance(one, VisionTower)}
-    assert set(unread) == {"moonshotai/Kimi-K3", "stepfun-ai/Step-3.7-Flash", "stepfun-ai/Step-3.7-Flash-FP8"}
+    assert set(unread) == {"moonshotai/Kimi-K3"}
     assert "kimi_k3" in str(told["moonshotai/Kimi-K3"])
 
 

@@ -15,6 +15,8 @@ from store.errors import InputError
 
 LARGEST_SIDE = 65_536  # pixels
 MOST_IMAGES = 10_000
+VIEW_SIDE, LONGEST_VIEW = 504, 3024  # pixels of a window and of an image under Step-3.7's processor
+_NARROW, _LONG, _ELONGATED, _REST = 32, 4, 1.5, 0.2
 MOST_STRETCH = 200  # of the longer side over the shorter one, as processors refuse more
 
 
@@ -38,7 +40,7 @@ class Images:
     processor.
 
     An image is `sequences` sequences of `patches` patches each, within which all attend to all, and `tokens` tokens of
-    the prompt."""
+    the prompt. Beside these are `views` sequences of `view_patches` patches, where a processor cuts windows."""
 
     count: int
     width: int
@@ -48,6 +50,13 @@ class Images:
     tokens: int
     tower: VisionTower
     split: EncoderSplit = field(default="weights", metadata={IF_SET: True})
+    views: int = field(default=0, metadata={IF_SET: True})
+    view_patches: int = field(default=0, metadata={IF_SET: True})
+
+    @property
+    def all_patches(self) -> int:
+        """Patches that the encoder computes for one image."""
+        return self.sequences * self.patches + self.views * self.view_patches
 
     @property
     def prompt_tokens(self) -> int:
@@ -69,7 +78,12 @@ def check_images(request: ImageRequest) -> ImageRequest:
 
 def images_of(request: ImageRequest, tower: VisionTower) -> Images:
     """Images as a model's processor cuts them."""
+    views, view_patches = 0, 0
+    if tower.resizing.rule == "views":
+        views, view_patches, marks = _windows(request.height, request.width, tower)
     sequences, patches, tokens = _CUT[tower.resizing.rule](request.height, request.width, tower)
+    if views:
+        tokens += views * view_patches // tower.token_patches + marks
     return Images(
         count=request.count,
         width=request.width,
@@ -79,6 +93,8 @@ def images_of(request: ImageRequest, tower: VisionTower) -> Images:
         tokens=tokens + tower.resizing.marks,
         tower=tower,
         split=request.split,
+        views=views,
+        view_patches=view_patches,
     )
 
 
@@ -143,6 +159,28 @@ def _tiles(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
     return rows * columns + 1, patches, (rows * columns + 1) * tokens + rows * columns
 
 
+def _windows(height: int, width: int, tower: VisionTower) -> tuple[int, int, int]:
+    """Windows of an image under Step-3.7's rule, their patches, and the tokens around them.
+
+    Images beyond one view's side are cut into windows of 504 pixels, long ones (more than 1.5 to 1) into squares of
+    their shorter side, each seen at 504 pixels. A rest of more than a fifth of a window is another one."""
+    if min(width, height) < _NARROW and max(width, height) > _LONG * min(width, height):
+        width = height = max(width, height)
+    if max(width, height) > LONGEST_VIEW:
+        scale = LONGEST_VIEW / max(width, height)
+        width, height = int(width * scale), int(height * scale)
+    shorter, longer = min(width, height), max(width, height)
+    if longer <= tower.resizing.side:
+        window = shorter if longer / shorter > _ELONGATED else 0
+    else:
+        window = min(shorter, VIEW_SIDE) if longer / shorter > _LONG else VIEW_SIDE
+    if not window:
+        return 0, 0, 0
+    # 1,500 x 800: 2 windows of 504 and a rest of 492 are 3 columns; 800 is a window and a rest of 296: 2 rows.
+    columns, rows = (max(1, side // window + (side % window > _REST * window)) for side in (width, height))
+    return columns * rows, (VIEW_SIDE // tower.patch_size) ** 2, 2 * columns * rows + rows - 1
+
+
 def best_grid(height: int, width: int, rule: Resizing) -> tuple[int, int]:
     """Rows and columns of tiles: the least enlargement that holds the image, or else the least reduction; of equal ones
     the fewest tiles, and then the first in the processor's order of shapes."""
@@ -167,6 +205,7 @@ def best_grid(height: int, width: int, rule: Resizing) -> tuple[int, int]:
 
 
 _CUT = {
+    "views": _fixed,
     "nearest_multiple": _nearest_multiple,
     "padded": _padded,
     "within_budget": _within_budget,

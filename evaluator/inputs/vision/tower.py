@@ -7,9 +7,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from evaluator.canonical import IN_NO_KEY
+from evaluator.canonical import IF_SET, IN_NO_KEY
 
-ResizeRule = Literal["nearest_multiple", "padded", "within_budget", "fixed", "tiles"]
+ResizeRule = Literal["nearest_multiple", "padded", "within_budget", "fixed", "tiles", "views"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,8 @@ class Projection:
     """Linears behind the layers, over rows of `merged` neighbouring patches that are joined, or averaged (`pooled`).
 
     `widths` are those of what goes in, between and out; an activation stands between two linears, and behind the last
-    one where `ends_active`. A norm comes before, of each patch or (`joined_norm`) of what is joined."""
+    one where `ends_active`. A norm comes before, of each patch or (`joined_norm`) of what is joined. With `taps` it is
+    a convolution, which reads so many neighbours for every row that it writes, some of them twice."""
 
     widths: tuple[int, ...]
     merged: int = 1
@@ -26,6 +27,7 @@ class Projection:
     norm: Literal["none", "layer", "rms", "unscaled"] = "none"
     joined_norm: bool = False
     ends_active: bool = False
+    taps: int = field(default=0, metadata={IF_SET: True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +37,8 @@ class Resizing:
     nearest_multiple: sides rounded to multiples of a token's side, then scaled to between `least` and `most` pixels.
     padded: scaled down to `most` patches and `side` patches a side, then padded to whole tokens. within_budget: the
     largest of the same shape that has `most` patches; the encoder computes `most` whatever it has. fixed: `most`
-    patches, whatever it was. tiles: cut into at most `most` tiles of `side` pixels, and one of the whole image."""
+    patches, whatever it was. tiles: cut into at most `most` tiles of `side` pixels, and one of the whole image. views:
+    the whole image at `side` pixels, `most` patches, and windows of it where it is larger or long."""
 
     rule: ResizeRule
     most: int
@@ -76,6 +79,7 @@ class VisionTower:
     gated: bool = False
     attention_bias: bool = True
     mlp_bias: bool = True
+    block_scales: bool = field(default=False, metadata={IF_SET: True})  # of each block, before it is added
 
     @property
     def token_patches(self) -> int:
@@ -95,6 +99,7 @@ class VisionTower:
         layer += matrices * self.hidden_size * self.intermediate_size
         layer += ((matrices - 1) * self.intermediate_size + self.hidden_size) * self.mlp_bias
         layer += norm * (4 if self.output_norms else 2) + 2 * self.head_dim * self.head_norms
+        layer += 2 * self.hidden_size * self.block_scales
         patches = self.patch_values * self.hidden_size + self.hidden_size * (self.patch_bias + self.class_patch)
         ends = norm * (self.first_norm + self.final_norm)
         behind = sum(projection_parameters(one) for one in (*self.projections, *self.deep))

@@ -16,6 +16,7 @@ from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource, FixedLengths
 from evaluator.serving.encoding import prompt_encoding_s
 from evaluator.serving.engine.closed_loop import ClosedLoop, LoopTimes, decode_steps_s, marginal_prompt_s, simulate
+from evaluator.serving.engine.encoders_apart import with_encoders
 from evaluator.serving.engine.in_step import in_step_ttft
 from evaluator.serving.engine.ladder import between, ladder_of, most_played
 from evaluator.serving.engine.request_kinds import RequestKind, even_order, weights_of
@@ -54,7 +55,7 @@ class ServedTimes:
     engine: EngineProfile
     loop: ClosedLoop  # of one user
     devices: int = 1
-    wait_s: float = 0.0  # for keys that are read before a prompt is scheduled
+    wait_s: float = 0.0  # for keys and embeddings that come before a prompt is scheduled
 
     @property
     def table(self) -> StepTable:
@@ -142,9 +143,10 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         encoding_s=prompt_encoding_s(run),
     )
     loads = with_loads(scenario, kernels, kinds, engine.token_budget)
+    encoded = with_encoders(run, engine, loads.table, kinds, engine.token_budget)
     return ServedTimes(
-        kernels=loads.table,
-        wait_s=loads.wait_s,
+        kernels=encoded.table,
+        wait_s=loads.wait_s + encoded.wait_s,
         layers=scenario.layers,
         latent_layers=scenario.latent_layers,
         engine=engine,

@@ -87,6 +87,8 @@ def _values(words: Sequence[str], table: FlagTable, where: str) -> tuple[dict[st
             if not rest:
                 raise InputError(f"{where}: {name} lacks its value")
             value = rest.pop(0)
+            while flag.takes == "strs" and rest and not rest[0].startswith("-"):
+                value += f" {rest.pop(0)}"
         full = name if name in flag.names and name.startswith(("--no-", "--disable-")) else flag.names[0]
         values[full] = None if flag.takes == "nothing" else value
     return values, model, unknown
@@ -200,6 +202,7 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     server.compile = "--disable-cuda-graph" not in values and values.get("--cuda-graph-backend-decode") != "disabled"
     server.mtp_tokens = _whole(values, "--speculative-num-steps", where) or 0
     server.encoder_split = "data" if "--mm-enable-dp-encoder" in values else None
+    server.encoder_devices = len(str(values.get("--encoder-urls") or "").split())
     server.most_images = _most_images(values, "--limit-mm-data-per-request")
     stores = {"file": ("ssd",), None: ()}
     if "--enable-hierarchical-cache" in values:
@@ -216,8 +219,9 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
            "--hicache-io-backend", "--hicache-mem-layout", "--hicache-write-policy") if server.tiers else ()),
         *(("--enable-prefill-cp", "--cp-strategy") if server.pcp > 1 else ()),
         *(("--moe-a2a-backend",) if server.micro_batches > 1 else ()),
-        "--mm-enable-dp-encoder", "--limit-mm-data-per-request", "--language-model-only",
-        "--cuda-graph-backend-decode", "--dcp-size", "--ep-num-redundant-experts", "--speculative-num-steps",
+        "--mm-enable-dp-encoder", "--limit-mm-data-per-request", "--language-model-only", "--language-only",
+        "--encoder-urls", "--encoder-transfer-backend", "--cuda-graph-backend-decode", "--dcp-size",
+        "--ep-num-redundant-experts", "--speculative-num-steps",
         *(("--enable-eplb",) if server.redundant_experts else ()), *(("--speculative-algorithm",) if native else ()),
     }  # fmt: skip
 

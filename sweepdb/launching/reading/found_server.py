@@ -44,6 +44,7 @@ class FoundServer:
     output_length: float | None = None
     prefix_cache_hit_rate: float | None = None
     encoder_split: str | None = None  # read where images are asked for
+    encoder_devices: int = 0  # the same
     most_images: int | None = None  # a request may have
     tiers: tuple[str, ...] = ()  # where keys of prompts lie outside the devices: host, ssd, remote
     hit_rates: dict[str, float] = field(default_factory=dict)  # keywords of what lies there, where the file says so

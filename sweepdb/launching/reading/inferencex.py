@@ -12,6 +12,7 @@ from functools import cache
 from evaluator.inputs import list_models, load_device, load_model
 from store.errors import InputError, SweepdbError
 from sweepdb.launching.reading.found_server import FoundServer, ReadDeployment
+from sweepdb.launching.reading.plain_values import mapping
 from sweepdb.launching.server_command import Engine, Role
 
 _ENGINES: tuple[tuple[str, Engine], ...] = (("sglang", "sglang"), ("vllm", "vllm"), ("trt", "trtllm"))
@@ -136,11 +137,10 @@ def _of_block(base: FoundServer, kind: str, block: Entry) -> Iterator[FoundServe
 
 def _drafts(row: Entry) -> int:
     """Drafts of a row that says that it drafts: as many as the name of its recipe says, such as ..._mtp5.yaml."""
-    sides = [row, *(side for role in ("prefill", "decode") if isinstance(side := row.get(role), dict))]
-    settings = [said for side in sides if isinstance(said := side.get("additional-settings"), list)]
-    named = [
-        int(found) for said in settings for one in said for found in _RECIPE_DRAFTS.findall(str(one).rpartition("/")[2])
-    ]
+    sides = (row, mapping(row.get("prefill")), mapping(row.get("decode")))
+    said = [side.get("additional-settings") for side in sides]
+    settings = [str(one) for listed in said if isinstance(listed, list) for one in listed]
+    named = [int(found) for one in settings for found in _RECIPE_DRAFTS.findall(one.rpartition("/")[2])]
     return max(named, default=_DRAFTS)
 
 

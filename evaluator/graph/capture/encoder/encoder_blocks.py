@@ -4,8 +4,9 @@ Its tokens are patches, its sequences the images (or tiles) that patches attend 
 the language part is in: published quantisations leave encoders out. Tensor parallel ranks share heads and inner widths,
 as engines split encoders by default, and each holds whole patches between; or each has all weights, its share of the
 images, and gathers their tokens. Kernels are those that engines run by
-themselves, compiled or not: encoders are outside of their graphs. Left out: cutting images into patches, on the host,
-and copying the tokens into the prompt's embeddings."""
+themselves, compiled or not: encoders are outside of their graphs. A convolution counts as the product that it is, its
+overlapping inputs read for each output. Left out: cutting images into patches, on the host, and copying the tokens into
+the prompt's embeddings."""
 
 from __future__ import annotations
 
@@ -84,6 +85,8 @@ def _layer(step: Step, tower: VisionTower, x: Tensor, tables: tuple[Tensor, Tens
         h = all_reduced(step, h)
     if tower.output_norms:
         h = _normed(step, "attention_output_norm", h, tower.norm)
+    if tower.block_scales:
+        h = _scaled(step, "attention_scale", h)
     with step.recorder.within("attention_residual"):
         x = pointwise("add", x, h)
     h = _fed_forward(step, tower, _normed(step, "post_attention_norm", x, tower.norm))
@@ -91,6 +94,8 @@ def _layer(step: Step, tower: VisionTower, x: Tensor, tables: tuple[Tensor, Tens
         h = all_reduced(step, h)
     if tower.output_norms:
         h = _normed(step, "mlp_output_norm", h, tower.norm)
+    if tower.block_scales:
+        h = _scaled(step, "mlp_scale", h)
     with step.recorder.within("mlp_residual"):
         return pointwise("add", x, h)
 
@@ -144,6 +149,8 @@ def _projected(step: Step, x: Tensor, projection: Projection) -> Tensor:
     if projection.pooled:
         with step.recorder.within("pooling"):
             x = operators.reduce(x.view(rows, projection.merged, x.shape[1]), 1, False, "mean")
+    elif projection.taps:  # as a product over what each row reads
+        x = meta_tensor(rows, projection.taps * x.shape[1])
     else:
         x = x.view(rows, projection.merged * x.shape[1])
     if projection.norm != "none" and (projection.joined_norm or projection.pooled):
@@ -161,6 +168,12 @@ def _projected(step: Step, x: Tensor, projection: Projection) -> Tensor:
         with step.recorder.within("last_activation"):
             x = pointwise("gelu", x)
     return x
+
+
+def _scaled(step: Step, label: str, x: Tensor) -> Tensor:
+    """Every dimension times a weight of its own."""
+    with step.recorder.within(label):
+        return operators.scale(x, parameter(x.shape[-1]))
 
 
 def _normed(step: Step, label: str, x: Tensor, norm: str) -> Tensor:
