@@ -27,13 +27,14 @@ def say(**facts: object) -> None:
 def write(url: str, number: int, seconds: float) -> None:
     """Write blocks until the time is over; every second scenario is asked for by all writers alike."""
     from store.opening import open_store
-    from store.sealing import seal
+    from store.sealing import HeldRows, seal
     from store.writing import begin_sweep, finish_sweep, put_blocks, put_scenarios
 
     deadline = time.monotonic() + seconds
     with open_store(url, create=True) as store:
         sweep_id = begin_sweep(store, sweep_record(key=secrets.token_hex(16), label=f"writer {number}"))
         work = _work(number)
+        held = HeldRows()  # as a sweep lays down what it has just written, beside what others have
         for count in count_from(1):
             if time.monotonic() > deadline:
                 break
@@ -42,15 +43,16 @@ def write(url: str, number: int, seconds: float) -> None:
             ]
             refs = put_scenarios(store, sweep_id, [record for record, _, _ in asked])
             blocks = [(ref.id, block(*one)) for ref, one in zip(refs, asked, strict=True)]
-            added = put_blocks(store, sweep_id, blocks)
+            added = put_blocks(store, sweep_id, blocks, held=held)
             for record, first, last in asked:
                 say(scenario=record.key, first=first, last=last)
             say(added=added, asked=sum(last - first + 1 for _, first, last in asked))
             if count % SEAL_EVERY == 0:
-                seal(store)
+                seal(store, held)
+                held.clear()
                 say(sealed=True)
         finish_sweep(store, sweep_id, "finished")
-        seal(store)
+        seal(store, held)
 
 
 def _work(number: int) -> Iterator:

@@ -45,7 +45,7 @@ def evaluate(
         typer.Option(help="servers as a file starts them: a script, manifest, folder of launch, InferenceX::NAME"),
     ] = None,
     label: Annotated[str | None, typer.Option(help="a name for this sweep")] = None,
-    jobs: Annotated[int, typer.Option(help="threads that evaluate while rows are written")] = 8,
+    jobs: Annotated[int, typer.Option(help="threads that play requests that arrive; evaluating takes one")] = 8,
     workers: Annotated[
         str | None,
         typer.Option(help="who evaluates: dask://HOST:PORT, dask:N, processes:N, or shard:I/M of an array"),

@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def plan(
     model: Annotated[str, typer.Argument(help="id, directory or config.json")],
     *,
-    jobs: Annotated[int, typer.Option(help="threads that evaluate while rows are written")] = 8,
+    jobs: Annotated[int, typer.Option(help="threads that play requests that arrive; evaluating takes one")] = 8,
     wide: Annotated[bool, typer.Option("--wide", help="every column in the table")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="rules, cost model and assumptions too")] = False,
     fail_empty: Annotated[bool, typer.Option("--fail-empty", help="exit 5 when nothing fits")] = False,

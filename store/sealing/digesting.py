@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from store.reading import ReadTransaction
 from store.schema.measures import MEASURES
-from store.sealing.ranges import Ranges, ranges_of
-from store.sealing.unsealed import UnsealedBlock, as_parameter, blocks_within
+from store.sealing.ranges import Ranges, as_parameter, ranges_of
+from store.sealing.unsealed import UnsealedBlock, blocks_within
 
 if TYPE_CHECKING:
     import duckdb

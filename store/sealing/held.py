@@ -14,7 +14,7 @@ from store.records import BlockRecord
 from store.schema.measures import MEASURES
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, SORT_ORDER
 from store.sealing.into_duckdb import insert_arrays
-from store.sealing.ranges import Ranges
+from store.sealing.ranges import Ranges, as_parameter
 
 if TYPE_CHECKING:
     import duckdb
@@ -78,8 +78,6 @@ class HeldRows:
 
     def of(self, transaction: ReadTransaction, blocks: Ranges) -> dict[int, HeldBlock]:
         """The kept blocks among blocks of the store, by id."""
-        from store.sealing.unsealed import as_parameter
-
         if not self._blocks:
             return {}
         stored = transaction.rows(
@@ -129,7 +127,9 @@ def with_repeated_texts(connection: duckdb.DuckDBPyConnection, schema: str) -> s
 
 
 def insert_held(connection: duckdb.DuckDBPyConnection, blocks: Mapping[int, HeldBlock], table: str, named: str) -> None:
-    """Insert blocks by id into a table of measures, in the order of parts; `named` is the table of their names."""
+    """Insert blocks by id into a table of measures, in the order of parts.
+
+    `named` is the table of their names."""
     rows = connection.execute(f"SELECT block_id, scenario_id FROM {named} ORDER BY {_BLOCK_ORDER}").fetchall()  # noqa: S608 - our names
     places: dict[int, int] = {}
     for _, scenario_id in rows:

@@ -106,7 +106,7 @@ def seal_location(location: StoreLocation, held: HeldRows | None = None, *, wait
         connection.execute("SET memory_limit = $limit", {"limit": _SEALING_MEMORY})
         connection.execute("SET temp_directory = $directory", {"directory": str(directory / _SORTING)})
         seal_loads(connection, transaction, location, store_id, directory)
-        return _Sealing(connection, transaction, location, store_id, directory, held=held or HeldRows()).run()
+        return _Sealing(connection, transaction, location, store_id, directory, held=held).run()
 
 
 def check_snapshots(store: Located) -> Snapshot:
@@ -127,14 +127,14 @@ class _Sealing:
         store_id: str,
         directory: Path,
         *,
-        held: HeldRows,
+        held: HeldRows | None = None,
     ) -> None:
         self._connection = connection
         self._transaction = transaction
         self._location = location
         self._store_id = store_id
         self._directory = directory
-        self._held = held
+        self._held = held or HeldRows()
 
     def run(self) -> SealReport:
         snapshot = load_snapshot(

@@ -19,9 +19,8 @@ from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
 from store.sealing.into_duckdb import create_table, quoted
 from store.sealing.load_relations import LOAD_RELATIONS, columns_of, holder_of, insert_from_store, rows_of_a_group
-from store.sealing.ranges import Ranges, complement, merged, overlap, ranges_of
+from store.sealing.ranges import Ranges, as_parameter, complement, merged, overlap, ranges_of
 from store.sealing.snapshots import UNREADABLE, file_fault, hash_file, snapshot_directories, sync_directory
-from store.sealing.unsealed import as_parameter
 
 if TYPE_CHECKING:
     import duckdb

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 from store.loads import DISTRIBUTIONS, PART_ROWS, PARTS_OF_A_BIN, PAYLOADS, insert_distributions, typed_columns
 from store.schema import TABLES, read_column
 from store.sealing.into_duckdb import create_table, insert_rows
-from store.sealing.ranges import Ranges
-from store.sealing.unsealed import as_parameter
+from store.sealing.ranges import Ranges, as_parameter
 
 if TYPE_CHECKING:
     import duckdb

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections.abc import Iterable
 
@@ -66,3 +67,8 @@ def meets(left: Ranges, right: Ranges) -> bool:
 def without(ranges: Ranges, taken: Ranges) -> Ranges:
     """Return what is left of ranges where others are taken away."""
     return complement((*complement(ranges), *taken)) if taken else ranges
+
+
+def as_parameter(ranges: Ranges, part: int = 0) -> str:
+    """Write ranges as the JSON parameter of ReadTransaction.ranges."""
+    return json.dumps([[part, low, high] for low, high in ranges])

@@ -20,9 +20,8 @@ from store.reading import ReadTransaction
 from store.revision import HEAD_REVISION
 from store.schema.probe_columns import layout_digest
 from store.sealing.footers import footer_fault, known_footers
-from store.sealing.ranges import Ranges, meets, merged, ranges_of
+from store.sealing.ranges import Ranges, as_parameter, meets, merged, ranges_of
 from store.sealing.recalled import Recalled
-from store.sealing.unsealed import as_parameter
 
 if TYPE_CHECKING:
     import duckdb

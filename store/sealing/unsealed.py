@@ -4,7 +4,6 @@ Not here: which blocks are covered (store.sealing.snapshots)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +16,7 @@ from store.schema.joins import BLOCKS_FIRST
 from store.schema.probe_columns import MEASURE_COLUMNS, NAMED_COLUMNS, PROBE_COLUMNS
 from store.sealing.held import HeldBlock, insert_held
 from store.sealing.into_duckdb import create_table, insert_rows, quoted
-from store.sealing.ranges import Ranges, ranges_of, without
+from store.sealing.ranges import Ranges, as_parameter, ranges_of, without
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,11 +37,6 @@ class UnsealedBlock(NamedTuple):
 
     id: int
     probe_count: int
-
-
-def as_parameter(ranges: Ranges, part: int = 0) -> str:
-    """Write ranges as the JSON parameter of ReadTransaction.ranges."""
-    return json.dumps([[part, low, high] for low, high in ranges])
 
 
 def blocks_within(transaction: ReadTransaction, ranges: Ranges) -> list[UnsealedBlock]:

@@ -17,7 +17,7 @@ from queries.asking import Declared, declared
 from store.errors import InputError
 from sweepdb.evaluating.sweep_options import BatchRange, Sizes, SweepOptions
 
-JOBS = 8  # threads that evaluate, by default
+JOBS = 8  # threads that play requests, by default
 _LARGEST = 2**31 - 1  # of what a database's column of whole numbers holds
 
 

@@ -1,7 +1,7 @@
 """How long evaluating takes as a user meets it: whole commands in new processes, and a sweep that stores nothing.
 
-Run: python tests/benchmark/bench_evaluate.py, with `raw` for the parts of two of the figures alone. Prints one JSON line a figure. `cpu` is the processor time of all threads:
-on a busy machine the wall clock says more about the others."""
+Run: python tests/benchmark/bench_evaluate.py. Prints one JSON line a figure. `cpu` is the processor time of all threads:
+on a busy machine the wall clock says more about the others. Two of the commands part by part: bench_raw.py."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from itertools import islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -31,10 +30,6 @@ from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import PHASES, NamedModel, SweepRequest
 from evaluator.serving.sources import mixed_lengths
 from evaluator.sweep import evaluate_all
-from store.opening import open_store
-from store.sealing import seal
-from sweepdb.evaluating.option_values import options_of
-from sweepdb.evaluating.requests import build_request
 
 ROOT = Path(__file__).parents[2]
 MIB_OF_KIB = 1024
@@ -89,67 +84,6 @@ def commands() -> None:
         command("evaluate DeepSeek-V3.1, 16 + 16 devices", DEEPSEEK, folder / "deepseek.sqlite", goal=15.0)
         million.write_text(MILLION)
         command("sweep file of a million probes, stored", f"--sweep {million}", folder / "million.sqlite", goal=25.0)
-
-
-def children_cpu_s(line: list[str]) -> float:
-    """Processor seconds of a process and those it waited for."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(line, cwd=ROOT, check=True, capture_output=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-def imports_cpu_s(arguments: list[str]) -> float:
-    """Processor seconds of a process that imports what a command has imported, and does nothing."""
-    listed = "import atexit, sys; atexit.register(lambda: print('\\n' + ' '.join(sys.modules)))"
-    program = f"{listed}; sys.argv = ['sweepdb'] + {arguments!r}; from cli.main import main; main()"
-    printed = subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, capture_output=True, text=True)
-    names = [name for name in printed.stdout.splitlines()[-1].split() if not name.startswith("_")]
-    importing = f"import importlib, contextlib\nfor name in {names!r}:\n with contextlib.suppress(Exception): importlib.import_module(name)"
-    return min(children_cpu_s([sys.executable, "-c", importing]) for _ in range(2))
-
-
-def raw_costs() -> None:
-    """A known model, and a million probes stored and sealed, each beside the parts that its processor time is made of."""
-    with tempfile.TemporaryDirectory() as directory:
-        folder = Path(directory)
-        stored, file = folder / "known.sqlite", folder / "million.yaml"
-        file.write_text(MILLION)
-        known = ["evaluate", *QWEN.split(), "--store", f"sqlite:///{stored}", "--device"]
-        children_cpu_s([sys.executable, "-m", "cli.main", *known, "TEST_DEVICE"])
-        whole = children_cpu_s([sys.executable, "-m", "cli.main", *known, "ATLAS_800_A2_376T_64G"])
-        imports = imports_cpu_s([*known, "ATLAS_800_A2_376T_64G", "--batch-range", "1"])
-        say(
-            "known model",
-            whole,
-            "s CPU",
-            imports_cpu_s=round(imports, 2),
-            beyond_imports_cpu_s=round(whole - imports, 2),
-        )
-        asked = ["evaluate", "--sweep", str(file), "--store"]
-        figures = {}
-        for name, more in (("rows", []), ("parts", ["--workers", "shard:1/1"])):
-            line = [*asked, f"sqlite:///{folder}/{name}.sqlite", *more]
-            figures[name] = children_cpu_s([sys.executable, "-m", "cli.main", *line])
-            figures[f"{name}_again"] = children_cpu_s([sys.executable, "-m", "cli.main", *line])  # all of it is known
-        imports = imports_cpu_s([*asked, f"sqlite:///{folder}/rows.sqlite"])
-        built = build_request(options_of({}), file, None).parts
-        operators: dict[str, OperatorSet] = {}
-        list(islice(evaluate_all(built, operators), 1))
-        for name in ("evaluation_with_capture", "evaluation"):
-            started = time.process_time()
-            probes = sum(block.batch_size.size for block in evaluate_all(built, operators))
-            figures[name] = time.process_time() - started
-        with open_store(f"sqlite:///{folder}/rows.sqlite") as store:
-            for snapshot in folder.glob("rows.sqlite.snapshots/*"):
-                snapshot.unlink()
-            started = time.process_time()
-            seal(store)
-            figures["sealing"] = time.process_time() - started
-        figures["inserting"] = figures["rows"] - figures["sealing"] - figures["evaluation_with_capture"] - imports
-        figures["writing_parts"] = figures["parts"] - figures["evaluation_with_capture"] - imports
-        for name, seconds in {"imports": imports, **figures}.items():
-            say(f"a million probes, {name}", seconds, "s CPU", probes=probes)
 
 
 def unstored(family: WantedFamily, device: str) -> None:
@@ -248,10 +182,7 @@ def pure(fixed: Workload, mixed: Workload) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["raw"]:
-        raw_costs()
-    else:
-        commands()
-        unstored("theoretical", "TEST_DEVICE")
-        unstored("calibrated", "h200_sxm")
-        distributions()
+    commands()
+    unstored("theoretical", "TEST_DEVICE")
+    unstored("calibrated", "h200_sxm")
+    distributions()

@@ -95,7 +95,7 @@ def test_a_writer_killed_many_times_loses_nothing_it_acknowledged(tmp_path, want
     assert count_with_duckdb(url) == (report.probes, report.blocks)
 
 
-@pytest.mark.parametrize("writers", [2, pytest.param(32, marks=pytest.mark.long)])
+@pytest.mark.parametrize("writers", [3, pytest.param(32, marks=pytest.mark.long)])
 def test_many_evaluators_and_eight_readers_at_once(store_url, tmp_path, writers):
     open_store(store_url, create=True).close()
     logs, processes = [], []
