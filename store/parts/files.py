@@ -96,7 +96,7 @@ def disk_fault(shelf: Shelf, name: str, error: OSError) -> StoreError:
 
 
 def _checked(blocks: Sequence[ShardBlock], lengths: Sequence[int]) -> Columns:
-    """The measures of all blocks as columns, once nothing speaks against storing them; rules look at all rows at once."""
+    """The measures of all blocks as columns, once nothing speaks against storing them; rules see all rows at once."""
     try:
         columns = {column.name: _column(column.name, blocks, lengths) for column in MEASURES}
         _check_together(blocks, lengths, columns)

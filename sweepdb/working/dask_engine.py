@@ -15,6 +15,7 @@ from typing import Any
 
 from store.errors import StoreError
 from sweepdb.working.process_engine import IMPORTED_ONCE
+from sweepdb.working.quiet_end import PRELOADED
 from sweepdb.working.tasks import EngineLostError, Result, ShardTask, Work, run_shard
 from sweepdb.working.workers_option import Workers
 
@@ -43,7 +44,7 @@ class DaskEngine:
             self._copied = _copied_workers()
             self._cluster = dask.LocalCluster(
                 n_workers=workers.count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50,
-                env=dict(os.environ),
+                env=dict(os.environ), preload=[PRELOADED],
             )  # fmt: skip
         address = workers.address if self._cluster is None else self._cluster
         try:
@@ -129,7 +130,7 @@ def serve_worker(address: str, *, count: int = 1) -> None:
     dask = _distributed()
 
     async def serve() -> None:
-        nannies = [await dask.Nanny(f"tcp://{address}", nthreads=1) for _ in range(count)]
+        nannies = [await dask.Nanny(f"tcp://{address}", nthreads=1, preload=[PRELOADED]) for _ in range(count)]
         await asyncio.gather(*(nanny.finished() for nanny in nannies))
 
     asyncio.run(serve())

@@ -128,7 +128,7 @@ def main() -> None:
     lengths = int(sys.argv[1]) if len(sys.argv) > 1 else 83
     batches = int(sys.argv[2]) if len(sys.argv) > 2 else 2_000
     waves = replace(request_of(lengths * 24_000), batch_range=(1, batches))
-    engine = replace(request_of(max(1, lengths // 20) * 24_000), serving_model="vllm", phases=("aggregated",))
+    engine = replace(request_of(max(1, lengths // 4) * 24_000), serving_model="vllm", phases=("aggregated",))
     with tempfile.TemporaryDirectory() as folder:
         os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
         measured(Path(folder), "waves", waves)
