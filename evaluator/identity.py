@@ -191,6 +191,8 @@ class RecordBuilder:
         self._devices: dict[DeviceProfile, DeviceRecord] = {}
         self._precisions: dict[Precision, PrecisionRecord] = {}
         self._workloads: dict[Workload, WorkloadRecord] = {}
+        self._plans: dict[Plan, tuple[PlanRecord, dict[str, object]]] = {}
+        self._launchable: dict[tuple[ModelSpec, Plan], str] = {}
 
     def scenario(
         self,
@@ -205,6 +207,8 @@ class RecordBuilder:
         device = _known(self._devices, known_device(scenario), device_record)
         subject = self._subject(model_name, scenario)
         version = formula_version(scenario.convention)
+        planned = (scenario.model, scenario.plan)
+        launchable = _known(self._launchable, planned, lambda one: ",".join(launchable_by(*one)))
         determines = {"subject": subject.key, "device": device.key, "formula_version": version}
         if (engine := serving_model_of(scenario).engine(scenario)) is not None:
             determines["engine"] = key_of_engine(engine)
@@ -216,7 +220,7 @@ class RecordBuilder:
             status=status,
             reason=reason,
             assumptions=assumptions,
-            launchable_by="" if status == "illegal" else ",".join(launchable_by(scenario.model, scenario.plan)),
+            launchable_by="" if status == "illegal" else launchable,
         )
 
     def _subject(self, model_name: str, scenario: Scenario) -> SubjectRecord:
@@ -225,11 +229,12 @@ class RecordBuilder:
         model = _known(self._models, named, lambda one: model_record(*one))
         precision = _known(self._precisions, scenario.precision, precision_record)
         workload = _known(self._workloads, scenario.workload, workload_record)
+        plan, plan_parts = _known(self._plans, scenario.plan, lambda one: (plan_record(one), keyed(one)))
         parts = {
             "model": model.key,
             "device": scenario.device.name,
             "precision": precision.key,
-            "plan": keyed(scenario.plan),
+            "plan": plan_parts,
             "workload": workload.key,
             "phase": scenario.phase,
             "convention": scenario.convention,
@@ -243,7 +248,7 @@ class RecordBuilder:
             model=model,
             device_name=scenario.device.name,
             precision=precision,
-            plan=plan_record(scenario.plan),
+            plan=plan,
             workload=workload,
             phase=scenario.phase,
             convention=scenario.convention,
@@ -287,6 +292,8 @@ def served_as(scenario: Scenario) -> ServedAs:
 
 def unusual_service(scenario: Scenario) -> dict[str, object]:
     """Of that, what is not as it would be if nothing were said: subjects of older rows keep their keys."""
+    if scenario.client is None and scenario.launch == Launch() and scenario.routing == default_routing(scenario):
+        return {}
     usual = served_as(replace(scenario, client=None, launch=Launch(), routing=default_routing(scenario)))
     return {name: value for name, value in served_as(scenario).items() if value != usual[name]}  # type: ignore[literal-required]
 

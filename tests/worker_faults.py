@@ -5,11 +5,13 @@ Not here: what must be stored all the same (test_working_survival)."""
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 import time
 from pathlib import Path
 
+import evaluator.shards
 from evaluator.graph.operators import operators_from_json
 from evaluator.shards import evaluate_shard
 from store.parts import registering, write_part
@@ -91,3 +93,37 @@ def killed_while_comparing(task: ShardTask) -> ShardOutcome:
         once.touch()
         _die()
     return run_shard(task)
+
+
+def disk_full_twice(task: ShardTask) -> ShardOutcome:
+    return _on_a_full_disk(task) if task.attempt <= 2 else run_shard(task)
+
+
+def disk_full_for_decodes(task: ShardTask) -> ShardOutcome:
+    return _on_a_full_disk(task) if task.items[0].scenario.phase == "decode" else run_shard(task)
+
+
+def _on_a_full_disk(task: ShardTask) -> ShardOutcome:
+    """No file may grow beyond a kilobyte: the system refuses the write that would."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1024, hard))
+    try:
+        return run_shard(task)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def poisoned(task: ShardTask) -> ShardOutcome:
+    """One plan of three has a figure that nothing divides by."""
+    real = evaluator.shards.evaluate_scenario
+
+    def fragile(scenario, sizes, operators):
+        if scenario.plan.tp == 2:
+            raise ZeroDivisionError("a figure of zero")
+        return real(scenario, sizes, operators)
+
+    evaluator.shards.evaluate_scenario = fragile
+    try:
+        return run_shard(task)
+    finally:
+        evaluator.shards.evaluate_scenario = real

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import time
+from pathlib import Path
+
 from evaluator_cases import OPT_125M, TEST_DEVICE
 
 from evaluator.inputs.precision import Precision
 from evaluator.inputs.workloads.workload_labels import workload_of
 from evaluator.request import NamedModel, SweepRequest
 from queries.connect import connect
+from store.parts import compact_parts
+from store.placing import part_shelf
 from store.schema.measures import MEASURES
+from store.upkeep import check_store
 from sweepdb.working.workers_option import Workers
 
 NAMES = ", ".join(["scenario", "model", "workload", "phase", "batch_size", *(column.name for column in MEASURES)])
@@ -31,3 +38,20 @@ def request_of(**options) -> SweepRequest:
 def rows(url):
     with connect(url) as connection:
         return connection.execute(ROWS).fetchall()
+
+
+def whole_after(store, expected, *, orphans=None):
+    """After an accident: the rows of an undisturbed sweep, no fault; compaction removes what was left behind a day ago."""
+    assert rows(store.url) == expected
+    found = check_store(store.location)
+    assert found.faults == ()
+    assert orphans is None or len(found.orphans) == orphans
+    folder = Path(part_shelf(store.location).address)
+    left = set(map(str, found.orphans))
+    for path in folder.iterdir():
+        if str(path) in left or path.name in left:
+            os.utime(path, (time.time() - 90_000,) * 2)
+    compact_parts(store.location)
+    assert rows(store.url) == expected
+    again = check_store(store.location)
+    assert (again.faults, again.orphans) == ((), ())

@@ -193,9 +193,10 @@ def downgrade() -> None:
         plan.alter_column("num_devices", comment="devices of one instance: tp x pp x dp x pcp [devices]")
         plan.drop_column(ADDED)
     for name, select in VIEWS.items():
+        before = select
         for shown in _SHOWN:
-            select = select.replace(shown, "")
-        op.execute(f"CREATE VIEW {name} AS {select}")
+            before = before.replace(shown, "")
+        op.execute(f"CREATE VIEW {name} AS {before}")
 
 
 def _drop_views() -> None:

@@ -9,7 +9,7 @@ import errno
 import hashlib
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from store.digests import DigestedRows, rows_digest
-from store.errors import StoreError
+from store.errors import InputError, StoreError
 from store.placing import Shelf
 from store.reading.silent_duckdb import in_memory
 from store.records import BlockRecord
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from store.digests import Composition
 
+Columns = Mapping[str, np.ndarray | None]  # of every measure, in their order; None where no block has it
 _DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG, errno.ENOENT, errno.EACCES})
 
 
@@ -70,11 +71,13 @@ class PartFile:
 def write_part(shelf: Shelf, shard_key: str, blocks: Sequence[ShardBlock]) -> PartFile:
     """Write blocks under a name that no other attempt has; the file appears whole, flushed, or not at all."""
     ordered = sorted(blocks, key=lambda block: (block.scenario_id, int(block.record.batch_sizes[0])))
-    described = tuple(map(_described, ordered))
+    lengths = [len(block.record.batch_sizes) for block in ordered]
+    columns = _checked(ordered, lengths)
+    described = _described(ordered, lengths, columns)
     name = f"shard-{shard_key[:16]}-{secrets.token_hex(6)}.parquet"
     temporary = shelf.scratch / f".{name}"
     try:
-        _write(temporary, ordered)
+        _write(temporary, ordered, lengths, columns)
         size, sha256 = put_in_place(shelf, temporary, name)
     except OSError as error:
         raise disk_fault(shelf, name, error) from error
@@ -91,25 +94,64 @@ def disk_fault(shelf: Shelf, name: str, error: OSError) -> StoreError:
     )
 
 
-def _described(block: ShardBlock) -> PartBlock:
-    first, last = check_block(block.record)
-    refuse_impossible(block.scenario_key, block.record, block.replicas)
-    rows = DigestedRows.of_columns(block.record.batch_sizes, block.record.columns)
-    composition = block.record.composition
-    digest = rows_digest(block.scenario_key, rows, composition)
-    return PartBlock(scenario_id=block.scenario_id, first=first, last=last, digest=digest, composition=composition)
+def _checked(blocks: Sequence[ShardBlock], lengths: Sequence[int]) -> Columns:
+    """The measures of all blocks as columns, once nothing speaks against storing them; rules see all rows at once."""
+    try:
+        columns = {column.name: _column(column.name, blocks, lengths) for column in MEASURES}
+        _check_together(blocks, lengths, columns)
+    except (InputError, ValueError):
+        for block in blocks:  # one by one, to name the one that is wrong
+            check_block(block.record)
+            refuse_impossible(block.scenario_key, block.record, block.replicas)
+        raise
+    return columns
 
 
-def _write(path: Path, blocks: Sequence[ShardBlock]) -> None:
+def _check_together(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> None:
+    for block, length in zip(blocks, lengths, strict=True):
+        sizes = np.asarray(block.record.batch_sizes)
+        whole = length > 0 and sizes[0] >= 1 and bool((np.diff(sizes) == 1).all())
+        shaped = all(values is None or values.shape == (length,) for values in block.record.columns.values())
+        if not whole or not shaped or not block.record.columns.keys() <= columns.keys():
+            raise InputError("A block of this part is none.")
+        if block.record.composition is not None:
+            check_block(block.record)
+    check_block(BlockRecord(batch_sizes=np.arange(1, sum(lengths) + 1), columns=columns))
+    in_flight = np.concatenate([np.asarray(block.record.batch_sizes) * block.replicas for block in blocks])
+    refuse_impossible(blocks[0].scenario_key, BlockRecord(batch_sizes=in_flight, columns=columns), 1)
 
-    lengths = [len(block.record.batch_sizes) for block in blocks]
+
+def _described(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> tuple[PartBlock, ...]:
+    """What is registered of each block, with the digest of its rows."""
+    table = np.full((sum(lengths), len(MEASURES)), np.nan)
+    for number, values in enumerate(columns.values()):
+        if values is not None:
+            table[:, number] = values
+    ends = np.cumsum(lengths).tolist()
+    made = []
+    for block, length, end in zip(blocks, lengths, ends, strict=True):
+        sizes, composition = np.asarray(block.record.batch_sizes), block.record.composition
+        rows = DigestedRows(batch_sizes=sizes, values=table[end - length : end])
+        made.append(
+            PartBlock(
+                scenario_id=block.scenario_id,
+                first=int(sizes[0]),
+                last=int(sizes[-1]),
+                digest=rows_digest(block.scenario_key, rows, composition),
+                composition=composition,
+            )
+        )
+    return tuple(made)
+
+
+def _write(path: Path, blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> None:
     arrays: dict[str, np.ndarray] = {
         "scenario_id": np.repeat([block.scenario_id for block in blocks], lengths).astype(np.int64),
         "batch_size": np.concatenate([np.asarray(block.record.batch_sizes) for block in blocks]).astype(np.int32),
     }
     selected = list(arrays)
     for column in MEASURES:
-        values = _column(column.name, blocks, lengths)
+        values = columns[column.name]
         if values is None:
             selected.append(f"NULL::{column.type.read_as} AS {column.name}")
             continue

@@ -5,6 +5,8 @@ Not here: what a shard does (sweepdb.working.tasks)."""
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +14,8 @@ from contextlib import suppress
 from typing import Any
 
 from store.errors import StoreError
+from sweepdb.working.process_engine import IMPORTED_ONCE
+from sweepdb.working.quiet_end import PRELOADED
 from sweepdb.working.tasks import EngineLostError, Result, ShardTask, Work, run_shard
 from sweepdb.working.workers_option import Workers
 
@@ -35,10 +39,13 @@ class DaskEngine:
         self._work = work
         dask = _distributed()
         self._cluster = None
+        self._copied: Any = None
         if workers.kind == "dask":
+            self._copied = _copied_workers()
             self._cluster = dask.LocalCluster(
-                n_workers=workers.count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
-            )
+                n_workers=workers.count, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50,
+                env=dict(os.environ), preload=[PRELOADED],
+            )  # fmt: skip
         address = workers.address if self._cluster is None else self._cluster
         try:
             self._client = dask.Client(address, timeout=_CONNECT_S, set_as_default=False)
@@ -94,6 +101,21 @@ class DaskEngine:
             self._client.close(timeout=5)
         if self._cluster is not None:
             self._cluster.close()
+        if self._copied is not None:
+            self._copied.__exit__(None, None, None)
+            self._copied = None
+
+
+def _copied_workers() -> Any:  # noqa: ANN401  a setting of Dask's, until it is left
+    """Have workers of this machine start as copies of a process that has imported what shards need, as pools do."""
+    if sys.platform != "linux":
+        return None
+    import dask
+    from distributed.utils import get_mp_context
+
+    setting = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
+    get_mp_context().set_forkserver_preload(["distributed", "distributed.nanny", "distributed.worker", *IMPORTED_ONCE])
+    return setting
 
 
 def _plain(error: BaseException) -> Exception:
@@ -108,7 +130,7 @@ def serve_worker(address: str, *, count: int = 1) -> None:
     dask = _distributed()
 
     async def serve() -> None:
-        nannies = [await dask.Nanny(f"tcp://{address}", nthreads=1) for _ in range(count)]
+        nannies = [await dask.Nanny(f"tcp://{address}", nthreads=1, preload=[PRELOADED]) for _ in range(count)]
         await asyncio.gather(*(nanny.finished() for nanny in nannies))
 
     asyncio.run(serve())

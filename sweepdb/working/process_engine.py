@@ -13,6 +13,7 @@ from multiprocessing import get_context
 from multiprocessing.context import BaseContext
 
 from store.errors import StoreError
+from sweepdb.working.quiet_end import end_quietly
 from sweepdb.working.tasks import Result, ShardOutcome, ShardTask, Work, run_shard
 
 # What a shard imports, by the process that workers are forked from: they find it imported.
@@ -72,7 +73,7 @@ class ProcessEngine:
         return ProcessPoolExecutor(
             max_workers=self._count,
             mp_context=_starting(),
-            initializer=_take_environment,
+            initializer=_settle,
             initargs=(dict(os.environ),),
         )
 
@@ -121,7 +122,9 @@ def _starting() -> BaseContext:
     return context
 
 
-def _take_environment(environment: Mapping[str, str]) -> None:
-    """Have the variables of the coordinator: those of the process that was copied are as old as it is."""
+def _settle(environment: Mapping[str, str]) -> None:
+    """Have the variables of the coordinator, since those of the process that was copied are as old as it is; and end
+    at ^C, which a terminal tells every process, without words."""
     os.environ.clear()
     os.environ.update(environment)
+    end_quietly()

@@ -15,7 +15,7 @@ import psycopg
 import pytest
 import worker_faults
 from postgresql_server import running_server, why_not
-from working_cases import ALONE, request_of, rows
+from working_cases import ALONE, request_of, rows, whole_after
 
 from evaluator.sweep import run_sweep
 from store.errors import SweepdbError
@@ -59,12 +59,9 @@ def test_killed_workers_change_nothing(postgresql_store_url, tmp_path, expected,
         engine = engine_of(kind, getattr(worker_faults, accident))
         report = run_on_workers(store, request_of(), ALONE, engine=engine)
         assert report.probes_stored + report.probes_known == len(expected)
-        assert rows(store.url) == expected
-        found = check_store(store.location)
-        assert found.faults == ()
         accidents = len(list((tmp_path / "accidents").iterdir()))
         assert accidents > 0
-        assert len(found.orphans) == (accidents if accident == "killed_between_file_and_commit" else 0)
+        whole_after(store, expected, orphans=accidents if accident == "killed_between_file_and_commit" else 0)
 
 
 def test_two_coordinators_on_one_request_store_one_set_of_rows(postgresql_store_url, expected):
@@ -85,9 +82,7 @@ def test_two_coordinators_on_one_request_store_one_set_of_rows(postgresql_store_
     assert sum(report.probes_stored for report in reports) == len(expected)
     assert all(report.probes_stored + report.probes_known == len(expected) for report in reports)
     with open_store(postgresql_store_url) as store:
-        assert rows(store.url) == expected
-        found = check_store(store.location)
-    assert (found.faults, found.orphans) == ((), ())
+        whole_after(store, expected, orphans=0)
 
 
 def free_port() -> int:
@@ -143,8 +138,7 @@ def test_a_scheduler_that_is_lost_loses_nothing_that_was_committed(postgresql_st
         assert len(rows(store.url)) < len(expected)
         assert check_store(store.location).faults == ()
         run_on_workers(store, request_of(), Workers(kind="share"))
-        assert rows(store.url) == expected
-        assert check_store(store.location).faults == ()
+        whole_after(store, expected)
 
 
 def test_a_server_that_restarts_in_mid_commit_has_each_shard_or_not(tmp_path, expected):
@@ -163,9 +157,8 @@ def test_a_server_that_restarts_in_mid_commit_has_each_shard_or_not(tmp_path, ex
             except SweepdbError:
                 wait_for(url)
         assert len(list((tmp_path / "accidents").iterdir())) > 0
-        assert rows(url) == expected
         with open_store(url) as store:
-            assert check_store(store.location).faults == ()
+            whole_after(store, expected)
 
 
 def wait_for(url):
