@@ -113,7 +113,17 @@ def test_new_rows_are_offered_and_not_swapped_in(chromium, tmp_path):
         watched.open("/")
         page, before = watched.page, top_row(watched.page)
         rows = page.locator("#top tbody tr").count()
+        listed = Watched(chromium.new_page(), address)
+        listed.open("/sweeps")
         write_sweep(url, records(PLANS[1:3]), key="b", sizes=20)
+        listed.page.locator("#newer").wait_for(timeout=30_000)
+        assert listed.page.locator("tbody tr").count() == 1
+        seq = listed.seq()
+        listed.page.locator("#newer").click()
+        listed.drawn(after=seq)
+        assert listed.page.locator("tbody tr").count() == 2
+        assert (listed.wrong, listed.foreign) == ([], [])
+        listed.page.close()
         page.locator("#newer").wait_for(timeout=30_000)
         seq = watched.seq()
         page.locator("#tpot_limits_range").focus()
