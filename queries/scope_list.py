@@ -12,12 +12,12 @@ from store.schema import scenario_tables
 
 _STATEMENT = f"""
 SELECT m.name, sj.device_name, COALESCE(w.name, w.label), pr.linear_quantization, pr.attention_quantization,
-       sj.convention, sj.serving_model, sj.phase, COUNT(*), MAX(p.num_devices)
-FROM {scenario_tables("m", "w", "pr", "p")}
+       sj.convention, sj.serving_model, d.family, sj.phase, COUNT(*), MAX(p.num_devices)
+FROM {scenario_tables("m", "w", "pr", "p", "d")}
 WHERE sc.status = 'ok'
 GROUP BY m.name, sj.device_name, COALESCE(w.name, w.label), pr.linear_quantization, pr.attention_quantization,
-         sj.convention, sj.serving_model, sj.phase
-ORDER BY MAX(sc.id) DESC, m.name, sj.device_name, sj.phase
+         sj.convention, sj.serving_model, d.family, sj.phase
+ORDER BY MAX(sc.id) DESC, m.name, sj.device_name, d.family, sj.phase
 """  # noqa: S608  our names
 
 # What narrows a question down to one picture: rows that differ in it are not ranked together.
@@ -36,6 +36,7 @@ class ScopeEntry(NamedTuple):
     quantize_attention_action: str
     convention: str
     serving_model: str
+    family: str
     phase: str
     scenarios: int
     most_devices: int

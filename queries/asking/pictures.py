@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -25,6 +25,11 @@ _GROUP = "question_group"
 _TITLE = 70  # letters of a line of the title
 _PADDING = 16  # letters of a reader's own font may be wider than those that a picture was measured with
 _READ = re.compile(r"\bdatum\.(\w+)")
+_PLACES = ("{first}", "{second}")  # titles of axes
+_VARIED = {
+    "ttft": "TTFT at most, ms", "tpot": "TPOT at most, ms", "e2e": "end to end at most, ms",
+    "memory": "memory kept free, GiB",
+}  # fmt: skip
 _DRAWN = ("transform", "layer", "mark", "encoding")
 _AS_HIGH_AS_IT_HAS_ROWS = {"bar", "rect"}
 _GREY, _FAINT = "#767676", "#7676764d"  # read on white and on black alike
@@ -58,7 +63,7 @@ def picture_of(answer: Answer, *, with_rows: bool = True) -> dict[str, Json]:
         raise InputError("no row satisfies the limits, so there is nothing to draw", hint="`format=table` shows misses")
     spec = dict(known[answer.report])
     described = spec.pop("description")
-    inner = {name: spec.pop(name) for name in _DRAWN if name in spec}
+    inner = {name: _spoken(spec.pop(name), answer.question.options.vary) for name in _DRAWN if name in spec}
     rows, groups, subtitle = _drawn(answer, set(_fields(inner)) if with_rows else None)
     size: dict[str, Json] = {"width": 560}
     if str(inner.get("mark")) not in _AS_HIGH_AS_IT_HAS_ROWS:
@@ -121,6 +126,18 @@ def _fields(node: Json) -> Iterator[str]:
     elif isinstance(node, list):
         for item in node:
             yield from _fields(item)
+
+
+def _spoken(node: Json, varied: Sequence[str]) -> Json:
+    """A part of a picture with the limits that a question varies in place of `{first}` and `{second}`."""
+    if isinstance(node, dict):
+        return {name: _spoken(value, varied) for name, value in node.items()}
+    if isinstance(node, list):
+        return [_spoken(item, varied) for item in node]
+    if isinstance(node, str) and node in _PLACES:
+        place = _PLACES.index(node)
+        return _VARIED[varied[place]] if place < len(varied) else "limit"
+    return node
 
 
 def _number(value: object) -> int:

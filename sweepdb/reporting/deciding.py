@@ -16,7 +16,7 @@ from store.errors import InputError
 from store.location import parse_url
 from store.reading import read_store_id
 from sweepdb.planning import DeploymentPlan, asked_plan
-from sweepdb.reporting.stops import Stops, answered_stops, limited
+from sweepdb.reporting.stops import Stops, answered_stops, moved
 from sweepdb.reporting.taken_options import REPORT, report_options
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ _SUBJECT = {
     "convention": "convention",
     "serving_model": "serving_model",
 }  # columns of the view `probe` by the filter that reads each
+_TIMES = {"ttft": ("ttft_ms",), "tpot": ("tpot_ms", "tpot_exclusive_ms"), "e2e": ("e2e_ms",)}
+_NOT_EVERYWHERE = "e2e"  # separate phases without an engine have none, and are not limited by it
 _SPAN = 4.0  # a range without a row at its other end
 
 
@@ -96,15 +98,19 @@ def _named(session: Session, answer: Answer) -> dict[str, str]:
 
 
 def _stops(session: Session, values: Mapping[str, object], frontier: Answer) -> Stops | None:
-    free = session.ask(question_of(REPORT, limited(values, None, None)))
+    free = session.ask(question_of(REPORT, moved(values, dict.fromkeys(_TIMES))))
     if not free.rows:
         return None
     rows = [*free.dicts(), *frontier.dicts()]
-    ranges = []
-    for names in (("ttft_ms",), ("tpot_ms", "tpot_exclusive_ms")):
-        times = [value for row in rows for name in names if isinstance(value := row.get(name), float) and value > 0]
-        won = [value for row in free.dicts() if isinstance(value := row.get(names[0]), float)]
-        ranges.append((min(times, default=1.0), max(won, default=_SPAN)))
+    ranges = {}
+    for name, columns in _TIMES.items():
+        times = [value for row in rows for one in columns if isinstance(value := row.get(one), float) and value > 0]
+        won = [value for row in free.dicts() if isinstance(value := row.get(columns[0]), float)]
+        ranges[name] = (min(times, default=1.0), max(won, default=_SPAN))
+    try:
+        session.ask(question_of(REPORT, moved(values, {_NOT_EVERYWHERE: ranges[_NOT_EVERYWHERE][1]})))
+    except InputError:  # a limit that this scope refuses is none that a slider moves
+        del ranges[_NOT_EVERYWHERE]
     return answered_stops(session, values, ranges)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from html import escape
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -92,8 +93,8 @@ def _winners(decision: Decision) -> list[Mapping[str, object]]:
     """The deployments under the limits asked for, the best first."""
     if decision.stops is None:
         return []
-    first, second = decision.stops.asked
-    return [decision.stops.rows[place] for place in decision.stops.winners[first][second]]
+    stops = decision.stops
+    return [stops.rows[place] for place in stops.winners[stops.asked]]
 
 
 def _data(decision: Decision, picture: dict[str, Json] | None, *, marked: bool) -> dict[str, Json]:
@@ -105,10 +106,11 @@ def _data(decision: Decision, picture: dict[str, Json] | None, *, marked: bool) 
     return {
         "picture": picture,
         "marked": marked,
-        "ttft": list(stops.ttft),
-        "tpot": list(stops.tpot),
-        "asked": list(stops.asked),
-        "winners": [[list(places) for places in line] for line in stops.winners],
+        "sliders": [
+            {"name": one.name, "called": one.called, "stops": list(one.stops), "asked": one.asked}
+            for one in stops.sliders
+        ],
+        "winners": [list(stops.winners[at]) for at in product(*(range(len(one.stops)) for one in stops.sliders))],
         "cost": [name for name, _ in CELLS].index("usd_per_hour"),
         "target": pairs.target_qps is not None or pairs.target_users is not None,
         "rows": [_row(decision, row) for row in stops.rows],

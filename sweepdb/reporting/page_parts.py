@@ -16,7 +16,7 @@ from sweepdb.reporting.page_text import cell_text, listed, paragraph, preformatt
 if TYPE_CHECKING:
     from queries.asking import Answer
     from sweepdb.reporting.deciding import Decision
-    from sweepdb.reporting.stops import Stops
+    from sweepdb.reporting.stops import Slider, Stops
 
 _GIBIBYTE = 2**30
 Row = Mapping[str, object]
@@ -31,6 +31,9 @@ _COST = (
     ("price_from", "price since"), ("usd_per_hour", "USD/h"), ("usd_per_month", "USD/month"),
     ("usd_per_million_input_tokens", "USD/M prompt tokens"), ("usd_per_million_output_tokens", "USD/M output tokens"),
 )  # fmt: skip
+_TOLD = ("tpot", "ttft", "e2e", "devices")  # in this order
+_SPOKEN = {"e2e": "the end-to-end time"}
+_STEP_HEADS = ("device", "deployment", "devices", "requests/s", "to the asked")
 _NO_BIAS_PERCENT = 0.5
 _METRICS = {
     "ttft_ms": "TTFT",
@@ -112,9 +115,10 @@ def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
     devices = dict.fromkeys(str(row["device"]) for row in stops.rows)
     prices = {str(row["device"]): row["usd_per_device_hour"] for row in stops.rows}
     yield '<form id="sliders" hidden>\n'
-    for name, called in (("ttft", "TTFT at most"), ("tpot", "TPOT at most")):
-        yield f'<label>{called} <output id="{name}-told"></output>'
-        yield f'<input type="range" id="{name}" min="0" step="1"></label>\n'
+    for slider in stops.sliders:
+        called = f"{slider.called[0].upper()}{slider.called[1:]} at most"
+        yield f'<label>{called} <output id="{slider.name}-told"></output>'
+        yield f'<input type="range" id="{slider.name}" min="0" step="1"></label>\n'
     for number, device in enumerate(devices):
         price = prices[device]
         value = f' value="{price:g}"' if isinstance(price, int | float) else ""
@@ -128,13 +132,18 @@ def _moving(decision: Decision, best: Sequence[Row]) -> Iterator[str]:
 
 def _reach(stops: Stops) -> str:
     """Where the sliders end."""
-    limits = [[one for one in line if one is not None] for line in (stops.ttft, stops.tpot)]
-    spans = [f"{name} of {line[0]:,g} to {line[-1]:,g} ms" for name, line in zip(("TTFT", "TPOT"), limits, strict=True)]
-    pairs = len(stops.ttft) * len(stops.tpot)
+    spans = []
+    for slider in stops.sliders:
+        limits = [one for one in slider.stops if one is not None]
+        if slider.is_time:
+            spans.append(f"{slider.called} of {limits[0]:,g} to {limits[-1]:,g} ms and no limit")
+        else:
+            spans.append(f"{limits[0]:,g} to {limits[-1]:,g} devices")
+    timeless = "" if any(one.name == "e2e" for one in stops.sliders) else (" None moves the end-to-end time here.")
     return (
-        f"{len(stops.rows)} deployments that win at one of {pairs} pairs of limits ({' and '.join(spans)}, and no"
-        " limit) are kept in this file; every other limit needs the store. Prices change costs alone, and nothing is"
-        " evaluated here."
+        f"The sliders end at {', '.join(spans)}: {len(stops.rows)} deployments that win at one of their {len(stops):,}"
+        " combinations are kept in this file, and what lies beyond or between needs the store. Prices change costs"
+        f" alone, and nothing is evaluated here.{timeless}"
     )
 
 
@@ -244,28 +253,27 @@ def _changes(decision: Decision, best: Sequence[Row], spoken: Callable[[str], st
     stops = decision.stops
     if stops is None:
         return
-    first, second = stops.asked
-    lines = {
-        "TPOT": [(limit, stops.winners[first][place]) for place, limit in enumerate(stops.tpot)],
-        "TTFT": [(limit, stops.winners[place][second]) for place, limit in enumerate(stops.ttft)],
-    }
     base = _number(best[0]["system_qps"]) if best else 0.0
-    for name, line in lines.items():
-        yield paragraph(f"With another limit on {name} alone:")
-        heads = [f"{name} ms", "device", "deployment", "devices", "requests/s", "to the asked"]
-        yield table_text(heads, _steps(stops, line, base))
+    for slider in sorted(stops.sliders, key=lambda one: _TOLD.index(one.name)):
+        if slider.is_time:
+            yield paragraph(f"With another limit on {_SPOKEN.get(slider.name, slider.called)} alone:")
+        else:
+            yield paragraph("With another number of devices alone:")
+        heads = [f"{slider.called} ms" if slider.is_time else "at most", *_STEP_HEADS]
+        yield table_text(heads, _steps(stops, slider, base))
 
 
-def _steps(stops: Stops, line: Sequence[tuple[float | None, tuple[int, ...]]], base: float) -> Iterator[list[object]]:
-    """One row for each run of limits with the same winner."""
+def _steps(stops: Stops, slider: Slider, base: float) -> Iterator[list[object]]:
+    """One row for each run of stops with the same winner."""
+    line = stops.line(slider.name)
     merged: list[tuple[float | None, int | None]] = []
     for limit, places in line:
         winner = places[0] if places else None
         if not merged or merged[-1][1] != winner:
             merged.append((limit, winner))
-    ends = [*(_before(line, following[0]) for _, following in pairwise(merged)), None]
+    ends = [*(_before(line, following[0]) for _, following in pairwise(merged)), line[-1][0]]
     for (limit, winner), end in zip(merged, ends, strict=True):
-        told = _span(limit, end, last=(limit, winner) == merged[-1])
+        told = _span(limit, end, last=slider.is_time and (limit, winner) == merged[-1])
         if winner is None:
             yield [told, "nothing fits", None, None, None, None]
             continue

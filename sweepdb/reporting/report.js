@@ -9,7 +9,7 @@ const digits = (value) => {
   const places = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
   return value.toLocaleString("en-US", { minimumFractionDigits: places, maximumFractionDigits: places });
 };
-const told = (limit) => (limit === null ? "no limit" : `${limit.toLocaleString("en-US")} ms`);
+const told = (slider, limit) => (limit === null ? "no limit" : slider.name === "devices" ? limit.toLocaleString("en-US") : `${limit.toLocaleString("en-US")} ms`);
 let view = null;
 
 function draw() {
@@ -49,12 +49,15 @@ function order(first, second) {
   return second.row.qps - first.row.qps;
 }
 
+// Where the sliders stand, and the answer there: the last slider's places lie beside each other.
+const places = () => held.sliders.map((slider) => Number(at(slider.name).value));
+const winners = (chosen) => held.winners[chosen.reduce((before, place, number) => before * held.sliders[number].stops.length + place, 0)];
+
 function move() {
-  const first = Number(at("ttft").value), second = Number(at("tpot").value);
+  const chosen = places();
   const priced = prices();
-  at("ttft-told").textContent = told(held.ttft[first]);
-  at("tpot-told").textContent = told(held.tpot[second]);
-  const found = held.winners[first][second].map((place) => {
+  held.sliders.forEach((slider, number) => { at(`${slider.name}-told`).textContent = told(slider, slider.stops[chosen[number]]); });
+  const found = winners(chosen).map((place) => {
     const row = held.rows[place];
     const price = priced[row.device] ?? null;
     const cost = price === null ? null : price * row.paid;
@@ -62,7 +65,7 @@ function move() {
     return { row, cost, million, moved: price !== row.price };
   });
   found.sort(order);
-  const asked = first === held.asked[0] && second === held.asked[1] && found.every((one) => !one.moved);
+  const asked = held.sliders.every((slider, number) => slider.asked === chosen[number]) && found.every((one) => !one.moved);
   const body = at("deployments").tBodies[0];
   body.replaceChildren(...found.map((one) => {
     const line = document.createElement("tr");
@@ -76,11 +79,12 @@ function move() {
   }));
   const moved = at("moved");
   moved.hidden = asked;
-  if (!found.length) moved.textContent = `Nothing fits ${limits(first, second)}.`;
-  else moved.textContent = `Under ${limits(first, second)}: ${sentence(found[0])}`;
+  if (!found.length) moved.textContent = `Nothing fits ${limits(chosen)}.`;
+  else moved.textContent = `Under ${limits(chosen)}: ${sentence(found[0])}`;
   if (view && held.marked) {
     view.data("won", found.map((one) => one.row.mark));
-    const limit = held.tpot[second];
+    const tpot = held.sliders.findIndex((slider) => slider.name === "tpot");
+    const limit = tpot < 0 ? null : held.sliders[tpot].stops[chosen[tpot]];
     view.data("limit", limit === null ? [] : [{ tokens_per_s_per_user: 1000 / limit }]);
     view.runAsync().then(() => { document.body.dataset.seq = String(Number(document.body.dataset.seq || 0) + 1); });
   }
@@ -91,15 +95,16 @@ function sentence(one) {
   return one.moved && held.target ? one.row.sentence.replace(/ for the least money, [\d.,]+ USD an hour/, " for the least money") : one.row.sentence;
 }
 
-function limits(first, second) {
-  const said = [["TTFT", held.ttft[first]], ["TPOT", held.tpot[second]]].filter(([, limit]) => limit !== null);
-  return said.length ? said.map(([name, limit]) => `${name} \u2264 ${told(limit)}`).join(", ") : "no limit on these times";
+function limits(chosen) {
+  const said = held.sliders.map((slider, number) => [slider, slider.stops[chosen[number]]]).filter(([, limit]) => limit !== null)
+    .map(([slider, limit]) => (slider.name === "devices" ? `${told(slider, limit)} devices` : `${slider.called} \u2264 ${told(slider, limit)}`));
+  return said.length ? said.join(", ") : "no limit on these times";
 }
 
 if (held.rows) {
   const form = at("sliders");
-  const set = () => ["ttft", "tpot"].forEach((name, place) => { at(name).value = held.asked[place]; });
-  for (const name of ["ttft", "tpot"]) at(name).max = held[name].length - 1;
+  const set = () => held.sliders.forEach((slider) => { at(slider.name).value = slider.asked; });
+  for (const slider of held.sliders) at(slider.name).max = slider.stops.length - 1;
   set();
   form.hidden = false;
   form.addEventListener("input", move);

@@ -1,4 +1,4 @@
-"""Answers at steps of the limits on TTFT and TPOT: what the sliders of a report show, each asked of the store.
+"""Answers at steps of limits and of the devices: what the sliders of a report show, each asked of the store.
 
 Not here: how they look (sweepdb.reporting.page_file and its script)."""
 
@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import floor, log10
+from itertools import product
+from math import floor, log10, prod
 from typing import TYPE_CHECKING
 
 from queries.asking import question_of
@@ -15,82 +16,153 @@ from sweepdb.planning import carrying_order
 if TYPE_CHECKING:
     from queries.session import Session
 
-MOST_STOPS = 10  # of a slider, besides the limit asked for and none at all
+MOST_STOPS = {"ttft": 8, "tpot": 8, "e2e": 4}  # of a slider, besides the limit asked for and none at all
+FEW_STOPS = {"ttft": 4, "tpot": 4}  # where every combination is a question
+BUDGETS = (0.25, 0.5, 1.0, 2.0)  # of the devices asked for
 _MANTISSAS = ((1.0, 1.5, 2.0, 3.0, 5.0, 7.0), (1.0, 2.0, 5.0), (1.0, 3.0), (1.0,))
 _REPORT = "deployments"
+_DEVICES = "devices"
+_CALLED = {"ttft": "TTFT", "tpot": "TPOT", "e2e": "end to end", _DEVICES: "devices"}
+_KEYWORDS = {"ttft": "ttft_limits", "tpot": "tpot_limits", "e2e": "e2e_limits", _DEVICES: "num_devices"}
 _LIMITS = ("ttft_limits", "tpot_limits", "e2e_limits", "min_tokens_per_s_per_user")
 Row = Mapping[str, object]
 Limit = float | None  # None: no limit
+Places = tuple[int, ...]
+Ranges = Mapping[str, tuple[float, float]]  # the shortest and longest of each time that matter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slider:
+    """The stops of one slider, and where it stands as asked. Those of times end with no limit."""
+
+    name: str
+    stops: tuple[Limit, ...]
+    asked: int
+
+    @property
+    def called(self) -> str:
+        """Its name in sentences."""
+        return _CALLED[self.name]
+
+    @property
+    def keyword(self) -> str:
+        """The option of a question that it moves."""
+        return _KEYWORDS[self.name]
+
+    @property
+    def is_time(self) -> bool:
+        """Whether it limits a time, in ms."""
+        return self.name != _DEVICES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stops:
-    """The limits that were asked about, and of each pair of them the deployments that satisfy it, the best first.
+    """The limits and devices that were asked about, and at each of their combinations the deployments, best first.
 
-    `winners[first][second]` are places in `rows` at limit `first` of `ttft` and `second` of `tpot`."""
+    `winners` are places in `rows` by the places of `sliders`."""
 
-    ttft: tuple[Limit, ...]
-    tpot: tuple[Limit, ...]
-    asked: tuple[int, int]
+    sliders: tuple[Slider, ...]
     rows: tuple[Row, ...]
-    winners: tuple[tuple[tuple[int, ...], ...], ...]
+    winners: Mapping[Places, Places]
     questions: int  # that the store was asked: answers of wider limits that keep narrower ones are theirs, too
 
+    @property
+    def asked(self) -> Places:
+        """Where the sliders stand as asked."""
+        return tuple(slider.asked for slider in self.sliders)
 
-def answered_stops(session: Session, given: Mapping[str, object], ranges: Sequence[tuple[float, float]]) -> Stops:
-    """Ask the store at every pair of limits; `ranges` are the shortest and longest TTFT and TPOT that matter.
+    def line(self, name: str) -> list[tuple[Limit, Places]]:
+        """The winners along one slider, the others as asked."""
+        place = [slider.name for slider in self.sliders].index(name)
+        found = []
+        for number, limit in enumerate(self.sliders[place].stops):
+            at = (*self.asked[:place], number, *self.asked[place + 1 :])
+            found.append((limit, self.winners[at]))
+        return found
 
-    What wins under wider limits and keeps narrower ones wins under these: most pairs need no question of their own.
-    Read with a confidence, a row does not say which limits it keeps, so that every pair is asked."""
-    limits = [_limit(given.get(keyword)) for keyword in ("ttft_limits", "tpot_limits")]
-    ttft, tpot = (_stops(limit, *span) for limit, span in zip(limits, ranges, strict=True))
+    def __len__(self) -> int:
+        return prod(len(slider.stops) for slider in self.sliders)
+
+
+def answered_stops(session: Session, given: Mapping[str, object], ranges: Ranges) -> Stops:
+    """Ask the store at every combination of limits and devices.
+
+    What wins under wider limits and keeps narrower ones wins under these: most combinations need no question of
+    their own. Another number of devices always does. Read with a confidence, a row does not say which limits it
+    keeps, so that every one is asked: there are fewer then, and none of the end-to-end time."""
     reusing = given.get("confidence") is None
-    rows: dict[tuple[object, ...], int] = {}
-    kept: list[Row] = []
-    found: dict[tuple[int, int], tuple[int, ...]] = {}
+    sliders = tuple(_sliders(given, ranges if reusing else {name: ranges[name] for name in FEW_STOPS}, reusing=reusing))
+    kept = _Kept()
+    found: dict[Places, Places] = {}
     questions = 0
-    for first in reversed(range(len(ttft))):
-        for second in reversed(range(len(tpot))):
-            wider = [found[place] for place in ((first + 1, second), (first, second + 1)) if place in found]
-            known = next((one for one in wider if _keep([kept[each] for each in one], ttft[first], tpot[second])), None)
-            if known is not None and reusing:
-                found[first, second] = known
-                continue
-            answer = session.ask(question_of(_REPORT, limited(given, ttft[first], tpot[second])))
+    for at in product(*(range(len(slider.stops) - 1, -1, -1) for slider in sliders)):
+        limits = {slider.name: slider.stops[place] for slider, place in zip(sliders, at, strict=True)}
+        wider = (found[one] for one in _wider(sliders, at) if one in found) if reusing else ()
+        known = next((one for one in wider if kept.keep(one, limits)), None)
+        if known is None:
+            answer = session.ask(question_of(_REPORT, moved(given, limits)))
             questions += 1
-            places = []
-            for row in sorted(answer.dicts(), key=carrying_order):
-                same = tuple(row[name] for name in row if name != "rank")
-                if same not in rows:
-                    rows[same] = len(kept)
-                    kept.append(row)
-                places.append(rows[same])
-            found[first, second] = tuple(places)
-    return Stops(
-        ttft=ttft,
-        tpot=tpot,
-        asked=(ttft.index(limits[0]), tpot.index(limits[1])),
-        rows=tuple(kept),
-        winners=tuple(tuple(found[first, second] for second in range(len(tpot))) for first in range(len(ttft))),
-        questions=questions,
-    )
+            known = tuple(kept.place(row) for row in sorted(answer.dicts(), key=carrying_order))
+        found[at] = known
+    return Stops(sliders=sliders, rows=tuple(kept.rows), winners=found, questions=questions)
 
 
-def limited(given: Mapping[str, object], ttft: Limit, tpot: Limit) -> dict[str, object]:
-    """A question with other limits on TTFT and TPOT. A confidence reads limits: without one left, there is none."""
-    asked = {**given, "ttft_limits": ttft, "tpot_limits": tpot}
+def moved(given: Mapping[str, object], limits: Mapping[str, Limit]) -> dict[str, object]:
+    """A question with other limits on times, or other devices. Without any limit there is no confidence, either."""
+    asked = {**given, **{_KEYWORDS[name]: value for name, value in limits.items()}}
+    if asked.get("num_devices") is not None:
+        asked["num_devices"] = int(float(str(asked["num_devices"])))
     if all(asked.get(name) is None for name in _LIMITS):
         asked["confidence"] = None
     return asked
 
 
-def _stops(asked: Limit, least: float, most: float) -> tuple[Limit, ...]:
+class _Kept:
+    """The rows of every answer, each once."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self._places: dict[tuple[object, ...], int] = {}
+
+    def place(self, row: Row) -> int:
+        """Where a row stands; its rank is of one answer alone."""
+        same = tuple(row[name] for name in row if name != "rank")
+        if same not in self._places:
+            self._places[same] = len(self.rows)
+            self.rows.append(row)
+        return self._places[same]
+
+    def keep(self, places: Places, limits: Mapping[str, Limit]) -> bool:
+        """Whether rows are within limits on times."""
+        times = [(f"{name}_ms", limit) for name, limit in limits.items() if name != _DEVICES]
+        return all(_within(self.rows[place][column], limit) for place in places for column, limit in times)
+
+
+def _wider(sliders: Sequence[Slider], at: Places) -> Iterator[Places]:
+    """Combinations with the next wider limit on one time."""
+    for number, slider in enumerate(sliders):
+        if slider.is_time:
+            yield (*at[:number], at[number] + 1, *at[number + 1 :])
+
+
+def _sliders(given: Mapping[str, object], ranges: Ranges, *, reusing: bool) -> Iterator[Slider]:
+    asked = given.get(_KEYWORDS[_DEVICES])
+    if isinstance(asked, int | float):
+        budgets = sorted({float(int(asked * share)) for share in BUDGETS if int(asked * share) >= 1})
+        yield Slider(name=_DEVICES, stops=tuple(budgets), asked=budgets.index(float(asked)))
+    for name, span in ranges.items():
+        limit = _limit(given.get(_KEYWORDS[name]))
+        stops = _stops(limit, *span, most=(MOST_STOPS if reusing else FEW_STOPS)[name])
+        yield Slider(name=name, stops=stops, asked=stops.index(limit))
+
+
+def _stops(asked: Limit, least: float, most_ms: float, *, most: int) -> tuple[Limit, ...]:
     """Round numbers from below the least value of a row to above the most, and the limit asked for. None ends them."""
     for mantissas in _MANTISSAS:
-        numbers = [number for number in _round_numbers(least, most, mantissas) if number != asked]
-        if len(numbers) <= MOST_STOPS:
+        numbers = [number for number in _round_numbers(least, most_ms, mantissas) if number != asked]
+        if len(numbers) <= most:
             break
-    numbers = numbers[-MOST_STOPS:]
+    numbers = numbers[-most:]
     return (*sorted([*numbers, *([] if asked is None else [asked])]), None)
 
 
@@ -101,10 +173,6 @@ def _round_numbers(least: float, most: float, mantissas: Sequence[float]) -> Ite
     below = max(number for number in numbers if number <= least)
     above = min(number for number in numbers if number >= most)
     yield from (number for number in numbers if below <= number <= above)
-
-
-def _keep(rows: Sequence[Row], ttft: Limit, tpot: Limit) -> bool:
-    return all(_within(row["ttft_ms"], ttft) and _within(row["tpot_ms"], tpot) for row in rows)
 
 
 def _within(value: object, limit: Limit) -> bool:

@@ -17,6 +17,8 @@ from sweepdb.web.pool import Told
 
 MOST_ROWS = 2_000  # of a document; a picture shows fewer
 MOST_LINES = 100_000  # of CSV
+_PLAIN: set[type] = {str, int, bool, type(None)}
+_NUMBERS = _PLAIN | {float}
 PICTURE_SHAPE = "shape"  # a picture whose rows are those of the document, sent once
 
 
@@ -108,7 +110,21 @@ def csv_text(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _cells(rows: Iterable[Sequence[object]]) -> list[list[object]]:
-    return [[plain(value) for value in row] for row in rows]
+    """Rows that JSON can hold. A column of plain values is taken as it is: a picture has thousands of them."""
+    return list(map(list, zip(*map(_column, zip(*rows, strict=True)), strict=True)))
+
+
+def _column(values: Sequence[object]) -> Sequence[object]:
+    kinds = set(map(type, values))
+    if kinds <= _PLAIN or (
+        kinds <= _NUMBERS and all(map(math.isfinite, filter(_is_float, values)))  # type: ignore[arg-type]
+    ):
+        return values
+    return [plain(value) for value in values]
+
+
+def _is_float(value: object) -> bool:
+    return type(value) is float
 
 
 def plain(value: object) -> object:

@@ -20,6 +20,13 @@ _STATE = {
 }  # fmt: skip
 _REFERENCE = {"name": "reference", "in": "path", "required": True, "schema": _TEXT,
               "description": "a probe, such as a1b2c3d4:175"}  # fmt: skip
+_METRIC = {
+    "name": "metric", "in": "query", "schema": _TEXT,
+    "description": "only points of this metric, such as ttft_ms; a picture is of one",
+}  # fmt: skip
+_STEP = {"name": "step", "in": "query", "schema": {"type": "string", "enum": ["prefill", "decode"]},
+         "description": "only this step"}  # fmt: skip
+_FORM = "; .csv, .svg and .vl behind it are other forms"
 _WRONG = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
 _ERRORS = {
     "400": {"description": "a parameter is wrong", "content": _WRONG},
@@ -37,10 +44,12 @@ def openapi_document(version: str, *, sql: bool) -> dict[str, object]:
         "/api/v1/state": _path("The state of the store now", "state"),
         "/api/v1/schema": _path("Views and columns of SQL", "schema"),
         "/api/v1/coverage": _path("The report coverage", "coverage"),
-        "/api/v1/sweeps": _path("Sweeps, the newest first", "sweeps"),
-        "/api/v1/measured": _path("Measured points, and predictions beside them", "measured"),
+        "/api/v1/sweeps": _path(f"Sweeps, the newest first{_FORM}", "sweeps"),
+        "/api/v1/measured": _path(f"Measured points, and predictions beside them{_FORM}", "measured", [_METRIC]),
         "/api/v1/probe/{reference}": _path("Every column of a probe", "probe", [_REFERENCE]),
-        "/api/v1/explain/{reference}": _path("The operators of a probe's steps", "explain", [_REFERENCE]),
+        "/api/v1/explain/{reference}": _path(
+            f"The operators of a probe's steps{_FORM}", "explain", [_REFERENCE, _STEP]
+        ),
         **{f"/api/v1/answer/{asked.name}": _answer_path(asked) for asked in asked_reports().values()},
     }
     if sql:

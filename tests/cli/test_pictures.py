@@ -114,3 +114,13 @@ def test_operators_on_a_page_come_with_their_statement_their_command_and_their_p
     both = explained_listing(parse_url(example_store), f"{first},{second}")
     assert {one["of"].partition(" ")[0] for one in both.picture["data"]["values"]} == {first, second}
     assert "difference_ms" in both.columns
+
+
+def test_axes_name_the_limits_that_are_varied(url):
+    with queries.open(url) as store:
+        one = picture_of(store.sensitivity(vary="tpot"))
+        two = picture_of(store.sensitivity(vary="memory,ttft"))
+    assert "TPOT at most, ms" in json.dumps(one)
+    titles = {axis: two["encoding"][axis]["title"] for axis in "xy"}
+    assert titles == {"x": "memory kept free, GiB", "y": "TTFT at most, ms"}
+    assert not re.search(r"\{(first|second)\}", json.dumps([one, two]))

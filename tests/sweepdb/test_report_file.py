@@ -9,6 +9,7 @@ import shlex
 import shutil
 from base64 import b64encode
 from html import unescape
+from itertools import product
 
 import pytest
 from chromium import browser
@@ -39,7 +40,8 @@ def url(tmp_path_factory):
 def few_stops():
     """Fewer stops than a person's file has: each costs a question."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stops, "MOST_STOPS", 3)
+        patch.setattr(stops, "MOST_STOPS", {"ttft": 3, "tpot": 3, "e2e": 2})
+        patch.setattr(stops, "BUDGETS", (0.5, 1.0))
         yield
 
 
@@ -58,28 +60,60 @@ def file(url, tmp_path_factory, few_stops):
     return path
 
 
+def places(held):
+    """Every place of the sliders."""
+    return product(*(range(len(slider.stops)) for slider in held.sliders))
+
+
+def asked_at(held, at):
+    """The options of a question at a place of the sliders."""
+    moved = {slider.keyword: slider.stops[place] for slider, place in zip(held.sliders, at, strict=True)}
+    return {**moved, "num_devices": int(moved["num_devices"])}
+
+
 def test_every_stop_is_what_the_store_answers(decision, url):
     held = decision.stops
-    assert held.questions < len(held.ttft) * len(held.tpot)  # some answers were another's, too
-    assert len({place for line in held.winners for places in line for place in places}) == len(held.rows) > 2
+    assert held.questions < len(held) == len(held.winners)  # some answers were another's, too
+    assert len({place for found in held.winners.values() for place in found}) == len(held.rows) > 2
     with queries.open(url) as store:
-        for first, ttft in enumerate(held.ttft):
-            for second, tpot in enumerate(held.tpot):
-                asked = store.deployments(num_devices=16, ttft_limits=ttft, tpot_limits=tpot)
-                found = [held.rows[place] for place in held.winners[first][second]]
-                best = sorted(asked.dicts(), key=carrying_order)
-                for row, expected in zip(found, best, strict=True):
-                    differs = {name: (value, expected[name]) for name, value in row.items() if value != expected[name]}
-                    assert differs.keys() <= {"rank"}, (ttft, tpot, differs)  # what differs, for whoever sees it once
+        for at in places(held):
+            asked = store.deployments(**asked_at(held, at))
+            found = [held.rows[place] for place in held.winners[at]]
+            best = sorted(asked.dicts(), key=carrying_order)
+            for row, expected in zip(found, best, strict=True):
+                differs = {name: (value, expected[name]) for name, value in row.items() if value != expected[name]}
+                assert differs.keys() <= {"rank"}, (at, differs)  # what differs, for whoever sees it once
 
 
-def test_stops_hold_the_limits_asked_for_and_where_nothing_and_everything_fits(decision):
+def test_stops_hold_what_was_asked_for_and_where_nothing_and_everything_fits(decision):
     held = decision.stops
-    assert (held.ttft[held.asked[0]], held.tpot[held.asked[1]]) == (900.0, 40.0)
-    assert (held.ttft[-1], held.tpot[-1]) == (None, None)
-    assert held.winners[0][0] == ()
+    assert asked_at(held, held.asked) == ASKED
+    assert [slider.stops[-1] for slider in held.sliders] == [16, None, None]
+    assert held.sliders[0].stops == (8, 16)
+    assert held.winners[0, 0, 0] == ()
     best = decision.plan.best
-    assert held.rows[held.winners[held.asked[0]][held.asked[1]][0]]["probe"] == best["probe"]
+    assert held.rows[held.winners[held.asked][0]]["probe"] == best["probe"]
+    line = held.line("devices")
+    assert [limit for limit, _ in line] == [8, 16]
+    assert line[1][1] == held.winners[held.asked]
+
+
+def test_where_every_row_has_an_end_to_end_time_there_is_a_slider_for_it(tmp_path):
+    address = f"sqlite:///{tmp_path}/store.sqlite"
+    evaluated = sweepdb(
+        "evaluate Qwen/Qwen3-0.6B --device TEST_DEVICE --num-devices 2 --batch-range 64 --serving-model vllm"
+        " --input-length 350 --output-length 150",
+        address,
+    )
+    assert evaluated.code == 0, evaluated.err
+    held = decide({"num_devices": 2, "e2e_limits": 60_000.0}, address).stops
+    assert [slider.name for slider in held.sliders] == ["devices", "ttft", "tpot", "e2e"]
+    with queries.open(address) as store:
+        for at in [one for one in places(held) if one[1:3] == held.asked[1:3]]:
+            best = sorted(store.deployments(**asked_at(held, at)).dicts(), key=carrying_order)
+            assert [held.rows[place]["e2e_ms"] for place in held.winners[at]] == [row["e2e_ms"] for row in best]
+    lines = [held.line("e2e")[place][1] for place in (0, -1)]
+    assert lines[0] != lines[1]
 
 
 def test_a_confidence_asks_at_every_pair_of_limits(url):
@@ -123,6 +157,7 @@ def test_the_file_is_whole_and_its_policy_names_what_it_runs(file, url, decision
     assert unescape(command) == f"sweepdb {COMMAND} {named} --output '{file}' --store {url}"
     held = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
     assert len(held["rows"]) == len(decision.stops.rows)
+    assert "The sliders end at 8 to 16 devices, TTFT of" in unescape(text)
     first = next(iter(decision.plan.sentences()))
     assert unescape(re.findall(r'id="sentence">([^<]+)<', text)[0]) == first
 
@@ -175,6 +210,17 @@ def test_a_browser_without_a_network_shows_and_moves_it(file, url, scheme, width
         best = min(rows, key=carrying_order)
         assert float(top[3].replace(",", "")) == pytest.approx(best["system_qps"], rel=1e-3)
         assert float(top[7].replace(",", "")) == pytest.approx(best["tpot_ms"], rel=1e-3)
+        page.locator("#devices").focus()
+        page.keyboard.press("ArrowLeft")
+        assert page.locator("#devices-told").inner_text() == "8"
+        halved = page.locator("#deployments tbody tr").first.locator("td").all_inner_texts()
+        with queries.open(url) as store:
+            rows = store.deployments(**{**ASKED, "num_devices": 8, "tpot_limits": float(moved.removesuffix(" ms"))})
+        best = min(rows.dicts(), key=carrying_order)
+        assert float(halved[3].replace(",", "")) == pytest.approx(best["system_qps"], rel=1e-3)
+        assert "8 devices, TTFT \u2264 900 ms" in page.locator("#moved").inner_text()
+        page.locator("#devices").focus()
+        page.keyboard.press("ArrowRight")
         page.locator("[data-device='0']").fill("4")  # twice the price is twice the cost
         doubled = page.locator("#deployments tbody tr").first.locator("td").all_inner_texts()
         assert float(doubled[-1]) == pytest.approx(2 * float(top[-1]), rel=2e-3)

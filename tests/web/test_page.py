@@ -113,7 +113,17 @@ def test_new_rows_are_offered_and_not_swapped_in(chromium, tmp_path):
         watched.open("/")
         page, before = watched.page, top_row(watched.page)
         rows = page.locator("#top tbody tr").count()
+        listed = Watched(chromium.new_page(), address)
+        listed.open("/sweeps")
         write_sweep(url, records(PLANS[1:3]), key="b", sizes=20)
+        listed.page.locator("#newer").wait_for(timeout=30_000)
+        assert listed.page.locator("tbody tr").count() == 1
+        seq = listed.seq()
+        listed.page.locator("#newer").click()
+        listed.drawn(after=seq)
+        assert listed.page.locator("tbody tr").count() == 2
+        assert (listed.wrong, listed.foreign) == ([], [])
+        listed.page.close()
         page.locator("#newer").wait_for(timeout=30_000)
         seq = watched.seq()
         page.locator("#tpot_limits_range").focus()
@@ -274,3 +284,28 @@ def test_measured_points_of_the_same_lengths_lie_over_the_frontier(watched):
     watched.open("/")
     assert "Diamonds are measured (1)." in watched.page.locator("#legend").inner_text()
     assert watched.page.locator("#picture svg path[stroke='#d0306e']").count() == 1
+
+
+def test_rows_of_several_cost_models_are_a_choice_that_the_address_holds(watched, page_url):
+    known = set()
+
+    def doubled(route):
+        answered = route.fetch()
+        document = answered.json()
+        place = [column["name"] for column in document["columns"]].index("family")
+        known.update(row[place] for row in document["rows"])
+        document["rows"] += [[*row[:place], "empirical", *row[place + 1 :]] for row in document["rows"]]
+        route.fulfill(response=answered, json=document)
+
+    watched.page.route("**/api/v1/scope", doubled)
+    watched.open("/?tpot_limits=40")
+    page, seq = watched.page, watched.seq()
+    assert page.locator("#family").input_value() == ""
+    (family,) = known
+    page.locator("#family").select_option(family)
+    watched.drawn(after=seq)
+    assert f"family={family}" in page.url
+    assert f"--family {family}" in page.locator("code[data-report='best']").inner_text()
+    agree(page, page_url)
+    watched.open(f"/?tpot_limits=40&family={family}")
+    assert page.locator("#family").input_value() == family

@@ -9,6 +9,7 @@ import io
 import json
 import time
 from contextlib import asynccontextmanager
+from decimal import Decimal
 
 import pytest
 from conftest_cli import sweepdb
@@ -21,6 +22,7 @@ from queries.measured import MeasuredPoints
 from queries.session import Session
 from store.location import parse_url
 from sweepdb.web import SessionPool, build_web, listings, pool
+from sweepdb.web.documents import table_document
 from sweepdb.web.guard import LOOPBACK
 
 ASKED = {"tpot_limits": 40, "top": 3}
@@ -154,7 +156,11 @@ def test_what_is_wrong_is_two_sentences(url, path, parameters, status, said):
 
 
 def test_what_is_no_question_is_listed(url):
-    assert {row[0] for row in got(url, "scope").json()["rows"]} == {MODELS[4][0]}
+    scope = got(url, "scope").json()
+    stored = {tuple(row.values()) for row in json.loads(
+        sweepdb(["sql", "SELECT DISTINCT model, device, family FROM probe", "--format", "json"], url).out)}  # fmt: skip
+    places = [[column["name"] for column in scope["columns"]].index(name) for name in ("model", "device", "family")]
+    assert {tuple(row[place] for place in places) for row in scope["rows"]} == stored
     assert got(url, "sweeps").json()["rows"][0][4] > 0
     assert {one["name"] for one in got(url, "schema").json()} >= {"probe", "feasible"}
     assert {one["name"] for one in got(url, "reports").json()} == {one.name for one in asked_reports().values()}
@@ -196,6 +202,20 @@ def test_measured_points_are_drawn_a_metric_at_a_time(url, monkeypatch):
     refused = got(url, "measured.vl", {"metric": "tpot_ms"})
     assert (refused.status, refused.json()["hint"]) == (400, "compared: qps, ttft_ms")
     assert got(url, "measured.vl").status == 404
+
+
+def test_cells_are_what_json_can_hold():
+    rows = [
+        (1, 2.5, None, "a", float("nan"), Decimal("1.5"), True, ["x"]),
+        (2, None, None, "b", 1.0, Decimal(2), False, [float("inf")]),
+    ]
+    document = table_document([str(place) for place in range(8)], rows)
+    assert document["rows"] == [
+        [1, 2.5, None, "a", None, 1.5, True, ["x"]],
+        [2, None, None, "b", 1.0, 2, False, [None]],
+    ]
+    json.dumps(document, allow_nan=False)
+    assert table_document(["a"], [])["rows"] == []
 
 
 def test_the_openapi_document_has_every_report_with_its_keywords_and_columns(url):

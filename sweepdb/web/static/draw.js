@@ -40,6 +40,7 @@ export function fitted(spec, { group = null, height = 340, title = false, plans 
   const mine = group === null ? values : values.filter((row) => row.group === group);
   inner.data = { name: "rows", values: mine.map((row) => withShortPlans(row, plans)) };
   inner.width = "container";
+  inner.background = "transparent";
   const lies = inner.height === undefined; // bars or cells: as high as it has rows
   inner.height = lies ? heightOf(inner, mine) : height;
   inner.autosize = { type: lies ? "fit-x" : "fit", contains: "padding" };
@@ -47,7 +48,7 @@ export function fitted(spec, { group = null, height = 340, title = false, plans 
   inner.config = {
     ...spec.config,
     font: "system-ui, sans-serif",
-    axis: { ...spec.config?.axis, labelColor: ink, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
+    axis: { gridColor: "#7676764d", domainColor: "#767676", tickColor: "#767676", ...spec.config?.axis, labelColor: ink, titleColor: ink, labelFontSize: 11, titleFontSize: 12, titleFontWeight: "normal", titlePadding: 8 },
     legend: { symbolOpacity: 1, labelColor: ink, titleColor: ink, orient: "top", titleFontWeight: "normal", symbolLimit: 12, columns: innerWidth < NARROW ? 2 : 4 },
     range: { category: COLOURS[isDark() ? "dark" : "light"] },
     view: { stroke: null },

@@ -72,7 +72,7 @@ async function start() {
 function kept(path) {
   if (["why", "explain", "coverage", "diff", "measured", "sweeps"].includes(path)) return "";
   const now = new URLSearchParams(location.search);
-  const taken = ["model", "workload", "device", "serving_model", "convention", "quantize_linear_action", "quantize_attention_action", "ttft_limits", "tpot_limits", "reserved_memory_gb"];
+  const taken = ["model", "workload", "device", "serving_model", "family", "convention", "quantize_linear_action", "quantize_attention_action", "ttft_limits", "tpot_limits", "reserved_memory_gb"];
   const text = new URLSearchParams([...now].filter(([name]) => taken.includes(name))).toString();
   return text ? `?${text}` : "";
 }

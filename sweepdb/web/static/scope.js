@@ -41,11 +41,13 @@ export class ScopeChoice {
     }
     const devices = [...new Set(left.map((row) => row.device))].sort();
     found.device = devices.includes(wanted.device) ? wanted.device : null;
-    return { values: found, left, devices };
+    const families = [...new Set(left.filter((row) => found.device === null || row.device === found.device).map((row) => row.family))].sort();
+    found.family = families.includes(wanted.family) ? wanted.family : null;
+    return { values: found, left, devices, families };
   }
 
   show() {
-    const { values, left, devices } = this.values();
+    const { values, left, devices, families } = this.values();
     let before = this.rows;
     const fields = FIELDS.map(([name, label]) => {
       const known = [...new Set(before.map((row) => row[name]))].sort();
@@ -53,6 +55,7 @@ export class ScopeChoice {
       return known.length > 1 || name === "model" || name === "workload" ? this.field(name, label, known.map((one) => [one, one]), values[name]) : null;
     });
     fields.push(this.field("device", "Device", devices.length > 1 ? [["", `all ${devices.length}`], ...devices.map((one) => [one, one])] : [["", devices[0]]], values.device ?? ""));
+    if (families.length > 1) fields.push(this.field("family", "Cost model", [["", "newest rows"], ...families.map((one) => [one, one])], values.family ?? ""));
     fill(this.element, fields);
     this.mostDevices = Math.max(1, ...left.map((row) => row.most_devices));
     this.phases = new Set(left.map((row) => row.phase));
