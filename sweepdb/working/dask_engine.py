@@ -114,7 +114,7 @@ def _copied_workers() -> Any:  # noqa: ANN401  a setting of Dask's, until it is 
     from distributed.utils import get_mp_context
 
     setting = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
-    get_mp_context().set_forkserver_preload(["distributed", "distributed.nanny", "distributed.worker", *IMPORTED_ONCE])
+    get_mp_context().set_forkserver_preload(["distributed", "distributed.nanny", "distributed.worker", *IMPORTED_ONCE])  # type: ignore[no-untyped-call]
     return setting
 
 
