@@ -25,7 +25,9 @@ DEVICES = {
     for name in ("b200_sxm", "b300_sxm", "gb200", "gb300", "h100_sxm", "h200_sxm")
 }
 MODES = {"aggregated": "aggregated", "prefill and decode apart": "disaggregated"}
-ASKED, KNOWN, PUBLISHED = "serving.csv As asked", "serving.csv As known", "published.csv As known"
+ASKED, KNOWN = "serving.csv As asked", "serving.csv As known"
+PUBLISHED = ("published.csv As asked", "published.csv As known")
+TAU = re.compile(r"Kendall tau of tokens/s/device: (\S+), mean of (\d+) groups")
 BOTH = "rows the peer predicts"
 
 
@@ -42,6 +44,8 @@ def printed(text: str) -> Printed:
             knowledge = line.removeprefix("### ")
         elif cells and set("".join(cells)) <= {"-"}:
             table = before[0]
+        elif tau := TAU.match(line):
+            found[f"{file} {knowledge}", "ranking", "", ""] = tau.groups()
         elif len(cells) > 1:
             found.setdefault((f"{file} {knowledge}".strip(), table, cells[0], cells[1]), cells[2:])
         before = cells or before
@@ -58,6 +62,12 @@ def _short(figures: str) -> str:
 
 
 def _first(cells: list[str], rows: Printed) -> list[str]:
+    if cells[0].startswith("ranking"):
+        asked, known = (rows[which, "ranking", "", ""] for which in (ASKED, KNOWN))
+        return [*cells[:2], f"{asked[1]} groups", f"{asked[0]} mean", "", f"{known[0]} mean", ""]
+    if cells[0].startswith("published.csv"):
+        asked, known = (rows[which, "priority", cells[0].rpartition(" ")[2], "all"] for which in PUBLISHED)
+        return [*cells[:2], asked[0], *asked[1:3], *known[1:3]]
     table, row = ("rows", "all") if cells[0] == "all" else ("mode", MODES[cells[0]])
     asked, known = (rows[which, table, row, cells[1].lower()] for which in (ASKED, KNOWN))
     return [*cells[:2], asked[0], *asked[1:3], *known[1:3]]
@@ -89,6 +99,10 @@ def _standing(cells: list[str], rows: Printed) -> list[str]:
     return [cells[0], ours[0], ours[1], theirs[1], ours[2], theirs[2], groups[1] if groups else "0", ours[3], theirs[3]]
 
 
+def _metric(cells: list[str], rows: Printed) -> list[str]:
+    return [*cells[:2], *rows[PUBLISHED[1], "priority", cells[1], cells[0]][:3], *cells[5:]]
+
+
 # The first cells of a table's head, and how a row of it is written.
 TABLES: Mapping[tuple[str, ...], Rewrite] = {
     ("points", "measure"): _first,
@@ -96,6 +110,7 @@ TABLES: Mapping[tuple[str, ...], Rewrite] = {
     ("device", "models that count"): _beside,
     ("device and engine", "rows", "TPOT, ours"): _served,
     ("rows", "number", "end to end, ours"): _standing,
+    ("metric", "priority", "rows"): _metric,
 }
 
 
