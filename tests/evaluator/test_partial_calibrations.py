@@ -8,11 +8,11 @@ from tools.partial_calibrations import SOURCES, fit_in_part, tables_of
 
 # Held-out medians by family, in percent, of kernels of head sizes 64 and 128 and at most 32 query heads a KV head.
 MEDIANS = {
-    "l40s": {"gemm": 12.5, "moe": 9.0, "prefill_attention": 10.5, "decode_attention": 10.5, "collective": 5.0},
+    "l40s": {"gemm": 9.0, "moe": 6.5, "prefill_attention": 10.5, "decode_attention": 5.5, "collective": 5.0},
     "rtx_pro_6000_server": {
-        "gemm": 7.5, "moe": 7.5, "prefill_attention": 5.0, "decode_attention": 9.5, "collective": 4.0,
+        "gemm": 7.0, "moe": 7.0, "prefill_attention": 5.0, "decode_attention": 6.5, "collective": 4.0,
     },
-    "b60": {"gemm": 12.5, "moe": 11.0, "prefill_attention": 7.0, "decode_attention": 11.5, "collective": 2.0},
+    "b60": {"gemm": 8.5, "moe": 8.0, "prefill_attention": 7.0, "decode_attention": 9.5, "collective": 2.0},
 }  # fmt: skip
 
 

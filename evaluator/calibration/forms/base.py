@@ -80,8 +80,7 @@ CACHED = Parameter(
 def memory_seconds(
     moved: Array, values: Values, x: Inputs, figures: DeviceFigures, *, again: Array | None = None
 ) -> Array:
-    """Seconds in which `moved` bytes come from memory, or, where a measurement repeats itself over operands that the
-    cache holds, from there.
+    """Seconds in which `moved` bytes come from memory, or from a cache that holds what a measurement repeats.
 
     Rows say by `repeated` that they were measured so; `again` are the bytes that every repetition reads, where they
     are more than those moved. Worked: 30 MB at 0.8 of 2e12 bytes/s are 18.75 us; a loop over them on a device with 50
