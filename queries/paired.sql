@@ -68,7 +68,7 @@ lone AS (
         mean_length(shortest_length) * prompt_service_ms / getvariable('prefill_degradation') AS service_ms,
         1000.0 * dp / service_ms AS qps, kv_bytes_per_request, memory_free_bytes,
         mean_length(shortest_length) * 1000.0 * kv_bytes_per_request
-            / coalesce(getvariable('kv_transfer_bytes_per_s'), tp * pp * link_bytes_per_s) AS transfer_ms,
+            / coalesce(getvariable('kv_transfer_bytes_per_s'), tp * pp * moving_bytes_per_s(link_bytes_per_s)) AS transfer_ms,
         1.0 / coalesce(prompts_per_user, 10) AS first_share, pair_ttft_bound_ms / ttft_ms AS ttft_ratio
     FROM judged('prefill')
     JOIN outermost ON outermost.key = device_key

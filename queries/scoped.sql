@@ -31,6 +31,10 @@ CREATE OR REPLACE TEMP MACRO own_tpot(serving_model) AS
 -- Mean length over nominal of a client that draws lengths from `shortest` of it on; a row that states none has them alike.
 CREATE OR REPLACE TEMP MACRO mean_length(shortest) AS (1.0 + coalesce(shortest, 1.0)) / 2;
 
+-- What a transfer of keys and values gets of a device's outermost link, of which collectives get the effective bandwidth; the same share
+-- and its source stand in evaluator/serving/pairs.py.
+CREATE OR REPLACE TEMP MACRO moving_bytes_per_s(link_bytes_per_s) AS (0.7::DOUBLE * link_bytes_per_s);
+
 -- Requests of the client's mean length over requests of nominal length, which an instance that does both is stored for.
 CREATE OR REPLACE TEMP MACRO asked_share(e2e_ms, shortest, output_length, tpot_exclusive_ms) AS
     CASE

@@ -22,6 +22,7 @@ from evaluator.serving.pairs import (
     PairLoad,
     PairTimes,
     PrefillSide,
+    moving_bytes_per_s,
     pair_of_users,
     receiving_ms,
     transfer_ms,
@@ -114,5 +115,6 @@ def transfer_of(deployment: Deployment, sides: Sides) -> float:
     prompt = sides.prompts_scenario.workload.input_length or 0
     moved = transfer_bytes(deployment.model, kv_cache_bits(deployment.precision), prompt)
     if deployment.transfer_bytes_per_s is not None:
-        return transfer_ms(moved, 1, deployment.transfer_bytes_per_s * link.efficiency)
-    return transfer_ms(moved, plan.tp * plan.pp, link.bandwidth_bytes_per_s * link.efficiency)
+        return transfer_ms(moved, 1, moving_bytes_per_s(deployment.transfer_bytes_per_s * link.efficiency))
+    per_device = moving_bytes_per_s(link.bandwidth_bytes_per_s * link.efficiency)
+    return transfer_ms(moved, plan.tp * plan.pp, per_device)

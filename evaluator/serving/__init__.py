@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from evaluator.serving.engine.in_step import APART, DRIFTING
     from evaluator.serving.engine.stored_engines import ENGINE_OWNER, keep_engine, stored_engine
     from evaluator.serving.models import list_serving_models, serving_model_of
-    from evaluator.serving.pairs import PROMPTS_PER_USER, DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
+    from evaluator.serving.pairs import (
+        PROMPTS_PER_USER,
+        DecodeSide,
+        PairLoad,
+        PrefillSide,
+        moving_bytes_per_s,
+        pair_times,
+        transfer_ms,
+    )
 
 __all__ = [
     "APART",
@@ -24,6 +32,7 @@ __all__ = [
     "PrefillSide",
     "keep_engine",
     "list_serving_models",
+    "moving_bytes_per_s",
     "pair_times",
     "serving_model_of",
     "stored_engine",

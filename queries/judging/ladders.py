@@ -45,7 +45,7 @@ _MOVED = """
     FROM (
         SELECT
             ladder, any_value(ladder.outside_ms) + any_value(
-                1000.0 * kv_bytes_per_request / coalesce({bytes_per_s}, tp * pp * link_bytes_per_s)
+                1000.0 * kv_bytes_per_request / coalesce({bytes_per_s}, tp * pp * 0.7::DOUBLE * link_bytes_per_s)
             ) AS beside_ms
         FROM ladder
         JOIN scoped ON scoped.scenario_id = ladder.scenario_id

@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[2])]
 
-from evaluator.ledger.rankings import Choices
+from evaluator.ledger.rankings import Choices, standing_of
 from evaluator.ledger.readers import read_measurements
 from evaluator.ledger.scenarios import KNOWLEDGE, Knowledge
 from evaluator.ledger.scoring import Comparison, Figures, figures
@@ -48,6 +48,7 @@ def _serving(found: Validation) -> None:
         print(f"### As {knowledge}\n")
         _table("rows", comparisons, lambda one: "all")
         _table("mode", comparisons, lambda one: one.mode)
+        _wholes(comparisons)
         _table("mode and engine", comparisons, lambda one: f"{one.mode} {one.engine}")
         _table("kind", comparisons, lambda one: "mixture of experts" if one.moe else "dense")
         _table("device", comparisons, lambda one: one.device)
@@ -61,6 +62,16 @@ def _serving(found: Validation) -> None:
         if ranking is not None:
             print(f"Kendall tau of tokens/s/device: {ranking[0]:.3f}, mean of {ranking[1]} groups\n")
         _biases(comparisons)
+
+
+def _wholes(comparisons: Sequence[Comparison]) -> None:
+    """The time of a whole request: the first token and all that follow, measured and predicted."""
+    print("| mode | metric | rows | median/mean/P90 | bias |\n|---|---|---|---|---|")
+    for name in ("aggregated", "disaggregated", "all"):
+        found = standing_of([one for one in comparisons if name in {one.mode, "all"}], "ours")
+        if found is not None:
+            print(f"| {name} | end to end | {found.rows} | {_line(found.e2e)} |")
+    print()
 
 
 def _standings(found: Validation, knowledge: Knowledge) -> None:

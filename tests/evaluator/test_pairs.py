@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -17,9 +19,11 @@ from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.engine.closed_loop import decode_steps_s, marginal_prompt_s
 from evaluator.serving.engine.step_tables import StepTable
 from evaluator.serving.pairs import (
+    MOVING_SHARE,
     DecodeSide,
     PairLoad,
     PrefillSide,
+    moving_bytes_per_s,
     pair_of_users,
     pair_times,
     queueing_ms,
@@ -72,6 +76,32 @@ def test_receiving_a_request_on_each_of_two_sides():
 def test_moving_keys_and_values():
     # 1.6e9 bytes over 4 links of 50e9 bytes/s.
     assert transfer_ms(1.6e9, 4, 50e9) == pytest.approx(8.0)
+
+
+# Keys and values of a token: 36 layers x 8 heads x 128 x 2 x 2 bytes of Qwen3-8B, 94 x 4 x 128 x 2 x 2 of Qwen3-235B.
+@pytest.mark.parametrize(
+    ("token_bytes", "measured", "least", "most"),
+    [
+        (147_456, {8192: 8.84, 16384: 16.43, 32768: 31.65}, 1.2, 1.4),  # H800, eight adapters of 200 Gbit/s
+        (192_512, {8192: 20.31, 16384: 39.14, 32768: 76.78}, 0.68, 0.75),  # H20-3e, four of 400 Gbit/s
+    ],
+)
+def test_measured_transfers_of_long_prompts_lie_on_both_sides(token_bytes, measured, least, most):
+    """As Mooncake's tables have them: one server gets more of its line than is priced, the other less, as much."""
+    for tokens, value in measured.items():
+        assert least < transfer_ms(token_bytes * tokens, 8, moving_bytes_per_s(0.8 * 25e9)) / value < most
+
+
+def test_reports_take_the_same_share_of_a_line():
+    queries = Path(__file__).parents[2] / "queries"
+    found = [
+        re.findall(pattern, (queries / name).read_text(encoding="utf-8"))
+        for name, pattern in (
+            ("scoped.sql", r"MACRO moving_bytes_per_s\(link_bytes_per_s\) AS \(([0-9.]+)::DOUBLE"),
+            ("judging/ladders.py", r"tp \* pp \* ([0-9.]+)::DOUBLE \* link_bytes_per_s"),
+        )
+    ]
+    assert [[float(share) for share in shares] for shares in found] == [[MOVING_SHARE], [MOVING_SHARE]]
 
 
 def test_waiting_for_a_server():

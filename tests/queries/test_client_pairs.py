@@ -17,7 +17,7 @@ from evaluator.inputs.plan import Plan
 from evaluator.inputs.precision import Precision
 from evaluator.ledger.deployments import Deployment
 from evaluator.ledger.predicting import asked_of, evaluated, predicted
-from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
+from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, moving_bytes_per_s, pair_times, transfer_ms
 from store.location import parse_url
 from store.reading import read_transaction
 
@@ -71,7 +71,7 @@ def test_sql_the_closed_form_and_a_comparison_say_one_pair(url, client):
         DecodeSide(decoding=row["decode_instances"] * d["concurrency"], tpot_ms=d["tpot_exclusive_ms"]),
         PairLoad(
             output_length=mean * OUTPUT,
-            transfer_ms=mean * transfer_ms(p["kv_bytes_per_request"], 1, link),
+            transfer_ms=mean * transfer_ms(p["kv_bytes_per_request"], 1, moving_bytes_per_s(link)),
             prompts_per_user=client.prompts_per_user,
         ),
     )

@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from question_variables import set_variables
 
-from evaluator.serving.pairs import DecodeSide, PairLoad, PairTimes, PrefillSide, pair_times, transfer_ms
+from evaluator.serving.pairs import (
+    DecodeSide,
+    PairLoad,
+    PairTimes,
+    PrefillSide,
+    moving_bytes_per_s,
+    pair_times,
+    transfer_ms,
+)
 from queries.asking.macros import macros_of
 
 GIB = 2**30
@@ -140,7 +148,7 @@ def played(p, d, x, y):
         DecodeSide(decoding=y * d["concurrency"], tpot_ms=d["tpot_exclusive_ms"]),
         PairLoad(
             output_length=mean * OUTPUT,
-            transfer_ms=mean * transfer_ms(p["kv_bytes_per_request"], p["tp"], LINK),
+            transfer_ms=mean * transfer_ms(p["kv_bytes_per_request"], p["tp"], moving_bytes_per_s(LINK)),
             prompts_per_user=p["prompts_per_user"] or 10,
         ),
     )

@@ -11,7 +11,7 @@ from queries_stores import read_rows, reference
 from served_store import SERVED_DEVICES, rows_of, served, write_served
 
 import queries
-from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, pair_times, transfer_ms
+from evaluator.serving.pairs import DecodeSide, PairLoad, PrefillSide, moving_bytes_per_s, pair_times, transfer_ms
 from queries.judging import confidence
 from queries.pairs import SURELY, verdicts
 from store.errors import InputError
@@ -49,7 +49,10 @@ def told(row, rows):
             request_ms=p["ttft_ms"] - p["makespan_ms"],
         ),
         DecodeSide(decoding=row["decode_instances"] * d["concurrency"], tpot_ms=d["tpot_exclusive_ms"]),
-        PairLoad(output_length=d["output_length"], transfer_ms=transfer_ms(p["kv_bytes_per_request"], p["tp"], LINK)),
+        PairLoad(
+            output_length=d["output_length"],
+            transfer_ms=transfer_ms(p["kv_bytes_per_request"], p["tp"], moving_bytes_per_s(LINK)),
+        ),
     )
 
 

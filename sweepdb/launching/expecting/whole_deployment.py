@@ -13,6 +13,7 @@ from evaluator.serving import (
     DecodeSide,
     PairLoad,
     PrefillSide,
+    moving_bytes_per_s,
     pair_times,
     transfer_ms,
 )
@@ -89,7 +90,9 @@ def _of_pair(prefill: ServerCommand, decode: ServerCommand, location: StoreLocat
         tokens_per_step=_number(decode.instance, "tokens_per_step"),
     )
     moved = transfer_ms(
-        share * alone["kv_bytes_per_request"], sent.plan.tp * sent.plan.pp, link.bandwidth_bytes_per_s * link.efficiency
+        share * alone["kv_bytes_per_request"],
+        sent.plan.tp * sent.plan.pp,
+        moving_bytes_per_s(link.bandwidth_bytes_per_s * link.efficiency),
     )
     prompts = sent.values["prompts_per_user"]
     load = PairLoad(
