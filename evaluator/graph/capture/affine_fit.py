@@ -43,7 +43,7 @@ def trace_points(unit: int) -> tuple[Point, ...]:
 def fitted(points: Sequence[Point], values: Sequence[Rational], what: str) -> Affine:
     """The affine form through the first five values; the sixth must agree exactly."""
     first = values[0]
-    if all(value == first for value in values):
+    if values.count(first) == len(values):
         return Affine(first)
     base = points[0]
     tokens = _quotient(values[1] - first, points[1].tokens - base.tokens)

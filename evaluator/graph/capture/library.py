@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "sweepdb"
 _library = torch.library.Library(NAMESPACE, "DEF")
+KERNELS: dict[str, Callable[..., object]] = {}  # what is called inside a trace, without another way through torch
 
 
 def defined(signature: str) -> Callable[[Callable[..., object]], Callable[..., object]]:
@@ -25,6 +26,7 @@ def defined(signature: str) -> Callable[[Callable[..., object]], Callable[..., o
         _library.define(signature)
         name = signature.partition("(")[0]
         _library.impl(name, kernel, "Meta")
+        KERNELS[f"{NAMESPACE}::{name}"] = kernel
         return kernel
 
     return register

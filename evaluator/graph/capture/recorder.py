@@ -19,6 +19,7 @@ import evaluator.graph.capture.mixers.mixer_formulas
 import evaluator.graph.capture.mixers.mixer_library
 import evaluator.graph.capture.upstream_formulas  # noqa: F401  all three register what they hold
 from evaluator.graph.capture.formulas import FORMULAS, FREE, Call, Work
+from evaluator.graph.capture.library import KERNELS
 from evaluator.graph.operators import ExpertExtents, RequestsOfLength
 from evaluator.inputs.precision import Format
 from store.records import Convention
@@ -66,6 +67,7 @@ class Recorder(TorchDispatchMode):
         self.records: list[Record] = []
         self.unmodelled: list[str] = []
         self._alive = 0
+        self._held: dict[weakref.ref[Tensor], int] = {}  # bytes of tensors that somebody still holds
 
     @contextmanager
     def within(
@@ -108,8 +110,9 @@ class Recorder(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        result = func(*args, **kwargs) if kwargs else func(*args)
         name = _NAMES.get(func) or _named(func)
+        call = KERNELS.get(name, func)
+        result = call(*args, **kwargs) if kwargs else call(*args)
         if name in FREE:
             return result
         self._note(result)
@@ -133,10 +136,10 @@ class Recorder(TorchDispatchMode):
             if isinstance(tensor, Tensor):
                 size = tensor.numel() * tensor.element_size()
                 self._alive += size
-                weakref.finalize(tensor, self._drop, size)
+                self._held[weakref.ref(tensor, self._drop)] = size  # as a finalizer, at a third of its cost
 
-    def _drop(self, size: int) -> None:
-        self._alive -= size
+    def _drop(self, reference: weakref.ref[Tensor]) -> None:
+        self._alive -= self._held.pop(reference)
 
 
 _NAMES: dict[Any, str] = {}

@@ -12,7 +12,7 @@ from evaluator.graph.capture.blocks import HALF, Step
 from evaluator.graph.capture.capture_request import CaptureRequest
 from evaluator.graph.capture.decoder import trace_step
 from evaluator.graph.capture.encoder.encoder_blocks import trace_encoder
-from evaluator.graph.capture.recorder import Record, Recorder
+from evaluator.graph.capture.recorder import Record, Recorder, Scope
 from evaluator.graph.operators import (
     Affine,
     CollectiveExtents,
@@ -37,7 +37,7 @@ def trace(request: CaptureRequest) -> OperatorSet:
     if len({len(row) for row in rows}) != 1:
         raise NotAffineError("the operators of a step differ between the traced points")
     columns = list(zip(*rows, strict=True))
-    merged = _merged([(_operator(points, records, shares), records[0].scope.draft) for records in columns])
+    merged = _merged([(_operator(points, records, shares), records[0].scope) for records in columns])
     return OperatorSet(
         key=request.key,
         trace=request.trace,
@@ -90,7 +90,7 @@ def _operator(points: Sequence[Point], records: Sequence[Record], prompt_shares:
     return Operator(
         kind=work.kind,
         label=first.label,
-        counts=scope.counts,
+        counts=(),
         launches=work.launches,
         matrix_flops=fit(lambda record: record.work.matrix_flops),
         matrix_dtype=work.matrix_dtype,
@@ -145,13 +145,14 @@ def _collective(records: Sequence[Record], fit: _Fit) -> CollectiveExtents | Non
     return CollectiveExtents(group_size=collective[0], stride=collective[1], payload_bytes=payload)
 
 
-def _merged(operators: Sequence[tuple[Operator, bool]]) -> list[tuple[Operator, bool]]:
-    """Equal operators under one label (the two halves of a rope table) become one with their counts added."""
+def _merged(operators: Sequence[tuple[Operator, Scope]]) -> list[tuple[Operator, bool]]:
+    """Equal operators under one label (the two halves of a rope table) become one, with the counts of their scopes.
+
+    Each comes without a count and says whether it is of drafts."""
     merged: dict[tuple[Operator, bool], tuple[int, ...]] = {}
-    for operator, draft in operators:
-        bare = (replace(operator, counts=()), draft)
+    for operator, scope in operators:
+        bare, counts = (operator, scope.draft), scope.counts
         known = merged.get(bare)
-        counts = operator.counts
         merged[bare] = counts if known is None else tuple(a + b for a, b in zip(known, counts, strict=True))
     return [(replace(bare[0], counts=counts), bare[1]) for bare, counts in merged.items()]
 
