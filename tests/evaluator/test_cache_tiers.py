@@ -314,3 +314,10 @@ def test_decode_instances_read_nothing():
     found = [player_of(settings, replace(HOST, bytes_per_s=rate), phase="decode").load(1.0) for rate in (1e15, 1e9)]
     assert found[0].tpot_mean_ms == found[1].tpot_mean_ms
     assert found[0].saturation_per_s == found[1].saturation_per_s
+
+
+def test_a_pair_has_the_wait_for_keys_once():
+    """Pairs take TTFT less makespan, at one prompt, for receiving a request: keys are no part of it."""
+    slow, fast = (evaluated(scenario_of(replace(HOST, bytes_per_s=rate), engine="vllm"), (1,)) for rate in (2e9, 1e15))
+    assert slow.ttft_ms[0] - fast.ttft_ms[0] == pytest.approx(268.435456, rel=1e-5)
+    assert slow.ttft_ms - slow.makespan_ms == pytest.approx(fast.ttft_ms - fast.makespan_ms)

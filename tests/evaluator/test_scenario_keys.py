@@ -112,7 +112,7 @@ STATES = replace(
 )
 
 IMAGES = Images(
-    count=3, width=256, height=256, sequences=2, patches=256, tokens=65,
+    count=3, width=256, height=256, sequences=2, patches=256, tokens=65, views=1, view_patches=64,
     tower=VisionTower(
         hidden_size=256, layers=4, heads=4, head_dim=64, intermediate_size=512, patch_values=768, positions=512,
         position_taps=1, projections=(Projection(widths=(1024, 512, 512), merged=4, norm="layer"),),

@@ -142,7 +142,7 @@ def served(run: Run, engine: EngineProfile, sequences: int) -> ServedTimes:
         replicas=scenario.plan.groups,
         encoding_s=prompt_encoding_s(run),
     )
-    loads = with_loads(scenario, kernels, kinds, engine.token_budget)
+    loads = with_loads(scenario, kernels, kinds, engine.token_budget, engine.prefill_factor)
     encoded = with_encoders(run, engine, loads.table, kinds, engine.token_budget)
     return ServedTimes(
         kernels=encoded.table,
@@ -187,7 +187,7 @@ def closed_loop_times(run: Run, engine: EngineProfile) -> LoopColumns:
     cycle = between(run.batch_sizes, played, [curve.cycle_share(size) for size in played]) * alone
     each = between(run.batch_sizes, played, [curve.request_share(size) for size in played])
     times = request_times(ttft, np.maximum(cycle, ttft), output)
-    makespan = prompt_batches(replica.table, engine, run.batch_sizes).makespan
+    makespan = prompt_batches(replica.table, engine, run.batch_sizes).makespan + replica.wait_s
     completion = PrefillCompletion(mean=ttft, makespan=makespan)
     return LoopColumns(
         completion=completion,
@@ -200,8 +200,9 @@ def prompts_alone(replica: ServedTimes, batch_sizes: Integers) -> PrefillComplet
     """A prefill instance, which others generate beside: prompts of each batch that are all there at the start."""
     batches = prompt_batches(replica.table, replica.engine, batch_sizes)
     request_ms, handover_ms = replica.engine.request_ms, replica.engine.handover_ms
-    outside_s = 1e-3 * (receiving_ms(request_ms, handover_ms) - request_ms) + replica.wait_s
-    return replace(batches, mean=batches.mean + outside_s)
+    outside_s = 1e-3 * (receiving_ms(request_ms, handover_ms) - request_ms)
+    # What prompts wait for is in both: a pair of instances takes their difference for receiving, and has it once.
+    return PrefillCompletion(mean=batches.mean + outside_s + replica.wait_s, makespan=batches.makespan + replica.wait_s)
 
 
 def prompt_service_s(replica: ServedTimes) -> float:

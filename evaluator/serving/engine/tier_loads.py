@@ -91,10 +91,13 @@ def reads_before(scenario: Scenario) -> bool:
     return bool(scenario.workload.tiers) and rule_of(scenario.serving_model) in _BEFORE
 
 
-def with_loads(scenario: Scenario, table: StepTable, kinds: Sequence[RequestKind], token_budget: int) -> TierLoads:
+def with_loads(
+    scenario: Scenario, table: StepTable, kinds: Sequence[RequestKind], token_budget: int, factor: float = 1.0
+) -> TierLoads:
     """The tables of a scenario whose prompts are read from tiers, as its engine reads them.
 
-    Prompts follow each other, so that each takes the longer of what it adds to full steps and what it reads."""
+    Prompts follow each other, so that each takes the longer of what it adds to full steps and what it reads. Kernels of
+    a table are multiplied by the engine's `factor`; what a link takes is whole."""
     if not scenario.workload.tiers:
         return TierLoads(table=table, wait_s=0.0)
     nodes, before = table.stretches + 1, reads_before(scenario)
@@ -104,8 +107,9 @@ def with_loads(scenario: Scenario, table: StepTable, kinds: Sequence[RequestKind
         computing = table.linear_s(full) / full * kind.new_tokens + table.attention_s(kind.new_tokens, place)
         reading = load_seconds(scenario, kind)
         mine = slice(place * nodes, (place + 1) * nodes)
-        attention[mine] += max(reading - computing, 0.0) * np.linspace(0.0, 1.0, nodes)
-        waits.append(min(reading, computing) if before else 0.0)
+        late = max(reading / factor - computing, 0.0)
+        attention[mine] += late * np.linspace(0.0, 1.0, nodes)
+        waits.append(reading - factor * late if before else 0.0)
     wait_s = float((weights_of(kinds) * waits).sum())
     return TierLoads(table=replace(table, attention=attention), wait_s=wait_s)
 
