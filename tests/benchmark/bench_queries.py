@@ -67,7 +67,8 @@ SERVED = """
     )
     SELECT *, 0 AS question_group, i AS scenario_id, md5(concat(phase, i)) AS scenario, 'p' AS probe, 'vllm' AS serving_model,
         2 AS formula_version, 'd' AS device, 'd' AS device_key, 'x' AS plan, num_devices // dp AS tp, 1 AS pp, 1 AS ep,
-        1 AS moe_tp, 1 AS moe_dp, batch_size * dp AS concurrency, 1000 AS input_length, 1000.0 AS output_length,
+        1 AS moe_tp, 1 AS moe_dp, batch_size * dp AS concurrency, 1000 AS input_length, 1000.0 AS input_length_mean, 1000.0 AS output_length,
+        0.0 AS prefix_cache_hit_rate, 0.0 AS host_hit_rate, 0.0 AS ssd_hit_rate, 0.0 AS remote_hit_rate,
         10 AS prompts_per_user, 0.99 AS shortest_length, 'w' AS workload_key, tpot_exclusive_ms AS tpot_inclusive_ms, NULL::DOUBLE AS e2e_ms,
         tpot_exclusive_ms AS decode_step_ms, 1.0 AS tokens_per_step, 1000 / tpot_exclusive_ms AS tokens_per_s_per_user,
         1.0 AS prefill_capacity_qps, 1.0 AS prefill_ttft_qps,

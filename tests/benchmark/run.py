@@ -1,15 +1,23 @@
 """Run every benchmark, each in a process of its own, and pass on its JSON lines.
 
-Run: python tests/benchmark/run.py [NAME ...]; names as in bench_NAME.py. Other output goes to standard error."""
+Run: python tests/benchmark/run.py [NAME ...]; names as in bench_NAME.py. Other output goes to standard error. Each is ended
+after LIMIT_S, and those that take a size get one that is over long before; by themselves they take what they are given."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import threading
+import time
+from functools import partial
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
+LIMIT_S = 600.0
+SIZES = {"read": ["1000000"], "write": ["500000"], "trust": ["100000"]}
 
 
 def benchmarks(names: list[str]) -> list[Path]:
@@ -30,10 +38,18 @@ def is_figure(line: str) -> bool:
 
 
 def run(path: Path) -> int:
-    """Run one benchmark and print its figures as they come; return its exit code."""
-    with subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, text=True) as process:
-        for line in process.stdout or ():
-            print(line, end="", flush=True, file=sys.stdout if is_figure(line) else sys.stderr)
+    """Run one benchmark and print its figures as they come, its own time last; return its exit code."""
+    name, started = path.stem.removeprefix("bench_"), time.monotonic()
+    line = [sys.executable, str(path), *SIZES.get(name, [])]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
+        late = threading.Timer(LIMIT_S, partial(os.killpg, process.pid, signal.SIGKILL))  # with what it has started
+        late.start()
+        for printed in process.stdout or ():
+            print(printed, end="", flush=True, file=sys.stdout if is_figure(printed) else sys.stderr)
+        process.wait()
+        late.cancel()
+    took = {"name": f"the benchmark {name}", "value": round(time.monotonic() - started, 1), "unit": "s"}
+    print(json.dumps({**took, "limit": LIMIT_S}), flush=True)
     return process.returncode
 
 

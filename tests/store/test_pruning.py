@@ -34,7 +34,7 @@ def filled(tmp_path_factory):
     """A store without parts, its rows by scenario, and its blocks."""
     folder = tmp_path_factory.mktemp("filled")
     url = f"sqlite:///{folder}/store.sqlite"
-    fill(url, probes=900, batch_sizes=24)
+    fill(url, probes=500, batch_sizes=24)
     with connect(url) as connection:
         rows = connection.execute(ROWS).fetchall()
     with read_transaction(parse_url(url)) as transaction:

@@ -91,9 +91,9 @@ import evaluator.sweep
 from cli.main import run
 from store.writing import put_blocks
 acknowledged = 0
-def put_and_die(*arguments):
+def put_and_die(*arguments, **more):
     global acknowledged
-    added = put_blocks(*arguments)
+    added = put_blocks(*arguments, **more)
     acknowledged += 1
     if acknowledged == 2:
         os.kill(os.getpid(), signal.SIGKILL)
