@@ -84,6 +84,11 @@ class StoreConnection:
         self.duckdb.execute("SET dynamic_or_filter_threshold = 2000")
         self.duckdb.execute("CREATE SCHEMA raw")
 
+    @property
+    def part_bytes(self) -> int:
+        """Bytes of the files that were opened in place of rows."""
+        return sum(path.stat().st_size for path in self._part_files)
+
     def execute(self, sql: str, parameters: Parameters | None = None) -> duckdb.DuckDBPyConnection:
         """Run one statement and return its cursor; parts that were replaced meanwhile are looked up again."""
         self.provide_for(sql)

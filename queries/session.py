@@ -285,6 +285,8 @@ class Session:
         self._connection.narrow_to(row.scenario_id for row in scope.rows)
         self._connection.provide(needed | (LOADED if report(question.report).of_loads else set()))
         self._tables.provide(scope.rows, of_probes=of_probes)
+        if of_probes:
+            self._tables.keep_where_scattered()
         self._scope, self._asked, self._again = scope, about, False
         self._looked_at = phases_wanted(question, scope.phases)
         self._read_limits(question, scope)

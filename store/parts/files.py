@@ -122,7 +122,7 @@ def _check_together(blocks: Sequence[ShardBlock], lengths: Sequence[int], column
 
 
 def _described(blocks: Sequence[ShardBlock], lengths: Sequence[int], columns: Columns) -> tuple[PartBlock, ...]:
-    """What is registered of each block, with the digest of its rows."""
+    """Describe each block as it is registered, with the digest of its rows."""
     table = np.full((sum(lengths), len(MEASURES)), np.nan)
     for number, values in enumerate(columns.values()):
         if values is not None:

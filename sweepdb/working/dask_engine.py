@@ -111,10 +111,11 @@ def _copied_workers() -> Any:  # noqa: ANN401  a setting of Dask's, until it is 
     if sys.platform != "linux":
         return None
     import dask
-    from distributed.utils import get_mp_context
+    from distributed import utils
 
     setting = dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"})
-    get_mp_context().set_forkserver_preload(["distributed", "distributed.nanny", "distributed.worker", *IMPORTED_ONCE])  # type: ignore[no-untyped-call]
+    context: Any = utils.get_mp_context()  # type: ignore[no-untyped-call]
+    context.set_forkserver_preload(["distributed", "distributed.nanny", "distributed.worker", *IMPORTED_ONCE])
     return setting
 
 

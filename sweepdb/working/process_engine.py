@@ -123,8 +123,9 @@ def _starting() -> BaseContext:
 
 
 def _settle(environment: Mapping[str, str]) -> None:
-    """Have the variables of the coordinator, since those of the process that was copied are as old as it is; and end
-    at ^C, which a terminal tells every process, without words."""
+    """Have the variables of the coordinator, and end at ^C without words.
+
+    Those of the process that was copied are as old as it is; ^C at a terminal reaches every process."""
     os.environ.clear()
     os.environ.update(environment)
     end_quietly()

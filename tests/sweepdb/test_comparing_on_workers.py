@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import sys
 from pathlib import Path
 
 import pytest
@@ -168,3 +170,13 @@ def test_a_share_evaluates_here():
     evaluate, mine = comparing_by(Workers(kind="share", share=1, count=2))
     assert evaluate is evaluated_or_why
     assert (mine("0" * 15 + "1" + "f"), mine("0" * 16 + "f")) == (True, False)
+
+
+@pytest.mark.survival
+@pytest.mark.filterwarnings("ignore")
+def test_dask_compares_as_one_process_does(measured, alone, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path for path in sys.path if path))
+    evaluate, mine = comparing_by(Workers(kind="dask", count=2))
+    assert mine is None
+    assert same(compare(list(read_measurements(measured).records), evaluate=evaluate), alone)
