@@ -24,7 +24,6 @@ from queries.asking.parameters import (
 )
 from queries.asking.question import Answer, Question
 from queries.connect import StoreConnection
-from queries.judging.changes import WINNERS, change_lines
 from queries.judging.known_subjects import KnownSubjects
 from queries.judging.ladders import LOADED, Ladders
 from queries.judging.separation import SEPARATION, goodput_verdicts, separation_lines
@@ -38,7 +37,6 @@ from queries.scoping.scope import (
     ResolvedScope,
 )
 from queries.scoping.workload_blend import keyed_blend
-from queries.shell import shell_statements
 from store.errors import InputError
 from store.location import StoreLocation, parse_url
 from store.reading import read_transaction
@@ -116,6 +114,8 @@ class Session:
             self._tables.create_macros(SEPARATION)
             return separation_lines(answer, self._connection.duckdb)
         if kind == "changes" and self._scope is not None:
+            from queries.judging.changes import WINNERS, change_lines
+
             self._tables.create_macros(WINNERS)
             groups = [(row.scenario_id, row.question_group) for row in self._scope.rows]
             with read_transaction(self.location) as transaction:
@@ -198,6 +198,8 @@ class Session:
 
     def shell_sql(self, answer: Answer) -> str:
         """The last answer as statements that run as they stand in any DuckDB shell over an export of this store."""
+        from queries.shell import shell_statements
+
         scope = () if self._scope is None else self._scope.rows
         with read_transaction(self.location) as transaction:
             stored = transaction.keys("scenario")

@@ -7,19 +7,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from store.schema import closed_sets
 
 if TYPE_CHECKING:
     import numpy as np
 
-Phase = Literal["prefill", "decode", "aggregated"]
-Convention = Literal["physical", "upstream"]
-Status = Literal["ok", "illegal", "unsupported", "error"]
-SweepKind = Literal["request", "validation", "import"]
-ShardState = Literal["waiting", "stored", "failed"]
-SweepOutcome = Literal["finished", "interrupted", "failed"]
+Phase = closed_sets.Phase
+Convention = closed_sets.Convention
+Status = closed_sets.Status
+SweepKind = closed_sets.SweepKind
+ShardState = closed_sets.ShardState
+SweepOutcome = closed_sets.SweepOutcome
+Family = closed_sets.Family
 IF_SET = {"if_set": True}  # of a field that content keys leave out where it is its default
-Family = Literal["theoretical", "calibrated"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,7 +89,7 @@ def test_a_closed_set_of_the_store_is_defined_once():
                 for name, values in OWNED.items():
                     if constants(node) == values:
                         found[name].add(str(path.relative_to(ROOT)))
-    assert found == {name: {"store/records.py"} for name in OWNED}
+    assert found == {name: {"store/schema/closed_sets.py"} for name in OWNED}
 
 
 @pytest.mark.parametrize("package", ["store", "queries", "sweepdb"])

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from cli.help.examples import EXAMPLES
-from cli.help.headings import COMMANDS, heading_of, in_order
 from cli.plain_values import read_plainly
 
 if TYPE_CHECKING:
@@ -51,6 +49,8 @@ class DescribedCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
         """Arguments, then options under headings in the order of their first option."""
+        from cli.help.headings import heading_of, in_order
+
         name = str(self.name)
         asked = self._report(ctx)
         beside: dict[str, str] = {}
@@ -81,6 +81,8 @@ class DescribedCommand(TyperCommand):
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
         """Two examples, whole, so that they can be copied."""
         asked = self._report(ctx)
+        from cli.help.examples import EXAMPLES
+
         examples: Sequence[str] = EXAMPLES.get(str(self.name), ())
         if asked is not None:
             from cli.help.report_help import report_examples
@@ -103,6 +105,8 @@ class DescribedGroup(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ANN401  of one Typer or another
         """Commands under headings; what no heading names comes last."""
         left = [name for name in self.list_commands(ctx) if not self.commands[name].hidden]
+        from cli.help.headings import COMMANDS
+
         named = {heading: [name for name in names if name in left] for heading, names in COMMANDS.items()}
         rest = [name for name in left if all(name not in names for names in named.values())]
         for heading, names in {**named, "Commands": rest}.items():

@@ -5,7 +5,9 @@ Not here: every other record (store.records)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
+
+from store.schema import closed_sets
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 
     from store.loads.kept_requests import KeptRequests
 
-LoadStatus = Literal["stable", "saturated"]
+LoadStatus = closed_sets.LoadStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

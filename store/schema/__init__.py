@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from store.schema.closed_sets import Phase
     from store.schema.declaring import FLAG, INTEGER, LONG, Column, Table
     from store.schema.joins import (
         ALIASES,
@@ -42,6 +43,7 @@ __all__ = [
     "SWEEP",
     "TABLES",
     "Column",
+    "Phase",
     "ReadColumn",
     "Table",
     "read_column",

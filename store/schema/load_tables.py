@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from store.loads.load_records import LoadStatus
+from store.schema.closed_sets import LoadStatus
 from store.schema.declaring import (
     BYTES,
     DIGEST,

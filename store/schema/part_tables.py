@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from store.records import ShardState
+from store.schema.closed_sets import ShardState
 from store.schema.declaring import (
     DIGEST,
     INTEGER,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import get_args
 
-from store.records import Status, SweepKind, SweepOutcome
+from store.schema.closed_sets import Status, SweepKind, SweepOutcome
 from store.schema.compared_tables import COMPARED_TABLES
 from store.schema.declaring import (
     DIGEST,

@@ -1,0 +1,16 @@
+"""Words that a column may hold and no others.
+
+Not here: records (store.records), which are many, and which nobody needs who only reads."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Phase = Literal["prefill", "decode", "aggregated"]
+Convention = Literal["physical", "upstream"]
+Status = Literal["ok", "illegal", "unsupported", "error"]
+SweepKind = Literal["request", "validation", "import"]
+ShardState = Literal["waiting", "stored", "failed"]
+SweepOutcome = Literal["finished", "interrupted", "failed"]
+LoadStatus = Literal["stable", "saturated"]
+Family = Literal["theoretical", "calibrated"]
