@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from store.faces import lazy_face
 
 if TYPE_CHECKING:
+    from evaluator.inputs.engines.nearness import Nearby
     from evaluator.ledger.deployments import Deployment, deployment_of
     from evaluator.ledger.fitting.engine_fit import fit_engine
     from evaluator.ledger.fitting.fit_points import LATENCIES, FitPoint, fit_points
@@ -67,6 +68,7 @@ __all__ = [
     "FitPoint",
     "Knowledge",
     "LookUp",
+    "Nearby",
     "OwnFit",
     "Probe",
     "Problem",

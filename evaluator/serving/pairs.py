@@ -133,7 +133,7 @@ def queueing_ms(load: float, service_ms: float, servers: int) -> float:
 
 
 def moving_bytes_per_s(link_bytes_per_s: float) -> float:
-    """What a transfer of keys and values gets of a link that a collective gets so much of."""
+    """The rate at which keys and values move over a link that gives collectives so much."""
     # 400 Gbit/s a device, of which a collective gets 40e9 bytes/s: 28e9 bytes/s, 56 % of the line.
     return MOVING_SHARE * link_bytes_per_s
 

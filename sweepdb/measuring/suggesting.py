@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from evaluator.inputs.engines.nearness import Nearby
-from evaluator.ledger import MOST_PLACES, worth_measuring
+from evaluator.ledger import MOST_PLACES, Nearby, worth_measuring
 from queries.connect import connect
 from store.errors import InputError
 
