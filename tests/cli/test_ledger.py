@@ -482,7 +482,7 @@ def test_what_the_document_shows_works(tmp_path, sqlite_url):
     commands = re.findall(r"^    sweepdb (measurements|validate)\b(.*?)(?:  #.*)?$", text, re.MULTILINE)
     known = {
         "measurements": "--set --model --device --source --format",
-        "validate": "--measurements --against --format --output --engine",
+        "validate": "--measurements --against --format --output --engine --workers",
     }
     for command, arguments in commands:
         assert set(re.findall(r"--\w+", arguments)) <= set(known[command].split())
