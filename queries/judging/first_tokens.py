@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from queries.judging.said_numbers import four_figures
 from queries.judging.subjects import KEY_LENGTH
 from store.sealing import insert_rows
 
@@ -40,10 +41,11 @@ class TtftInterval:
     def said(self, limit_ms: float | None) -> str:
         """The interval in a sentence, and whether a limit lies in it."""
         between = limit_ms is not None and self.least_ms <= limit_ms < self.most_ms
+        least, most, whole = map(four_figures, (self.least_ms, self.most_ms, self.e2e_ms))
         return (
-            f"note: TTFT of {self.probe} is {self.least_ms:,.4g} to {self.most_ms:,.4g} ms, by whether users of equal"
+            f"note: TTFT of {self.probe} is {least} to {most} ms, by whether users of equal"
             f" lengths stay in step or drift apart{f' (the limit of {limit_ms:g} ms lies between)' if between else ''};"
-            f" end to end {self.e2e_ms:,.4g} ms, {self.output_tokens_per_s:,.0f} output tokens/s an instance"
+            f" end to end {whole} ms, {self.output_tokens_per_s:,.0f} output tokens/s an instance"
         )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from queries.asking import Answer, Framed
+from queries.judging import four_figures
 from queries.pairs import judged, rate_error
 from store.location import StoreLocation
 from sweepdb.planning.plan_labels import short_plan
@@ -161,9 +162,10 @@ class DeploymentPlan(Framed):
         """First tokens where they are no one number, with what hardly depends on it."""
         for one in self.answer.ttft_intervals:
             if one.probe == best.get("probe"):
+                least, most, whole = map(four_figures, (one.least_ms, one.most_ms, one.e2e_ms))
                 yield (
-                    f"Its first tokens take {one.least_ms:,.4g} to {one.most_ms:,.4g} ms, by whether users of equal"
-                    f" lengths stay in step or drift apart; a whole request takes {one.e2e_ms:,.4g} ms."
+                    f"Its first tokens take {least} to {most} ms, by whether users of equal lengths stay in step or"
+                    f" drift apart; a whole request takes {whole} ms."
                 )
 
     def _runner_up(self, best: Row) -> Iterator[str]:
@@ -192,7 +194,7 @@ class DeploymentPlan(Framed):
         }
         near = [keyword for keyword, share in shares.items() if share >= _CLOSE]
         said = [
-            f"{_NAMES[keyword]} {_number(best[_MEASURES[keyword]]):,.4g} of {self._limits()[keyword]:g} ms"
+            f"{_NAMES[keyword]} {four_figures(_number(best[_MEASURES[keyword]]))} of {self._limits()[keyword]:g} ms"
             for keyword in near
         ]
         if said:
