@@ -25,6 +25,7 @@ _INTERVALS = """
     JOIN asked_about ON asked_about.scenario_id = stored.scenario_id AND asked_about.batch_size = stored.batch_size
     WHERE ttft_in_step_ms IS NOT NULL
 """
+_OWN = ("probe", "ttft_ms", "ttft_in_step_ms", "e2e_ms", "output_tokens_per_s")  # as _INTERVALS names them
 _ASKED_ABOUT = (("scenario_id", "BIGINT"), ("batch_size", "INTEGER"))
 
 
@@ -62,19 +63,22 @@ def with_intervals(
     """An answer that says which of its first tokens lie between two numbers. `known` gains the probes it lacks.
 
     `numbers` are those of the store's scenarios, by the beginning of their keys."""
-    tables = ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest))
-    named = [
-        str(row[columns.index("probe")])
-        for columns, rows in tables
-        if {"probe", "ttft_ms"} <= set(columns)
-        for row in rows[:MOST_PROBES]
-        if row[columns.index("probe")] is not None and row[columns.index("ttft_ms")] is not None
-    ]
+    named: list[str] = []
+    for columns, rows in ((answer.columns, answer.rows), (answer.nearest_columns, answer.nearest)):
+        if not {"probe", "ttft_ms"} <= set(columns):
+            continue
+        probe, ttft = columns.index("probe"), columns.index("ttft_ms")
+        there = [row for row in rows[:MOST_PROBES] if row[probe] is not None and row[ttft] is not None]
+        named += (str(row[probe]) for row in there)
+        if set(_OWN) <= set(columns):  # the rows say it themselves
+            places = [columns.index(name) for name in _OWN]
+            known |= {one.probe: one for one in _of_rows(there, places)}
+            known |= dict.fromkeys({str(row[probe]) for row in there} - known.keys())
     probes = list(dict.fromkeys(named))
     missing = [probe for probe in probes if probe not in known and probe[:KEY_LENGTH] in numbers]
     if missing:
-        places = sorted((numbers[probe[:KEY_LENGTH]], int(probe.rpartition(":")[2])) for probe in missing)
-        ask_about(connection, places)
+        asked = sorted((numbers[probe[:KEY_LENGTH]], int(probe.rpartition(":")[2])) for probe in missing)
+        ask_about(connection, asked)
         create_macros(_INTERVALS)
         known |= dict.fromkeys(missing)
         known |= {one.probe: one for one in map(_interval, connection.execute(_INTERVALS).fetchall())}
@@ -91,6 +95,11 @@ def ask_about(connection: duckdb.DuckDBPyConnection, places: Sequence[tuple[int,
     typed = ", ".join(f"{column} {type_}" for column, type_ in _ASKED_ABOUT)
     connection.execute(f"CREATE OR REPLACE TEMP TABLE asked_about ({typed})")
     insert_rows(connection, "asked_about", _ASKED_ABOUT, places)
+
+
+def _of_rows(rows: Sequence[Sequence[object]], places: Sequence[int]) -> Iterable[TtftInterval]:
+    in_step = places[_OWN.index("ttft_in_step_ms")]
+    return (_interval([row[place] for place in places]) for row in rows if row[in_step] is not None)
 
 
 def _interval(row: Sequence[object]) -> TtftInterval:
