@@ -59,16 +59,7 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         flags.add("--disable-cuda-graph")
     _add_images(flags, workload)
     _add_encoders(flags, plan.encoder_devices)
-    if instance.model.draft_block:
-        hint = "`engine=vllm`; SGLang reads another draft of such blocks"
-        raise InputError("SGLang's flags for drafts of a whole block in one pass are not written", hint=hint)
-    if workload.mtp_tokens:
-        flags.add("--speculative-algorithm", "EAGLE3" if instance.draft_model else "NEXTN")
-        if instance.draft_model:
-            flags.add("--speculative-draft-model-path", instance.draft_model)
-        flags.add("--speculative-num-steps", workload.mtp_tokens)
-        flags.add("--speculative-eagle-topk", 1)
-        flags.add("--speculative-num-draft-tokens", workload.mtp_tokens + 1)
+    _add_drafts(flags, instance)
     if role != "server":
         flags.add("--disaggregation-mode", role)
         flags.add("--disaggregation-transfer-backend", "nixl")
@@ -88,6 +79,19 @@ def sglang_command(instance: StoredInstance, role: Role, instances: int, version
         devices=f"{product} x pipeline {plan.pp} = {plan.language_devices}{encoders}",
         not_set=assumed_of(instance),
     )
+
+
+def _add_drafts(flags: Flags, instance: StoredInstance) -> None:
+    if instance.model.draft_block:
+        hint = "`engine=vllm`; SGLang reads another draft of such blocks"
+        raise InputError("SGLang's flags for drafts of a whole block in one pass are not written", hint=hint)
+    if drafts := instance.workload.mtp_tokens:
+        flags.add("--speculative-algorithm", "EAGLE3" if instance.draft_model else "NEXTN")
+        if instance.draft_model:
+            flags.add("--speculative-draft-model-path", instance.draft_model)
+        flags.add("--speculative-num-steps", drafts)
+        flags.add("--speculative-eagle-topk", 1)
+        flags.add("--speculative-num-draft-tokens", drafts + 1)
 
 
 def _add_images(flags: Flags, workload: Workload) -> None:
