@@ -29,7 +29,7 @@ _LARGEST_POWER = 708.0  # of e, in a float64; the smallest is cut at the same di
 
 def dot(rows: npt.ArrayLike, weights: npt.ArrayLike) -> FloatArray:
     """Sums of products over the last axis, in a fixed order; the products are held before they are added."""
-    products = np.ascontiguousarray(np.multiply(rows, weights, dtype=np.float64))
+    products = np.multiply(rows, weights, order="C", dtype=np.float64)
     return np.asarray(np.add.reduce(products, axis=-1))
 
 

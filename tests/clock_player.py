@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.serving.engine.closed_loop import ClosedLoop
+from evaluator.serving.engine.loop_rules import LEAST_PLAYED
 from evaluator.serving.engine.request_kinds import requests_of
-from evaluator.serving.engine.schedule import LEAST_PLAYED
 from evaluator.serving.engine.step_tables import StepTable
 
 Own = Callable[[Sequence[float]], float]  # attention and head of sequences that hold as many keys, in seconds

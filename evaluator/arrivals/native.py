@@ -1,30 +1,16 @@
-"""The play compiled: `play.c` built once by the machine's C compiler into the user's cache, and called without copies.
-
-Nothing depends on it: without a compiler, or where the cache cannot be written, the twin in Python plays the same."""
+"""The play compiled: `play.c`, called without copies. Without it the twin in Python plays the same."""
 
 from __future__ import annotations
 
 import ctypes
-import functools
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
-from importlib import resources
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.arithmetic import FloatArray, Integers
 from evaluator.arrivals.play_rules import AskedRequests, PlayedRequests, PlayRules, StepPrices
+from evaluator.compiled.libraries import built_library
 
-_COMPILERS = ("cc", "gcc", "clang")
-# Every operation rounds by itself, in the order that it is written in: the twin rounds so, too.
-_OPTIONS = ("-std=c11", "-O2", "-fPIC", "-shared", "-ffp-contract=off", "-fno-fast-math")
-_PATIENCE_S = 60.0
 _INT, _DOUBLE, _POINTER = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
@@ -56,40 +42,9 @@ class _Shared(ctypes.Structure):
     ]
 
 
-@functools.cache
 def compiled_play() -> ctypes.CDLL | None:
     """The library, built if it is not there yet; None where none can be had."""
-    if os.environ.get("SWEEPDB_COMPILED_PLAY") == "0":
-        return None
-    source = (resources.files("evaluator") / "arrivals/play.c").read_bytes()
-    built_from = source + " ".join((*_OPTIONS, platform.machine(), platform.system())).encode()
-    path = _cache() / f"play-{hashlib.sha256(built_from).hexdigest()[:16]}.so"
-    try:
-        if not path.exists():
-            _build(source, path)
-        if path.stat().st_uid != os.getuid():  # somebody else's program is not run
-            return None
-        return ctypes.CDLL(str(path))
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sweepdb"
-
-
-def _build(source: bytes, path: Path) -> None:
-    """Compile beside the place and rename: two processes that build at once both end up with a whole file."""
-    compiler = next((found for name in _COMPILERS if (found := shutil.which(name))), None)
-    if compiler is None:
-        raise FileNotFoundError("no C compiler")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".play-") as folder:
-        written, made = Path(folder) / "play.c", Path(folder) / "play.so"
-        written.write_bytes(source)
-        command = [compiler, *_OPTIONS, "-o", str(made), str(written), "-lm"]
-        subprocess.run(command, check=True, capture_output=True, timeout=_PATIENCE_S)  # noqa: S603  our own arguments
-        made.replace(path)
+    return built_library("arrivals/play.c")
 
 
 def play_compiled(

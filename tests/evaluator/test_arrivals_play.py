@@ -19,6 +19,7 @@ from evaluator.arrivals.play_rules import AskedRequests, PlayRules, StepPrices
 from evaluator.arrivals.playing import play
 from evaluator.arrivals.streams import ArrivalProcess, dealt_replicas, drawn_kinds, rescaled_times, unit_times
 from evaluator.arrivals.twin.python_play import play_in_python
+from evaluator.compiled.libraries import built_library
 from evaluator.serving.engine.request_kinds import RequestKind
 
 
@@ -165,25 +166,25 @@ def test_compiled_and_python_give_the_same_bits(rules, asked, replicas, least) -
 def test_without_a_compiler_python_plays(monkeypatch) -> None:
     monkeypatch.setenv("SWEEPDB_COMPILED_PLAY", "0")
     asked = asking([0.0, 0.1], 100, 5)
-    compiled_play.cache_clear()
+    built_library.cache_clear()
     try:
         assert compiled_play() is None
         alone = play(ONE_BY_ONE, prices(), asked, EDGES)
     finally:
-        compiled_play.cache_clear()
+        built_library.cache_clear()
     assert alone.end_s.tobytes() == play_in_python(ONE_BY_ONE, prices(), asked, EDGES).end_s.tobytes()
 
 
 def test_a_program_of_somebody_else_is_not_run(monkeypatch, tmp_path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    compiled_play.cache_clear()
+    built_library.cache_clear()
     try:
         assert compiled_play() is None or isinstance(compiled_play(), ctypes.CDLL)
-        compiled_play.cache_clear()
+        built_library.cache_clear()
         monkeypatch.setattr("os.getuid", lambda: 12345678)
         assert compiled_play() is None
     finally:
-        compiled_play.cache_clear()
+        built_library.cache_clear()
 
 
 MIXED = PlayRules(admission="mixed", token_budget=512, seats=48)

@@ -12,10 +12,14 @@ from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from evaluator.compiled.libraries import built_library
 from evaluator.inputs.engines.engine_profiles import EngineProfile, list_engines, unfitted_engine, with_numbers
 from evaluator.serving.engine.closed_loop import ClosedLoop, decode_steps_s, marginal_prompt_s, simulate
-from evaluator.serving.engine.request_kinds import requests_of
-from evaluator.serving.engine.schedule import LEAST_PLAYED, Rules, schedule_of
+from evaluator.serving.engine.loop_native import compiled_loop, loop_compiled
+from evaluator.serving.engine.loop_rules import LEAST_PLAYED, Rules
+from evaluator.serving.engine.loop_twin import loop_in_python
+from evaluator.serving.engine.request_kinds import RequestKind, requests_of
+from evaluator.serving.engine.schedule import played_steps, schedule_of
 from evaluator.serving.engine.step_tables import StepTable
 
 # A kernel world that is linear: 1 us a new token, 2 us a token of prompt attention, 5 ms + 10 us a decode.
@@ -151,6 +155,62 @@ def test_no_schedule_adds_or_loses_work(engine: EngineProfile, loop: ClosedLoop,
     # Pieces of a prompt add up to the attention of all of it.
     grown = np.linspace(0.0, length, stretches + 1)
     assert schedule.attention[makespan] @ grown == pytest.approx(sum(tokens))
+
+
+rules_drawn = st.builds(
+    Rules,
+    admission=st.sampled_from(["mixed", "prefill_first"]),
+    token_budget=st.sampled_from([1, 5, 64, 1000]),
+    poll_steps=st.sampled_from([1, 3, 10]),
+    users=st.integers(1, 12),
+    requests=st.integers(1, 60),
+    kinds=st.sampled_from(
+        [
+            (RequestKind(new_tokens=64, output_length=9),),
+            (RequestKind(new_tokens=30, output_length=1),),
+            (
+                RequestKind(new_tokens=7, output_length=40, weight=0.7),
+                RequestKind(new_tokens=190, output_length=1, weight=0.3),
+            ),
+        ]
+    ),
+    shortest=st.sampled_from([1.0, 0.5]),
+    spacing=st.just(256),
+    stretches=st.just(8),
+    tokens_per_decode=st.sampled_from([1, 4]),
+    seats=st.none() | st.integers(1, 12),
+    ahead_steps=st.sampled_from([0, 1, 3]),
+)
+
+
+@settings(max_examples=examples(150))
+@given(rules=rules_drawn)
+def test_the_loop_in_c_takes_the_same_steps_as_in_python(rules: Rules) -> None:
+    library = compiled_loop()
+    if library is None:
+        pytest.skip("no C compiler here")
+    asked = requests_of(rules.kinds, rules.shortest, rules.requests * rules.repeats)
+    ends = np.cumsum(asked.new_tokens)
+    twin = loop_in_python(rules, ends, asked.output_length)
+    assert loop_compiled(library, rules, ends, asked.output_length).tolist() == twin.tolist()
+    assert twin[-1, 2] == ends[-1]  # every prompt token was in a step
+
+
+def test_the_loop_needs_no_compiler(monkeypatch) -> None:
+    rules = Rules(
+        admission="mixed", token_budget=64, poll_steps=1, users=3, requests=30, spacing=256, stretches=8, shortest=0.5,
+        kinds=(RequestKind(new_tokens=64, output_length=9),),
+    )  # fmt: skip
+    asked = requests_of(rules.kinds, rules.shortest, rules.requests * rules.repeats)
+    lines = np.cumsum(asked.new_tokens), asked.output_length
+    usual = played_steps(rules, *lines)
+    monkeypatch.setenv("SWEEPDB_COMPILED_PLAY", "0")
+    built_library.cache_clear()
+    try:
+        assert compiled_loop() is None
+        assert played_steps(rules, *lines).tolist() == usual.tolist()
+    finally:
+        built_library.cache_clear()
 
 
 def cycle_of(table: StepTable, engine: EngineProfile, users: int, outputs: int) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from random import Random
 
 import numpy as np
 from examples import examples
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.serving.engine.request_kinds import (
+    SEED,
     SHUFFLED_TOGETHER,
     RequestKind,
     even_order,
@@ -95,3 +97,13 @@ def test_the_drawn_lengths_are_these_on_every_machine():
     assert asked.kind.tolist() == [0, 0, 1, 1, 0, 0]
     assert asked.new_tokens.tolist() == [912, 942, 2935, 2875, 985, 942]
     assert asked.output_length.tolist() == [92, 94, 19, 18, 100, 99]
+
+
+def test_lengths_are_drawn_from_the_stream_of_python():
+    kinds = (RequestKind(new_tokens=1000, output_length=1000.0),)
+    draw = Random(SEED)
+    numbers = [draw.random() for _ in range(1400)]
+    drawn = requests_of(kinds, 0.5, 700)
+    lengths = [*drawn.new_tokens.tolist(), *drawn.output_length.tolist()]
+    # A random 0.25: 1,000 x (0.5 + 0.5 x 0.25) = 625 tokens.
+    assert lengths == [round(1000 * (0.5 + 0.5 * number)) for number in numbers]

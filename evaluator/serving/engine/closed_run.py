@@ -56,11 +56,11 @@ class ServedTimes:
     loop: ClosedLoop  # of one user
     devices: int = 1
     wait_s: float = 0.0  # for keys and embeddings that come before a prompt is scheduled
+    table: StepTable = field(init=False)  # step times no shorter than the engine's host takes to launch their kernels
 
-    @property
-    def table(self) -> StepTable:
-        """Step times no shorter than the engine's host takes to launch their kernels."""
-        return launched(self.kernels, self.engine, self.layers, self.latent_layers)
+    def __post_init__(self) -> None:
+        table = launched(self.kernels, self.engine, self.layers, self.latent_layers)
+        object.__setattr__(self, "table", table)
 
     def of_users(self, users: int) -> ClosedLoop:
         """The loop of as many users, with the prompts that its client sends."""
@@ -183,7 +183,7 @@ def closed_loop_times(run: Run, engine: EngineProfile) -> LoopColumns:
     curve = _Curve(replica)
     played = curve.sizes(run.batch_sizes)
     ttft = between(run.batch_sizes, played, [curve.ttft(size) for size in played])
-    alone = np.asarray([curve.alone(size) for size in run.batch_sizes.tolist()])
+    alone = curve.alone(run.batch_sizes)
     cycle = between(run.batch_sizes, played, [curve.cycle_share(size) for size in played]) * alone
     each = between(run.batch_sizes, played, [curve.request_share(size) for size in played])
     times = request_times(ttft, np.maximum(cycle, ttft), output)
@@ -298,22 +298,23 @@ class _Curve:
 
     replica: ServedTimes
     known: dict[int, LoopTimes] = field(default_factory=dict)
-    decode_s: list[float] = field(init=False)
+    decode_s: FloatArray = field(init=False)
     prompt_s: float = field(init=False)
 
     def __post_init__(self) -> None:
         table, engine = self.replica.table, self.replica.engine
-        self.decode_s = decode_steps_s(table, engine)
+        self.decode_s = np.asarray(decode_steps_s(table, engine))
         self.prompt_s = marginal_prompt_s(table, engine)
 
-    def alone(self, users: int) -> float:
+    def alone(self, users: Integers) -> FloatArray:
         """O D + C W seconds, with as many decodes as the output takes steps.
 
         With fewer seats than users, the decodes are of all users in turn."""
         seats = self.replica.loop.seats
-        seated = users if seats is None else min(users, seats)
+        seated = users if seats is None else np.minimum(users, seats)
         # 4 users, 51 steps, W = 100 ms: 51 x 10 + 4 x 100 = 910 ms at D(4) = 10; on 2 seats 2 x 51 x 8 + 400 = 1,216.
-        return users / seated * self.replica.loop.steps * self.decode_s[seated] + users * self.prompt_s
+        decodes = users / seated * self.replica.loop.steps * self.decode_s[seated]
+        return np.asarray(decodes + users * self.prompt_s)
 
     def ttft(self, users: int) -> float:
         """Mean seconds to the first token."""
@@ -321,7 +322,8 @@ class _Curve:
 
     def cycle_share(self, users: int) -> float:
         """Mean seconds of a request over O D + C W."""
-        return self._played(users).e2e_s(self.replica.loop.output_length) / self.alone(users)
+        alone = float(self.alone(np.asarray([users]))[0])
+        return self._played(users).e2e_s(self.replica.loop.output_length) / alone
 
     def request_share(self, users: int) -> float:
         """TPOT as the mean over requests, over that of all tokens; 1 where no request has a second token."""

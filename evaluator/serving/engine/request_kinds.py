@@ -5,7 +5,6 @@ Not here: who is in which step (evaluator.serving.engine.schedule), and batches 
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -105,8 +104,8 @@ def _shuffled_order(kinds: tuple[RequestKind, ...], count: int) -> Integers:
 @lru_cache(maxsize=32)
 def _uniform(seed: int, count: int) -> FloatArray:
     """Numbers in [0, 1), of which the first are the same for every count."""
-    draw = random.Random(seed)  # noqa: S311  lengths, no secrets
-    numbers = np.asarray([draw.random() for _ in range(count)])
+    # Seeded by a list as Python's `random` seeds itself: the same numbers, all at once.
+    numbers = np.random.RandomState([seed]).random_sample(count)
     numbers.setflags(write=False)
     return numbers
 

@@ -7,49 +7,16 @@ decode in it. Not here: step times (evaluator.serving.engine.step_tables) and th
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from evaluator.arithmetic import FloatArray, Integers, dot
-from evaluator.inputs.engines.engine_profiles import Admission
-from evaluator.serving.engine.request_kinds import RequestKind, Requests, requests_of
-
-# Requests played at least where lengths vary: those of a few users are too few to show them all, and their TTFT would
-# jump by a tenth from one number of users to the next.
-LEAST_PLAYED = 640
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """Everything a schedule depends on. `stretches` and `spacing` are those of the tables it will be priced with, and
-    outputs of `kinds` count in steps: one with the prompt, and the decodes."""
-
-    admission: Admission
-    token_budget: int
-    poll_steps: int
-    users: int
-    requests: int
-    kinds: tuple[RequestKind, ...]
-    shortest: float
-    spacing: int
-    stretches: int
-    tokens_per_decode: int = 1  # of the budget: one, and the drafts to verify
-    seats: int | None = None  # requests served at once; None: all that are asked
-    ahead_steps: int = 0  # that are scheduled already when a request comes: it is in none of them
-
-    @property
-    def alike(self) -> bool:
-        """Whether all requests ask for as much: TPOT is then one number, but for how much shorter each one is."""
-        return len({kind.output_length for kind in self.kinds}) == 1
-
-    @property
-    def repeats(self) -> int:
-        """How often the loop is played, each time with the requests that follow: once where all of them are equal."""
-        equal = len(self.kinds) == 1 and self.shortest >= 1.0
-        return 1 if equal else -(-LEAST_PLAYED // self.requests)
+from evaluator.serving.engine.loop_native import compiled_loop, loop_compiled
+from evaluator.serving.engine.loop_rules import Rules
+from evaluator.serving.engine.loop_twin import loop_in_python
+from evaluator.serving.engine.request_kinds import Requests, requests_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,135 +46,25 @@ def schedule_of(rules: Rules) -> Schedule:
     """Play the loop of `rules`, and count."""
     asked = requests_of(rules.kinds, rules.shortest, rules.requests * rules.repeats)
     ends = np.cumsum(asked.new_tokens)
-    play = _Play(rules, ends, asked.output_length)
-    play.run()
-    return _counted(rules, asked, ends, np.asarray(play.steps, dtype=np.int64).reshape(-1, 4))
+    return _counted(rules, asked, ends, played_steps(rules, ends, asked.output_length))
 
 
-class _Play:
-    """The run so far. Requests are numbered as they arrive, and their prompts are one line of tokens: those before
-    `position` are prefilled. `seated` of them have got a seat by now, those that are through included. `steps` gets,
-    one after the other, (equal steps, decodes in each, position after, step number after). `last_tokens` is a calendar:
-    how many requests end in which step; `busy` marks its steps."""
-
-    def __init__(self, rules: Rules, ends: Integers, outputs: Integers) -> None:
-        self.rules, self.outputs, self.longest = rules, outputs.tolist(), int(outputs.max())
-        self.alike = int(outputs.min()) == self.longest
-        self.ends = [0, *ends.tolist()]  # of the prompts of the first n requests
-        self.steps: list[int] = []
-        self.step = self.position = self.begun = self.active = 0
-        self.seated = self.last = 0  # `last` requests are asked by the end of this run
-        self.last_tokens: defaultdict[int, int] = defaultdict(int)
-        self.busy = bytearray()
-        self.coming: deque[tuple[int, int]] = deque()  # (step before which they are seen, requests)
-
-    def run(self) -> None:
-        """The loop as often as its rules say, each time from the start with the requests that follow."""
-        for first in range(0, len(self.outputs), self.rules.requests):
-            self.last = first + self.rules.requests
-            self.seated = min(first + _served(self.rules), self.last)
-            if self.rules.admission == "prefill_first":
-                self.prefill_first()
-            else:
-                self.mixed()
-
-    def prefill_first(self) -> None:
-        """Prompts run alone and stop the decodes; new ones are looked for every `poll` decode steps, or when idle."""
-        looked, poll, budget, steps = 0, self.rules.poll_steps, self.rules.token_budget, self.steps
-        while self._goes_on():
-            if self.begun < self.seated and (not self.active or self.step - looked >= poll):
-                seen = self.ends[self.seated]
-                for position in (*range(self.position + budget, seen, budget), seen):
-                    steps += (1, 0, position, self.step)
-                self.position = seen
-                self._start()
-                looked = self.step
-            waiting = self.begun < self.seated
-            self._decode(max(1, poll - (self.step - looked)) if waiting else self._unseen())
-
-    def mixed(self) -> None:
-        """Decodes first, the rest of the budget to the oldest prompts, cut where it ends."""
-        budget, ends, steps, each = self.rules.token_budget, self.ends, self.steps, self.rules.tokens_per_decode
-        while self._goes_on():
-            if self.begun == self.seated:
-                self._decode(self._unseen())
-                continue
-            decodes, room = self.active, budget - each * self.active
-            position = self.position = min(self.position + max(1, room), ends[self.seated])
-            self.step += 1
-            steps += (1, decodes, position, self.step)
-            if decodes and self.busy[self.step]:
-                self._retire()  # what began before this step; the prompts it ended have their first token only now
-            if position >= ends[self.begun + 1]:
-                self._start()
-
-    def _goes_on(self) -> bool:
-        """Whether there is a step to take; requests that it may hold are seen. A server that has nothing else to do
-        waits for nothing."""
-        while self.coming and (self.coming[0][0] <= self.step or not (self.active or self.begun < self.seated)):
-            self.seated = min(self.seated + self.coming.popleft()[1], self.last)
-        return bool(self.active or self.begun < self.seated)
-
-    def _unseen(self) -> int | None:
-        """Steps until the next request that has come is seen; None where nobody comes."""
-        return self.coming[0][0] - self.step if self.coming else None
-
-    def _start(self) -> None:
-        """The first tokens of requests are out."""
-        first, base, ends, position, seated = self.begun, self.step - 1, self.ends, self.position, self.seated
-        until = first + 1
-        while until < seated and ends[until + 1] <= position:
-            until += 1
-        self.begun = until
-        self.active += until - first
-        room = base + self.longest + 1 - len(self.busy)
-        if room > 0:
-            self.busy.extend(bytes(room + len(self.busy)))
-        busy, last_tokens = self.busy, self.last_tokens
-        if self.alike:
-            busy[base + self.longest] = 1
-            last_tokens[base + self.longest] += until - first
-        else:
-            for output in self.outputs[first:until]:
-                busy[base + output] = 1
-                last_tokens[base + output] += 1
-        if busy[self.step]:  # answers of one token
-            self._retire()
-
-    def _decode(self, most: int | None) -> None:
-        """Decode steps with nothing else in them, up to the next answer."""
-        if not self.active:
-            return
-        until = self.busy.find(1, self.step + 1)
-        self.step = step = until if most is None else min(until, self.step + most)
-        self.steps += (step - (self.steps[-1] if self.steps else 0), self.active, self.position, step)
-        if step == until:
-            self._retire()
-
-    def _retire(self) -> None:
-        """Every request whose last token is out leaves its seat to the next one."""
-        ended = self.last_tokens.pop(self.step)
-        self.busy[self.step] = 0
-        self.active -= ended
-        if self.rules.ahead_steps:
-            self.coming.append((self.step + self.rules.ahead_steps, ended))
-        else:
-            self.seated = min(self.seated + ended, self.last)
-
-
-def _served(rules: Rules) -> int:
-    """Requests served at once. With fewer seats than users the next request takes a seat when one is left, just as
-    with that many users: seats decide when it was asked, and never what is in a step."""
-    return rules.users if rules.seats is None else min(rules.users, rules.seats)
+def played_steps(rules: Rules, ends: Integers, outputs: Integers) -> Integers:
+    """Rows of (equal steps, decodes in each, position after, step number after): compiled where the machine can, and in
+    Python elsewhere. Requests are numbered as they arrive, and their prompts are one line of tokens."""
+    library = compiled_loop()
+    if library is None:
+        return loop_in_python(rules, ends, outputs)
+    return loop_compiled(library, rules, ends, outputs)
 
 
 def _counted(rules: Rules, asked: Requests, ends: Integers, steps: Integers) -> Schedule:
-    repeats, decodes, positions, numbers = steps.T
+    repeats, decodes, positions, numbers = np.ascontiguousarray(steps.T)
     used = np.diff(positions, prepend=0)
-    weights = _weights(rules, asked.output_length, _first_tokens(positions, ends), numbers)
     with_prompts = used > 0
     tail = ~with_prompts
-    pieces = _pieces(positions[with_prompts], asked.new_tokens, ends)
+    pieces, last_step = _pieces(positions[with_prompts], asked.new_tokens, ends)
+    weights = _weights(rules, asked.output_length, np.flatnonzero(with_prompts)[last_step], numbers)
     prompts = np.zeros(used.size)
     prompts[with_prompts] = np.bincount(pieces.step, minlength=int(with_prompts.sum()))
     host = weights * repeats
@@ -241,11 +98,6 @@ def _attention(rules: Rules, kind: Integers, pieces: _Pieces, weights: FloatArra
     attention = _on_nodes(weights[:, pieces.step], until, nodes * lengths.size)
     attention -= _on_nodes(weights[:, pieces.step[grown]], since, nodes * lengths.size)
     return attention
-
-
-def _first_tokens(positions: Integers, ends: Integers) -> Integers:
-    """The step that ends each prompt."""
-    return np.searchsorted(positions, ends).astype(np.int64)
 
 
 def _weights(rules: Rules, outputs: Integers, begun: Integers, numbers: Integers) -> FloatArray:
@@ -285,24 +137,31 @@ class _Pieces:
     request: Integers
 
 
-def _pieces(positions: Integers, tokens: Integers, ends: Integers) -> _Pieces:
-    """Cut the line of prompt tokens where a step ends or a prompt does."""
-    until = np.sort(np.concatenate((positions, ends)))
-    until = until[np.diff(until, prepend=0) > 0]
+def _pieces(positions: Integers, tokens: Integers, ends: Integers) -> tuple[_Pieces, Integers]:
+    """Cut the line of prompt tokens where a step ends or a prompt does. With it, the step that ends each prompt.
+
+    Both are in order, so that sorting them is merging them: what stands before an edge counts steps and prompts."""
+    edges = np.concatenate((ends, positions))
+    order = np.argsort(edges, kind="stable")
+    until, of_prompt = edges[order], order < ends.size
+    first = np.flatnonzero(np.diff(until, prepend=0) > 0)
+    request: Integers = (np.cumsum(of_prompt) - of_prompt)[first]  # prompts that end before
+    until = until[first]
     since = np.concatenate(([0], until[:-1]))
-    request = np.searchsorted(ends, until)
     before = ends[request] - tokens[request]
-    return _Pieces(since - before, until - before, np.searchsorted(positions, until), request)
+    last_step = np.flatnonzero(of_prompt) - np.arange(ends.size)
+    return _Pieces(since - before, until - before, first - request, request), last_step
 
 
 def _on_nodes(weights: FloatArray, places: FloatArray, size: int | None = None) -> FloatArray:
     """Linear interpolation turned round: how much of each weight every node of a table gets."""
     # Weight 1 at place 2.25: 0.75 for node 2, 0.25 for node 3.
     low = places.astype(np.int64)
-    high_share = places - low
+    high, high_share = low + 1, places - low
+    low_share = 1.0 - high_share
     nodes = size or int(low.max(initial=0)) + 2
     return np.stack([
-        np.bincount(low, row * (1.0 - high_share), nodes) + np.bincount(low + 1, row * high_share, nodes + 1)[:nodes]
+        np.bincount(low, row * low_share, nodes) + np.bincount(high, row * high_share, nodes + 1)[:nodes]
         for row in weights
     ])  # fmt: skip
 
