@@ -20,7 +20,9 @@ MIXER_KINDS = frozenset(
     {
         "index_scores", "index_choice", "sparse_attention", "block_attention", "state_scan", "state_update",
         "stream_collapse", "stream_expand", "space_scan", "space_update", "channel_scan", "channel_update",
-        "encoder_attention",
+        "encoder_attention", "entry_attention", "entry_decode", "entry_scores", "entry_choice",
+        "state_convolution", "state_convolution_update", "channel_convolution", "channel_convolution_update",
+        "space_convolution", "space_convolution_update",
     }
 )  # fmt: skip
 _OLDER, _NEWER, _MAKER = "h100_sxm", "b200_sxm", "nvidia"

@@ -34,4 +34,4 @@ def choose_blocks(
         with step.recorder.within("scores", per_phase=True):
             operators.block_scores(query, step.point.pairs, step.point.keys, attention.chosen_block)
         with step.recorder.within("choice", per_phase=True):
-            operators.index_choice(query, step.point.pairs, max(1, attention.chosen_block // heads))
+            operators.index_choice(query, step.point.pairs, max(1, attention.chosen_block // heads), "index_choice")
