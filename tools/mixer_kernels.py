@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -33,6 +34,7 @@ _INDEX_HEADS, _CHOSEN, _LATENT, _ROPE = 32, 2048, 512, 64  # of GLM-5, which the
 _RATIO, _ENTRY_RATIO, _WINDOW, _ENTRY = 4, 128, 128, 512  # of DeepSeek-V4: an index' entries, attention's, its keys
 _ENTRY_BYTES = 448 + 2 * 64  # a key in eight bits, its rotated part in sixteen
 _CHUNK, _BLOCK_DIM, _KEPT = SCAN_CHUNK, 128, 3
+_BLOCK = 128  # keys of a block
 _LEFT = 0.3  # of a row, at least, where the rest is taken out of it
 ENCODER_DIM = 16.0  # head dimensions that kernels take at once
 Array = npt.NDArray[np.float64]
@@ -64,7 +66,7 @@ def _scores(x: Columns, _: int, *, heads: float = _INDEX_HEADS, ratio: float = 1
     return {"matrix_flops": 2 * width * pairs, "moved_bytes": tokens * width + entry * keys + 4 * pairs}
 
 
-def _entry_scores(x: Columns, units: int) -> Work:
+def _paged_scores(x: Columns, units: int) -> Work:
     return _scores(x, units, heads=64.0, ratio=_RATIO)
 
 
@@ -108,6 +110,18 @@ def _blocks(x: Columns, _: int) -> Work:
     return {
         "matrix_flops": 4 * np.maximum(x["num_heads"], 16.0) * _BLOCK_DIM * seen,
         "moved_bytes": 4 * tokens * x["num_heads"] * _BLOCK_DIM + 4 * read * _BLOCK_DIM,
+    }
+
+
+def _blocks_decoded(x: Columns, _: int) -> Work:
+    """Scores of every key by the index heads of a device, the choice, and attention to the chosen blocks."""
+    kv_heads, keys = np.maximum(x["num_heads"] / 16, 1.0), x["batch_size"] * (x["isl"] + x["step"])
+    seen = pairs_of_blocks(x)
+    scores = 2 * keys * _BLOCK_DIM + 8 * kv_heads * keys / _BLOCK
+    own = 4 * x["batch_size"] * x["num_heads"] * _BLOCK_DIM + 2 * x["batch_size"] * kv_heads * _BLOCK_DIM
+    return {
+        "matrix_flops": 4 * np.maximum(x["num_heads"], 16.0) * _BLOCK_DIM * seen + 2 * kv_heads * _BLOCK_DIM * keys,
+        "moved_bytes": scores + own + 4 * kv_heads * seen * _BLOCK_DIM,
     }
 
 
@@ -182,7 +196,7 @@ TABLES = {
         name="glm5_topk_module", engine="sglang", work=_choice, where="latency > 0 and score_mode = 'flat'"
     ),
     "sparse_attention": Table(name="glm5_dsa_attn_module", engine="sglang", work=_gathered, once=False),
-    "entry_scores": Table(name="dsv4_paged_mqa_logits_module", engine="sglang", work=_entry_scores, dtype="fp8"),
+    "paged_scores": Table(name="dsv4_paged_mqa_logits_module", engine="sglang", work=_paged_scores, dtype="fp8"),
     "entry_choice": Table(
         name="dsv4_csa_topk_calib", engine="sglang", work=_entry_choice, where="latency > 0 and score_mode = 'v1_flat'"
     ),
@@ -202,6 +216,14 @@ TABLES = {
         where="latency > 0 and isl >= 1024 and num_heads BETWEEN 8 AND 64 and gemm_type = 'bfloat16'"
         " and kv_cache_dtype = 'bfloat16'",
         rest=rest_of_layer,
+    ),
+    "block_decode": Table(
+        name="msa_generation_module",
+        engine="vllm",
+        work=_blocks_decoded,
+        form="summed_roofline",
+        where="latency > 0 and num_heads BETWEEN 8 AND 64 and gemm_type = 'bfloat16' and kv_cache_dtype = 'bfloat16'",
+        rest=partial(rest_of_layer, trace="decode"),
     ),
     "encoder_attention": Table(
         name="encoder_attention", engine="vllm", work=_encoder, where="latency > 0 and isl >= 256"

@@ -25,13 +25,17 @@ OperatorKind = Literal[
     "mla_decode",  # absorbed: every head reads the one compressed vector
     "encoder_attention",  # of patches to all patches of their image
     "block_attention",  # of a prompt to blocks of keys that each group of heads chose
+    "block_decode",
+    "block_scores",  # of every key, for the blocks that a decode chooses
+    "block_choice",
     "sparse_attention",  # absorbed: each query gathers the entries that it attends to
+    "sparse_decode",
     "index_scores",
     "index_choice",
     "entry_attention",  # of a prompt to entries of compressed tokens and to a window (DeepSeek-V4)
     "entry_decode",
-    "entry_scores",  # as those of an index, of entries of several tokens
-    "entry_choice",
+    "entry_choice",  # among scores of entries of several tokens
+    "paged_scores",  # of an index whose keys are read by pages: of decodes, and of entries
     "state_scan",  # of linear attention: new tokens in chunks into a state of one size
     "state_update",
     "channel_scan",  # the same with a decay of every channel

@@ -22,7 +22,7 @@ from evaluator.calibration.lookup import (
     kernel_format,
     product_kernel,
 )
-from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_values, sheet_values
+from evaluator.calibration.mixer_kernels import MIXER_KINDS, PARTS, UNMEASURED, mixer_device, mixer_values, sheet_values
 from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
@@ -105,6 +105,7 @@ class CalibratedCost:
             "mla_prefill": self._prefill,
             "attention_decode": self._decode,
             "mla_decode": self._decode,
+            "sparse_decode": self._decode,  # kernels of latent decodes, which read the chosen keys alone
         }[operator.kind](operator, sums)
 
     def _inside_another(self, operator: Operator) -> bool:
@@ -143,7 +144,8 @@ class CalibratedCost:
         measured = mixer_device(self.profile, self.calibration, operator.kind)
         values = sheet_values(self.profile) if measured is None else mixer_values(measured, operator.kind)
         parts = FORMS["roofline"].parts(values, inputs, self.figures)
-        return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * operator.launches)
+        own = 0 if operator.kind in PARTS else operator.launches
+        return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * own)
 
     def said_of_mixers(self, kinds: AbstractSet[str]) -> str:
         """The sentence about kinds of operators that the device's own calibration does not hold; empty without any."""
@@ -249,7 +251,7 @@ class CalibratedCost:
         extents = operator.attention
         if extents is None:
             return self._plain(operator, sums)
-        latent = operator.kind == "mla_decode"
+        latent = operator.kind in {"mla_decode", "sparse_decode"}
         _, stored = self._attention_formats(operator, extents.kv_bits)
         sharing = sharing_of(extents.query_heads, extents.kv_heads)
         family = "mla_decode" if latent else f"decode_attention.{sharing}"
@@ -257,7 +259,7 @@ class CalibratedCost:
         shared = extents.query_heads if sharing == "wide" and not latent else extents.kv_heads
         inputs: dict[str, FloatArray | float] = {
             "sequences": np.maximum(sums.sequences, 1e-9),
-            "keys": sums.keys,
+            "keys": sums.pairs if operator.kind == "sparse_decode" else sums.keys,
             "heads": float(extents.query_heads),
             "kv_heads": float(shared),
             "key_dim": float(extents.head_dim),

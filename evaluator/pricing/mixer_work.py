@@ -30,7 +30,7 @@ def padded(operator: Operator) -> float:
     if operator.kind == "sparse_attention" or operator.kind in _ENTRIES:
         return -(-heads // GATHERED_HEADS) * GATHERED_HEADS / heads
     # Those of blocks take the query heads of a KV head by 16: 8 of them cost what 16 do (H100, H200).
-    if operator.kind == "block_attention":
+    if operator.kind in {"block_attention", "block_decode"}:
         return max(1.0, BLOCK_HEADS * extents.kv_heads / heads)
     # Those of encoders take head dimensions by 16: 72 cost what 80 do (H200, B200).
     if operator.kind == "encoder_attention":

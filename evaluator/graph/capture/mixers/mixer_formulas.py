@@ -27,11 +27,11 @@ def _index_scores(call: Call) -> Work:
 
     DeepSeek-V3.2 (2025), section 2.1, equation 1. Every key of the cache is read once; left out: that a query's scores
     are written in tiles, whole ones where they are cut by the causal mask."""
-    query, pairs, keys, ratio, entry_bytes = call.args
+    query, pairs, keys, ratio, entry_bytes, kind = call.args
     heads, width = query.shape[1:]
     seen = _whole(Fraction(pairs, ratio))
     return Work(
-        kind="index_scores" if ratio == 1 else "entry_scores",
+        kind=kind,
         matrix_flops=2 * heads * width * seen,
         matrix_dtype="fp8",
         vector_flops=3 * heads * seen,
@@ -43,10 +43,10 @@ def _index_scores(call: Call) -> Work:
 @formula("sweepdb::block_scores")
 def _block_scores(call: Call) -> Work:
     """Scores of every key by each index head, and the largest of each block (MiniMax-M3). In 16 bits."""
-    query, pairs, keys, block = call.args
+    query, pairs, keys, block, kind = call.args
     heads, width = query.shape[1:]
     return Work(
-        kind="index_scores",
+        kind=kind,
         matrix_flops=2 * heads * width * pairs,
         vector_flops=heads * pairs,
         bytes_read=size_bytes(query) + 2 * keys * width,
@@ -86,7 +86,7 @@ def _gathered_attention(call: Call) -> Work:
             head_dim=width,
             value_head_dim=value_dim,
             window=window or None,
-            kv_bits=16,
+            kv_bits=16 if entry_bits == 16 * width else 8,
             sinks=sinks is not None,
         ),
     )

@@ -8,13 +8,15 @@ from torch import Tensor
 from evaluator.graph.capture.library import defined, made
 
 
-@defined("index_scores(Tensor query, int pairs, int keys, int ratio, int entry_bytes) -> ()")
-def index_scores(query: Tensor, pairs: int, keys: int, ratio: int, entry_bytes: int) -> None:
+@defined("index_scores(Tensor query, int pairs, int keys, int ratio, int entry_bytes, str kind) -> ()")
+def index_scores(  # noqa: PLR0917  the schema is positional
+    query: Tensor, pairs: int, keys: int, ratio: int, entry_bytes: int, kind: str
+) -> None:
     return None
 
 
-@defined("block_scores(Tensor query, int pairs, int keys, int block) -> ()")
-def block_scores(query: Tensor, pairs: int, keys: int, block: int) -> None:
+@defined("block_scores(Tensor query, int pairs, int keys, int block, str kind) -> ()")
+def block_scores(query: Tensor, pairs: int, keys: int, block: int, kind: str) -> None:
     return None
 
 
