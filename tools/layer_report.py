@@ -14,6 +14,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import duckdb
 import numpy as np
@@ -25,8 +26,11 @@ from evaluator.graph.operators import Operator
 from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs import Plan, load_device, load_model
 from evaluator.inputs.formats import linear_format
+from evaluator.inputs.model import CompressedAttention, GroupedQueryAttention, LatentAttention
+from evaluator.pricing.cost_model import CostModel
 from evaluator.pricing.step import operator_seconds
 
+Trace = Literal["prefill", "decode"]
 _OTHERS = ("mlp", "experts", "post_attention_norm", "residual", "all_reduce", "streams")
 _LEAST_NEW, _MOST_TP = 1024, 8
 _FORMATS = {"bfloat16": "BF16", "fp8_block": "FP8_BLOCK"}
@@ -59,54 +63,92 @@ DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm")
 PHASES = {"context": "prompts", "generation": "decodes"}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layer:
+    """What tells the operators of one measured layer."""
+
+    model: str
+    ratio: int | None
+    heads: int
+    weights: str
+    kv_bits: int
+    trace: Trace
+
+
 def layer_errors(folder: Path, device: str, layers: Layers, phase: str) -> Array:
     """Signed errors in percent of every measured layer of one phase; none where no table is."""
-    files = [str(file) for file in sorted((folder / device).glob(f"{layers.table.format(phase)}_perf--{layers.engine}--*"))]
+    named = f"{layers.table.format(phase)}_perf--{layers.engine}--*.parquet"
+    files = [str(file) for file in sorted((folder / device).glob(named))]
     if not files:
         return np.zeros(0)
     least = f"isl >= {_LEAST_NEW}" if phase == "context" else "isl = 1"
-    rows = duckdb.execute(f"SELECT * FROM read_parquet({files!r}) WHERE latency > 0 AND {least} AND {layers.where}").df()  # noqa: S608  our own words
-    found = [np.zeros(0)]
-    for (model, gemm, kv, heads), part in rows.groupby(["model", "gemm_type", "kv_cache_dtype", "num_heads"]):
-        operators = _layer(str(model), layers.ratio, int(heads), str(gemm), 8 if "fp8" in str(kv) else 16, phase)
-        if operators:
-            columns = (part[name].to_numpy(dtype=np.float64) for name in ("isl", "step", "batch_size"))
-            predicted = _seconds(operators, str(model), device, *columns)
-            found.append(1e5 * predicted / part["latency"].to_numpy(dtype=np.float64) - 100)
-    return np.concatenate(found)
+    wanted = f"latency > 0 AND {least} AND {layers.where}"
+    columns = "model, num_heads, gemm_type, kv_cache_dtype, isl, step, batch_size, latency"
+    read = duckdb.execute(f"SELECT {columns} FROM read_parquet({files!r}) WHERE {wanted}").fetchall()  # noqa: S608  our own words
+    rows: dict[Layer, list[tuple[float, ...]]] = {}
+    for model, heads, weights, kv, *numbers in read:
+        layer = Layer(
+            model=model,
+            ratio=layers.ratio,
+            heads=heads,
+            weights=weights,
+            kv_bits=8 if "fp8" in kv else 16,
+            trace="prefill" if phase == "context" else "decode",
+        )
+        rows.setdefault(layer, []).append(tuple(numbers))
+    return np.concatenate(
+        [np.zeros(0), *(_errors(layer, np.asarray(own, float).T, device) for layer, own in rows.items())]
+    )
 
 
-def _seconds(operators: tuple[Operator, ...], model: str, device: str, new: Array, cached: Array, batch: Array) -> Array:  # noqa: PLR0917  three columns
-    sums = repeated(request_sums(new, cached, windows=load_model(model)[1].spans), batch)
+def _errors(layer: Layer, columns: Array, device: str) -> Array:
+    """Signed errors in percent of rows of new and cached tokens, requests and milliseconds."""
+    operators, (new, cached, batch, measured) = _operators(layer), columns
+    if not operators:
+        return np.zeros(0)
+    sums = repeated(request_sums(new, cached, windows=load_model(layer.model)[1].spans), batch)
     cost = _cost(device)
-    return np.asarray(sum(np.asarray(operator_seconds(one, cost, sums).total()) + 0 * batch for one in operators))
+    seconds = sum(np.asarray(operator_seconds(one, cost, sums).total()) + 0 * batch for one in operators)
+    return np.asarray(1e5 * seconds / measured - 100)
 
 
 @functools.cache
-def _cost(device: str):  # noqa: ANN202  a cost model
+def _cost(device: str) -> CostModel:
     return cost_model(load_device(device, family="calibrated"), "physical")
 
 
 @functools.cache
-def _layer(name: str, ratio: int | None, heads: int, gemm: str, kv_bits: int, phase: str) -> tuple[Operator, ...]:  # noqa: PLR0917  all of its rows' key
-    model = load_model(name)[1]
-    index = next(
-        index
+def _operators(layer: Layer) -> tuple[Operator, ...]:
+    """Those of its attention; none where so many devices would share it, or its weights are in another format."""
+    model = load_model(layer.model)[1]
+    index, attention = next(
+        (index, group.attention)
         for index, group in enumerate(model.layers)
-        if getattr(group.attention, "ratio", None) == ratio
-        and (ratio is not None or getattr(group.attention, "indexer", None) is not None or name.endswith("V3"))
+        if isinstance(group.attention, LatentAttention | CompressedAttention | GroupedQueryAttention)
+        and _is_meant(group.attention, layer.ratio)
     )
-    tp = model.layers[index].attention.query_heads // heads  # type: ignore[union-attr]
-    if tp < 1 or tp > _MOST_TP or gemm not in _FORMATS:
+    tp = attention.query_heads // layer.heads
+    if not 1 <= tp <= _MOST_TP or layer.weights not in _FORMATS:
         return ()
-    form = linear_format(_FORMATS[gemm])
-    trace = "prefill" if phase == "context" else "decode"
-    plan = Plan(tp=tp, ep=tp)
+    form = linear_format(_FORMATS[layer.weights])
     request = CaptureRequest(
-        model=model, plan=plan, linear=form, experts=form, kv_bits=kv_bits, trace=trace, compile=True
+        model=model,
+        plan=Plan(tp=tp, ep=tp),
+        linear=form,
+        experts=form,
+        kv_bits=layer.kv_bits,
+        trace=layer.trace,
+        compile=True,
     )
     own = [one for one in capture_operators(request).operators if one.label.startswith(f"layers{index}.")]
     return tuple(one for one in own if not any(part in one.label for part in _OTHERS))
+
+
+def _is_meant(attention: LatentAttention | CompressedAttention | GroupedQueryAttention, ratio: int | None) -> bool:
+    """Whether tables are of this attention of a model's: of entries of so many tokens, else with an index if any has."""
+    if isinstance(attention, CompressedAttention):
+        return attention.ratio == ratio
+    return attention.indexer is not None or (isinstance(attention, LatentAttention) and attention.chosen_keys is None)
 
 
 def table(folder: Path) -> Iterator[str]:

@@ -5,8 +5,8 @@
 fits each kind of kernel of each device that FOLDER holds tables of, half of the rows held out, and writes
 evaluator/calibration/mixer_kernels.yaml, coefficients with their errors. The seed is fixed. Kernels are those of one
 engine each: SGLang's of sparse attention, TensorRT-LLM's of Mamba2, which alone has tables, vLLM's of the rest
-(attention of image encoders from 256 patches on). Run it twice: what a layer has beside attention to blocks is priced by
-the file of before."""
+(attention of image encoders from 256 patches on). Run it twice: what a layer has beside attention to blocks is priced
+by the file of before."""
 
 from __future__ import annotations
 
@@ -202,11 +202,19 @@ TABLES = {
     ),
     # A window and entries are two operators of one kernel, so that their times add up.
     "entry_attention": Table(
-        name="dsv4_hca_attn_module", engine="vllm", work=_entries, form="summed_roofline", once=False,
+        name="dsv4_hca_attn_module",
+        engine="vllm",
+        work=_entries,
+        form="summed_roofline",
+        once=False,
         where="latency > 0 and isl >= 128",
     ),
     "entry_decode": Table(
-        name="dsv4_hca_attn_module", engine="vllm", work=_entries, form="summed_roofline", once=False,
+        name="dsv4_hca_attn_module",
+        engine="vllm",
+        work=_entries,
+        form="summed_roofline",
+        once=False,
         where="latency > 0 and isl = 1",
     ),
     "block_attention": Table(

@@ -29,7 +29,6 @@ OperatorKind = Literal[
     "block_scores",  # of every key, for the blocks that a decode chooses
     "block_choice",
     "sparse_attention",  # absorbed: each query gathers the entries that it attends to
-    "sparse_decode",
     "index_scores",
     "index_choice",
     "entry_attention",  # of a prompt to entries of compressed tokens and to a window (DeepSeek-V4)

@@ -105,7 +105,6 @@ class CalibratedCost:
             "mla_prefill": self._prefill,
             "attention_decode": self._decode,
             "mla_decode": self._decode,
-            "sparse_decode": self._decode,  # kernels of latent decodes, which read the chosen keys alone
         }[operator.kind](operator, sums)
 
     def _inside_another(self, operator: Operator) -> bool:
@@ -251,7 +250,7 @@ class CalibratedCost:
         extents = operator.attention
         if extents is None:
             return self._plain(operator, sums)
-        latent = operator.kind in {"mla_decode", "sparse_decode"}
+        latent = operator.kind == "mla_decode"
         _, stored = self._attention_formats(operator, extents.kv_bits)
         sharing = sharing_of(extents.query_heads, extents.kv_heads)
         family = "mla_decode" if latent else f"decode_attention.{sharing}"
@@ -259,7 +258,7 @@ class CalibratedCost:
         shared = extents.query_heads if sharing == "wide" and not latent else extents.kv_heads
         inputs: dict[str, FloatArray | float] = {
             "sequences": np.maximum(sums.sequences, 1e-9),
-            "keys": sums.pairs if operator.kind == "sparse_decode" else sums.keys,
+            "keys": sums.keys,
             "heads": float(extents.query_heads),
             "kv_heads": float(shared),
             "key_dim": float(extents.head_dim),

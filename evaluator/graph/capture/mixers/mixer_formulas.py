@@ -86,7 +86,7 @@ def _gathered_attention(call: Call) -> Work:
             head_dim=width,
             value_head_dim=value_dim,
             window=window or None,
-            kv_bits=16 if entry_bits == 16 * width else 8,
+            kv_bits=16,
             sinks=sinks is not None,
         ),
     )

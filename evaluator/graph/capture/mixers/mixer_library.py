@@ -43,9 +43,7 @@ def gathered_attention(  # noqa: PLR0917  the schema is positional
 
 
 @defined("short_convolution(Tensor x, Tensor weight, Tensor? bias, int sequences, str kind) -> Tensor")
-def short_convolution(  # noqa: PLR0917  the schema is positional
-    x: Tensor, weight: Tensor, bias: Tensor | None, sequences: int, kind: str
-) -> Tensor:
+def short_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, sequences: int, kind: str) -> Tensor:
     return made(x, x.shape)
 
 

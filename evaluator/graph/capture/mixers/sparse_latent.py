@@ -65,7 +65,6 @@ def score_keys(step: Step, query: Tensor, ratio: int, entry_bytes: int) -> None:
 def attended_choice(step: Step, wide: Tensor, attention: LatentAttention) -> Tensor:
     """Attention in the latent space to the chosen keys, whose rotated part stays in 16 bits."""
     bits = attention.kv_lora_rank * step.request.kv_bits + attention.rope_head_dim * HALF.activation_bits
-    kind = "sparse_attention" if step.request.trace == "prefill" else "sparse_decode"
     return operators.gathered_attention(
-        wide, step.point.pairs, attention.kv_lora_rank, attention.chosen_keys or 0, bits, 1, None, kind
+        wide, step.point.pairs, attention.kv_lora_rank, attention.chosen_keys or 0, bits, 1, None, "sparse_attention"
     )
