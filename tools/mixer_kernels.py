@@ -4,13 +4,16 @@
 
 fits each kind of kernel of each device that FOLDER holds tables of, half of the rows held out, and writes
 evaluator/calibration/mixer_kernels.yaml, coefficients with their errors. The seed is fixed. Kernels are those of one
-engine each: SGLang's of sparse attention, vLLM's of the rest (attention of image encoders from 256 patches on)."""
+engine each: SGLang's of sparse attention, TensorRT-LLM's of Mamba2, which alone has tables, vLLM's of the rest
+(attention of image encoders from 256 patches on). Run it twice: what a layer has beside attention to blocks is priced
+by the file of before."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 
@@ -21,13 +24,17 @@ import yaml
 
 from evaluator.calibration import LEAST_ROWS, MIXER_KERNELS, KernelSet, figures_of, fit_kernel
 from evaluator.inputs import load_device
+from evaluator.pricing.mixer_work import SCAN_CHUNK, channel_chain, choice_chain, query_chain, scan_chain
 from tools.block_attention import pairs_of_blocks, rest_of_layer
 
 Columns = Mapping[str, npt.NDArray[np.float64]]
 Work = Mapping[str, npt.NDArray[np.float64]]
 DEVICES = ("h100_sxm", "h200_sxm", "b200_sxm", "l40s", "rtx_pro_6000_server")
 _INDEX_HEADS, _CHOSEN, _LATENT, _ROPE = 32, 2048, 512, 64  # of GLM-5, which the tables of parts are of
-_CHUNK, _BLOCK_DIM = 64, 128
+_RATIO, _ENTRY_RATIO, _WINDOW, _ENTRY = 4, 128, 128, 512  # of DeepSeek-V4: an index' entries, attention's, its keys
+_ENTRY_BYTES = 448 + 2 * 64  # a key in eight bits, its rotated part in sixteen
+_CHUNK, _BLOCK_DIM, _KEPT = SCAN_CHUNK, 128, 3
+_BLOCK = 128  # keys of a block
 _LEFT = 0.3  # of a row, at least, where the rest is taken out of it
 ENCODER_DIM = 16.0  # head dimensions that kernels take at once
 Array = npt.NDArray[np.float64]
@@ -43,6 +50,7 @@ class Table:
     where: str = "latency > 0"
     dtype: str = "bf16"
     rest: Callable[[Columns, str], Array] | None = None  # seconds of what else a row is of, taken out of it
+    form: str = "roofline"
     once: bool = True  # whether a kernel reads each of its bytes once, so that a loop over it may find them in a cache
 
 
@@ -51,16 +59,38 @@ def _pairs(x: Columns) -> npt.NDArray[np.float64]:
     return np.asarray(x["batch_size"] * x["isl"] * (x["step"] + 0.5 * (x["isl"] + 1.0)))
 
 
-def _scores(x: Columns, _: int) -> Work:
-    pairs, tokens = _pairs(x), x["batch_size"] * x["isl"]
-    keys = x["batch_size"] * (x["isl"] + x["step"])
-    width = _INDEX_HEADS * 128.0
-    return {"matrix_flops": 2 * width * pairs, "moved_bytes": tokens * width + 132.0 * keys + 4 * pairs}
+def _scores(x: Columns, _: int, *, heads: float = _INDEX_HEADS, ratio: float = 1.0, entry: float = 132.0) -> Work:
+    pairs, tokens = _pairs(x) / ratio, x["batch_size"] * x["isl"]
+    keys = x["batch_size"] * (x["isl"] + x["step"]) / ratio
+    width = heads * 128.0
+    return {"matrix_flops": 2 * width * pairs, "moved_bytes": tokens * width + entry * keys + 4 * pairs}
 
 
-def _choice(x: Columns, _: int) -> Work:
-    pairs = _pairs(x)
-    return {"matrix_flops": 0 * pairs, "moved_bytes": 4 * pairs}
+def _paged_scores(x: Columns, units: int) -> Work:
+    return _scores(x, units, heads=64.0, ratio=_RATIO)
+
+
+def _choice(x: Columns, units: int, *, ratio: float = 1.0) -> Work:
+    pairs, queries = _pairs(x) / ratio, x["batch_size"] * x["isl"]
+    chain = choice_chain(pairs / queries, queries, units)
+    return {"matrix_flops": 0 * pairs, "moved_bytes": 4 * pairs, "chain": chain}
+
+
+def _entry_choice(x: Columns, units: int) -> Work:
+    return _choice(x, units, ratio=_RATIO)
+
+
+def _entries(x: Columns, units: int) -> Work:
+    """A window beside all entries, 64 heads."""
+    queries = x["batch_size"] * x["isl"]
+    growing = np.clip(_WINDOW - x["step"], 0, x["isl"])
+    window = growing * (x["step"] + 0.5 * (growing + 1)) + (x["isl"] - growing) * _WINDOW
+    seen = x["batch_size"] * window + _pairs(x) / _ENTRY_RATIO
+    return {
+        "matrix_flops": 4 * x["num_heads"] * _ENTRY * seen,
+        "moved_bytes": 4 * queries * x["num_heads"] * _ENTRY + _ENTRY_BYTES * seen,
+        "chain": query_chain(queries, units),
+    }
 
 
 def _gathered(x: Columns, _: int) -> Work:
@@ -83,6 +113,18 @@ def _blocks(x: Columns, _: int) -> Work:
     }
 
 
+def _blocks_decoded(x: Columns, _: int) -> Work:
+    """Scores of every key by the index heads of a device, the choice, and attention to the chosen blocks."""
+    kv_heads, keys = np.maximum(x["num_heads"] / 16, 1.0), x["batch_size"] * (x["isl"] + x["step"])
+    seen = pairs_of_blocks(x)
+    scores = 2 * keys * _BLOCK_DIM + 8 * kv_heads * keys / _BLOCK
+    own = 4 * x["batch_size"] * x["num_heads"] * _BLOCK_DIM + 2 * x["batch_size"] * kv_heads * _BLOCK_DIM
+    return {
+        "matrix_flops": 4 * np.maximum(x["num_heads"], 16.0) * _BLOCK_DIM * seen + 2 * kv_heads * _BLOCK_DIM * keys,
+        "moved_bytes": scores + own + 4 * kv_heads * seen * _BLOCK_DIM,
+    }
+
+
 def _encoder(x: Columns, _: int) -> Work:
     pairs, rows = x["batch_size"] * x["isl"] ** 2, x["batch_size"] * x["isl"]
     width = np.ceil(x["head_dim"] / ENCODER_DIM) * ENCODER_DIM
@@ -95,6 +137,7 @@ def _encoder(x: Columns, _: int) -> Work:
 def _scan(x: Columns, units: int) -> Work:
     keys, values, heads = x["head_k_dim"], x["head_v_dim"], x["num_v_heads"]
     chunks = np.ceil(x["seq_len"] / _CHUNK)
+    chain = scan_chain(x["seq_len"], x["batch_size"] * heads, units)
     tokens = x["batch_size"] * x["seq_len"]
     each = 6 * _CHUNK * keys + 4 * _CHUNK * values + 6 * keys * values
     moved = 2 * tokens * (2 * x["num_k_heads"] * keys + 2 * heads * values)
@@ -102,7 +145,7 @@ def _scan(x: Columns, units: int) -> Work:
     return {
         "matrix_flops": x["batch_size"] * chunks * _CHUNK * heads * each,
         "moved_bytes": moved + states,
-        "chain": chunks * np.maximum(1.0, x["batch_size"] * heads / units),
+        "chain": chain,
     }
 
 
@@ -115,6 +158,25 @@ def _channel_scan(x: Columns, units: int) -> Work:
 def _update(x: Columns, _: int) -> Work:
     states = x["num_v_heads"] * x["head_k_dim"] * x["head_v_dim"]
     return {"matrix_flops": 0 * states, "moved_bytes": 8 * x["batch_size"] * states}
+
+
+def _convolved(x: Columns, channels: npt.NDArray[np.float64]) -> Work:
+    kept = 2 * _KEPT * channels * x["batch_size"]
+    moved = 4 * x["batch_size"] * x["seq_len"] * channels + 2 * kept + 2 * (_KEPT + 1) * channels
+    return {"matrix_flops": 0 * moved, "moved_bytes": moved}
+
+
+def _convolution(x: Columns, _: int) -> Work:
+    return _convolved(x, 2 * x["num_k_heads"] * x["head_k_dim"] + x["num_v_heads"] * x["head_v_dim"])
+
+
+def _space_convolution(x: Columns, units: int) -> Work:
+    channels = x["nheads"] * x["head_dim"] + 2 * x["n_groups"] * x["d_state"]
+    return {**_convolved(x, channels), "chain": channel_chain(x["batch_size"] * channels, units)}
+
+
+def _space_convolution_update(x: Columns, units: int) -> Work:
+    return {**_space_convolution(x, units), "chain": 0 * x["nheads"]}
 
 
 def _collapse(x: Columns, _: int) -> Work:
@@ -134,6 +196,27 @@ TABLES = {
         name="glm5_topk_module", engine="sglang", work=_choice, where="latency > 0 and score_mode = 'flat'"
     ),
     "sparse_attention": Table(name="glm5_dsa_attn_module", engine="sglang", work=_gathered, once=False),
+    "paged_scores": Table(name="dsv4_paged_mqa_logits_module", engine="sglang", work=_paged_scores, dtype="fp8"),
+    "entry_choice": Table(
+        name="dsv4_csa_topk_calib", engine="sglang", work=_entry_choice, where="latency > 0 and score_mode = 'v1_flat'"
+    ),
+    # A window and entries are two operators of one kernel, so that their times add up.
+    "entry_attention": Table(
+        name="dsv4_hca_attn_module",
+        engine="vllm",
+        work=_entries,
+        form="summed_roofline",
+        once=False,
+        where="latency > 0 and isl >= 128",
+    ),
+    "entry_decode": Table(
+        name="dsv4_hca_attn_module",
+        engine="vllm",
+        work=_entries,
+        form="summed_roofline",
+        once=False,
+        where="latency > 0 and isl = 1",
+    ),
     "block_attention": Table(
         name="msa_context_module",
         engine="vllm",
@@ -141,6 +224,14 @@ TABLES = {
         where="latency > 0 and isl >= 1024 and num_heads BETWEEN 8 AND 64 and gemm_type = 'bfloat16'"
         " and kv_cache_dtype = 'bfloat16'",
         rest=rest_of_layer,
+    ),
+    "block_decode": Table(
+        name="msa_generation_module",
+        engine="vllm",
+        work=_blocks_decoded,
+        form="summed_roofline",
+        where="latency > 0 and num_heads BETWEEN 8 AND 64 and gemm_type = 'bfloat16' and kv_cache_dtype = 'bfloat16'",
+        rest=partial(rest_of_layer, trace="decode"),
     ),
     "encoder_attention": Table(
         name="encoder_attention", engine="vllm", work=_encoder, where="latency > 0 and isl >= 256"
@@ -162,6 +253,33 @@ TABLES = {
     ),
     "channel_update": Table(
         name="kda", engine="vllm", work=_update, where="latency > 0 and kernel_source = 'fused_kda_decode'"
+    ),
+    "state_convolution": Table(
+        name="gdn", engine="vllm", work=_convolution, where="latency > 0 and kernel_source = 'causal_conv1d_fn'"
+    ),
+    "state_convolution_update": Table(
+        name="gdn", engine="vllm", work=_convolution, where="latency > 0 and kernel_source = 'causal_conv1d_update'"
+    ),
+    "channel_convolution": Table(  # vLLM's were timed with their launches by the host
+        name="kda", engine="sglang", work=_convolution, where="latency > 0 and kernel_source = 'causal_conv1d_fn_qkv3'"
+    ),
+    "channel_convolution_update": Table(
+        name="kda",
+        engine="sglang",
+        work=_convolution,
+        where="latency > 0 and phase = 'generation' and kernel_source = 'causal_conv1d_update'",
+    ),
+    "space_convolution": Table(
+        name="mamba2",
+        engine="trtllm",
+        work=_space_convolution,
+        where="latency > 0 and kernel_source = 'causal_conv1d_fn' and seq_len >= 8",
+    ),
+    "space_convolution_update": Table(
+        name="mamba2",
+        engine="trtllm",
+        work=_space_convolution_update,
+        where="latency > 0 and kernel_source = 'causal_conv1d_update'",
     ),
     "stream_collapse": Table(name="mhc_module", work=_collapse, engine="vllm", where="latency > 0 and op_name = 'pre'"),
     "stream_expand": Table(name="mhc_module", work=_expand, engine="vllm", where="latency > 0 and op_name = 'post'"),
@@ -200,7 +318,7 @@ def rows_of(folder: Path, device: str, kind: str) -> KernelSet:
         left = seconds - table.rest(columns, device)
         told = left > _LEFT * seconds
         seconds, inputs = left[told], {name: values[told] for name, values in inputs.items()}
-    return KernelSet(name=kind, form="roofline", inputs=inputs, latency_s=seconds)
+    return KernelSet(name=kind, form=table.form, inputs=inputs, latency_s=seconds)
 
 
 def main(folder: Path) -> None:

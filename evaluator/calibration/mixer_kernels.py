@@ -20,13 +20,23 @@ MIXER_KINDS = frozenset(
     {
         "index_scores", "index_choice", "sparse_attention", "block_attention", "state_scan", "state_update",
         "stream_collapse", "stream_expand", "space_scan", "space_update", "channel_scan", "channel_update",
-        "encoder_attention",
+        "encoder_attention", "entry_attention", "entry_decode", "entry_choice", "paged_scores",
+        "block_decode", "block_scores", "block_choice",
+        "state_convolution", "state_convolution_update", "channel_convolution", "channel_convolution_update",
+        "space_convolution", "space_convolution_update",
     }
 )  # fmt: skip
 _OLDER, _NEWER, _MAKER = "h100_sxm", "b200_sxm", "nvidia"
 
 
+# Parts of a kernel, or of several, that were measured as one: their times add up, the fixed one is that of the whole.
+PARTS: Mapping[str, str] = {"block_scores": "block_decode", "block_choice": "block_decode"}
 UNMEASURED: Mapping[str, str] = {"space_scan": "state_scan", "space_update": "state_update"}  # whose figures these take
+
+
+def _fitted(kind: str) -> str:
+    """The kind whose coefficients these are."""
+    return PARTS.get(kind, UNMEASURED.get(kind, kind))
 
 
 def mixer_device(profile: DeviceProfile, calibration: Calibration, kind: str) -> str | None:
@@ -36,7 +46,7 @@ def mixer_device(profile: DeviceProfile, calibration: Calibration, kind: str) ->
     if profile.vendor and _MAKER not in profile.vendor.lower():
         return None
     for name in (calibration.device, calibration.carried_from):
-        if UNMEASURED.get(kind, kind) in _shipped().get(str(name), {}):
+        if _fitted(kind) in _shipped().get(str(name), {}):
             return str(name)
     return _NEWER if figures_of(profile).native("fp4") == "fp4" else _OLDER
 
@@ -54,13 +64,13 @@ def sheet_values(profile: DeviceProfile) -> Mapping[str, float]:
 
 def mixer_values(device: str, kind: str) -> Mapping[str, float]:
     """Coefficients of the roofline of one kind of kernel."""
-    values: Mapping[str, float] = _shipped()[device][UNMEASURED.get(kind, kind)]["values"]
+    values: Mapping[str, float] = _shipped()[device][_fitted(kind)]["values"]
     return values
 
 
 def mixer_error(device: str, kind: str) -> float:
     """Median error in percent of that roofline on rows held out."""
-    error: float = _shipped()[device][UNMEASURED.get(kind, kind)]["accuracy"]["median_ape"]
+    error: float = _shipped()[device][_fitted(kind)]["accuracy"]["median_ape"]
     return error
 
 

@@ -25,15 +25,28 @@ OperatorKind = Literal[
     "mla_decode",  # absorbed: every head reads the one compressed vector
     "encoder_attention",  # of patches to all patches of their image
     "block_attention",  # of a prompt to blocks of keys that each group of heads chose
+    "block_decode",
+    "block_scores",  # of every key, for the blocks that a decode chooses
+    "block_choice",
     "sparse_attention",  # absorbed: each query gathers the entries that it attends to
     "index_scores",
     "index_choice",
+    "entry_attention",  # of a prompt to entries of compressed tokens and to a window (DeepSeek-V4)
+    "entry_decode",
+    "entry_choice",  # among scores of entries of several tokens
+    "paged_scores",  # of an index whose keys are read by pages: of decodes, and of entries
     "state_scan",  # of linear attention: new tokens in chunks into a state of one size
     "state_update",
     "channel_scan",  # the same with a decay of every channel
     "channel_update",
     "space_scan",  # the same of state space layers
     "space_update",
+    "state_convolution",  # of each channel over the last few tokens of a prompt, before its scan
+    "state_convolution_update",  # of one token and those that were kept
+    "channel_convolution",
+    "channel_convolution_update",
+    "space_convolution",
+    "space_convolution_update",
     "stream_collapse",  # of several residual streams, before a block and after it
     "stream_expand",
     "norm",

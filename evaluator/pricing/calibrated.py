@@ -22,19 +22,18 @@ from evaluator.calibration.lookup import (
     kernel_format,
     product_kernel,
 )
-from evaluator.calibration.mixer_kernels import MIXER_KINDS, UNMEASURED, mixer_device, mixer_values, sheet_values
+from evaluator.calibration.mixer_kernels import MIXER_KINDS, PARTS, UNMEASURED, mixer_device, mixer_values, sheet_values
 from evaluator.graph.operators import COLLECTIVE_KINDS, Operator
 from evaluator.graph.sums import BatchSums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.pricing.cost_model import KindSeconds
 from evaluator.pricing.links import reach
+from evaluator.pricing.mixer_work import chained, padded
 from store.errors import InputError
 from store.records import Convention
 
 ROUTINGS = ("balanced", "power_law_1.01", "power_law_1.2")
-GATHERED_HEADS, BLOCK_HEADS, ENCODER_DIM = 64, 16, 16
-SCAN_CHUNK = 64.0  # tokens that kernels of linear states take at once
 PLAIN_KINDS = frozenset(
     {"norm", "rope", "activation", "elementwise", "quantise", "embedding", "kv_write", "moe_routing"}
 )
@@ -134,31 +133,18 @@ class CalibratedCost:
         return KindSeconds(memory=parts.memory, overhead=parts.overhead)
 
     def _mixer(self, operator: Operator, sums: BatchSums) -> KindSeconds:
-        """Sparse attention and linear states: by FLOPs and bytes alone, and the chunks of one sequence in a row."""
-        heads = 1 if operator.attention is None else operator.attention.query_heads
-        group = heads if operator.attention is None else heads / operator.attention.kv_heads
-        # Kernels that gather keys take query heads by 64: those of 8 cost three quarters of those of 64 (H200, 2,048
-        # keys chosen). Devices with fewer compute and mask the rest.
-        padding = -(-heads // GATHERED_HEADS) * GATHERED_HEADS / heads if operator.kind == "sparse_attention" else 1.0
-        # Those of blocks take the query heads of a KV head by 16: 8 of them cost what 16 do (H100, H200).
-        if operator.kind == "block_attention":
-            padding = max(1.0, BLOCK_HEADS / group)
-        # Those of encoders take head dimensions by 16: 72 cost what 80 do (H200, B200).
-        if operator.kind == "encoder_attention" and operator.attention is not None:
-            width = operator.attention.head_dim
-            padding = -(-width // ENCODER_DIM) * ENCODER_DIM / width
-        sequences, units = np.maximum(sums.sequences, 1.0), self.figures.compute_units
-        chunks = np.ceil(sums.tokens / sequences / SCAN_CHUNK) * np.maximum(1.0, sequences * heads / units)
+        """Sparse attention and linear states: by FLOPs and bytes alone, and the steps that kernels take in a row."""
         inputs: dict[str, FloatArray | float] = {
-            "matrix_flops": operator.matrix_flops.at(sums) * padding,
+            "matrix_flops": operator.matrix_flops.at(sums) * padded(operator),
             "moved_bytes": operator.bytes_read.at(sums) + operator.bytes_written.at(sums),
-            "chain": chunks if operator.kind in {"state_scan", "channel_scan", "space_scan"} else 0.0,
+            "chain": chained(operator, sums, self.figures.compute_units),
             "peak_flops_per_s": self.figures.peak(operator.matrix_dtype),
         }
         measured = mixer_device(self.profile, self.calibration, operator.kind)
         values = sheet_values(self.profile) if measured is None else mixer_values(measured, operator.kind)
         parts = FORMS["roofline"].parts(values, inputs, self.figures)
-        return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * operator.launches)
+        own = 0 if operator.kind in PARTS else operator.launches
+        return KindSeconds(matrix=parts.compute, memory=parts.memory, overhead=parts.overhead * own)
 
     def said_of_mixers(self, kinds: AbstractSet[str]) -> str:
         """The sentence about kinds of operators that the device's own calibration does not hold; empty without any."""

@@ -141,7 +141,7 @@ def test_it_is_served_with_drafts(serving_model):
     block = evaluate_scenario(scenario, np.asarray([1, 16, 64]), sets)
     assert (np.diff(block.tpot_exclusive_ms) > 0).all()
     assert any(
-        "sparse_attention, stream_collapse, stream_expand: rooflines" in said for said in assumptions_of(scenario, sets)
+        "paged_scores, stream_collapse, stream_expand: rooflines" in said for said in assumptions_of(scenario, sets)
     )
     assert not any(one.unmodelled for one in sets.values())
 

@@ -107,7 +107,7 @@ def test_attention_does_not_grow_beyond_the_chosen_keys_and_scores_do():
     # 2 x 128 heads x (576 + 512) x 2,048 keys, whatever the context; an index score is 2 x 64 x 128 of each key
     assert work(V32, "decode", 1, 8191, "sparse_attention")[0] == 2 * 128 * 1088 * 2048
     assert work(V32, "decode", 1, 100_000, "sparse_attention")[0] == 2 * 128 * 1088 * 2048
-    assert work(V32, "decode", 1, 99_999, "index_scores") == (2 * 64 * 128 * 100_000, 64 * 128 + 132 * 100_000)
+    assert work(V32, "decode", 1, 99_999, "paged_scores") == (2 * 64 * 128 * 100_000, 64 * 128 + 132 * 100_000)
     # A prompt of 4,096: 2,048 x 2,049 / 2 pairs while it grows, then 2,048 each; a query gathers its own entries.
     pairs = 2048 * 2049 // 2 + 2048 * 2048
     flops, moved = work(V32, "prefill", 4096, 0, "sparse_attention")
@@ -134,7 +134,7 @@ def test_layers_in_any_order_are_the_same_work(order):
     assert total == pytest.approx(
         sum(float(one.matrix_flops.at(sums)) * one.count for one in first.operators), rel=1e-12
     )
-    assert sum(one.count for one in sets.operators if one.kind == "index_scores") == 23
+    assert sum(one.count for one in sets.operators if one.kind == "paged_scores") == 23
 
 
 @pytest.mark.parametrize(("kv_bits", "latent"), [(16, 70_272), (8, 39_040)])
@@ -178,7 +178,7 @@ def test_a_measured_device_prices_it_and_says_by_which_kernels(serving_model):
     scenario = served(device=load_device("h200_sxm", family="calibrated"), serving_model=serving_model)
     block, sets = block_of(scenario)
     assert (np.diff(block.tpot_exclusive_ms) > 0).all()
-    said = "index_choice, index_scores, sparse_attention: rooflines fitted to kernels of h200_sxm, apart from the calibration"
+    said = "index_choice, index_scores, paged_scores, sparse_attention: rooflines fitted to kernels of h200_sxm, apart from the calibration"
     assert said in assumptions_of(scenario, sets)
     carried = served(device=load_device("gb300", family="calibrated"))
     assert any("kernels of b200_sxm, apart" in one for one in assumptions_of(carried, sets))
@@ -214,7 +214,11 @@ def test_every_kind_has_a_figure_on_every_measured_device():
             assert 0 < mixer_values(device, kind)["memory_efficiency"] <= 1.5
 
 
-@pytest.mark.parametrize("kind", ["index_scores", "state_update", "block_attention", "encoder_attention"])
+@pytest.mark.parametrize(
+    "kind",
+    ["index_scores", "paged_scores", "entry_attention", "entry_decode", "state_update", "state_convolution",
+     "space_convolution", "block_attention", "block_decode", "encoder_attention"],
+)  # fmt: skip
 def test_the_shipped_figures_are_those_of_the_measured_kernels(kind):
     rows = rows_of(shared_data("kernels_by_engine"), "h200_sxm", kind)
     values, accuracy = fit_kernel(rows, figures_of(load_device("h200_sxm", family="theoretical")))
@@ -234,13 +238,13 @@ M3 = one_group(
 
 def test_attention_to_chosen_blocks_is_attention_in_a_window_beside_an_index():
     # 2 x 64 heads x 256 a key of the 2,048; 2 x 4 x 128 for the index of each of 100,000
-    assert work(M3, "decode", 1, 99_999, "attention_decode")[0] == 2 * 64 * 256 * 2048
-    assert work(M3, "decode", 1, 99_999, "index_scores") == (2 * 4 * 128 * 100_000, 4 * 128 * 2 + 100_000 * 256)
+    assert work(M3, "decode", 1, 99_999, "block_decode")[0] == 2 * 64 * 256 * 2048
+    assert work(M3, "decode", 1, 99_999, "block_scores") == (2 * 4 * 128 * 100_000, 4 * 128 * 2 + 100_000 * 256)
     bare = replace(M3, layers=(replace(M3.layers[0], attention=replace(BLOCKS, indexer=None, chosen_keys=None)),))
     all_chosen = replace(M3, layers=(replace(M3.layers[0], attention=replace(BLOCKS, chosen_keys=128 * 10_000)),))
     for new, cached in ((1, 5000), (700, 300)):
-        dense = work(bare, "decode", new, cached, "attention_decode")
-        assert work(all_chosen, "decode", new, cached, "attention_decode") == dense
+        dense = work(bare, "decode", new, cached, "block_decode")
+        assert work(all_chosen, "decode", new, cached, "block_decode") == dense
 
 
 def test_prompts_attend_to_blocks_by_kernels_of_their_own():

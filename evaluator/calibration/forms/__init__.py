@@ -13,7 +13,7 @@ from evaluator.calibration.forms.elementwise import ELEMENTWISE
 from evaluator.calibration.forms.experts import EXPERTS
 from evaluator.calibration.forms.host_collective import HOST_COLLECTIVE
 from evaluator.calibration.forms.matmul import MATMUL
-from evaluator.calibration.forms.roofline import ROOFLINE
+from evaluator.calibration.forms.roofline import ROOFLINE, SUMMED_ROOFLINE
 
 FORMS: dict[str, Form] = {
     form.name: form
@@ -27,6 +27,7 @@ FORMS: dict[str, Form] = {
         EXPERT_EXCHANGE,
         ELEMENTWISE,
         ROOFLINE,
+        SUMMED_ROOFLINE,
     )
 }
 

@@ -3,6 +3,8 @@ their own."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from evaluator.calibration.figures import DeviceFigures
@@ -31,4 +33,10 @@ ROOFLINE = Form(
         Parameter(name="chain_us", unit="us a step", starts=(0.1, 1.0), low=1e-4, high=20.0),
     ),
     parts=_roofline,
+)
+# Of kernels whose work is two operators of a step: their times add up to the kernel's.
+SUMMED_ROOFLINE = replace(
+    ROOFLINE,
+    name="summed_roofline",
+    parameters=tuple(replace(one, choices=(1.0,)) if one.name == "overlap" else one for one in ROOFLINE.parameters),
 )

@@ -32,6 +32,8 @@ def choose_blocks(
         with step.recorder.within("kv_write"):
             operators.write_cache([key], HALF_BITS)
         with step.recorder.within("scores", per_phase=True):
-            operators.block_scores(query, step.point.pairs, step.point.keys, attention.chosen_block)
+            kind = "index_scores" if step.request.trace == "prefill" else "block_scores"
+            operators.block_scores(query, step.point.pairs, step.point.keys, attention.chosen_block, kind)
         with step.recorder.within("choice", per_phase=True):
-            operators.index_choice(query, step.point.pairs, max(1, attention.chosen_block // heads))
+            kind = "index_choice" if step.request.trace == "prefill" else "block_choice"
+            operators.index_choice(query, step.point.pairs, max(1, attention.chosen_block // heads), kind)

@@ -97,14 +97,15 @@ def _attended(step: Step, query: Tensor, attention: CompressedAttention, window:
     """One kernel over the window and the entries: two operators, since each has a limit of its own."""
     rotated_bits = attention.rope_head_dim * HALF.activation_bits
     bits = (attention.head_dim - attention.rope_head_dim) * step.request.kv_bits + rotated_bits
+    kind = "entry_attention" if step.request.trace == "prefill" else "entry_decode"
     with step.recorder.within("attention", per_phase=True):
         out: Tensor = operators.gathered_attention(
-            query, step.point.pairs, attention.head_dim, window or 0, bits, 1, parameter(query.shape[1])
+            query, step.point.pairs, attention.head_dim, window or 0, bits, 1, parameter(query.shape[1]), kind
         )
     if attention.ratio > 1:
         limit = attention.ratio * (attention.chosen_entries or 0)
         with step.recorder.within("attention_to_entries", per_phase=True):
             operators.gathered_attention(
-                query, step.point.pairs, attention.head_dim, limit, bits, attention.ratio, None
+                query, step.point.pairs, attention.head_dim, limit, bits, attention.ratio, None, kind
             )
     return out

@@ -19,7 +19,9 @@ def gated_delta_net(step: Step, x: Tensor, net: GatedDeltaNet) -> Tensor:
     mixed, gate = _projected(step, x, channels, values, net.gate_rank)
     decays = _decays(step, x, heads, net)
     with step.recorder.within("convolution", per_phase=True):
-        mixed = operators.short_convolution(mixed, parameter(channels, net.convolution), None, step.point.sequences)
+        kind = convolution_kind(step, "state" if net.decay_rank is None else "channel")
+        weight = parameter(channels, net.convolution)
+        mixed = operators.short_convolution(mixed, weight, None, step.point.sequences, kind)
     with step.recorder.within("state", per_phase=True):
         out = _recurrence(step, mixed, decays, heads, net)
     del mixed, decays
@@ -32,6 +34,11 @@ def gated_delta_net(step: Step, x: Tensor, net: GatedDeltaNet) -> Tensor:
             out = pointwise("multiply", eager_norm(out, weight), pointwise("silu", gate))
     del gate
     return linear(step, "output_proj", out.view(tokens, values), step.model.hidden_size, form)
+
+
+def convolution_kind(step: Step, family: str) -> str:
+    """Prompts are convolved by other kernels than single tokens beside those that were kept."""
+    return f"{family}_convolution" if step.request.trace == "prefill" else f"{family}_convolution_update"
 
 
 def _decays(step: Step, x: Tensor, heads: int, net: GatedDeltaNet) -> Tensor | None:

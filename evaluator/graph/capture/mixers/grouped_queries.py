@@ -67,7 +67,9 @@ def grouped_query_attention(
 def _heads_attended(
     step: Step, attention: GroupedQueryAttention, window: int | None, kv_heads: int, query: Tensor
 ) -> Tensor:
-    of_blocks = attention.chosen_block > 1 and step.request.trace == "prefill"
+    kind = f"attention_{step.request.trace}"
+    if attention.chosen_block > 1:
+        kind = "block_attention" if step.request.trace == "prefill" else "block_decode"
     with step.recorder.within("attention", per_phase=True):
         return attended(
             step,
@@ -76,7 +78,7 @@ def _heads_attended(
             head_dim=attention.head_dim,
             value_head_dim=attention.value_width,
             window=attention.chosen_keys or window,
-            kind="block_attention" if of_blocks else f"attention_{step.request.trace}",
+            kind=kind,
             sinks=attention.sinks,
         )
 

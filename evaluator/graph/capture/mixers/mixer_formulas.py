@@ -27,11 +27,11 @@ def _index_scores(call: Call) -> Work:
 
     DeepSeek-V3.2 (2025), section 2.1, equation 1. Every key of the cache is read once; left out: that a query's scores
     are written in tiles, whole ones where they are cut by the causal mask."""
-    query, pairs, keys, ratio, entry_bytes = call.args
+    query, pairs, keys, ratio, entry_bytes, kind = call.args
     heads, width = query.shape[1:]
     seen = _whole(Fraction(pairs, ratio))
     return Work(
-        kind="index_scores",
+        kind=kind,
         matrix_flops=2 * heads * width * seen,
         matrix_dtype="fp8",
         vector_flops=3 * heads * seen,
@@ -43,10 +43,10 @@ def _index_scores(call: Call) -> Work:
 @formula("sweepdb::block_scores")
 def _block_scores(call: Call) -> Work:
     """Scores of every key by each index head, and the largest of each block (MiniMax-M3). In 16 bits."""
-    query, pairs, keys, block = call.args
+    query, pairs, keys, block, kind = call.args
     heads, width = query.shape[1:]
     return Work(
-        kind="index_scores",
+        kind=kind,
         matrix_flops=2 * heads * width * pairs,
         vector_flops=heads * pairs,
         bytes_read=size_bytes(query) + 2 * keys * width,
@@ -57,9 +57,9 @@ def _block_scores(call: Call) -> Work:
 @formula("sweepdb::index_choice")
 def _index_choice(call: Call) -> Work:
     """The largest scores of each query, found in one pass over all of them."""
-    _, pairs, ratio = call.args
+    _, pairs, ratio, kind = call.args
     seen = _whole(Fraction(pairs, ratio))
-    return Work(kind="index_choice", vector_flops=seen, bytes_read=_SCORE_BYTES * seen)
+    return Work(kind=kind, vector_flops=seen, bytes_read=_SCORE_BYTES * seen)
 
 
 @formula("sweepdb::gathered_attention")
@@ -69,11 +69,11 @@ def _gathered_attention(call: Call) -> Work:
     One of every `ratio` tokens has an entry, whose first part is the value; entries of several tokens are read by the
     kernel that is launched for those of one. Left out: what caches keep of an entry between queries that chose it, too,
     and that the last tokens of a request are no entry yet, which is less than one a query."""
-    query, pairs, value_dim, window, entry_bits, ratio, sinks = call.args
+    query, pairs, value_dim, window, entry_bits, ratio, sinks, kind = call.args
     heads, width = query.shape[1:]
     seen = _whole(Fraction(pairs, ratio))
     return Work(
-        kind="sparse_attention",
+        kind=kind,
         launches=1 if ratio == 1 else 0,
         matrix_flops=2 * heads * (width + value_dim) * seen,
         vector_flops=SOFTMAX_FLOPS_PER_SCORE * heads * seen,
@@ -101,11 +101,11 @@ def _short_convolution(call: Call) -> Work:
     """A convolution of each channel over the last few tokens, and the activation behind it.
 
     Between steps a sequence keeps the tokens that the next one needs."""
-    x, weight, bias, sequences = call.args
+    x, weight, bias, sequences, kind = call.args
     width = weight.shape[1]
     kept = size_bytes(x[:1]) * (width - 1) * sequences
     return Work(
-        kind="elementwise",
+        kind=kind,
         vector_flops=(2 * width + 4) * x.numel(),
         bytes_read=size_bytes(x, weight, bias) + kept,
         bytes_written=size_bytes(call.result) + kept,

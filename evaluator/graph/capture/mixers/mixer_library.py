@@ -8,33 +8,42 @@ from torch import Tensor
 from evaluator.graph.capture.library import defined, made
 
 
-@defined("index_scores(Tensor query, int pairs, int keys, int ratio, int entry_bytes) -> ()")
-def index_scores(query: Tensor, pairs: int, keys: int, ratio: int, entry_bytes: int) -> None:
+@defined("index_scores(Tensor query, int pairs, int keys, int ratio, int entry_bytes, str kind) -> ()")
+def index_scores(  # noqa: PLR0917  the schema is positional
+    query: Tensor, pairs: int, keys: int, ratio: int, entry_bytes: int, kind: str
+) -> None:
     return None
 
 
-@defined("block_scores(Tensor query, int pairs, int keys, int block) -> ()")
-def block_scores(query: Tensor, pairs: int, keys: int, block: int) -> None:
+@defined("block_scores(Tensor query, int pairs, int keys, int block, str kind) -> ()")
+def block_scores(query: Tensor, pairs: int, keys: int, block: int, kind: str) -> None:
     return None
 
 
-@defined("index_choice(Tensor like, int pairs, int ratio) -> ()")
-def index_choice(like: Tensor, pairs: int, ratio: int) -> None:
+@defined("index_choice(Tensor like, int pairs, int ratio, str kind) -> ()")
+def index_choice(like: Tensor, pairs: int, ratio: int, kind: str) -> None:
     return None
 
 
 @defined(
     "gathered_attention(Tensor query, int pairs, int value_head_dim, int window, int entry_bits, int ratio,"
-    " Tensor? sinks) -> Tensor"
+    " Tensor? sinks, str kind) -> Tensor"
 )
 def gathered_attention(  # noqa: PLR0917  the schema is positional
-    query: Tensor, pairs: int, value_head_dim: int, window: int, entry_bits: int, ratio: int, sinks: Tensor | None
+    query: Tensor,
+    pairs: int,
+    value_head_dim: int,
+    window: int,
+    entry_bits: int,
+    ratio: int,
+    sinks: Tensor | None,
+    kind: str,
 ) -> Tensor:
     return made(query, (query.shape[0], query.shape[1], value_head_dim))
 
 
-@defined("short_convolution(Tensor x, Tensor weight, Tensor? bias, int sequences) -> Tensor")
-def short_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, sequences: int) -> Tensor:
+@defined("short_convolution(Tensor x, Tensor weight, Tensor? bias, int sequences, str kind) -> Tensor")
+def short_convolution(x: Tensor, weight: Tensor, bias: Tensor | None, sequences: int, kind: str) -> Tensor:
     return made(x, x.shape)
 
 

@@ -55,15 +55,16 @@ def _beyond(step: Step, attention: LatentAttention) -> RequestsOfLength | None:
 
 def score_keys(step: Step, query: Tensor, ratio: int, entry_bytes: int) -> None:
     """Score every entry of the cache, one of `ratio` tokens each, and find the best."""
+    kind = "index_scores" if ratio == 1 and step.request.trace == "prefill" else "paged_scores"
     with step.recorder.within("scores", per_phase=True):
-        operators.index_scores(query, step.point.pairs, step.point.keys, ratio, entry_bytes)
+        operators.index_scores(query, step.point.pairs, step.point.keys, ratio, entry_bytes, kind)
     with step.recorder.within("choice", per_phase=True):
-        operators.index_choice(query, step.point.pairs, ratio)
+        operators.index_choice(query, step.point.pairs, ratio, "index_choice" if ratio == 1 else "entry_choice")
 
 
 def attended_choice(step: Step, wide: Tensor, attention: LatentAttention) -> Tensor:
     """Attention in the latent space to the chosen keys, whose rotated part stays in 16 bits."""
     bits = attention.kv_lora_rank * step.request.kv_bits + attention.rope_head_dim * HALF.activation_bits
     return operators.gathered_attention(
-        wide, step.point.pairs, attention.kv_lora_rank, attention.chosen_keys or 0, bits, 1, None
+        wide, step.point.pairs, attention.kv_lora_rank, attention.chosen_keys or 0, bits, 1, None, "sparse_attention"
     )

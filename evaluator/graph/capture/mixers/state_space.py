@@ -6,6 +6,7 @@ from torch import Tensor
 
 from evaluator.graph.capture.blocks import Step, divided, eager_norm, linear, pointwise
 from evaluator.graph.capture.library import operators, parameter
+from evaluator.graph.capture.mixers.delta_net import convolution_kind
 from evaluator.inputs.model import StateSpace
 
 
@@ -21,7 +22,8 @@ def state_space(step: Step, x: Tensor, space: StateSpace) -> Tensor:
     gate, mixed, _ = packed.split([inner, channels, heads], dim=1)
     with step.recorder.within("convolution", per_phase=True):
         bias = parameter(channels) if space.convolution_bias else None
-        mixed = operators.short_convolution(mixed, parameter(channels, space.convolution), bias, step.point.sequences)
+        weight, kind = parameter(channels, space.convolution), convolution_kind(step, "space")
+        mixed = operators.short_convolution(mixed, weight, bias, step.point.sequences, kind)
     with step.recorder.within("state", per_phase=True):
         out = operators.space_state(
             mixed,
