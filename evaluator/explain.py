@@ -147,7 +147,9 @@ def _encode_rows(run: Run) -> list[_Row]:
     added = float(stage.encoding_s) - sum(sum(row.seconds) for row in rows)
     moved = float(stage.moved_bytes)
     seconds = tuple(float(stage.moving_s) if kind == "communication" else 0.0 for kind in KINDS)
-    moving = _Row(label="embeddings to the instance", kind="send_receive", count=1.0, work=(0.0, 0.0, moved), seconds=seconds)
+    moving = _Row(
+        label="embeddings to the instance", kind="send_receive", count=1.0, work=(0.0, 0.0, moved), seconds=seconds
+    )
     return [*rows, _waiting("engine beside encoding", added), moving]
 
 

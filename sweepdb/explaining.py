@@ -22,7 +22,6 @@ from store.reading import read_transaction
 from store.writing import get_operators
 from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
 
-
 STEPS: tuple[Step, ...] = ("encode", "prefill", "decode")
 
 

@@ -56,7 +56,11 @@ def deepseek_of_the_class():
         model = transformers.AutoModelForCausalLM.from_config(
             parsed, attn_implementation="eager", dtype=torch.bfloat16, experts_implementation="batched_mm"
         )
-    return spec_from_config({**parsed.to_dict(), "num_nextn_predict_layers": 2}, "config.json"), *modules_of(model, 2), 8
+    return (
+        spec_from_config({**parsed.to_dict(), "num_nextn_predict_layers": 2}, "config.json"),
+        *modules_of(model, 2),
+        8,
+    )
 
 
 def modules_of(model, count):
@@ -68,7 +72,9 @@ def modules_of(model, count):
     weights = sum(parameter.numel() for parameter in drafts.layers.parameters())
     # The router's correction is a buffer in some classes
     named = drafts.layers.named_buffers()
-    return drafts.layers[0], weights + sum(one.numel() for name, one in named if name.endswith("e_score_correction_bias"))
+    return drafts.layers[0], weights + sum(
+        one.numel() for name, one in named if name.endswith("e_score_correction_bias")
+    )
 
 
 class OfLongcat(torch.nn.Module):
@@ -135,7 +141,9 @@ def test_flops_of_a_pass_are_those_of_the_class(drafting):
 
 
 def test_published_modules_weigh_what_their_shapes_say():
-    step, longcat = (load_model(name)[1] for name in ("stepfun-ai/Step-3.7-Flash", "meituan-longcat/LongCat-Flash-Chat"))
+    step, longcat = (
+        load_model(name)[1] for name in ("stepfun-ai/Step-3.7-Flash", "meituan-longcat/LongCat-Flash-Chat")
+    )
     # A projection of two states, queries and outputs of 96 heads and a gate of each, keys and values of 8, three
     # matrices to 11,264, five norms and two of heads; the head and the table of embeddings are the model's.
     layer = 2 * 4096**2 + 4096 * (2 * 96 * 128 + 96 + 2 * 8 * 128) + 3 * 4096 * 11264 + 5 * 4096 + 2 * 128
@@ -203,4 +211,6 @@ def test_several_modules_of_longcat_are_refused():
 
 def test_models_with_one_module_have_the_keys_they_had():
     assert replace(DEEPSEEK_V3, drafts_apart=False).draft_modules == 1
-    assert load_model("deepseek-ai/DeepSeek-V3")[1] == replace(DEEPSEEK_V3, native_linear="FP8_BLOCK", native_experts="FP8_BLOCK")
+    assert load_model("deepseek-ai/DeepSeek-V3")[1] == replace(
+        DEEPSEEK_V3, native_linear="FP8_BLOCK", native_experts="FP8_BLOCK"
+    )

@@ -124,7 +124,7 @@ def _routed(reader: ConfigReader, total: int, every: int) -> list[bool]:
         named = {str(part).strip() for part in (listed.split(",") if isinstance(listed, str) else listed)}
         kinds = ["sparse" if str(layer) in named else "dense" for layer in range(every)]
     kinds = kinds or ["dense"] * first + ["sparse"] * (total - first)
-    if len(kinds) < total or set([*kinds, *behind]) - {"dense", "sparse"}:
+    if len(kinds) < total or {*kinds, *behind} - {"dense", "sparse"}:
         raise reader.refuse(f"mlp_layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
     kinds = [*(kinds if len(kinds) >= every else [*kinds[:total], *behind]), *["dense"] * (every - total)]
     return [kind == "sparse" for kind in kinds[:every]]
