@@ -178,6 +178,7 @@ def _said_of_parts(scenario: Scenario) -> list[str]:
     said = [
         f"{number}: {images.all_patches} patches and {images.tokens} prompt tokens each",
         f"the image encoder runs in 16 bits {where}, every image anew{cached}",
+        "decoding and resizing images on the host is not priced",
         shared[images.split] if not scenario.plan.encoder_devices else _said_of_encoders(scenario, images),
     ]
     if "audio" in left_out:

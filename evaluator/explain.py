@@ -19,13 +19,15 @@ from evaluator.pricing.step import operator_seconds, seen_by
 from evaluator.scenario import Scenario
 from evaluator.serving.batches import BatchSource
 from evaluator.serving.columns import MS
-from evaluator.serving.encoding import encoding
+from evaluator.serving.encoding import encoded_images, encoding, image_sums
+from evaluator.serving.engine.encoders_apart import EncoderStage, busiest_encoder, encoder_stage
 from evaluator.serving.interface import Run
+from evaluator.serving.models import serving_model_of
 from evaluator.serving.phases import decode_period
 from evaluator.serving.waves.wave_reading import reading_s
 from store.errors import InputError
 
-Step = Literal["prefill", "decode"]
+Step = Literal["encode", "prefill", "decode"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +69,11 @@ def explain_step(
     source: BatchSource | None = None,
     cost: CostModel | None = None,
 ) -> tuple[ExplainedOperator, ...]:
-    """The operators of a probe's prefill step (one full wave) or decode step, most expensive first."""
-    if step not in traces_of(scenario.phase):
+    """The operators of a probe's prefill step (one full wave), of its decode step, or of the images of one prompt, most
+    expensive first."""
+    if step == "encode" and scenario.workload.images is None:
+        raise InputError("a probe without images has no encode step")
+    if step != "encode" and step not in traces_of(scenario.phase):
         raise InputError(f"a probe of phase {scenario.phase} has no {step} step")
     run = Run(
         scenario=scenario,
@@ -77,8 +82,75 @@ def explain_step(
         cost=cost or cost_of(scenario),
         batch_sizes=np.asarray([batch_size], dtype=np.int64),
     )
-    rows = _prefill_rows(run) if step == "prefill" else _decode_rows(run)
+    rows = _ROWS[step](run)
     return _explained(_merged(rows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EncoderRates:
+    """What the encoders of one instance do: seconds that a prompt waits for its images alone, prompts a second where
+    they follow each other, and replicas that share them."""
+
+    alone_ms: float
+    prompts_per_s: float
+    images_per_s: float
+    devices: int
+    replicas: int
+
+
+def encoder_rates(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> EncoderRates | None:
+    """Of encoders on devices of their own; None where an instance encodes by itself."""
+    if scenario.workload.images is None or not scenario.plan.encoder_devices:
+        return None
+    stage = _stage(_one_user(scenario, operators))
+    images = encoded_images(scenario.workload)
+    each = 1.0 / float(stage.service_s)
+    return EncoderRates(
+        alone_ms=MS * float(stage.alone_s),
+        prompts_per_s=each,
+        images_per_s=images * each,
+        devices=scenario.plan.encoder_devices,
+        replicas=scenario.plan.dp,
+    )
+
+
+def _one_user(scenario: Scenario, operators: Mapping[str, OperatorSet]) -> Run:
+    return Run(
+        scenario=scenario,
+        operators=operators,
+        source=batch_source(scenario),
+        cost=cost_of(scenario),
+        batch_sizes=np.ones(1, dtype=np.int64),
+    )
+
+
+def _stage(run: Run) -> EncoderStage:
+    engine = serving_model_of(run.scenario).engine(run.scenario)
+    if engine is None:
+        raise InputError("formulas have no encoders on devices of their own")
+    return encoder_stage(run, engine, encoded_images(run.scenario.workload))
+
+
+def _encode_rows(run: Run) -> list[_Row]:
+    """The images of one prompt: where encoders stand apart, on the one that has most of them, with what the engine adds
+    there and what moves to the instance."""
+    beside = encoding(run, np.ones(1))
+    if beside is not None:
+        return _rows(beside[0].operators, run.cost, beside[1], 1.0)
+    images, scenario = run.scenario.workload.images, run.scenario
+    if images is None:
+        return []
+    count = encoded_images(scenario.workload)
+    busiest = busiest_encoder(np.asarray(count), scenario.plan.encoder_devices)
+    rows = _rows(run.operators["encoder"].operators, run.cost, image_sums(images, np.maximum(busiest, 1.0)), 1.0)
+    stage = _stage(run)
+    added = float(stage.encoding_s) - sum(sum(row.seconds) for row in rows)
+    moved = float(stage.moved_bytes)
+    seconds = tuple(float(stage.moving_s) if kind == "communication" else 0.0 for kind in KINDS)
+    moving = _Row(
+        label="embeddings to the instance", kind="send_receive", count=1.0, work=(0.0, 0.0, moved), seconds=seconds
+    )
+    return [*rows, _waiting("engine beside encoding", added), moving]
 
 
 def _prefill_rows(run: Run) -> list[_Row]:
@@ -112,6 +184,9 @@ def _decode_rows(run: Run) -> list[_Row]:
     rows += [_waiting("serving cost", cost_s)] if cost_s else []
     rows += [_waiting("pipeline bubble", bubble)] if bubble > 1e-12 * period else []
     return rows
+
+
+_ROWS = {"encode": _encode_rows, "prefill": _prefill_rows, "decode": _decode_rows}
 
 
 def _waiting(label: str, seconds: float) -> _Row:

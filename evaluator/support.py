@@ -209,7 +209,8 @@ def _of_options(name: str | None, spec: ModelSpec) -> Iterator[SupportPart]:
     if isinstance(spec.vision, VisionTower):
         yield SupportPart(part="encoders on devices of their own", state="by hand", how=_ENCODERS)
     if spec.mtp_layers:
-        how = f"{spec.mtp_layers} MTP {'layer' if spec.mtp_layers == 1 else 'layers'}, priced as layers of the model"
+        like = "layers of the model" if spec.draft_layer is None else "layers of their own shape"
+        how = f"{spec.mtp_layers} MTP {'layer' if spec.mtp_layers == 1 else 'layers'}, priced as {like}"
         yield SupportPart(part="own drafts", state="exact", how=how)
     for table in list_acceptance():
         if acceptance_table(table).model == name:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.evaluate import evaluate_scenario
-from evaluator.explain import ExplainedOperator, explain_step
+from evaluator.explain import EncoderRates, ExplainedOperator, Step, encoder_rates, explain_step
 from evaluator.graph import OperatorSet, operators_from_json
 from evaluator.scenario import Scenario
 from evaluator.serving import APART, DRIFTING, serving_model_of, stored_engine
@@ -22,20 +22,37 @@ from store.reading import read_transaction
 from store.writing import get_operators
 from sweepdb.restoring import SPECS, ScenarioSpecs, planned_of
 
+STEPS: tuple[Step, ...] = ("encode", "prefill", "decode")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainedStep:
-    """One step of one probe: its stored time and its operators."""
+    """One step of one probe: its operators, and its stored time. Of the images of one prompt none is stored apart."""
 
     probe: str
     step: str
-    stored_ms: float
+    stored_ms: float | None
     operators: tuple[ExplainedOperator, ...]
+    encoders: EncoderRates | None = None  # of the step `encode`, where they are on devices of their own
 
     @property
     def summed_ms(self) -> float:
         """The sum of the operators' times."""
         return sum(item.time_ms for item in self.operators)
+
+    def said(self) -> str:
+        """Stored against summed time, or what the encoders of an instance do."""
+        if self.stored_ms is not None:
+            return f"{self.probe} {self.step} step: {self.stored_ms:.6g} ms stored, {self.summed_ms:.6g} ms summed"
+        said = f"{self.probe} {self.step} step: {self.summed_ms:.6g} ms for the images of one prompt"
+        if self.encoders is None:
+            return f"{said} alone, which are encoded inside its prefill step"
+        one, many = self.encoders, self.encoders.devices > 1
+        return (
+            f"{said} before its prefill; {one.devices} {'encoders serve' if many else 'encoder serves'}"
+            f" {one.prompts_per_s:.4g} prompts/s, {one.images_per_s:.4g} images/s, for"
+            f" {one.replicas} {'replica' if one.replicas == 1 else 'replicas'}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +93,7 @@ class Explanation:
     def headline(self) -> Iterator[str]:
         """Stored against summed time of each step."""
         for item in self.steps:
-            yield f"{item.probe} {item.step} step: {item.stored_ms:.6g} ms stored, {item.summed_ms:.6g} ms summed"
+            yield item.said()
         for one in self.first_tokens:
             yield one.said()
         yield ""
@@ -110,8 +127,8 @@ class Explanation:
 
 def explain_probes(references: Sequence[str], store_url: str | None, *, step: str | None) -> Explanation:
     """Explain one probe, or two that differ."""
-    if step not in {None, "prefill", "decode"}:
-        raise InputError(f"`step={step}` is not one of prefill, decode")
+    if step not in {None, *STEPS}:
+        raise InputError(f"`step={step}` is not one of {', '.join(STEPS)}")
     if len(set(references)) != len(references):
         raise InputError("the two probes are the same")
     found = [_explained(name, store_url, step) for name in references]
@@ -150,6 +167,15 @@ def _explained(text: str, store_url: str | None, step: str | None) -> tuple[list
         for name in ("prefill", "decode")
         if (stored := values[f"{name}_step_ms"]) is not None and step in {None, name}
     ]
+    if step == "encode" or (step is None and _encodes_apart(scenario)):
+        encode = ExplainedStep(
+            probe=text,
+            step="encode",
+            stored_ms=None,
+            operators=explain_step(scenario, reference.batch_size, sets, "encode"),
+            encoders=encoder_rates(scenario, sets),
+        )
+        steps.insert(0, encode)
     return steps, _first_tokens(text, scenario, reference.batch_size, sets)
 
 
@@ -159,6 +185,12 @@ def _with_own_engine(store: Store, scenario: Scenario) -> Scenario:
         with suppress(InputError):
             return replace(scenario, engine=stored_engine(store, scenario.serving_model))
     return scenario
+
+
+def _encodes_apart(scenario: Scenario) -> bool:
+    """Whether devices of their own encode, and the engine that serves them is known."""
+    known = scenario.engine is not None or "@" not in scenario.serving_model
+    return known and scenario.plan.encoder_devices > 0
 
 
 def _first_tokens(

@@ -44,7 +44,7 @@ class OpenStore(Notebook):
         return rows_of(self._session.location, statement, statement_limits(timeout, memory_limit), param)
 
     def explain(self, probe: str, other: str | None = None, *, step: str | None = None) -> Explanation:
-        """The operators of a stored step (`a1b2c3d4:175`), or of two probes; `step` is prefill or decode."""
+        """The operators of a stored step (`a1b2c3d4:175`), or of two probes; `step` is encode, prefill or decode."""
         from sweepdb.explaining import explain_probes
 
         asked = [probe] if other is None else [probe, other]

@@ -178,7 +178,7 @@ def _say_report(item: SweepReport) -> None:
 def explain(  # noqa: PLR0917  one parameter an option
     probe: Annotated[list[str], typer.Argument(help="one probe, or two to set side by side (a1b2c3d4:175)")],
     top: Annotated[int | None, typer.Option(min=1, help="only the longest operators")] = None,
-    step: Annotated[str | None, typer.Option(help="prefill or decode [default: both where there are both]")] = None,
+    step: Annotated[str | None, typer.Option(help="encode, prefill or decode [default: those there are]")] = None,
     format_: Annotated[
         str, typer.Option("--format", help="table, csv, json, jsonl, parquet; a picture: svg, png, pdf, html, vl")
     ] = "table",

@@ -10,6 +10,7 @@ from math import inf
 import numpy as np
 
 from evaluator.arithmetic import FloatArray
+from evaluator.arrivals.asked import seen_trace
 from evaluator.arrivals.histograms import BATCHES, BINS, counted_cells, counted_parts
 from evaluator.arrivals.loads import WARM_UP, Load, PlaySettings, RequestTimesMs, ladder, prices_of_trace
 from evaluator.arrivals.play_rules import StepPrices
@@ -18,6 +19,7 @@ from evaluator.arrivals.streams import rescaled_times
 from evaluator.inputs.engines.engine_profiles import EngineProfile
 from evaluator.inputs.workloads.arrival_times import BLOCK_TOKENS, TracedArrivals
 from evaluator.pricing.memory import kv_bytes
+from evaluator.serving.encoding import images_a_step
 from evaluator.serving.interface import Run
 from evaluator.serving.occupancy import kv_cache_bits
 from evaluator.serving.pairs import receiving_ms
@@ -34,13 +36,15 @@ class PoolPlayer:
             raise InputError("a pool is of prefill instances of one replica", hint="`mode=prefill`")
         if trace.blocks is None:
             raise InputError("a pool needs the hashes of prompt blocks", hint="a trace whose requests have `hash_ids`")
-        if run.scenario.workload.images is not None:
-            raise InputError(
-                "hashes of prompt blocks do not say which are images", hint="leave `prefill_policy` or `images` out"
-            )
+        _check_images(run, trace)
+        trace = seen_trace(trace, run.scenario.workload.images)
         prices, table = prices_of_trace(run, engine, settings.seats, trace)
         self.run, self.engine, self.pool, self.trace = run, engine, pool, trace
-        self.prompt_s = prompt_seconds(prices, engine.token_budget, table.stretches / table.input_length)
+        self.images = None if run.scenario.workload.images is None else trace.images
+        spacing, together = image_rules(run, engine.token_budget)
+        self.prompt_s = prompt_seconds(
+            prices, engine.token_budget, table.stretches / table.input_length, spacing, together
+        )
         self.rules = PoolRules(
             policy=pool.policy,
             instances=pool.instances,
@@ -62,7 +66,9 @@ class PoolPlayer:
 
     def _played(self, rules: PoolRules, rate: float) -> PooledRequests:
         times = self.unit_times / (rate * self.pool.instances)
-        return play_pool(rules, self.prompt_s, times, self.trace.input_lengths, self.trace.blocks or ())
+        return play_pool(
+            rules, self.prompt_s, times, self.trace.input_lengths, self.trace.blocks or (), images=self.images
+        )
 
     def load(self, rate: float, *, keep_requests: bool = False) -> Load:
         """One rate of one instance."""
@@ -114,10 +120,35 @@ class PoolPlayer:
         )
 
 
-def prompt_seconds(prices: StepPrices, token_budget: int, nodes_a_token: float) -> PromptSeconds:
-    """Seconds of a prompt alone on an instance, in full steps of the budget and the rest."""
+def _check_images(run: Run, trace: TracedArrivals) -> None:
+    """Refuse images that the hashes do not cover, and those that other devices encode."""
+    if run.scenario.workload.images is None:
+        return
+    if trace.images is None:
+        raise InputError(
+            "the log does not say how many images its requests have, and its hashes are of prompts without any",
+            hint="a log with `num_images`, or leave `prefill_policy` or `images` out",
+        )
+    if run.scenario.plan.encoder_devices:
+        raise InputError("a pool encodes images by itself", hint="leave `encoder_devices` out")
+
+
+def image_rules(run: Run, token_budget: int) -> tuple[int, float]:
+    """Prompt tokens of an image, and images of a step at most; without a most all of a prompt come with its first."""
+    images = run.scenario.workload.images
+    return (0 if images is None else images.tokens), images_a_step(run.scenario, token_budget)
+
+
+def prompt_seconds(
+    prices: StepPrices, token_budget: int, nodes_a_token: float, image_tokens: int = 0, images_together: float = inf
+) -> PromptSeconds:
+    """Seconds of a prompt alone on an instance, in full steps of the budget and the rest.
+
+    Images that a cache holds whole are not encoded; of the others a step takes so many together, and ends before the
+    next one, as in a play."""
     nodes = np.arange(prices.attention.size)
     spaced = prices.spacing * np.arange(prices.linear.size)
+    counted, last = np.arange(prices.encoder_s.size), prices.encoder_s.size - 1
 
     def linear(tokens: int) -> float:
         return float(np.interp(tokens, spaced, prices.linear) * max(1.0, tokens / spaced[-1]))
@@ -125,17 +156,36 @@ def prompt_seconds(prices: StepPrices, token_budget: int, nodes_a_token: float) 
     def attention(tokens: int) -> float:
         return float(np.interp(tokens * nodes_a_token, nodes, prices.attention))
 
+    def encoder(images: int) -> float:
+        return float(np.interp(images, counted, prices.encoder_s) * max(1.0, images / last))
+
     host: float = prices.step_s + prices.prompt_step_s + prices.per_prompt_s
     own = float(prices.prefill_factor) * float(prices.own_s[0])
     full_step = linear(token_budget)
 
     factor = float(prices.prefill_factor)
 
-    def seconds(cached: int, prompt: int) -> float:
+    def of_text(cached: int, prompt: int) -> float:
         full, rest = divmod(prompt - cached, token_budget)
         products = full * full_step + (linear(rest) if rest else 0.0)
         steps = full + (rest > 0)
         return steps * (host + own) + factor * (products + attention(prompt) - attention(cached))
+
+    def seconds(cached: int, prompt: int, images: int = 0) -> float:
+        encoded = min(images, cached // max(image_tokens, 1))
+        if encoded == images:
+            return of_text(cached, prompt)
+        done, spent = cached, factor * (attention(prompt) - attention(cached))
+        while done < prompt:
+            end = min(done + token_budget, prompt)
+            begun = images if images_together == inf else min(images, -(-end // image_tokens))
+            if begun - encoded > images_together:
+                # Images of 700 tokens, 2 a step: the first ends at token 1,400, whatever its budget.
+                begun = encoded + int(images_together)
+                end = begun * image_tokens
+            spent += host + own + factor * (linear(end - done) + encoder(begun - encoded))
+            done, encoded = end, begun
+        return spent
 
     return seconds
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -19,7 +20,14 @@ from evaluator.arrivals.streams import dealt_replicas
 from evaluator.inputs.workloads.arrival_times import BLOCK_TOKENS
 
 PrefillPolicy = Literal["random", "load", "cache", "mooncake"]
-PromptSeconds = Callable[[int, int], float]  # tokens that a cache holds, and tokens of the whole prompt
+_Seconds = Callable[[int, int], float]
+
+
+class PromptSeconds(Protocol):
+    """Seconds of a prompt: tokens that a cache holds, tokens of the whole, and images that stand before its text."""
+
+    def __call__(self, cached: int, prompt: int, images: int = 0) -> float:
+        """Of one prompt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +104,8 @@ def play_pool(
     arrive_s: FloatArray,
     prompts: Integers,
     blocks: Sequence[Sequence[int]],
+    *,
+    images: Integers | None = None,
 ) -> PooledRequests:
     """Dispatch every request on arrival, and play each instance's prompts one after the other."""
     caches = [_Cache(rules.cache_blocks) for _ in range(rules.instances)]
@@ -106,7 +116,8 @@ def play_pool(
     busy = 0.0
     for number, (now, prompt) in enumerate(zip(arrive_s.tolist(), prompts.tolist(), strict=True)):
         prefixes = [min(BLOCK_TOKENS * cache.prefix(blocks[number]), prompt - 1) for cache in caches]
-        chosen = _chosen(rules, prompt_s, (now, prompt, int(dealt[number])), prefixes, free)
+        seconds: _Seconds = prompt_s if images is None else partial(prompt_s, images=int(images[number]))
+        chosen = _chosen(rules, seconds, (now, prompt, int(dealt[number])), prefixes, free)
         if chosen.end - now > rules.reject_s:
             continue
         ttft[number], held[number] = chosen.end - now, chosen.cached
@@ -117,7 +128,7 @@ def play_pool(
 
 
 def _chosen(
-    rules: PoolRules, prompt_s: PromptSeconds, request: tuple[float, int, int], prefixes: list[int], free: list[float]
+    rules: PoolRules, prompt_s: _Seconds, request: tuple[float, int, int], prefixes: list[int], free: list[float]
 ) -> _Choice:
     now, prompt, dealt = request
     if rules.policy == "random":
@@ -134,6 +145,6 @@ def _chosen(
     return min(choices, key=lambda one: one.end)
 
 
-def _on(instance: int, cached: int, ready: float, prompt_s: PromptSeconds, prompt: int, free: list[float]) -> _Choice:  # noqa: PLR0917  one of each
+def _on(instance: int, cached: int, ready: float, prompt_s: _Seconds, prompt: int, free: list[float]) -> _Choice:  # noqa: PLR0917  one of each
     start = max(ready, free[instance])
     return _Choice(instance, cached, start, start + prompt_s(cached, prompt))

@@ -265,6 +265,8 @@ class ModelSpec:
     learned_positions: int = 0  # rows of the position table (position == "learned")
     mtp_layers: int = 0  # multi-token-prediction modules shipped with the weights
     draft_layer: LayerGroup | None = field(default=None, metadata={IF_SET: True})  # None: like the last of `layers`
+    # Several modules, of which each drafts a token behind the one before: all of their weights are held.
+    drafts_apart: bool = field(default=False, metadata={IF_SET: True})
     draft_states: int = field(default=0, metadata={IF_SET: True})  # hidden states that a draft beside the model fuses
     draft_state_norms: bool = field(default=False, metadata={IF_SET: True})  # each of them normalised before
     draft_block: bool = field(default=False, metadata={IF_SET: True})  # all drafts of a step come of one pass
@@ -313,6 +315,11 @@ class ModelSpec:
         attentions = [group.attention for group in groups]
         chosen = {one.chosen_keys for one in attentions if isinstance(one, LatentAttention) and one.chosen_keys}
         return (*self.windows, *(Short(keys) for keys in sorted(chosen)))
+
+    @property
+    def draft_modules(self) -> int:
+        """Modules whose weights are held where tokens are drafted; one pass goes through one of them."""
+        return self.mtp_layers if self.drafts_apart else 1
 
     @property
     def routed(self) -> bool:

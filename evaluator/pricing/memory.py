@@ -21,11 +21,15 @@ from evaluator.pricing.kv_state import kv_states, layer_bytes
 Paging = Literal["per_request", "pooled"]
 
 
-def weight_bytes(operators: OperatorSet, *, drafting: bool, encoder: OperatorSet | None = None) -> int:
+def weight_bytes(
+    operators: OperatorSet, *, drafting: bool, modules: int = 1, encoder: OperatorSet | None = None
+) -> int:
     """Weights of the fullest pipeline stage's devices. MTP modules are loaded only where they are used (`drafting`),
-    and so is an image encoder."""
-    chosen = [*operators.operators, *(operators.draft_operators if drafting else ())]
-    chosen += encoder.operators if encoder is not None else ()
+    all `modules` of them, with one table of embeddings; and so is an image encoder."""
+    chosen = [*operators.operators, *(encoder.operators if encoder is not None else ())]
+    if drafting:
+        chosen += operators.draft_operators
+        chosen += [one for one in operators.draft_operators if one.kind != "embedding"] * (modules - 1)
     return round(max(_stage_weights(chosen, stage) for stage in range(operators.stages)))
 
 

@@ -62,7 +62,7 @@ def memory_bytes(run: Run, *, mean_only: bool = False) -> MemoryBytes:
     # Both traces hold the same weights. Encoders on devices of their own are not on these.
     encoder = None if scenario.plan.encoder_devices else run.operators.get("encoder")
     weights = max(
-        weight_bytes(operators, drafting=scenario.drafting, encoder=encoder)
+        weight_bytes(operators, drafting=scenario.drafting, modules=scenario.model.draft_modules, encoder=encoder)
         for trace, operators in run.operators.items()
         if trace != "encoder"
     )

@@ -24,7 +24,7 @@ _METRIC = {
     "name": "metric", "in": "query", "schema": _TEXT,
     "description": "only points of this metric, such as ttft_ms; a picture is of one",
 }  # fmt: skip
-_STEP = {"name": "step", "in": "query", "schema": {"type": "string", "enum": ["prefill", "decode"]},
+_STEP = {"name": "step", "in": "query", "schema": {"type": "string", "enum": ["encode", "prefill", "decode"]},
          "description": "only this step"}  # fmt: skip
 _FORM = "; .csv, .svg and .vl behind it are other forms"
 _WRONG = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}

@@ -69,6 +69,14 @@ def test_data_sheet_devices_are_there():
         ("Ironwood", "tpu7x"),
         ("Trn3", "trainium3"),
         ("gaudi-3", "gaudi3"),
+        ("Intel Gaudi 3", "gaudi3"),
+        ("H100 SXM5", "h100_sxm"),
+        ("A100-SXM", "a100_sxm"),
+        ("B200-SXM", "b200_sxm"),
+        ("Ascend 910C", "ascend_910c"),
+        ("Instinct MI355X", "mi355x"),
+        ("TPU v7", "tpu7x"),
+        ("Trainium 3", "trainium3"),
     ],
 )
 def test_aliases_resolve(alias, name):

@@ -12,6 +12,7 @@ from evaluator.arrivals.loads import LoadPlayer, PlaySettings
 from evaluator.arrivals.streams import ArrivalProcess
 from evaluator.canonical import content_key
 from evaluator.evaluate import assumptions_of, capture_requests, cost_of, evaluate_scenario, unsupported
+from evaluator.explain import encoder_rates, explain_step
 from evaluator.graph.capture import capture_operators
 from evaluator.identity import RecordBuilder
 from evaluator.inputs.devices.device_profiles import load_device
@@ -27,7 +28,7 @@ from evaluator.inputs.workloads.workload import LengthBin, Workload, with_images
 from evaluator.pricing.step import step_seconds
 from evaluator.request import NamedModel, SweepRequest, planned_scenarios
 from evaluator.scenario import Scenario
-from evaluator.serving.encoding import embedding_bytes, image_sums
+from evaluator.serving.encoding import embedding_bytes, image_sums, prompt_encoding_s
 from evaluator.serving.engine.encoders_apart import encoder_stage
 from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
@@ -103,6 +104,29 @@ def test_a_prompt_alone_waits_for_its_embeddings(phase, engine):
     # Pairs take TTFT less makespan for receiving a request: embeddings are no part of it.
     received = [evaluated(one).ttft_ms[0] - evaluated(one).makespan_ms[0] for one in (scenario, text)]
     assert phase == "aggregated" or received[0] == pytest.approx(received[1])
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_images_of_a_prompt_are_explained_to_the_millisecond(engine):
+    scenario = case(encoders=3, engine=engine)
+    sets = run_of(scenario).operators
+    rows = {row.label: row for row in explain_step(scenario, 8, sets, "encode")}
+    found = stage(scenario, 4.0)
+    assert sum(row.time_ms for row in rows.values()) == pytest.approx(1e3 * float(found.alone_s), rel=1e-9)
+    # Two of four images on the busiest of three: 27 layers, 4 x 16 heads x 72 x 3,072^2 each; all four move.
+    assert rows["encoder.layers.attention"].matrix_flops == 27 * 2 * 4 * 16 * 72 * 3072**2
+    assert rows["embeddings to the instance"].moved_bytes == 4 * 25_165_824
+    rates = encoder_rates(scenario, sets)
+    assert (rates.devices, rates.replicas) == (3, 1)
+    assert rates.images_per_s == pytest.approx(4 * rates.prompts_per_s) == pytest.approx(4 / float(found.service_s))
+    # Where the instance encodes by itself, its kernels alone: the engine's share is of the prefill step
+    inside = case(encoders=0, engine=engine)
+    own = explain_step(inside, 8, run_of(inside).operators, "encode")
+    assert encoder_rates(inside, sets) is None
+    assert sum(row.time_ms for row in own) == pytest.approx(1e3 * prompt_encoding_s(run_of(inside)), rel=1e-9)
+    text = replace(inside, workload=replace(inside.workload, images=None))
+    with pytest.raises(InputError, match="without images has no encode step"):
+        explain_step(text, 8, sets, "encode")
 
 
 def test_prompts_take_the_longer_of_encoding_and_computing():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from arrival_cases import run_of_qwen
@@ -12,7 +14,18 @@ from evaluator.arrivals.loads import LoadPlayer, PlaySettings
 from evaluator.arrivals.pool_loads import PoolPlayer
 from evaluator.arrivals.prefix_pools import PoolRules, PoolSettings, play_pool
 from evaluator.arrivals.streams import ArrivalProcess, uniform
+from evaluator.evaluate import capture_requests, cost_of
+from evaluator.graph.capture import capture_operators
+from evaluator.inputs.devices.device_profiles import load_device
+from evaluator.inputs.models import load_model
+from evaluator.inputs.plan import Plan
+from evaluator.inputs.precision import Precision
+from evaluator.inputs.vision.images import ImageRequest
 from evaluator.inputs.workloads.arrival_times import BLOCK_TOKENS, TracedArrivals
+from evaluator.inputs.workloads.workload import Workload, with_images
+from evaluator.scenario import Scenario
+from evaluator.serving.encoding import encoder_table
+from evaluator.serving.interface import Run
 from evaluator.serving.models import serving_model_of
 from store.errors import InputError
 
@@ -143,6 +156,63 @@ def test_rejected_requests_are_the_long_ones():
     load = player.load(2.0 * player.saturation_per_s)
     assert 0 < load.rejected < load.requests
     assert load.rejected_prompt_share > load.rejected / load.requests
+
+
+def pictured_run(engine, **plan):
+    model = load_model("Qwen/Qwen3-VL-8B-Instruct")[1]
+    workload = with_images(
+        Workload(input_length=1000, output_length=100.0), ImageRequest(count=1, width=1024, height=768), model
+    )
+    scenario = Scenario(
+        model=model, device=load_device("h200_sxm", family="theoretical"), precision=Precision(linear="BF16"),
+        plan=Plan(**plan), workload=workload, phase="prefill", serving_model=engine,
+    )  # fmt: skip
+    sets = {trace: capture_operators(request) for trace, request in capture_requests(scenario).items()}
+    return Run(
+        scenario=scenario, operators=sets, source=serving_model_of(scenario).source(scenario), cost=cost_of(scenario),
+        batch_sizes=np.asarray([1]),
+    )  # fmt: skip
+
+
+PICTURED = TracedArrivals(
+    times=np.arange(60.0), input_lengths=np.asarray([2000, 900, 17_000] * 20), output_lengths=np.full(60, 10),
+    sha256="0" * 64, images=np.asarray([2, 0, 13] * 20),
+    blocks=tuple(tuple(range(100 * number, 100 * number + 34)) for number in range(60)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_a_lone_prompt_with_images_takes_what_an_instance_alone_takes(engine):
+    run = pictured_run(engine)
+    settings = PlaySettings(process=ArrivalProcess(kind="trace", requests=PICTURED.times.size))
+    player = LoadPlayer(run, serving_model_of(run.scenario).engine(run.scenario), settings, PICTURED)
+    alone, pooled = (
+        one.load(1e-5, keep_requests=True).request_times.ttft for one in (player, pool_player(run, trace=PICTURED))
+    )
+    assert pooled == pytest.approx(alone[-pooled.size :], rel=1e-6)
+    assert pooled.max() > 5 * pooled.min()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_images_that_a_cache_holds_are_not_encoded(engine):
+    # Images of 768 tokens at 0, 768 and 1,536; 2,048 cached tokens hold two of them whole.
+    run = pictured_run(engine)
+    profile = serving_model_of(run.scenario).engine(run.scenario)
+    player = pool_player(run, trace=PICTURED)
+    one, three, whole = (player.prompt_s(cached, 3000, 3) for cached in (2048, 0, 2304))
+    table = encoder_table(run, profile.token_budget)
+    assert one - player.prompt_s(2048, 3000) == pytest.approx(profile.prefill_factor * table[1])
+    assert three - player.prompt_s(0, 3000) == pytest.approx(profile.prefill_factor * table[3])
+    assert whole == player.prompt_s(2304, 3000)
+
+
+def test_images_that_a_pool_cannot_place_are_refused():
+    with pytest.raises(InputError, match="does not say how many images"):
+        pool_player(pictured_run("vllm"), trace=replace(PICTURED, images=None))
+    with pytest.raises(InputError, match="a pool encodes images by itself"):
+        pool_player(pictured_run("vllm", encoder_devices=1), trace=PICTURED)
+    with pytest.raises(InputError, match="request 1 of the log has 3 images in 2000 tokens"):
+        pool_player(pictured_run("vllm"), trace=replace(PICTURED, images=np.full(60, 3)))
 
 
 def test_what_is_no_pool_is_refused():

@@ -125,3 +125,26 @@ def test_they_travel_with_their_rows(url, tmp_path):
     row = best(other, "prefill")["tp1pp1dp1enc2"]
     explained = explain_probes([row["probe"]], other, step="prefill").steps[0]
     assert sum(one.time_ms for one in explained.operators) == pytest.approx(explained.stored_ms)
+
+
+def test_a_row_is_explained_with_what_encodes_before_it(url):
+    rows = best(url, "prefill")
+    apart, inside = (rows[plan]["probe"] for plan in ("tp1pp1dp1enc2", "tp1pp1dp1"))
+    with sweepdb.open(url) as store:
+        found = store.explain(apart)
+        assert [step.step for step in found.steps] == ["encode", "prefill"]
+        assert [step.step for step in store.explain(inside).steps] == ["prefill"]
+        (own,) = store.explain(inside, step="encode").steps
+        with pytest.raises(InputError, match="not one of encode, prefill, decode"):
+            store.explain(inside, step="images")
+    encode = found.steps[0]
+    # Two encoders have half of the images each, and add what an engine and a link take
+    assert own.summed_ms > encode.summed_ms > own.summed_ms / 2
+    assert next(iter(found.headline())).endswith(
+        f"2 encoders serve {encode.encoders.prompts_per_s:.4g} prompts/s, {8 * encode.encoders.prompts_per_s:.4g} images/s,"
+        " for 1 replica"
+    )
+    told = command(f"explain {apart} --step encode --top 3", url)
+    assert "encoder.layers.attention" in told.out
+    both = command(f"explain {apart} {inside} --step encode", url)
+    assert "embeddings to the instance" in both.out

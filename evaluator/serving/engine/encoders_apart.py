@@ -25,29 +25,46 @@ from evaluator.serving.interface import Run
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class EncoderStage:
-    """Seconds of prompts at the encoders of an instance: alone, and what each adds where prompts follow each other."""
+    """Seconds of prompts at the encoders of an instance, and seconds and bytes of their embeddings on the way from
+    there."""
 
-    alone_s: FloatArray
-    service_s: FloatArray
+    encoding_s: FloatArray
+    moving_s: FloatArray
+    moved_bytes: FloatArray
+
+    @property
+    def alone_s(self) -> FloatArray:
+        """Of a prompt alone."""
+        return self.encoding_s + self.moving_s
+
+    @property
+    def service_s(self) -> FloatArray:
+        """What each prompt adds where they follow each other: embeddings of one come while the next is computed."""
+        return np.maximum(self.encoding_s, self.moving_s)
+
+
+def busiest_encoder(count: FloatArray, devices: int) -> FloatArray:
+    """Images of a prompt on the encoder that has most of them."""
+    # 5 images on 2 encoders: 3 on the busier one.
+    return np.asarray(np.ceil(count / devices - 1e-9))
 
 
 def encoder_stage(run: Run, engine: EngineProfile, images: ArrayLike) -> EncoderStage:
-    """Prompts with so many images; one without any passes by.
-
-    Embeddings of one prompt come while those of the next are computed."""
+    """Prompts with so many images; one without any passes by."""
     asked = run.scenario.workload.images
     count = np.asarray(images, dtype=np.float64)
     if asked is None or not run.scenario.plan.encoder_devices:
-        return EncoderStage(alone_s=np.zeros_like(count), service_s=np.zeros_like(count))
-    # 5 images on 2 encoders: 3 on the busier one.
-    busiest = np.ceil(count / run.scenario.plan.encoder_devices - 1e-9)
+        none = np.zeros_like(count)
+        return EncoderStage(encoding_s=none, moving_s=none, moved_bytes=none)
+    busiest = busiest_encoder(count, run.scenario.plan.encoder_devices)
     kernels = step_seconds(run.operators["encoder"], run.cost, image_sums(asked, np.maximum(busiest, 1.0))).total
     host = engine.step_s() + engine.prompt_step_s() + 1e-3 * engine.step_per_prompt_ms
     encoding = (host + engine.prefill_factor * kernels) * (count > 0.0)
     link = run.scenario.device.links[0]
     # 2 images of 25.2 MB over 50 GB/s at 0.8: 1.26 ms.
-    moving = count * embedding_bytes(run.scenario.model, asked) / (link.bandwidth_bytes_per_s * link.efficiency)
-    return EncoderStage(alone_s=encoding + moving, service_s=np.maximum(encoding, moving))
+    moved = count * embedding_bytes(run.scenario.model, asked)
+    moving = moved / (link.bandwidth_bytes_per_s * link.efficiency)
+    return EncoderStage(encoding_s=encoding, moving_s=moving, moved_bytes=moved)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

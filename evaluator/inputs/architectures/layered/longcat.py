@@ -23,7 +23,15 @@ def _longcat_flash(reader: ConfigReader) -> ModelSpec:
         LayerGroup(count=count, attention=attention, mlp=_experts(reader, dense.intermediate_size)),
         LayerGroup(count=count, attention=attention, mlp=dense),
     ]
-    return model_spec(reader, layers)
+    return model_spec(reader, layers, mtp_layers=_drafts(reader))
+
+
+def _drafts(reader: ConfigReader) -> int:
+    """Modules that draft: published weights have one (`model.mtp`), of attention and a dense MLP as the last of our
+    layers has, and files do not say so. Engines load it alone (vLLM's `longcat_flash_mtp`)."""
+    if (drafts := reader.count("num_nextn_predict_layers", 1)) > 1:
+        raise reader.refuse(f"longcat_flash with {drafts} modules that draft (num_nextn_predict_layers)")
+    return drafts
 
 
 def _layers(reader: ConfigReader) -> int:

@@ -1,4 +1,4 @@
-"""Step-3.5 and 3.7: heads of another number in layers with a window, and a gate on each head."""
+"""Step-3.5 and 3.7: heads of another number in layers with a window, a gate on each head, and modules that draft."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def _step3(reader: ConfigReader) -> ModelSpec:
     if reader.flag("attention_bias") or reader.flag("mlp_bias"):
         raise reader.refuse("step3 with biases (attention_bias, mlp_bias)")
     # Bounds of gates and scales of scores; the one shared expert, whose width is said; which experts are chosen; bits
-    # of a router; how far positions of which layers are stretched, and where drafts come in.
+    # of a router; how far positions of which layers are stretched.
     reader.ignore(
         "swiglu_limits", "swiglu_limits_shared", "query_pre_attn_scalar", "moe_router_scaling_factor",
-        "n_shared_experts", "mtp_layer_types", "mtp_mlp_layer_types", "num_local_experts", "num_experts",
-        "moe_router_activation", "need_fp32_gate", "norm_expert_weight", "yarn_only_types", "max_seq_len",
-        "zero_centered", "num_attention_groups", "moe_num_experts", "moe_top_k", "share_expert_dims",
-        "moe_layer_offset",
+        "n_shared_experts", "num_local_experts", "num_experts", "moe_router_activation", "need_fp32_gate",
+        "norm_expert_weight", "yarn_only_types", "max_seq_len", "zero_centered", "num_attention_groups",
+        "moe_num_experts", "moe_top_k", "share_expert_dims", "moe_layer_offset",
     )  # fmt: skip
     _require_usual(reader)
     total, drafts = reader.size("num_hidden_layers"), reader.count("num_nextn_predict_layers")
-    slides, routed = _slides(reader, total, drafts), _routed(reader, total)
+    slides = _slides(reader, total, drafts)
+    routed = _routed(reader, total, len(slides))
     full = grouped_queries(reader, "num_attention_groups", qk_norm="per_head", head_gate=True)
     near, window = replace(full, query_heads=_sliding_heads(reader, full)), reader.size("sliding_window")
     near, full = (
@@ -46,13 +46,18 @@ def _step3(reader: ConfigReader) -> ModelSpec:
         router_bias=reader.flag("use_moe_router_bias", default=True),
     )
     dense = DenseMlp(intermediate_size=reader.size("intermediate_size"))
-    layers = [
-        LayerGroup(
-            count=1, attention=near if slid else full, mlp=moe if sparse else dense, window=window if slid else None
-        )
-        for slid, sparse in zip(slides, routed, strict=True)
-    ]
-    return model_spec(reader, like_layers(layers))
+
+    def layer(slid: bool, sparse: bool) -> LayerGroup:
+        mlp = moe if sparse else dense
+        return LayerGroup(count=1, attention=near if slid else full, mlp=mlp, window=window if slid else None)
+
+    layers = [layer(slid, sparse) for slid, sparse in zip(slides[:total], routed[:total], strict=True)]
+    modules = {layer(slid, sparse) for slid, sparse in zip(slides[total:], routed[total:], strict=True)}
+    if len(modules) > 1:
+        raise reader.refuse("modules that draft of layers that differ (mtp_layer_types, mtp_mlp_layer_types)")
+    return model_spec(
+        reader, like_layers(layers), mtp_layers=drafts if modules else 0, draft_layer=next(iter(modules), None)
+    )
 
 
 def _require_usual(reader: ConfigReader) -> None:
@@ -101,24 +106,28 @@ def _sliding_heads(reader: ConfigReader, full: GroupedQueryAttention) -> int:
 
 
 def _slides(reader: ConfigReader, total: int, drafts: int) -> list[bool]:
-    """Of every layer, whether it has a window; what is said of drafts behind is left out."""
-    kinds = reader.words("layer_types")
+    """Of every layer, whether it has a window, and of those that draft, where the file says it: behind the others, or
+    in a list of their own."""
+    kinds, behind = reader.words("layer_types"), reader.words("mtp_layer_types")
+    if len(kinds) == total and len(behind) == drafts:
+        kinds = [*kinds, *behind]
     if len(kinds) not in {total, total + drafts} or set(kinds) - {"sliding_attention", "full_attention"}:
         raise reader.refuse(f"layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
-    return [kind == "sliding_attention" for kind in kinds[:total]]
+    return [kind == "sliding_attention" for kind in kinds]
 
 
-def _routed(reader: ConfigReader, total: int) -> list[bool]:
-    """Of every layer, whether it has experts."""
+def _routed(reader: ConfigReader, total: int, every: int) -> list[bool]:
+    """Of `every` layer, those that draft included, whether it has experts; those have none unless the file says so."""
     first, kinds = reader.count("first_k_dense_replace", 3), reader.words("mlp_layer_types")
-    listed = reader.value("moe_layers_enum")
+    behind, listed = reader.words("mtp_mlp_layer_types"), reader.value("moe_layers_enum")
     if not kinds and isinstance(listed, str | list):
         named = {str(part).strip() for part in (listed.split(",") if isinstance(listed, str) else listed)}
-        kinds = ["sparse" if str(layer) in named else "dense" for layer in range(total)]
+        kinds = ["sparse" if str(layer) in named else "dense" for layer in range(every)]
     kinds = kinds or ["dense"] * first + ["sparse"] * (total - first)
-    if len(kinds) < total or set(kinds) - {"dense", "sparse"}:
+    if len(kinds) < total or {*kinds, *behind} - {"dense", "sparse"}:
         raise reader.refuse(f"mlp_layer_types {shortened(sorted(set(kinds)))} of {len(kinds)} layers")
-    return [kind == "sparse" for kind in kinds[:total]]
+    kinds = [*(kinds if len(kinds) >= every else [*kinds[:total], *behind]), *["dense"] * (every - total)]
+    return [kind == "sparse" for kind in kinds[:every]]
 
 
 READERS = {"step3p5": _step3, "step3p7": _step3}
