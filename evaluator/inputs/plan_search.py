@@ -182,7 +182,7 @@ def _unhalved_batch(model: ModelSpec, plan: Plan) -> str | None:
 
 
 def _indivisible(model: ModelSpec, plan: Plan) -> str | None:
-    """Name what tensor parallelism cannot deal out, of a model or of one that drafts for it on the same ranks."""
+    """Name what tensor parallelism cannot deal out, of a model or of one that drafts on the same ranks."""
     drafting = () if model.draft_model is None else model.draft_model.layers
     whose = [(group, "") for group in model.layers] + [(group, " of the model that drafts") for group in drafting]
     for group, owner in whose:
