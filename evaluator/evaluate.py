@@ -233,7 +233,7 @@ def _not_upstream(scenario: Scenario) -> str:
     """Name what of a scenario upstream's formulas do not have; empty where they have all of it."""
     spec, plan = scenario.model, scenario.plan
     of_two_sums = spec.residual_streams > 1 or spec.residual_block or spec.output_norms
-    plain = not of_two_sums and spec.draft_layer is None
+    plain = not of_two_sums and not spec.draft_groups
     if not (plain and all(map(_known_upstream, spec.layers))):
         return "no sparse attention, no linear states and no layers of one part"
     if max(plan.dcp, plan.pcp, plan.micro_batches) > 1 or plan.redundant_experts:

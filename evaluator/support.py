@@ -18,7 +18,7 @@ from evaluator.graph.sums import repeated, request_sums
 from evaluator.inputs.devices.calibration_record import Calibration, calibration_from_json
 from evaluator.inputs.devices.device import DeviceProfile
 from evaluator.inputs.devices.device_profiles import list_devices, load_device
-from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft
+from evaluator.inputs.drafts.speculation import acceptance_table, list_acceptance, missing_draft, no_drafter
 from evaluator.inputs.engines.engine_profiles import fitted_engine, list_engines
 from evaluator.inputs.formats import check_precision
 from evaluator.inputs.launchable import RULES, rule_of
@@ -115,11 +115,16 @@ _IMAGES = (
     " and logs that state theirs; refused: upstream, pools of prefill instances; videos and sound are left out"
 )
 _DRAFTS = "published acceptance lengths, listed below; drafts beside a model are priced by their own layers"
+_DRAFT_MODELS = (
+    "every pass a step of the model that drafts, on the same ranks, in its own format; what its drafts gain is stated;"
+    " launched on vllm, sglang, trtllm; refused: routed experts, linear states and chosen keys in it"
+)
 _ROLES = "each side by its own device's kernels, keys moved over the prefill side's outermost link"
 _WAYS: tuple[tuple[str, State, str], ...] = (
     ("keys in hosts' memory, on SSDs or remote (host_hit_rate ...)", "stated", _TIERS),
     ("images of requests (images, image_size)", "exact", _IMAGES),
     ("drafts by a named table (speculative NAME:k)", "measured", _DRAFTS),
+    ("drafts by a whole model (speculative MODEL:k)", "by hand", _DRAFT_MODELS),
     ("prefill and decode on different devices (prefill_device, decode_device)", "fitted", _ROLES),
 )
 
@@ -212,6 +217,9 @@ def _of_options(name: str | None, spec: ModelSpec) -> Iterator[SupportPart]:
         like = "layers of the model" if spec.draft_layer is None else "layers of their own shape"
         how = f"{spec.mtp_layers} MTP {'layer' if spec.mtp_layers == 1 else 'layers'}, priced as {like}"
         yield SupportPart(part="own drafts", state="exact", how=how)
+    why = no_drafter(spec)
+    how = f"speculative {name}:k for another model of its tokens" if why is None else why
+    yield SupportPart(part="drafts for other models", state="by hand" if why is None else "refused", how=how)
     for table in list_acceptance():
         if acceptance_table(table).model == name:
             found = _of_drafts(table)

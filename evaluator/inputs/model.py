@@ -266,12 +266,14 @@ class ModelSpec:
     mtp_layers: int = 0  # multi-token-prediction modules shipped with the weights
     draft_layer: LayerGroup | None = field(default=None, metadata={IF_SET: True})  # None: like the last of `layers`
     # Several modules, of which each drafts a token behind the one before: all of their weights are held.
-    drafts_apart: bool = field(default=False, metadata={IF_SET: True})
+    drafts_chained: bool = field(default=False, metadata={IF_SET: True})
     draft_states: int = field(default=0, metadata={IF_SET: True})  # hidden states that a draft beside the model fuses
     draft_state_norms: bool = field(default=False, metadata={IF_SET: True})  # each of them normalised before
     draft_block: bool = field(default=False, metadata={IF_SET: True})  # all drafts of a step come of one pass
     draft_markov: int = field(default=0, metadata={IF_SET: True})  # rank of what makes a draft follow the one before
     draft_vocab: int | None = field(default=None, metadata={IF_SET: True})  # tokens that its head knows
+    # A whole model that drafts, from tokens alone: `mtp_layers` are its layers.
+    draft_model: ModelSpec | None = field(default=None, metadata={IF_SET: True})
     residual_streams: int = field(default=1, metadata={IF_SET: True})  # that hyper-connections mix
     stream_rounds: int = field(default=0, metadata={IF_SET: True})  # of normalising what mixes them
     output_norms: bool = field(default=False, metadata={IF_SET: True})  # of each block, before it is added
@@ -300,26 +302,38 @@ class ModelSpec:
             native_mixers=None,
             native_head=None,
             native_drafts=None,
+            draft_model=None if self.draft_model is None else self.draft_model.unnamed,
         )
+
+    @property
+    def drafts_apart(self) -> bool:
+        """Whether what drafts has weights of its own, which a server is told where to find."""
+        return self.draft_states > 0 or self.draft_model is not None
+
+    @property
+    def draft_groups(self) -> tuple[LayerGroup, ...]:
+        """Groups of layers of what drafts beside the model; none where its own layers do."""
+        if self.draft_model is not None:
+            return self.draft_model.layers
+        return () if self.draft_layer is None else (self.draft_layer,)
 
     @property
     def windows(self) -> tuple[int, ...]:
         """Distinct numbers of tokens that layers attend to at most: batches are summed under each."""
-        groups = self.layers if self.draft_layer is None else (*self.layers, self.draft_layer)
+        groups = (*self.layers, *self.draft_groups)
         return tuple(sorted({window for group in groups for window in group.windows}))
 
     @property
     def spans(self) -> tuple[Span, ...]:
         """Windows that batches are summed under, and requests so short that sparse attention is dense."""
-        groups = self.layers if self.draft_layer is None else (*self.layers, self.draft_layer)
-        attentions = [group.attention for group in groups]
+        attentions = [group.attention for group in (*self.layers, *self.draft_groups)]
         chosen = {one.chosen_keys for one in attentions if isinstance(one, LatentAttention) and one.chosen_keys}
         return (*self.windows, *(Short(keys) for keys in sorted(chosen)))
 
     @property
     def draft_modules(self) -> int:
         """Modules whose weights are held where tokens are drafted; one pass goes through one of them."""
-        return self.mtp_layers if self.drafts_apart else 1
+        return self.mtp_layers if self.drafts_chained else 1
 
     @property
     def routed(self) -> bool:

@@ -57,6 +57,11 @@ def load_model(name: str) -> tuple[str, ModelSpec]:
     return name, _fetched(name)
 
 
+def is_catalogued(name: str) -> bool:
+    """Whether the catalogue knows a name, with or without its publisher."""
+    return name.lower() in {form for known in _names() for form in (known.lower(), known.split("/")[-1].lower())}
+
+
 def list_models() -> tuple[str, ...]:
     """Every id of the catalogue."""
     return tuple(_names())

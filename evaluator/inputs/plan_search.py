@@ -151,7 +151,7 @@ def _unshared_context(model: ModelSpec, plan: Plan) -> str | None:
     if plan.dcp == 1:
         return None
     sizes = []
-    for group in (*model.layers, *([] if model.draft_layer is None else [model.draft_layer])):
+    for group in (*model.layers, *model.draft_groups):
         if holds_shares(group):
             heads = group.attention.kv_heads if isinstance(group.attention, GroupedQueryAttention) else 1
             sizes.append(max(plan.tp // heads, 1) if plan.tp % heads == 0 else 1)
@@ -167,8 +167,7 @@ def _undivided_prompt(model: ModelSpec, plan: Plan) -> str | None:
     """Why a prompt's tokens cannot be divided: states pass from token to token, entries are made of several."""
     if plan.pcp == 1:
         return None
-    groups = (*model.layers, *([] if model.draft_layer is None else [model.draft_layer]))
-    if all(map(divides_prompts, groups)):
+    if all(map(divides_prompts, (*model.layers, *model.draft_groups))):
         return None
     return f"pcp {plan.pcp} divides prompts among whole layers of attention, and a kind of layer here is none"
 
@@ -183,14 +182,17 @@ def _unhalved_batch(model: ModelSpec, plan: Plan) -> str | None:
 
 
 def _indivisible(model: ModelSpec, plan: Plan) -> str | None:
-    for group in model.layers:
+    """Name what tensor parallelism cannot deal out, of a model or of one that drafts on the same ranks."""
+    drafting = () if model.draft_model is None else model.draft_model.layers
+    whose = [(group, "") for group in model.layers] + [(group, " of the model that drafts") for group in drafting]
+    for group, owner in whose:
         split = [pair for mixer in group.mixers for pair in mixer.split_heads.items()]
         for kind, heads in split:
             if heads % plan.tp:
-                return f"tp {plan.tp} does not divide the {heads} {kind} heads"
+                return f"tp {plan.tp} does not divide the {heads} {kind} heads{owner}"
         width = _split_width(group)
         if width % plan.tp:
-            return f"tp {plan.tp} does not divide the intermediate size {width}"
+            return f"tp {plan.tp} does not divide the intermediate size {width}{owner}"
     return None
 
 

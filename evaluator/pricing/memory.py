@@ -63,7 +63,7 @@ def kv_bytes(
     Sliding-window layers keep their window only; states of one size are kept once a request. Ranks of decode context
     parallelism keep every n-th token. `per_request` paging rounds each request up to whole blocks; `pooled` rounds the
     sum, as upstream does."""
-    groups = model.layers if model.draft_layer is None else (*model.layers, model.draft_layer)
+    groups = (*model.layers, *model.draft_groups)
     pooled = paging == "pooled"
     per_layer = []
     for group in groups:
@@ -79,12 +79,20 @@ def kv_bytes(
     for stage in range(plan.pp):
         counts = [row[stage] for row in stages] + [0] * (len(groups) - len(model.layers))
         if drafting and stage == plan.pp - 1:
-            counts[-1] += model.mtp_layers
+            counts = _with_drafts(model, counts)
         totals.append(np.sum([count * layer for count, layer in zip(counts, per_layer, strict=True)], axis=0))
     return np.asarray(np.max(totals, axis=0))
 
 
+def _with_drafts(model: ModelSpec, counts: list[int]) -> list[int]:
+    """Layers of each group on the last stage, those that draft among them."""
+    if model.draft_model is None:
+        return [*counts[:-1], counts[-1] + model.mtp_layers]
+    return [*counts[: len(model.layers)], *(group.count for group in model.draft_model.layers)]
+
+
 def transfer_bytes(model: ModelSpec, kv_bits: int, prompt_tokens: float) -> float:
     """KV cache and states of one prompt over the whole instance, each head once. Windows are moved as far as they are
-    kept."""
-    return sum(group.count * layer_bytes(group, kv_bits, 1, prompt_tokens) for group in model.layers)
+    kept, and those of a model that drafts are, too."""
+    drafting = () if model.draft_model is None else model.draft_model.layers
+    return sum(group.count * layer_bytes(group, kv_bits, 1, prompt_tokens) for group in (*model.layers, *drafting))

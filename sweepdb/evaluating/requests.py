@@ -89,7 +89,7 @@ def _built(options: SweepOptions, store_url: str | None) -> BuiltRequest:
             "no model given", hint="sweepdb models lists the catalogue; a directory with a config.json works"
         )
     convention = options.convention
-    drafts = None if options.speculative is None else speculation(options.speculative)
+    drafts = None if options.speculative is None else speculation(options.speculative, options.mtp_acceptance)
     if drafts is not None:
         options = _drafting(options, drafts)
     loaded = [load_model(name) for name in options.models]
@@ -120,7 +120,6 @@ def _drafting(options: SweepOptions, drafts: Speculation) -> SweepOptions:
     """The same options with the drafts and rates of a table, which nothing else may state."""
     for keyword, given in (
         ("num_mtp_tokens", options.mtp_tokens != 0),
-        ("mtp_acceptance_rate", options.mtp_acceptance is not None),
         ("workload", bool(options.workload_names)),
     ):
         if given:
@@ -215,10 +214,11 @@ def _precision(options: SweepOptions, linear: str | None, model: NamedModel, con
     else:
         experts = linear
     as_published = linear is None or native
+    drafts_as_published = as_published or spec.draft_model is not None  # which no format of the other model's is about
     own = {  # each as published, unless linears were named: then like them
         "mixers": options.mixers or (usual.mixers if as_published else None),
         "head": options.head or (usual.head if as_published else None),
-        "drafts": options.drafts or (spec.native_drafts if as_published and options.mtp_tokens else None),
+        "drafts": options.drafts or (spec.native_drafts if drafts_as_published and options.mtp_tokens else None),
     }
     published = {"mixers": spec.native_mixers or spec.native_linear, "head": spec.native_head or "BF16",
                  "drafts": spec.native_drafts or spec.native_linear}  # fmt: skip

@@ -108,7 +108,8 @@ class SweepOptions:
     )
     speculative: str | None = option(
         None,
-        "drafts as measured, NAME:k or FILE.yaml:k for k drafts, such as dsv4-pro-mtp:3; sweepdb support lists them",
+        "drafts: as measured, NAME:k such as dsv4-pro-mtp:3 (sweepdb support lists them), of FILE.yaml:k, or of a whole"
+        " model, MODEL:k beside mtp_acceptance_rate",
     )
     compile: bool = option(True, "compiled or eager graph [default: compile]", flag="--compile/--eager")
     convention: Convention = option("physical", "physical or upstream", check=one_of(*get_args(Convention)))

@@ -86,7 +86,12 @@ def _add_drafts(flags: Flags, instance: StoredInstance) -> None:
         hint = "`engine=vllm`; SGLang reads another draft of such blocks"
         raise InputError("SGLang's flags for drafts of a whole block in one pass are not written", hint=hint)
     if drafts := instance.workload.mtp_tokens:
-        flags.add("--speculative-algorithm", "EAGLE3" if instance.draft_model else "NEXTN")
+        whole = instance.model.draft_model is not None
+        if whole and instance.model.routed and instance.plan.dp > 1:
+            hint = "a plan with dp 1, or `engine=vllm`"
+            raise InputError("SGLang drafts with no whole model beside attention replicas inside its group", hint=hint)
+        algorithm = "STANDALONE" if whole else "EAGLE3" if instance.draft_model else "NEXTN"
+        flags.add("--speculative-algorithm", algorithm)
         if instance.draft_model:
             flags.add("--speculative-draft-model-path", instance.draft_model)
         flags.add("--speculative-num-steps", drafts)

@@ -141,8 +141,8 @@ def read_instance(location: StoreLocation, reference: str, draft_model: str | No
     with read_transaction(location) as transaction:
         specs = next(transaction.rows(ScenarioSpecs, SPECS, (find_scenario(location, parsed.scenario),)))
     planned = planned_of(specs)
-    if draft_model is None and planned.scenario.model.draft_states:
-        draft_model = draft_checkpoint(planned.model_name)
+    if draft_model is None and planned.scenario.model.drafts_apart:
+        draft_model = draft_checkpoint(planned.model_name, planned.scenario.model)
     found = StoredInstance(
         probe=reference,
         scenario=planned.scenario,
@@ -165,13 +165,13 @@ def read_instance(location: StoreLocation, reference: str, draft_model: str | No
 
 def _launched_name(name: str, model: ModelSpec, draft_model: str | None) -> str:
     """The model's own name: a row names it with its draft, MODEL+DRAFT."""
-    if model.draft_states and draft_model is None:
+    if model.drafts_apart and draft_model is None:
         raise InputError(
             f"{name} drafts with a model of its own, whose place no row knows", hint="`draft_model`: its id or folder"
         )
-    if draft_model is not None and not model.draft_states:
+    if draft_model is not None and not model.drafts_apart:
         raise InputError(f"{name} has no draft beside it", hint="leave out `draft_model`")
-    return name.rpartition("+")[0] if model.draft_states else name
+    return name.rpartition("+")[0] if model.drafts_apart else name
 
 
 def _whole(value: object) -> int:

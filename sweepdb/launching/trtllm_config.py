@@ -24,6 +24,7 @@ from sweepdb.launching.stored_instance import StoredInstance
 VERSIONS = ("1.3.0rc25", "1.3.0rc23")  # the newest first
 TOKENS_A_BLOCK = 32
 CONFIG_FILE = "engine.yaml"
+DRAFT_TARGET = "Draft_Target"  # how drafts of a whole model are called
 
 
 def trtllm_command(instance: StoredInstance, role: Role, instances: int, version: str | None) -> ServerCommand:
@@ -31,9 +32,10 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
     check_launchable("trtllm", instance)
     if version not in {None, *VERSIONS}:
         raise InputError(f"keys of TensorRT-LLM {version} are not known", hint=f"known: {', '.join(VERSIONS)}")
-    if instance.draft_model is not None:
+    if instance.model.draft_states:
         raise InputError(
-            "TensorRT-LLM's settings for a draft beside the model are not written", hint="`engine=vllm` or sglang"
+            "TensorRT-LLM's settings for a draft that reads the model's states are not written",
+            hint="`engine=vllm` or sglang",
         )
     if instance.workload.images is not None and instance.workload.images.split == "data":
         raise InputError(
@@ -50,7 +52,7 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         "max_num_tokens": budget,
         "max_seq_len": instance.context_tokens,
         "enable_chunked_prefill": True,
-        "disable_overlap_scheduler": role == "prefill",
+        "disable_overlap_scheduler": role == "prefill" or instance.model.draft_model is not None,
         "kv_cache_config": {
             "dtype": kv_format(instance, {"FP8": "fp8"}) or "auto",
             "free_gpu_memory_fraction": trtllm_share(instance),
@@ -67,7 +69,13 @@ def trtllm_command(instance: StoredInstance, role: Role, instances: int, version
         }
     if instance.scenario.launch.compile:
         config["cuda_graph_config"] = {"max_batch_size": instance.requests_a_replica, "enable_padding": True}
-    if workload.mtp_tokens:
+    if workload.mtp_tokens and instance.draft_model is not None:
+        config["speculative_config"] = {
+            "decoding_type": DRAFT_TARGET,
+            "max_draft_len": workload.mtp_tokens,
+            "speculative_model": instance.draft_model,
+        }
+    elif workload.mtp_tokens:
         config["speculative_config"] = {"decoding_type": "MTP", "num_nextn_predict_layers": workload.mtp_tokens}
     if role != "server":
         config["cache_transceiver_config"] = {"backend": "DEFAULT", "max_tokens_in_buffer": instance.context_tokens}

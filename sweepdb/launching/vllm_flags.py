@@ -91,6 +91,7 @@ def _add_images_and_drafts(flags: Flags, instance: StoredInstance) -> None:
     if workload.mtp_tokens:
         own: dict[str, object] = {"method": "mtp"}
         method = "dspark" if instance.model.draft_block else "eagle3"
+        method = method if instance.model.draft_model is None else "draft_model"
         beside: dict[str, object] = {"method": method, "model": instance.draft_model}
         drafts = (beside if instance.draft_model else own) | {"num_speculative_tokens": workload.mtp_tokens}
         flags.add("--speculative-config", json.dumps(drafts))

@@ -210,7 +210,7 @@ def test_several_modules_of_longcat_are_refused():
 
 
 def test_models_with_one_module_have_the_keys_they_had():
-    assert replace(DEEPSEEK_V3, drafts_apart=False).draft_modules == 1
+    assert replace(DEEPSEEK_V3, drafts_chained=False).draft_modules == 1
     assert load_model("deepseek-ai/DeepSeek-V3")[1] == replace(
         DEEPSEEK_V3, native_linear="FP8_BLOCK", native_experts="FP8_BLOCK"
     )

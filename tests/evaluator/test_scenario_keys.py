@@ -216,7 +216,18 @@ CHOICES = {
     "prefix_cache_hit_rate": 0.25, "client": Client(shortest=0.85), "seats": 10,
 }  # fmt: skip
 # Fields that other tests change as a whole: they cannot change alone.
-WHOLE = {"vision", "engine", "plan", "calibration", "family", "input_length", "bins", "mtp_tokens", "name"}
+WHOLE = {
+    "vision",
+    "draft_model",
+    "engine",
+    "plan",
+    "calibration",
+    "family",
+    "input_length",
+    "bins",
+    "mtp_tokens",
+    "name",
+}
 
 
 # Vector work of a kernel that memory bounds here; a draft is as often as mtp_layers says, and this one has no blocks, no

@@ -92,7 +92,10 @@ def test_what_names_no_table_is_one_sentence(text, message):
         ("{}", "give acceptance"),
         ("{acceptance: glm5.2-mtp, tokens_per_step: [1.5]}", "give acceptance"),
         ("{tokens_per_step: [2.5]}", "each from 1 to 1"),
-        ("{tokens_per_step: [1.5], method: guess}", "line 1: method must be one of mtp, eagle3, dspark, not 'guess'"),
+        (
+            "{tokens_per_step: [1.5], method: guess}",
+            "line 1: method must be one of mtp, eagle3, dspark, draft_model, not 'guess'",
+        ),
         ("{tokens_per_step: [1.5], method: eagle3}", "has a shape"),
         (
             "{tokens_per_step: [1.5], method: eagle3, draft: {query_heads: 1}}",
@@ -371,7 +374,7 @@ def test_a_draft_beside_the_model_is_launched_from_where_it_lies(engine, words, 
     ("options", "message"),
     [
         ({}, "drafts with a model of its own"),
-        ({"draft_model": "some/draft", "engine": "trtllm"}, "TensorRT-LLM's settings for a draft"),
+        ({"draft_model": "some/draft", "engine": "trtllm"}, "TensorRT-LLM's settings for a draft that reads"),
     ],
 )
 def test_without_its_place_or_for_an_engine_without_it_a_draft_is_refused(options, message, drafted_row, tmp_path):

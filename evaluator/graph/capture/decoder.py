@@ -1,7 +1,9 @@
-"""A whole step of one device: embedding, one layer of each kind (standing for its count), logits, one MTP draft
-pass."""
+"""A whole step of one device: embedding, one layer of each kind (standing for its count), logits, one pass of what
+drafts."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -42,6 +44,7 @@ from evaluator.inputs.model import (
     LatentAttention,
     LayerGroup,
     Mixer,
+    ModelSpec,
     MoeMlp,
     StateSpace,
 )
@@ -69,7 +72,10 @@ def trace_step(step: Step) -> None:
     del ended
     with recorder.within("", counts=last):
         _logits(step, x, shared_head=False)
-    if step.model.mtp_layers:
+    if step.model.draft_model is not None:
+        with recorder.within("draft", counts=last, draft=True):
+            _model_draft(step.of_drafts, step.model.draft_model)
+    elif step.model.mtp_layers:
         beside = block_draft if step.model.draft_block else fused_draft
         draft = beside if step.model.draft_states else _draft
         with recorder.within("mtp", counts=last, draft=True):
@@ -271,6 +277,22 @@ def _draft(step: Step, hidden: Tensor, tables: tuple[Tensor, Tensor] | None) -> 
     with step.recorder.within("layer"):
         x = decoder_layer(step, x, model.draft_layer or model.layers[-1], tables)
     _logits(step, x, shared_head=step.request.convention == "physical")
+
+
+def _model_draft(step: Step, model: ModelSpec) -> None:
+    """One pass of a model that drafts (Leviathan et al. 2023, arXiv 2211.17192): it reads tokens, and nothing of the
+    model that it drafts for. All of it is on the last stage, over the tensor parallel ranks there."""
+    own = replace(step, request=replace(step.request, model=model, mixers=None, head=None, drafts=None))
+    last = step.recorder.scope.counts
+    width = max(_turned_width(own, group.attention) for group in model.layers) if model.position == "rope" else 0
+    tables = rope_tables(own, width) if width else None
+    with own.recorder.within("embedding"):
+        x = _embedded(own)
+    for index, group in enumerate(model.layers):
+        name = f"layers{index}" if len(model.layers) > 1 else "layers"
+        with own.recorder.within(name, counts=tuple(group.count * count for count in last)):
+            x = decoder_layer(own, x, group, tables)
+    _logits(own, x, shared_head=model.tie_word_embeddings)
 
 
 def _joined_streams(step: Step, embedded: Tensor, hidden: Tensor) -> Tensor:

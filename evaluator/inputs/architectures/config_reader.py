@@ -213,7 +213,7 @@ def model_spec(reader: ConfigReader, layers: list[LayerGroup], **options: Any) -
         native_head=native.head,
         native_drafts=native.drafts,
         native_kv_cache=native_kv_cache(quantisation),
-        drafts_apart=options.get("mtp_layers", 0) > 1,
+        drafts_chained=options.get("mtp_layers", 0) > 1,
         **{"tie_word_embeddings": reader.flag("tie_word_embeddings"), "max_positions": maximum, **options},
     )
 

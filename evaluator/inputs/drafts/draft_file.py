@@ -52,12 +52,19 @@ class DraftsKeys(BaseModel):
     model_config = ConfigDict(extra="forbid", title="Drafts of sweepdb")
     acceptance: Annotated[str, Field(description="the name of a table")] | None = None
     tokens_per_step: Annotated[list[float], BeforeValidator(_lengths)] | None = None
-    method: Literal["mtp", "eagle3", "dspark"] | None = None
+    method: Literal["mtp", "eagle3", "dspark", "draft_model"] | None = None
     draft: DraftKeys | None = None
+    draft_model: (
+        Annotated[str, Field(description="a whole model that drafts: an id, a folder or a config.json")] | None
+    ) = None
 
     @model_validator(mode="after")
     def one_source(self) -> Self:
         """Refuse both sources of what drafts gain, and none."""
         if (self.acceptance is None) == (self.tokens_per_step is None):
             raise ValueError("give acceptance, the name of a table, or tokens_per_step")
+        if self.draft_model is not None and (self.draft is not None or self.method not in {None, "draft_model"}):
+            raise ValueError("draft_model is a method of its own: give no draft and no other method")
+        if self.draft_model is None and self.method == "draft_model":
+            raise ValueError("method draft_model wants draft_model, the model that drafts")
         return self

@@ -7,14 +7,14 @@ from __future__ import annotations
 import difflib
 import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from evaluator.inputs.model import DenseMlp, GroupedQueryAttention, LatentAttention, LayerGroup, ModelSpec
-from evaluator.inputs.models import load_model
+from evaluator.inputs.models import is_catalogued, load_model
 from evaluator.inputs.yaml_checking import checked_yaml
 from evaluator.inputs.yaml_file import parse_yaml, read_text, shortened
 from store.errors import InputError
@@ -22,8 +22,9 @@ from store.errors import InputError
 if TYPE_CHECKING:
     from evaluator.inputs.drafts.draft_file import DraftKeys
 
-Method = Literal["mtp", "eagle3", "dspark"]
+Method = Literal["mtp", "eagle3", "dspark", "draft_model"]
 FUSED_STATES = 3  # hidden states of a model that an EAGLE-3 draft reads
+MOST_DRAFTS = 9
 _LARGEST_BYTES = 100_000
 
 
@@ -52,6 +53,7 @@ class AcceptanceTable:
     run: int | None = None
     draft: DraftShape | None = None
     checkpoint: str | None = None  # the id of the draft that was measured, where it is one beside the model
+    drafting: str | None = None  # the name of the model that drafts, where it is a whole one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,17 +97,45 @@ def acceptance_table(name: str) -> AcceptanceTable:
     return found
 
 
-def speculation(text: str) -> Speculation:
-    """The table and the number of drafts of `NAME:k` or `FILE.yaml:k`."""
+def speculation(text: str, rates: Sequence[float] | None = None) -> Speculation:
+    """The table and the number of drafts of `NAME:k` or `FILE.yaml:k`; `rates` are of a model that drafts."""
     name, colon, number = text.rpartition(":")
     if not colon or not number.isdigit():
         raise InputError(f"`speculative={text}`: not NAME:k, such as {list_acceptance()[0]}:3")
     path = Path(name).expanduser()
-    table = _from_file(path) if path.suffix in {".yaml", ".yml"} else acceptance_table(name)
+    if path.suffix in {".yaml", ".yml"}:
+        table = _from_file(path)
+    elif name in _shipped() or not _names_a_model(name):
+        table = acceptance_table(name)
+    else:
+        return _of_a_model(text, name, int(number), rates)
+    if rates is not None:
+        raise InputError(f"`speculative={text}` brings its own rates: drop `mtp_acceptance_rate`")
     most = len(table.tokens_per_step)
     if not 1 <= int(number) <= most:
         raise InputError(f"`speculative={text}`: {table.name} is known for 1 to {most} drafts")
     return Speculation(table=table, drafts=int(number))
+
+
+def _names_a_model(name: str) -> bool:
+    """Whether a name is that of a model: an id, one of the catalogue without its publisher, a folder, a config.json."""
+    return "/" in name or Path(name).exists() or is_catalogued(name)
+
+
+def _of_a_model(text: str, name: str, drafts: int, rates: Sequence[float] | None) -> Speculation:
+    """Drafts of a whole model. Nobody publishes what they gain for each pair of models, so it is stated."""
+    if not 1 <= drafts <= MOST_DRAFTS:
+        raise InputError(f"`speculative={text}`: 1 to {MOST_DRAFTS} drafts")
+    if rates is None or len(rates) != drafts or not all(0 <= rate <= 1 for rate in rates):
+        given = "none" if rates is None else ", ".join(f"{rate:g}" for rate in rates)
+        raise InputError(
+            f"`speculative={text}`: what {drafts} drafts of {name} gain is in no table: `mtp_acceptance_rate` states"
+            f" it, {drafts} numbers from 0 to 1, not {given}",
+            hint="the share of steps in which the 1st, 2nd ... draft holds; servers report acceptance by position",
+        )
+    gained = tuple(1.0 + sum(rates[: at + 1]) for at in range(drafts))
+    table = AcceptanceTable(name=name, method="draft_model", tokens_per_step=gained, drafting=load_model(name)[0])
+    return Speculation(table=table, drafts=drafts)
 
 
 def measured_for(model: str, drafts: int) -> Speculation | None:
@@ -122,9 +152,12 @@ def measured_for(model: str, drafts: int) -> Speculation | None:
     return Speculation(table=found[0], drafts=min(drafts, len(found[0].tokens_per_step))) if found else None
 
 
-def draft_checkpoint(name: str) -> str | None:
-    """The id of the draft of a row's model, MODEL+TABLE; None where the table is a user's own."""
-    found = _shipped().get(name.rpartition("+")[2])
+def draft_checkpoint(name: str, spec: ModelSpec) -> str | None:
+    """The id of the draft of a row's model, MODEL+TABLE or MODEL+MODEL; None where the table is a user's own."""
+    drafting = name.rpartition("+")[2]
+    if spec.draft_model is not None:
+        return drafting
+    found = _shipped().get(drafting)
     return None if found is None else found.checkpoint
 
 
@@ -138,6 +171,8 @@ def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, Mod
         )
     if (missing := missing_draft(table, spec)) is not None:
         raise InputError(f"{name} with {table.name}: {missing}", hint="docs/howto/evaluate-with-drafts.md")
+    if table.drafting is not None:
+        return _with_model(name, spec, table.drafting)
     if table.draft is None:
         return name, spec
     draft = table.draft
@@ -155,12 +190,44 @@ def with_draft(name: str, spec: ModelSpec, asked: Speculation) -> tuple[str, Mod
     return f"{name}+{table.name}", drafted
 
 
+def _with_model(name: str, spec: ModelSpec, drafting: str) -> tuple[str, ModelSpec]:
+    """The model with a whole one that drafts for it, on the same ranks and in its own format."""
+    named, draft = load_model(drafting)
+    if (why := no_drafter(draft)) is not None:
+        raise InputError(f"{named} cannot draft for {name}: {why}", hint="docs/howto/evaluate-with-drafts.md")
+    bare = replace(draft, mtp_layers=0, draft_layer=None, left_out="", vision=None)
+    drafted = replace(
+        spec,
+        mtp_layers=sum(group.count for group in draft.layers),
+        draft_layer=None,
+        draft_model=bare,
+        native_drafts=draft.native_linear,
+    )
+    return f"{name}+{named}", drafted
+
+
+def no_drafter(draft: ModelSpec) -> str | None:
+    """Why a model cannot draft for others; None where it can. Those that do are small and dense."""
+    for group in draft.layers:
+        attention = group.attention
+        plain = isinstance(attention, GroupedQueryAttention | LatentAttention) and attention.indexer is None
+        if not plain or group.beside is not None or not isinstance(group.mlp, DenseMlp):
+            return "layers of attention to all tokens or a window, and dense MLPs, are what is evaluated"
+    if draft.residual_streams > 1 or draft.residual_block:
+        return "it has several sums of residuals"
+    if draft.native_mixers not in {None, draft.native_linear} or draft.native_head is not None:
+        return "its parts are published in several formats"
+    return None
+
+
 def missing_draft(table: AcceptanceTable, spec: ModelSpec) -> str | None:
     """Why the drafts of a table cannot be priced for a model; None where they can."""
     if table.method == "dspark" and table.draft is None:
         return "the shape of what drafts its blocks in one pass (DSpark) is not known"
     if table.method == "eagle3" and table.draft is None:
         return "the shape of its draft is not known; a FILE.yaml with draft: states one"
+    if table.drafting is None and table.method == "draft_model":
+        return "the model that drafts is not named; a FILE.yaml with draft_model: names one"
     if table.method == "mtp" and not spec.mtp_layers:
         return "the model has no MTP module"
     return None
@@ -208,8 +275,13 @@ def _from_file(path: Path) -> AcceptanceTable:
     found = checked_yaml(DraftsKeys, text, str(path), hint="docs/howto/evaluate-with-drafts.md")
     shipped = None if found.acceptance is None else acceptance_table(found.acceptance)
     method = found.method or ("mtp" if shipped is None else shipped.method)
+    if found.draft_model is not None:
+        method = "draft_model"
     if (found.draft is not None) != (method == "eagle3"):
         raise InputError(f"{path}: a draft of method eagle3 has a shape (draft), and no other has one")
     lengths = found.tokens_per_step if shipped is None else shipped.tokens_per_step
     shape = None if found.draft is None else _stated_shape(found.draft)
-    return AcceptanceTable(name=path.stem, method=method, tokens_per_step=tuple(lengths or ()), draft=shape)
+    drafting = None if found.draft_model is None else load_model(found.draft_model)[0]
+    return AcceptanceTable(
+        name=path.stem, method=method, tokens_per_step=tuple(lengths or ()), draft=shape, drafting=drafting
+    )

@@ -23,6 +23,7 @@ from evaluator.serving.engine.request_kinds import RequestKind, weights_of
 
 SPACING = 128
 PROMPT_STRETCHES = 8
+DRAFT_LABELS = ("mtp", "draft")  # that operators of what drafts begin with
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,7 +133,7 @@ def step_table(
     linear = _seconds(shared, _tokens(np.maximum(tokens, 1.0)), cost)
     decode_linear = _seconds(decoded, _tokens(each * batch), cost)
     if operators["prefill"].micro_batches > 1:
-        first = [item for item in decode if item.per_phase and not item.label.startswith("mtp")]
+        first = [item for item in decode if item.per_phase and not item.label.startswith(DRAFT_LABELS)]
         at_once = [(decoded, _tokens(each * batch)), (first, repeated(one, batch))]
         linear -= _saved([(shared, _tokens(np.maximum(tokens, 1.0)))], cost, "prefill")
         decode_linear -= _saved(at_once, cost, "decode")

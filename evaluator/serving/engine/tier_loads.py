@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.inputs.launchable import rule_of
+from evaluator.inputs.model import LayerGroup, ModelSpec
 from evaluator.inputs.plan_search import holds_shares
 from evaluator.inputs.workloads.cache_tiers import CacheTier, TierName
 from evaluator.pricing.kv_state import layer_bytes
@@ -54,7 +55,7 @@ def device_bytes(scenario: Scenario, kind: RequestKind) -> dict[TierName, float]
     """Bytes of a prompt of this kind that one device reads, by tier."""
     prompt, left = kind.new_tokens + kind.cached, float(kind.cached)
     model, plan, bits = scenario.model, scenario.plan, kv_cache_bits(scenario.precision)
-    drafting = [(model.draft_layer or model.layers[-1], model.mtp_layers)] if scenario.drafting else []
+    drafting = _drafting_layers(model) if scenario.drafting else []
     held = sum(
         count * layer_bytes(group, bits, plan.tp, kind.cached) / (plan.dcp if holds_shares(group) else 1)
         for group, count in (*((group, group.count) for group in model.layers), *drafting)
@@ -65,6 +66,13 @@ def device_bytes(scenario: Scenario, kind: RequestKind) -> dict[TierName, float]
         left -= tokens
         found[tier.name] = held * tokens / kind.cached if kind.cached else 0.0
     return found
+
+
+def _drafting_layers(model: ModelSpec) -> list[tuple[LayerGroup, int]]:
+    """Kinds of layers that draft, and how many there are."""
+    if model.draft_model is not None:
+        return [(group, group.count) for group in model.draft_model.layers]
+    return [(model.draft_layer or model.layers[-1], model.mtp_layers)]
 
 
 def load_seconds(scenario: Scenario, kind: RequestKind) -> float:

@@ -140,6 +140,7 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
     drafts = _settings_of(values.get("--speculative-config"))
     drafted = drafts.get("num_speculative_tokens")
     server.mtp_tokens = drafted if isinstance(drafted, int) else 0
+    server.draft_model = _whole_draft(drafts)
     server.encoder_split = values.get("--mm-encoder-tp-mode")
     server.most_images = _most_images(values, "--limit-mm-per-prompt")
     transfer = _settings_of(values.get("--kv-transfer-config"))
@@ -155,8 +156,17 @@ def _read_vllm(server: FoundServer, values: Values) -> set[str]:
         *(("--all2all-backend",) if server.micro_batches > 1 else ()),
         *(("--enable-eplb", "--eplb-config") if server.redundant_experts else ()),
         *(("--quantization",) if server.linear else ()),
-        *(("--speculative-config",) if drafts.get("method") in {"mtp", "deepseek_mtp"} else ()),
+        *(("--speculative-config",) if drafts.get("method") in {"mtp", "deepseek_mtp"} or server.draft_model else ()),
     }  # fmt: skip
+
+
+def _whole_draft(drafts: Mapping[str, object]) -> str | None:
+    """The whole model that drafts under vLLM. Where no method is said, its name may say that it is none."""
+    name, method = drafts.get("model"), drafts.get("method")
+    if not isinstance(name, str) or method not in {None, "draft_model"}:
+        return None
+    heads = ("eagle", "medusa", "mlp_speculator", "dflash", "dspark", "mtp")
+    return None if method is None and any(head in name.lower() for head in heads) else name
 
 
 def _most_images(values: Values, limit: str) -> int | None:
@@ -211,6 +221,8 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
     if role in {"prefill", "decode"}:
         server.role = "prefill" if role == "prefill" else "decode"
     native = values.get("--speculative-algorithm") in {None, "NEXTN", "EAGLE"}
+    if values.get("--speculative-algorithm") == "STANDALONE":
+        server.draft_model = values.get("--speculative-draft-model-path")
     return {
         "--tp-size", "--attn-dp-size", "--dp-size", "--enable-dp-attention", "--pp-size", "--ep-size",
         "--max-running-requests", "--chunked-prefill-size", "--kv-cache-dtype", "--disable-cuda-graph",
@@ -223,6 +235,7 @@ def _read_sglang(server: FoundServer, values: Values) -> set[str]:
         "--encoder-urls", "--encoder-transfer-backend", "--cuda-graph-backend-decode", "--dcp-size",
         "--ep-num-redundant-experts", "--speculative-num-steps",
         *(("--enable-eplb",) if server.redundant_experts else ()), *(("--speculative-algorithm",) if native else ()),
+        *(("--speculative-algorithm", "--speculative-draft-model-path") if server.draft_model else ()),
     }  # fmt: skip
 
 

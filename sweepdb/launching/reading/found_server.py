@@ -40,6 +40,7 @@ class FoundServer:
     compile: bool = True
     mtp_tokens: int = 0
     speculative: str | None = None  # the table that says what they gain, where one does
+    draft_model: str | None = None  # a whole model that drafts
     input_length: int | None = None
     output_length: float | None = None
     prefix_cache_hit_rate: float | None = None
@@ -90,9 +91,11 @@ class FoundServer:
         return {keyword: value for keyword, value in said.items() if value is not None}
 
     def measured_drafts(self) -> None:
-        """Take what its drafts gain from the table of its model.
+        """Take what its drafts gain from the table of its model. Those of a whole model are stated by who asks.
 
         Drafts that have no price are named among what is not mapped."""
+        if self.draft_model is not None and self.mtp_tokens:
+            self.speculative, self.mtp_tokens = f"{self.draft_model}:{self.mtp_tokens}", 0
         found = measured_for(self.model, self.mtp_tokens) if self.model and self.mtp_tokens else None
         if found is None or self.model is None:
             return

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from sweepdb.launching.reading.found_server import FoundServer
 from sweepdb.launching.reading.plain_values import mapping, number, role_of
+from sweepdb.launching.trtllm_config import DRAFT_TARGET
 
 
 def read_settings(document: Mapping[str, object], where: str, role: str) -> FoundServer:
@@ -25,6 +26,9 @@ def read_settings(document: Mapping[str, object], where: str, role: str) -> Foun
     server.tiers = ("host",) if number(cache.get("host_cache_size"), 0) else ()
     server.compile = "cuda_graph_config" in document
     server.mtp_tokens = number(drafts.get("num_nextn_predict_layers"), 0)
+    if drafts.get("decoding_type") == DRAFT_TARGET:
+        server.mtp_tokens = number(drafts.get("max_draft_len"), 0)
+        server.draft_model = str(drafts.get("speculative_model") or drafts.get("speculative_model_dir"))
     known = {
         "tensor_parallel_size", "enable_attention_dp", "kv_cache_config", "speculative_config",
         "pipeline_parallel_size", "moe_expert_parallel_size", "moe_tensor_parallel_size", "max_batch_size",
